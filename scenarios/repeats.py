@@ -5,14 +5,15 @@ and `acked matrix --repeat N` leave (`runs/all/*/runs.jsonl runs/matrix/*/runs.j
 add up; a run that is in two of them counts once. A line of the table stays if no file has a run of its
 scenario, version and mode. So does the text around the tables.
 
-`--add FILE…` adds the runs to those that the lines already count, for files that are gone. That works for lines
-whose runs were all as declared with the same claims; other lines are replaced.
+`--add FILE…` adds the runs to those that the lines already count, for files that are gone. It replaces a line whose
+runs had another number of claims, because the scenario has changed since.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,8 +40,8 @@ END = "<!-- end -->"
 Place = tuple[str, str, str]
 """Scenario, version and mode."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_NUMBER = re.compile(r"(?<= )\d+\b")
 _DECLARED = re.compile(r"(?:(\d+)(?:/\d+)? )?as declared")
+_VERDICT = re.compile(r"(?:(\d+)/\d+ )?(.+)")
 _HEADINGS = (
     "scenario",
     "Kafka",
@@ -110,7 +111,7 @@ def _place(cell: Cell) -> Place:
 def table(rows: Sequence[RunSummary], old: Kept | None = None, *, add: bool = False) -> str:
     """The sums of the rows: one line for each scenario, version and mode; and the lines of ``old``.
 
-    With ``add``, the counts of the lines that are replaced are added, where `added` can.
+    With ``add``, the counts of the lines that are replaced are added.
     """
     old = old or Kept()
     new = {_place(cell): _line(cell, runs) for cell, runs in by_cell(rows).items()}
@@ -161,23 +162,71 @@ def _line(cell: Cell, rows: Sequence[RunSummary]) -> str:
 
 
 def added(line: str, old: str) -> str:
-    """``line`` with the counts of ``old`` added, if all runs of both were as declared with the same claims."""
+    """``line`` with the counts of ``old`` added.
+
+    A line does not say which run had which outcome. If the lines differ, or if their runs were not all alike, the
+    number of last runs alike is that of ``line``, followed by `+` if all of its runs were alike.
+
+    Runs that had another number of claims are left out: the scenario has changed since.
+    """
     new, before = _cells(line), _cells(old)
-    alike = all(
-        cells[4] in ("as declared", f"{cells[3]}/{cells[3]} as declared")
-        and cells[5] == cells[3]
-        and cells[6].split(";")[0] == "yes"
-        for cells in (new, before)
-    )
-    said = [_NUMBER.sub("", cells[6]) for cells in (new, before)]
-    if not alike or new[7] != before[7] or said[0] != said[1]:
+    now, then = _numbers_of_claims(new), _numbers_of_claims(before)
+    if now and then and now.isdisjoint(then):
         return line
-    runs = str(int(new[3]) + int(before[3]))
-    counts = iter(map(int, _NUMBER.findall(before[6])))
-    sameness = _NUMBER.sub(lambda found: str(int(found[0]) + next(counts)), new[6])
+    runs = int(new[3]) + int(before[3])
+    counts = _verdict_counts(before) + _verdict_counts(new)
+    alike = new[5].rstrip("+") == new[3]
+    one_outcome = len(counts) == 1 and alike and before[5] == before[3] and new[7] == before[7]
+    verdicts = ", ".join(f"{count}/{runs} {verdict}" for verdict, count in counts.items())
+    last = str(runs) if one_outcome else new[5] + "+" * (alike and not new[5].endswith("+"))
+    claims = _distinct(before[7].split("; "), new[7].split("; "))
     spans = (_joined(one, other) for one, other in zip(new[8:], before[8:], strict=True))
-    first = (*new[:3], runs, f"{runs}/{runs} as declared", runs, sameness, new[7])
-    return f"| {' | '.join((*first, *spans))} |"
+    first = (*new[:3], str(runs), verdicts, last, _sameness_of(before, new))
+    return f"| {' | '.join((*first, '; '.join(claims) or '–', *spans))} |"
+
+
+def _verdict_counts(cells: Sequence[str]) -> Counter[str]:
+    """How many runs of a line had each verdict: `violated`, or `1/3 violated, 2/3 as declared`."""
+    found = (_VERDICT.fullmatch(text) for text in cells[4].split(", "))
+    return Counter({one[2]: int(one[1] or 1) for one in found if one})
+
+
+def _numbers_of_claims(cells: Sequence[str]) -> set[int]:
+    """How many claims the runs of a line had: {12} for `10 / 2; 11 / 1`; empty if no run was judged."""
+    judged = (re.findall(r"\d+", text) for text in cells[7].split("; "))
+    return {sum(map(int, counts)) for counts in judged if counts}
+
+
+def _distinct(*lists: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(text for texts in lists for text in texts if text != "–"))
+
+
+def _sameness_of(before: Sequence[str], new: Sequence[str]) -> str:
+    """The column *same claims* of two lines together."""
+    (said_before, *outcomes_before), (said, *outcomes) = before[6].split("; "), new[6].split("; ")
+    differing = _distinct(
+        *(text.removeprefix("no: ").split(", ") for text in (said_before, said) if text[:2] == "no")
+    )
+    judged = _distinct((said_before, said))
+    if not differing and len(judged) == 1 and new[7] != before[7] and "–" not in (new[7], before[7]):
+        sameness = "no: not known which"
+    else:
+        sameness = f"no: {', '.join(differing)}" if differing else "; ".join(judged) or "–"
+    counts: dict[str, Counter[str]] = {}
+    for text in (*outcomes_before, *outcomes):
+        name, _, rest = text.partition(" ")
+        for part in rest.split(", "):
+            outcome, _, count = part.rpartition(" ")
+            counts.setdefault(name, Counter())[outcome] += int(count)
+    return "; ".join(
+        (
+            sameness,
+            *(
+                f"{name} {', '.join(f'{one} {n}' for one, n in found.items())}"
+                for name, found in counts.items()
+            ),
+        )
+    )
 
 
 def _joined(one: str, other: str) -> str:

@@ -106,7 +106,11 @@ def run(
     repeat: Repeat = 1,
     parallel: Parallel = 0,
     resume: Annotated[
-        Path | None, typer.Option(help="Continue an interrupted series: its folder, runs/all/<time>.")
+        Path | None,
+        typer.Option(
+            help="Continue an interrupted series: its folder, runs/all/<time>. Without --all and --filter, "
+            "with the scenarios and repeats that were planned."
+        ),
     ] = None,
     budget: BudgetOption = None,
     shard: ShardOption = None,
@@ -147,9 +151,9 @@ def run(
 
         if not (name or everything or pattern is not None or resume):
             raise UsageError("Name a scenario to run (`acked list` shows them), or use --all or --filter.")
-        names = [name] if name else (pattern or "*").split(",")
+        chosen = name or pattern or ("*" if everything or not resume else "")
         status = _run_many(
-            [glob.strip() for glob in names],
+            [glob.strip() for glob in chosen.split(",") if chosen],
             folder_of_scenarios=folder,
             repeat=repeat,
             parallel=parallel,
@@ -317,23 +321,28 @@ def _run_many(
     from harness.run.scenario_file import read_folder
     from harness.run.session import prepare, require_lab, require_settings
     from harness.series.folder import SeriesFolder
-    from harness.series.plan import own_cells
+    from harness.series.plan import as_before, own_cells
     from harness.series.summary import RunSummary, add_up, by_scenario
     from report import series as report
 
+    old = None if resume is None else SeriesFolder.resume(resume)
+    before = old.planned() if old and not globs else []
+    globs = globs or sorted({cell.scenario for cell in before}) or ["*"]
     scenarios = select(globs, among=read_folder(folder_of_scenarios) if folder_of_scenarios else None)
     progress = Progress(quiet=as_json or quiet)
     file, settings = with_cluster(settings, cluster)
     kafka, mode = (file.kafka, file.mode) if file else ("", "")
     choice = parse_client(client, client_version)
     planned = own_cells(scenarios, repeat, kafka, mode, "" if choice == LIBRDKAFKA else choice.text)
+    if before and repeat == 1:
+        planned, repeat = as_before(before, planned)
+        night = replace(night, shard=None)  # what was planned is the share
     unfitting = misfits(planned, scenarios, file)
     unfit = {cell.scenario for cell in unfitting}
     scenarios = [one for one in scenarios if one.name not in unfit]
     for one in scenarios if settings else ():
         require_settings(one, settings, kafka=kafka, mode=mode)
     require_lab(lab)
-    old = None if resume is None else SeriesFolder.resume(resume)
     resolve_all([kafka_version(kafka or one.kafka) for one in scenarios], say=progress.say)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():
         prepare(

@@ -73,6 +73,16 @@ def own_cells(
     ] * repeat
 
 
+def as_before(before: Sequence[Cell], chosen: Iterable[Cell]) -> tuple[list[Cell], int]:
+    """The plan of an earlier series with the cells that are chosen now; and its largest number of repeats.
+
+    ``chosen`` has one cell for each scenario in ``before``.
+    """
+    now = {cell.scenario: cell for cell in chosen}
+    planned = [now[cell.scenario] for cell in before]
+    return planned, max(Counter(planned).values())
+
+
 def plan(
     scenarios: Iterable[Scenario],
     versions: Sequence[KafkaVersion] = (),

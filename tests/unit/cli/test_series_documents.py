@@ -77,6 +77,38 @@ def summary(folder: Path) -> str:
     return (folder / "summary.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ((), ["canary", "no-fault", "canary"]),
+        (("--filter", "no-fault"), ["no-fault"]),
+        (("--repeat", "3"), ["canary", "no-fault"] * 2 + ["canary"]),
+    ],
+)
+def test_a_resumed_series_runs_what_it_planned_unless_it_is_given_other_scenarios(
+    words: tuple[str, ...], left: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two scenarios, two runs each, of which one run has ended; not the whole catalogue."""
+    names = "canary", "no-fault"
+    canary, no_fault = (Cell(scenario=name, version="2.7.1", mode="zookeeper") for name in names)
+    folder = SeriesFolder.create(tmp_path, "all")
+    folder.plan([canary, no_fault] * 2)
+    folder.add(run(no_fault if "--filter" not in words else canary, "as declared"))
+    carried_out: list[str] = []
+
+    def run_series(series: Series, _ended: object) -> bool:
+        carried_out.extend(cell.scenario for cell in series.left)
+        return False
+
+    monkeypatch.setattr(module, "run_series", run_series)
+    for name in ("require_lab", "prepare"):
+        monkeypatch.setattr(f"harness.run.session.{name}", lambda *_, **__: None)
+    monkeypatch.setattr("harness.artifacts.resolve_all", lambda *_, **__: None)
+    monkeypatch.setattr("harness.run.claims.require_sql", lambda *_, **__: None)
+    CliRunner().invoke(app, ["run", "--resume", str(folder.path), *words], catch_exceptions=False)
+    assert sorted(carried_out) == sorted(left)
+
+
 def test_a_series_that_is_resumed_with_other_options_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

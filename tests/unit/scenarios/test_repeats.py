@@ -71,7 +71,6 @@ def test_what_is_written_by_hand_around_a_table_stays() -> None:
 
 
 def test_runs_are_added_to_lines_whose_files_are_gone() -> None:
-    """Only if nothing differs, because a line does not say which run had which claims."""
     said = [
         replace(GOOD, folder=str(n), lost=n, outcomes={"b": AS_SAID}, ended="2026-01-01T00:00:00+00:00")
         for n in (2, 3)
@@ -84,11 +83,52 @@ def test_runs_are_added_to_lines_whose_files_are_gone() -> None:
     text = repeats.table(more, repeats.kept(page, more), add=True)
     assert "4 runs, 2026-01-01 to 2026-02-03; 4 of them as declared." in text
     assert "| 4 | 4/4 as declared | 4 | yes; b as said 4 | 3 / 0 | 2–7 | 0 | 0 | 12–20 |" in text, text
-    for other in (
-        replace(GOOD, folder="9", verdict="violated"),
-        replace(GOOD, folder="9", claims={"a": "confirmed"}),
-        replace(GOOD, folder="9", outcomes={"b": OTHERWISE}),
-    ):
-        assert "| no-fault | 2.7.1 | zookeeper | 1 |" in repeats.table(
-            [other], repeats.kept(page, [other]), add=True
-        )
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (
+            replace(GOOD, verdict="violated", lost=9),
+            "| 3 | 2/3 as declared, 1/3 violated | 1+ | yes; b as said 2 | 3 / 0 | 2–9 |",
+        ),
+        (
+            replace(GOOD, claims={**CLAIMS, "b": "refuted"}),
+            "| 3 | 3/3 as declared | 1+ | no: not known which; b as said 2 | 3 / 0; 2 / 1 | 0–3 |",
+        ),
+        (
+            replace(GOOD, outcomes={"b": OTHERWISE}),
+            "| 3 | 3/3 as declared | 3 | yes; b as said 2, otherwise 1 | 3 / 0 | 0–3 |",
+        ),
+        (
+            replace(GOOD, verdict="crashed", claims={}),
+            "| 3 | 2/3 as declared, 1/3 crashed | 1+ | yes; b as said 2 | 3 / 0 | 2–3 |",
+        ),
+    ],
+)
+def test_runs_with_another_outcome_are_added(other: RunSummary, expected: str) -> None:
+    """Nothing of the older runs is dropped."""
+    said = [replace(GOOD, folder=str(n), lost=n, outcomes={"b": AS_SAID}) for n in (2, 3)]
+    page = f"{repeats.BEGIN}\n\n{repeats.table(said)}\n\n{repeats.END}"
+    more = [replace(other, folder="9", ended="2026-02-03T00:00:00+00:00")]
+    assert expected in repeats.table(more, repeats.kept(page, more), add=True)
+
+
+def test_runs_are_added_to_a_line_of_runs_that_differed() -> None:
+    differing = replace(GOOD, claims={**CLAIMS, "b": "refuted"}, folder="3")
+    page = f"{repeats.BEGIN}\n\n{repeats.table([GOOD, differing])}\n\n{repeats.END}"
+    more = [replace(GOOD, folder=str(n), ended="2026-02-03T00:00:00+00:00") for n in (7, 8)]
+    text = repeats.table(more, repeats.kept(page, more), add=True)
+    assert "| 4 | 4/4 as declared | 2+ | no: b | 2 / 1; 3 / 0 |" in text, text
+    again = f"{repeats.BEGIN}\n\n{text}\n\n{repeats.END}"
+    assert "| 5 | 5/5 as declared | 1+ | no: b |" in repeats.table(
+        [replace(GOOD, folder="10")], repeats.kept(again, [GOOD]), add=True
+    )
+
+
+def test_runs_with_another_number_of_claims_are_not_added() -> None:
+    """The scenario is not the same any more."""
+    page = f"{repeats.BEGIN}\n\n{repeats.table([GOOD, replace(GOOD, folder='2')])}\n\n{repeats.END}"
+    more = [replace(GOOD, folder="9", claims={"a": "confirmed"})]
+    text = repeats.table(more, repeats.kept(page, more), add=True)
+    assert "| no-fault | 2.7.1 | zookeeper | 1 | as declared | 1 | yes | 1 / 0 |" in text, text
