@@ -60,8 +60,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         """The part of the kind that stays the same when faults are left out.
 
         For a broken promise, that is the class. The row of the table and the cause may change with the
-        faults.
+        faults. For a known bug, it is the class and the bug: the row depends on the producer.
         """
+        if self.known_bug:
+            return f"{self.name}: {self.known_bug}"
         if self.weight == "new" and self.promise == "broken":
             return f"{self.name}: {self.promise}"
         return self.kind

@@ -100,12 +100,13 @@ def _quoted(text: str) -> str:
 
 
 def _conditions(finding: Finding) -> Iterator[str]:
+    if finding.known_bug:
+        yield f"known_bug = {_quoted(finding.known_bug)}"
+        return
     if finding.promise:
         yield f"promise = {_quoted(finding.promise)}"
     if finding.row:
         yield f"promise_row = {_quoted(finding.row)}"
-    if finding.known_bug:
-        yield f"known_bug = {_quoted(finding.known_bug)}"
 
 
 def _where(finding: Finding) -> str:

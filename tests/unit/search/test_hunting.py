@@ -271,6 +271,18 @@ def test_a_broken_promise_is_shrunk_although_its_row_and_cause_change(world: Wor
     assert (LOST.essence, expected.essence) == ("lost: broken", "lost: not promised: committed")
 
 
+def test_a_known_bug_is_the_same_finding_with_another_row_and_cause() -> None:
+    """The row depends on the acks of the producer, and the cause on what was seen of the message."""
+    one = Finding(
+        name="lost", weight="known", promise="not promised", row="acks-0", known_bug="B", cause="not known"
+    )
+    other = replace(one, promise="broken", row="acks-1-leader", cause="truncated")
+    another = replace(one, known_bug="C")
+    assert one.kind != other.kind
+    assert one.essence == other.essence != another.essence
+    assert replace(one, name="duplicated").essence != one.essence
+
+
 def test_an_interrupted_shrinking_goes_on(world: World) -> None:
     straight = to_shrink(world).run(1, lambda test, schedule: None)
     world.ran.clear()
