@@ -71,6 +71,16 @@ KNOWN: tuple[KnownBug, ...] = (
         kraft=True,
     ),
     KnownBug(
+        name="KAFKA-15468",
+        says="a leader of `__transaction_state` loads all transactions again when the ISR of the partition "
+        "changes; a state that it was just writing is then completed without its entry",
+        classes=("server_error",),
+        when=("a transaction's state was not pending",),
+        before="3.8.0",
+        contributes=True,
+        kraft=True,
+    ),
+    KnownBug(
         name="KAFKA-17754",
         says="a delayed EndTxn request decides a later transaction of the same producer, if the client's "
         "protocol has no epoch for each transaction",

@@ -474,6 +474,13 @@ def _cause_is(*beginnings: str) -> Callable[[FindingContext], Answer]:
     return asked
 
 
+def _detail_says(words: str) -> Callable[[FindingContext], Answer]:
+    def asked(case: FindingContext) -> Answer:
+        return Answer(words in str(case.finding["detail"] or ""), words)
+
+    return asked
+
+
 @dataclass(frozen=True)
 class Condition:
     """A condition: its meaning for the document, and how the facts decide it."""
@@ -570,6 +577,9 @@ CONDITIONS: Mapping[str, Condition] = {
     "an ISR change was never answered": Condition("the finding's cause says so", _unanswered_isr),
     "acknowledged without an offset": Condition("the answer named no offset", _no_offset),
     "the client is librdkafka": Condition("the producer is librdkafka", _librdkafka),
+    "a transaction's state was not pending": Condition(
+        "the log line says so: `pendingState is not defined`", _detail_says("pendingState is not defined")
+    ),
     "a late marker ended the transaction": Condition(
         "the finding's cause says so: a delayed request to end an earlier transaction of the producer",
         _cause_is("late marker"),

@@ -28,7 +28,7 @@ WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
 bug explains. `unknown`: the history does not decide. `known`: a known bug of the version. `not promised`:
 Kafka does not promise to prevent it."""
 UNEXPLAINED = ("process_exit", "server_error", "config_mismatch")
-"""Classes that are not about a promise; no fault and no known bug explains such a finding."""
+"""Classes that are not about a promise; no fault explains such a finding, and seldom a known bug."""
 MARK = "finding-"
 _COLUMNS = ("class", "promise", "promise_row", "known_bug", "cause", "writer", "topic", "detail", "count")
 _BEGINNING = 70

@@ -614,6 +614,10 @@ CASES: dict[str, Callable[[], Expected]] = {
     "not read to the end": lambda: Expected(Run(), "undetermined", "unknown", None),
 }
 
+_NOT_PENDING = {
+    "detail": "broker1 ERROR: TransactionMetadata(...)'s transition to TxnTransitMetadata(...) failed since "
+    "pendingState is not defined: this should not happen (TransactionMetadata)"
+}
 BUGS: dict[str, Callable[[], Expected]] = {
     "KIP-101 by the version": lambda: Expected(
         _failover(Run(kafka="0.10.2.2", mode="zookeeper").writer(-1).safe()),
@@ -676,6 +680,15 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "lost",
         "not promised",
         "acks-1-leader",
+    ),
+    "transactions loaded again": lambda: Expected(
+        Run(kafka="3.6.2"), "server_error", "not promised", "log-lines", _NOT_PENDING, bug="KAFKA-15468"
+    ),
+    "transactions loaded again, and another line": lambda: Expected(
+        Run(kafka="3.6.2"), "server_error", "not promised", "log-lines", {"detail": "broker1 ERROR: other"}
+    ),
+    "transactions loaded again is fixed": lambda: Expected(
+        Run(kafka="3.8.0"), "server_error", "not promised", "log-lines", _NOT_PENDING
     ),
     "zombie controller is fixed": lambda: Expected(
         _two_claims(_failover(Run(kafka="3.7.0").writer(1).safe())), "lost", "not promised", "acks-1-leader"
