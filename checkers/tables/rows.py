@@ -100,8 +100,12 @@ def attributed(
         done_ns=acked,
     )
     acked_by = np.where(ok, acked_by, -1)
+    described = writer_columns(evidence, sends.writer)
     # A leader appends before it acknowledges, so the record was there even if the observer did not see it.
-    unseen = ok & (seen.last_broker < 0)
+    # With acks=0 nobody acknowledges.
+    unseen = (
+        ok & (seen.last_broker < 0) & (described["acks"].fill_null(-1).to_numpy(zero_copy_only=False) != 0)
+    )
     last_broker = np.where(unseen, acked_by, seen.last_broker)
     own_epoch = own_epoch_at(
         evidence, partition.topic, partition.number, np.where(unseen, acked_by, -1), acked
@@ -115,7 +119,7 @@ def attributed(
         "seq": sends.seq,
         "label": table["label"],
         "txn": table["txn"],
-        **writer_columns(evidence, sends.writer),
+        **described,
         "sent_ns": table["sent_ns"],
         "done_ns": table["done_ns"],
         "outcome": _OUTCOMES.take(pa.array(sends.outcome)),

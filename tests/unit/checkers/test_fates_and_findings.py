@@ -112,3 +112,16 @@ def test_two_reads_of_what_nobody_sent(
         )
     findings = [("aborted_read", 5)] * len({names, other})
     check(history, tmp_path, "kept kept", *findings)
+
+
+@pytest.mark.parametrize(("acks", "last_broker"), [(1, 1), (-1, 1), (0, None)])
+def test_an_unseen_record_was_on_the_leader_only_if_the_leader_acknowledged_it(
+    acks: int, last_broker: int | None, tmp_path: Path
+) -> None:
+    """A leader appends before it acknowledges. With acks=0, the outcome `ok` says only that it was sent."""
+    history = History().send(0, offset=0 if acks else None, broker=1).send(1, offset=1, broker=1)
+    history.log(1, [(0, 1)]).replica(1, leader=True, leo=1)
+    history.add("writers", writer=1, name="w", host="client1", acks=acks)
+    by_the_fast_plan(history, tmp_path, 1_000_000)
+    (lost,) = (row for row in _rows(tmp_path / "life") if row["fate"] == "lost")
+    assert (lost["acked_by"], lost["last_broker"]) == (1, last_broker)
