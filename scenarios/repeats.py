@@ -40,7 +40,6 @@ END = "<!-- end -->"
 Place = tuple[str, str, str]
 """Scenario, version and mode."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_DECLARED = re.compile(r"(?:(\d+)(?:/\d+)? )?as declared")
 _VERDICT = re.compile(r"(?:(\d+)/\d+ )?(.+)")
 _HEADINGS = (
     "scenario",
@@ -82,8 +81,7 @@ class Kept:
     @property
     def declared(self) -> int:
         """How many of them were as declared."""
-        found = (_DECLARED.search(_cells(line)[4]) for line in self.lines.values())
-        return sum(int(one[1] or 1) for one in found if one)
+        return sum(_verdict_counts(_cells(line))["as declared"] for line in self.lines.values())
 
 
 def kept(text: str, rows: Sequence[RunSummary]) -> Kept:
@@ -146,7 +144,7 @@ def _line(cell: Cell, rows: Sequence[RunSummary]) -> str:
     if totals.claims:
         judged = [row for row in rows if row.judged]
         figures = [
-            "; ".join((_sameness(judged), *_outcomes(judged))),
+            "; ".join((_sameness(judged), *_outcome_texts(outcome_counts(judged)))),
             claims(totals),
             *(span(pair) for pair in (totals.lost, totals.duplicated, totals.moved, totals.seconds)),
         ]
@@ -162,7 +160,7 @@ def _line(cell: Cell, rows: Sequence[RunSummary]) -> str:
 
 
 def added(line: str, old: str) -> str:
-    """``line`` with the counts of ``old`` added.
+    """``line``, which `_line` made, with the counts of ``old`` added.
 
     A line does not say which run had which outcome. If the lines differ, or if their runs were not all alike, the
     number of last runs alike is that of ``line``, followed by `+` if all of its runs were alike.
@@ -175,10 +173,10 @@ def added(line: str, old: str) -> str:
         return line
     runs = int(new[3]) + int(before[3])
     counts = _verdict_counts(before) + _verdict_counts(new)
-    alike = new[5].rstrip("+") == new[3]
+    alike = new[5] == new[3]
     one_outcome = len(counts) == 1 and alike and before[5] == before[3] and new[7] == before[7]
     verdicts = ", ".join(f"{count}/{runs} {verdict}" for verdict, count in counts.items())
-    last = str(runs) if one_outcome else new[5] + "+" * (alike and not new[5].endswith("+"))
+    last = str(runs) if one_outcome else new[5] + "+" * alike
     claims = _distinct(before[7].split("; "), new[7].split("; "))
     spans = (_joined(one, other) for one, other in zip(new[8:], before[8:], strict=True))
     first = (*new[:3], str(runs), verdicts, last, _sameness_of(before, new))
@@ -218,15 +216,7 @@ def _sameness_of(before: Sequence[str], new: Sequence[str]) -> str:
         for part in rest.split(", "):
             outcome, _, count = part.rpartition(" ")
             counts.setdefault(name, Counter())[outcome] += int(count)
-    return "; ".join(
-        (
-            sameness,
-            *(
-                f"{name} {', '.join(f'{one} {n}' for one, n in found.items())}"
-                for name, found in counts.items()
-            ),
-        )
-    )
+    return "; ".join((sameness, *_outcome_texts(counts)))
 
 
 def _joined(one: str, other: str) -> str:
@@ -239,11 +229,11 @@ def _sameness(rows: Sequence[RunSummary]) -> str:
     return "yes" if same_claims(rows) else f"no: {', '.join(_flickering(rows))}"
 
 
-def _outcomes(rows: Sequence[RunSummary]) -> list[str]:
-    """How often each of two allowed outcomes occurred."""
+def _outcome_texts(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """How often each of two allowed outcomes of a claim occurred."""
     return [
-        f"{name} {', '.join(f'{outcome} {count}' for outcome, count in counts.items())}"
-        for name, counts in outcome_counts(rows).items()
+        f"{name} {', '.join(f'{outcome} {count}' for outcome, count in found.items())}"
+        for name, found in counts.items()
     ]
 
 
