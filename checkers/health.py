@@ -75,10 +75,11 @@ def _process_exits(evidence: Evidence) -> Iterator[dict[str, Any]]:
 def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """ERROR and FATAL lines: one finding per host and wording, with the number of lines.
 
-    A line that is known as the effect of a fault is not a finding after the first fault
-    (`checkers.known_errors`).
+    A line that is known as the effect of a fault is not a finding once the first fault is being injected
+    (`checkers.known_errors`): a rolling restart has its effects long before it is complete.
     """
-    first_fault = min((fault.from_ns for fault in evidence.faults), default=None)
+    starts = (row["ns"] for row in evidence.rows("faults") if row["moment"] in ("injecting", "injected"))
+    first_fault = min(starts, default=None)
     lines: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in evidence.rows("log_events"):
         level, text = row["kind"], row["text"] or ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
 from harness.kafka.model import Topic, TopicPartition, broker_id
 from harness.kafka.wire.admin import create_topics
+from harness.kafka.wire.metadata import describe_topic_partitions
 from harness.run.producer import Producer
 from harness.run.stage import Stage
 from harness.waiting import wait_until
@@ -312,6 +313,24 @@ def wait_log_end_offset(stage: Stage, topic: str, offset: int, *brokers: str) ->
         within_s=15.0 + stage.timings.recovery_s,
         awaiting=f"the log end offset of {topic} on {', '.join(brokers)} to be {offset}, and to be recorded",
         abort=stage.cluster.check_alive,
+    )
+
+
+def note_eligible(stage: Stage, broker: str, topic: str, mark: str) -> None:
+    """Set a mark with the replicas that may lead a topic's partition 0, as a running broker reports them.
+
+    Sets none if the version has no eligible leader replicas (KIP-966).
+    """
+    address = stage.lab.topology.host(broker).broker_address
+    try:
+        seen = describe_topic_partitions(address, [topic], timeout_s=2.0)[TopicPartition(topic, 0)]
+    except UnfitError as error:
+        stage.progress.say(error.message)
+        return
+    stage.mark(
+        mark,
+        f"leader {seen.state.leader}, ISR {list(seen.state.isr)}, eligible {list(seen.eligible)}, "
+        f"last known {list(seen.last_known_eligible)}",
     )
 
 

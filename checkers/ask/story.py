@@ -130,10 +130,9 @@ def _own_events(session: SparkSession, source: Source, life: Mapping[str, Any]) 
     acks = {-1: "all", None: "unknown"}.get(life["acks"], life["acks"])
     yield life["sent_ns"], f"sent with acks={acks} from {life['host'] or life['az'] or 'an unknown host'}"
     if life["done_ns"] is not None:
-        by = f" by broker{life['acked_by']}" if life["acked_by"] is not None else ""
         error = f" (error {life['error']})" if life["error"] else ""
         outcomes = {
-            "ok": f"acknowledged{by}{at}",
+            "ok": _acknowledged(life, at),
             "fail": f"refused{error}",
             "info": f"outcome unknown{error}{at}",
         }
@@ -146,6 +145,14 @@ def _own_events(session: SparkSession, source: Source, life: Mapping[str, Any]) 
     for row in _rows(_of_message(table_frame(session, source, "reads"), life)):
         by = f" by broker{row['broker']}" if row["broker"] is not None else ""
         yield row["ns"], f"received by reader {row['reader']} at offset {row['offset']}{by}"
+
+
+def _acknowledged(life: Mapping[str, Any], at: str) -> str:
+    """A producer with acks=0 counts a message as acknowledged once it is sent; no broker has answered."""
+    if life["acks"] == 0:
+        return "taken as acknowledged: with acks=0 no broker answers"
+    by = f" by broker{life['acked_by']}" if life["acked_by"] is not None else ""
+    return f"acknowledged{by}{at}"
 
 
 def _of_message(frame: DataFrame, life: Mapping[str, Any]) -> DataFrame:

@@ -121,6 +121,14 @@ KNOWN: tuple[KnownBug, ...] = (
         kraft=True,
     ),
     KnownBug(
+        name="KAFKA-20734",
+        says="the same, of a transaction that the application aborted or that timed out",
+        classes=("hanging_transaction",),
+        when=("the marker of the transaction is missing", "the partition had no leader"),
+        since="4.3.0",
+        kraft=True,
+    ),
+    KnownBug(
         name="librdkafka: implicit acknowledgement",
         says="a broker without state for a producer id accepts any first sequence number (KAFKA-15591); "
         "librdkafka takes the acknowledgement of a later message for that of the earlier ones, which were "

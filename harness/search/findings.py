@@ -30,6 +30,10 @@ Kafka does not promise to prevent it."""
 UNEXPLAINED = ("process_exit", "server_error", "config_mismatch")
 """Classes that are not about a promise; no fault explains such a finding, and seldom a known bug."""
 MARK = "finding-"
+NO_CANDIDATE = "no replica may become leader"
+"""How the mark `no-recovery` says that Kafka has neither an ISR nor another candidate for a partition."""
+CLEARED = "min.insync.replicas changed without a leader"
+"""A known bug: the change clears the eligible leader replicas and the last known leader (KIP-966)."""
 _COLUMNS = ("class", "promise", "promise_row", "known_bug", "cause", "writer", "topic", "detail", "count")
 _BEGINNING = 70
 
@@ -84,9 +88,11 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
         for row in pq.read_table(file, columns=list(_COLUMNS)).to_pylist():
             found = _of_row(row, _settings(row, writers, schedule))
             counts[found] += 1
-    for mark in read_small(source, "marks").to_pylist():
-        if str(mark["name"]).startswith(MARK):
-            counts[_of_mark(str(mark["name"]), str(mark["text"]))] += 1
+    marks = [(str(row["name"]), str(row["text"])) for row in read_small(source, "marks").to_pylist()]
+    bug = _offline_because(marks, schedule)
+    for name, text in marks:
+        if name.startswith(MARK):
+            counts[_of_mark(name, text, bug)] += 1
     grouped = (msgspec.structs.replace(found, count=count) for found, count in counts.items())
     return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), one.signature)))
 
@@ -114,9 +120,22 @@ def _of_row(row: Mapping[str, Any], settings: str) -> Finding:
     )
 
 
-def _of_mark(name: str, text: str) -> Finding:
+def _offline_because(marks: Sequence[tuple[str, str]], schedule: Schedule) -> str:
+    """The known bug that left a partition without candidates; then no client can get through either."""
+    changed = any(step.fault == "raise-min-insync" for step in schedule.steps)
+    return CLEARED if changed and any(NO_CANDIDATE in text for _, text in marks) else ""
+
+
+def _of_mark(name: str, text: str, bug: str) -> Finding:
     settings = re.search(r"\((acks.*?)\)", text)
-    return Finding(name=name.removeprefix(MARK), weight="new", settings=settings[1] if settings else "")
+    name = name.removeprefix(MARK)
+    because = bug if name in ("no-recovery", "client-stuck") else ""
+    return Finding(
+        name=name,
+        weight="known" if because else "new",
+        known_bug=because,
+        settings=settings[1] if settings else "",
+    )
 
 
 def _wording(text: str) -> str:

@@ -27,14 +27,16 @@ from typing import Literal
 
 from harness.clock import now_ns
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
-from harness.errors import AckedError, InvalidRunError, ProcessDiedError, WaitTimeoutError
+from harness.errors import AckedError, InvalidRunError, ProcessDiedError, UnfitError, WaitTimeoutError
 from harness.kafka.model import TopicPartition, broker_name
+from harness.kafka.wire.metadata import describe_topic_partitions
 from harness.lab.model import Host
 from harness.run.stage import Stage
 from harness.search.aims import controller_seen, hosts_of, links_of, source_of
 from harness.search.crowd import POLL_S, WARM_S, Crowd, number_of
 from harness.search.events import Seen, happened, stuck
 from harness.search.faults import KINDS
+from harness.search.findings import NO_CANDIDATE
 from harness.search.schedule import Moment, Schedule, Step, described
 from harness.waiting import wait_until
 from nemesis.fault import Injection
@@ -331,7 +333,8 @@ class _Performance:
                 abort=self._note_ends,
             )
         except WaitTimeoutError:
-            stage.mark("finding-no-recovery", f"after {stage.timings.converge_s:g} s: {self._missing()}")
+            missing = f"after {stage.timings.converge_s:g} s: {self._missing()}{self._without_candidates()}"
+            stage.mark("finding-no-recovery", missing)
         else:
             stage.mark("recovered", "every partition has a leader and a full ISR")
         self._check_producers()
@@ -388,12 +391,28 @@ class _Performance:
                     return f"{broker_name(member)} answers for {key} with error {error}"
         return ""
 
+    def _without_candidates(self) -> str:
+        """That Kafka knows no replica that may lead, if it says so of every unhealthy partition (KIP-966)."""
+        unhealthy = {key for key in self.replicas | self.internal if self._trouble(key)}
+        topics = {key.topic for key in unhealthy}
+        for broker in self.stage.lab.topology.role("broker"):
+            try:
+                seen = describe_topic_partitions(broker.broker_address, topics, timeout_s=2.0)
+            except (OSError, UnfitError):
+                continue
+            nobody = {key for key, one in seen.items() if one.state.leader < 0 and not one.candidates}
+            return f"; {NO_CANDIDATE} there" if unhealthy and unhealthy <= nobody else ""
+        return ""
+
     def _unhealthy(self) -> str:
         """A partition without a leader or a full ISR; empty if there is none."""
-        for key, members in (self.replicas | self.internal).items():
-            state = self.stage.cluster.partition(*key)
-            if state is None:
-                return f"nothing is known of {key}"
-            if state.leader < 0 or set(state.isr) != set(members):
-                return f"{key} has leader {state.leader} and ISR {sorted(state.isr)} of {sorted(members)}"
+        return next(filter(None, map(self._trouble, self.replicas | self.internal)), "")
+
+    def _trouble(self, key: TopicPartition) -> str:
+        members = (self.replicas | self.internal)[key]
+        state = self.stage.cluster.partition(*key)
+        if state is None:
+            return f"nothing is known of {key}"
+        if state.leader < 0 or set(state.isr) != set(members):
+            return f"{key} has leader {state.leader} and ISR {sorted(state.isr)} of {sorted(members)}"
         return ""

@@ -12,14 +12,13 @@ from typing import Literal
 
 from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
-from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
-from harness.kafka.model import Topic, TopicPartition
-from harness.kafka.wire.metadata import describe_topic_partitions
+from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence
-from scenarios.steps import require, seed
+from scenarios.steps import note_eligible, require, seed
 
 TOPIC = "precious"
 LAST, MEMBER, THIRD = "broker1", "broker2", "broker3"
@@ -41,13 +40,13 @@ def _body(how: How) -> Callable[[Stage], None]:
         stage.wait_for_isr(TOPIC, 1)
         writer.send(TOPIC, "w2")
         stage.producer("az1", "az1-acks1", LAST, acks=1).send(TOPIC, "z3")
-        _note_eligible(stage, LAST, "one-left")
+        note_eligible(stage, LAST, TOPIC, "one-left")
         stage.nemesis.kill(LAST)
         _wipe(stage, LAST)
         stage.mark("wiped", f"{LAST} is down, and its copy of {TOPIC} is gone")
         stage.restart(LAST)
         _settle(stage)
-        _note_eligible(stage, LAST, "back-empty")
+        note_eligible(stage, LAST, TOPIC, "back-empty")
         stage.restart(MEMBER)
         stage.wait_for_leader(TOPIC, on=_winner(stage), within_s=stage.timings.converge_s)
         stage.restart(THIRD)
@@ -55,21 +54,6 @@ def _body(how: How) -> Callable[[Stage], None]:
         stage.mark("converged", "all replicas hold the same log and are in sync")
 
     return body
-
-
-def _note_eligible(stage: Stage, broker: str, name: str) -> None:
-    """Record which replicas may lead, as the running broker reports it."""
-    address = stage.lab.topology.host(broker).broker_address
-    try:
-        seen = describe_topic_partitions(address, [TOPIC], timeout_s=2.0)[TopicPartition(TOPIC, 0)]
-    except UnfitError as error:
-        stage.progress.say(error.message)
-        return
-    stage.mark(
-        name,
-        f"leader {seen.state.leader}, ISR {list(seen.state.isr)}, eligible {list(seen.eligible)}, "
-        f"last known {list(seen.last_known_eligible)}",
-    )
 
 
 def _wipe(stage: Stage, broker: str) -> None:

@@ -164,6 +164,16 @@ def test_the_story_of_a_lost_message(acked: Run, run: Path) -> None:
         acked("story", "nobody", run)
 
 
+def test_no_broker_acknowledges_a_message_with_acks_0(spark: Any, acked: Run, tmp_path: Path) -> None:
+    history = explained()
+    history.add("writers", writer=1, name="az1-script", host="client1", az="az1", acks=0, role="stream")
+    folder = stored_run(tmp_path / "made-up" / "acks-0", history)
+    judge(spark, folder)
+    story = acked("story", "1/0", folder)
+    assert "sent with acks=0" in story and "no broker answers" in story
+    assert "acknowledged by" not in story
+
+
 def test_a_run_is_judged_by_the_claims_of_a_file(acked: Run, run: Path, tmp_path: Path) -> None:
     """Instead of those that it recorded: claims are corrected without another run. Nothing is written."""
     folder = tmp_path / "my-case"

@@ -36,6 +36,11 @@ class EligibleReplicas:
     eligible: tuple[int, ...]
     last_known_eligible: tuple[int, ...]
 
+    @property
+    def candidates(self) -> frozenset[int]:
+        """All replicas that a clean election, or one of the last known leader, may elect."""
+        return frozenset((*self.state.isr, *self.eligible, *self.last_known_eligible))
+
 
 def metadata(
     target: Target,

@@ -52,6 +52,13 @@ def test_a_known_complaint_counts_only_before_the_first_fault(tmp_path: Path) ->
     assert OFFLINE in found[0]["detail"]
 
 
+def test_a_fault_has_effects_while_it_is_being_injected(tmp_path: Path) -> None:
+    """As a rolling restart, which is injected when the last broker is back."""
+    restart = [dict(FAULT[0], moment="injecting", ns=40), dict(FAULT[0], moment="injected", ns=100)]
+    found = _check(tmp_path, faults=restart, log_events=[_line(30, OFFLINE), _line(50, OFFLINE)])
+    assert [row["count"] for row in found] == [1]
+
+
 def test_a_coordinator_that_is_cut_off_may_complain_about_its_timers(tmp_path: Path) -> None:
     """As on 4.0.1 in the AZ that `at-least-once-az-isolated` isolates."""
     text = (

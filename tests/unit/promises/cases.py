@@ -751,6 +751,21 @@ BUGS: dict[str, Callable[[], Expected]] = {
         {},
         "KAFKA-20734",
     ),
+    "without its marker, and the partition had no leader": lambda: Expected(
+        Run(kafka="4.3.1").writer(-1).safe().state(1, 1, 0, 1).state(2, -1, 1),
+        "hanging_transaction",
+        "broken",
+        "transaction-ends",
+        {"txn": 1, "cause": "the marker is missing: none follows offset 2"},
+        "KAFKA-20734",
+    ),
+    "without its marker, and the partition always had a leader": lambda: Expected(
+        Run(kafka="4.3.1").writer(-1).safe().state(1, 1, 0, 1, 2).state(2, 2, 1, 2),
+        "hanging_transaction",
+        "broken",
+        "transaction-ends",
+        {"txn": 1, "cause": "the marker is missing: none follows offset 2"},
+    ),
     "fenced, and the partition always had a leader": lambda: Expected(
         Run(kafka="4.3.1").writer(-1).safe().state(1, 1, 0, 1, 2).state(2, 2, 1, 2),
         "fenced_write_read",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,9 +15,9 @@ import pytest
 from checkers.tables.output import FINDING
 from harness.history.schema import TABLES
 from harness.history.tables import write_table
-from harness.search.findings import findings_of, select, weightiest
+from harness.search.findings import CLEARED, NO_CANDIDATE, findings_of, select, weightiest
 from harness.search.reached import TESTABLE, exercised, reached
-from harness.search.schedule import Producer, Schedule, TopicPlan
+from harness.search.schedule import Producer, Schedule, Step, TopicPlan
 
 SCHEDULE = Schedule(
     kafka="3.6.2",
@@ -57,6 +58,24 @@ WRITERS = (
 
 def found(name: str, **columns: Any) -> dict[str, Any]:
     return {**dict.fromkeys(FINDING.names), "class": name, **columns}
+
+
+@pytest.mark.parametrize(
+    ("fault", "text", "bug"),
+    [
+        ("raise-min-insync", f"t1/0 has leader -1 and ISR []; {NO_CANDIDATE} there", CLEARED),
+        ("raise-min-insync", "t1/0 has leader -1 and ISR []", ""),
+        ("kill", f"t1/0 has leader -1 and ISR []; {NO_CANDIDATE} there", ""),
+    ],
+)
+def test_a_partition_lost_its_candidates_to_a_change(tmp_path: Path, fault: str, text: str, bug: str) -> None:
+    """Only a change of min.insync.replicas explains that nobody may lead; a process that ended is new."""
+    names = ("no-recovery", "client-stuck", "broker-down")
+    marks = [{"ns": 1, "name": f"finding-{name}", "text": text} for name in names]
+    schedule = msgspec.structs.replace(SCHEDULE, steps=(Step(fault=fault),))
+    seen = findings_of(written(tmp_path, {"marks": marks}), schedule)
+    assert {one.name: one.known_bug for one in seen} == dict.fromkeys(names[:2], bug) | {"broker-down": ""}
+    assert {one.weight for one in seen if one.known_bug != bug or not bug} == {"new"}
 
 
 def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
