@@ -67,7 +67,7 @@ def differences(document: Document) -> Iterator[str]:
     apart = document["differences"]
     yield (
         f"{' and '.join(document['sides'])}: {document['schedules']} schedules on all sides, "
-        f"{document['judged']} of them judged on all; {len(apart)} do not find the same"
+        f"{document['judged']} of them judged on all; {len(apart)} differ in their findings"
     )
     for one in apart[:_MOST]:
         parts = [
@@ -81,6 +81,10 @@ def differences(document: Document) -> Iterator[str]:
         yield f"and {len(apart) - _MOST} more; compare.json has all"
 
 
+def _skipped(steps: int) -> str:
+    return f"{steps} step was skipped" if steps == 1 else f"{steps} steps were skipped"
+
+
 def _interval(low: float, high: float) -> str:
     return f"{low:.0%} to {high:.0%}"
 
@@ -92,8 +96,12 @@ def summary(document: Document) -> Iterator[str]:
     pace = f", {document['schedules'] / hours:.0f} an hour" if hours and document["schedules"] else ""
     yield (
         f"Kafka {plan['version']}, {plan['mode']}, seed {plan['seed']}: {document['schedules']} schedules"
-        f"{pace}; {document['judged']} judged{left}; {document['skipped_steps']} steps were skipped"
+        f"{pace}; {document['judged']} judged{left}; {_skipped(document['skipped_steps'])}"
     )
+    for group in document["groups"]:
+        if group["finding"]["weight"] in ("new", "unknown"):
+            what = f"schedule {group['first']} ({group['finding']['name']})"
+            yield f"to repeat {what}: acked replay {group['folder']}"
     reached = document["reached"]
     rare = [name for name, count in reached.items() if count <= _RARE]
     yield (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from checkers.partition.fate import LOSSES
@@ -121,7 +122,9 @@ def _of_transactions_and_groups(scenario: Scenario) -> str:
 
 def _section(scenario: Scenario) -> str:
     lines = [f"### {scenario.name}\n", f"{scenario.title}. {_about(scenario)}\n"]
-    lines.append(f"*{scenario.article} §{scenario.section} · Kafka {scenario.kafka} ({scenario.mode})*  ")
+    anchor = " §".join(part for part in (scenario.article, scenario.section) if part not in ("", "-"))
+    about = f"{anchor or 'beyond the articles'} · Kafka {scenario.kafka} ({scenario.mode})"
+    lines.append(f"*{about}*  ")
     lines.append(f"Outcome: {scenario.outcome or 'see the claims'}.\n")
     if (FILE.parent / PICTURES / f"{scenario.name}.svg").is_file():
         lines.append(
@@ -195,17 +198,25 @@ def _unique(texts: Iterator[str]) -> list[str]:
 
 
 def _steps(body: Callable[[Stage], None], depth: int = 0) -> Iterator[str]:
-    """Marks and faults in the order of the body's source, with those of helpers in its module."""
+    """Marks, faults and an operator's actions in the order of the body's source, with its module's helpers'."""
     function = ast.parse(textwrap.dedent(inspect.getsource(body))).body[0]
+    names = body.__globals__
     for call in _calls(function):
-        name = ast.unparse(call.func)
+        choice = call.func if isinstance(call.func, ast.IfExp) else None
+        name = re.sub(r"operator\(.*\)\.", "operator.", ast.unparse(choice.body if choice else call.func))
+        if choice and isinstance(choice.orelse, ast.Attribute):
+            name += f" or {choice.orelse.attr}"
         if name == "stage.mark" and len(call.args) > 1:
-            yield _text(call.args[1])
-        elif name.startswith("stage.nemesis.") or name in ("stage.kill", "stage.restart"):
-            words = name.removeprefix("stage.").removeprefix("nemesis.").replace("_", " ").replace(".", " ")
-            yield f"**{words} {', '.join(_text(arg) for arg in call.args)}**"
+            yield _text(call.args[1], names)
+        elif name == "stage.nemesis.operator":
+            continue  # its actions follow
+        elif name.startswith(("stage.nemesis.", "operator.")) or name in ("stage.kill", "stage.restart"):
+            words = re.sub(r"^(stage\.)?(nemesis\.)?(operator\.)?(act$)?", "", name)
+            words = words.replace("_", " ").replace(".", " ").strip()
+            arguments = ", ".join(_text(arg, names) for arg in call.args)
+            yield f"**{words} {arguments}**" if words else f"**{arguments}**"
         elif depth < 2 and call.args and ast.unparse(call.args[0]) == "stage":
-            helper = body.__globals__.get(name)
+            helper = names.get(name)
             if inspect.isfunction(helper) and helper.__module__ == body.__module__:
                 yield from _steps(helper, depth + 1)
 
@@ -215,11 +226,16 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
     yield from sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
 
-def _text(node: ast.expr) -> str:
+def _text(node: ast.expr, names: Mapping[str, object]) -> str:
+    """An argument in words; names of the module's constants become their texts."""
     if isinstance(node, ast.Constant):
         return str(node.value)
+    if isinstance(node, ast.Name) and isinstance(value := names.get(node.id), str):
+        return value
     if isinstance(node, ast.JoinedStr):
-        return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+        parts = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+        texts = ((part, _text(part, names)) for part in parts)
+        return "".join("…" if text == ast.unparse(part) else text for part, text in texts)
     if isinstance(node, ast.Starred):
         return "all of them"
     return ast.unparse(node)

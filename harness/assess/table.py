@@ -344,7 +344,8 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
         text += f" This breaks a promise of Kafka (with {_and(broken)}{of_topic})."
     elif lost[first]:
         decided = all(line.settings[first].promise in ("kept", "not promised") for line in found)
-        text += f" {'Kafka promises nothing else' if decided else 'Whether that breaks a promise is open'}."
+        known = "Kafka makes no promise in this case" if decided else "Whether that breaks a promise is open"
+        text += f" {known}."
     actions = tuple(dict.fromkeys(action for line in found for action in line.operator))
     if actions:
         text += f" An operator has to {_and(actions)}."

@@ -131,11 +131,9 @@ class KRaftCluster:
             self._prepare(node)
         self._processes.start(host, self._prepared[host])
         if node in self._voters:
-            self._wait(
-                lambda: self.quorum.follows(node) is not None, f"{host} to open its listener", self._restart_s
-            )
+            self._wait_started(host, lambda: self.quorum.follows(node) is not None, "open its listener")
         if node in self._brokers:
-            self._wait(lambda: self.quorum.knows_itself(node), f"{host} to register again", self._restart_s)
+            self._wait_started(host, lambda: self.quorum.knows_itself(node), "register again")
         self._processes.ready(host)
 
     def registered(self) -> frozenset[int] | None:
@@ -300,6 +298,15 @@ class KRaftCluster:
 
     def _wait(self, observe: Callable[[], object], awaiting: str, within_s: float = BOOT_S) -> None:
         wait_until(observe, within_s=within_s, awaiting=awaiting, poll_s=self.poll_s, abort=self.check_alive)
+
+    def _wait_started(self, host: str, observe: Callable[[], object], what: str) -> None:
+        wait_until(
+            observe,
+            within_s=self._restart_s,
+            awaiting=f"{host} to {what}",
+            poll_s=self.poll_s,
+            abort=partial(self._processes.check_started, host),
+        )
 
 
 def _knows(broker: Host, topics: list[str], wanted: Mapping[TopicPartition, int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,10 @@ class Processes:
     java: str = "java"
     wanted: dict[str, JavaProcess] = field(default_factory=dict)
     """Hosts whose process should be up right now."""
+    ended: set[str] = field(default_factory=set)
+    """Hosts whose process a fault has ended, and nobody has started since."""
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    """A fault may end a process while another thread starts it: the start is recorded before the end."""
 
     def prepare(
         self, host: str, main_class: str, properties: Mapping[str, object], heap_mb: int
@@ -49,9 +54,11 @@ class Processes:
 
     def start(self, host: str, process: JavaProcess) -> None:
         """Start it; `check_alive` monitors it from now on."""
-        pid = self.lab.start(host, MainProcess(process.argv()))
-        self.wanted[host] = process
-        self.journal.write("processes", ns=now_ns(), host=host, event="started", pid=pid)
+        with self._lock:
+            pid = self.lab.start(host, MainProcess(process.argv()))
+            self.wanted[host] = process
+            self.ended.discard(host)
+            self.journal.write("processes", ns=now_ns(), host=host, event="started", pid=pid)
 
     def ready(self, host: str) -> None:
         """Record that the cluster knows the process."""
@@ -59,7 +66,9 @@ class Processes:
 
     def expect_end(self, host: str) -> None:
         """Record that a fault is about to end this process, so `check_alive` does not report it."""
-        self.wanted.pop(host, None)
+        with self._lock:
+            self.wanted.pop(host, None)
+            self.ended.add(host)
 
     def log_tail(self, host: str) -> str:
         """The last lines of a host's log and output."""
@@ -68,8 +77,10 @@ class Processes:
 
     def check_alive(self) -> None:
         """Raise ProcessDiedError for a process that has ended although no fault has ended it."""
-        for host in tuple(self.wanted):
-            if not self.lab.alive(host):
+        with self._lock:
+            for host in self.wanted:
+                if self.lab.alive(host):
+                    continue
                 status = self.lab.exit_status(host)
                 self.wanted.pop(host)
                 self.journal.write("processes", ns=now_ns(), host=host, event="exited", status=status)
@@ -78,3 +89,10 @@ class Processes:
                     f"it in {self.lab.data_dir(host)}.",
                     detail=self.log_tail(host),
                 )
+
+    def check_started(self, host: str) -> None:
+        """As `check_alive`; raises it also if ``host`` has ended for whatever reason since it was started."""
+        self.check_alive()
+        with self._lock:
+            if host not in self.wanted:
+                raise ProcessDiedError(f"{host} has ended while it started.")

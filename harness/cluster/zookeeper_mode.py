@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from harness.cluster.model import BOOT_S, first_answer
@@ -171,10 +172,9 @@ class ZooKeeperCluster:
         if host not in self._prepared:
             self._prepare_broker(host)
         self._processes.start(host, self._prepared[host])
-        self._wait(
-            lambda: self._is_registered(node_id), f"{host} to register again", within_s=self._restart_s
-        )
-        self._wait_until_it_serves(host, self._restart_s)
+        address = self._lab.topology.host(host).broker_address
+        self._wait_started(host, lambda: self._is_registered(node_id), "register again")
+        self._wait_started(host, lambda: accepts(address), "open its listener")
         self._processes.ready(host)
 
     def registered(self) -> frozenset[int] | None:
@@ -295,4 +295,12 @@ class ZooKeeperCluster:
             within_s=within_s,
             awaiting=awaiting,
             abort=self.check_alive,
+        )
+
+    def _wait_started(self, host: str, observe: Callable[[], object], what: str) -> None:
+        wait_until(
+            observe,
+            within_s=self._restart_s,
+            awaiting=f"{host} to {what}",
+            abort=partial(self._processes.check_started, host),
         )

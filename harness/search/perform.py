@@ -311,6 +311,8 @@ class _Performance:
                     return
                 if self._quietly(lambda: self.stage.cluster.start(host)):
                     return
+                if host in self.stage.processes.ended:
+                    return  # by a later step, which also starts it again
 
     # ---- recovery
 

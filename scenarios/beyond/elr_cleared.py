@@ -15,7 +15,8 @@ from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
 from scenarios.steps import note_eligible, seed, stand, wait_registered
 
-CHANGED, UNCHANGED = "changed", "unchanged"
+CHANGED, RESCUED, UNCHANGED = "changed", "rescued", "unchanged"
+TOPICS = (CHANGED, RESCUED, UNCHANGED)
 FIRST, LAST, OTHER = "broker2", "broker1", "broker3"
 """The preferred leader, which fails first; the last known leader; a broker that holds neither topic."""
 MIN_INSYNC = "min.insync.replicas"
@@ -23,22 +24,27 @@ ELR = "eligible.leader.replicas.version"
 
 
 def body(stage: Stage) -> None:
-    """Both replicas of two topics fail; one topic's min.insync.replicas is lowered; both replicas come back."""
-    seed(stage, CHANGED, UNCHANGED, leader=FIRST)
+    """Both replicas of three topics fail; two topics' min.insync.replicas is lowered; both replicas come back.
+
+    Then an operator elects unclean leaders, of one topic while only the last leader's broker is up.
+    """
+    seed(stage, *TOPICS, leader=FIRST)
     operator = stage.nemesis.operator(stage.cluster, stage.dialect)
     stage.kill(FIRST)
-    for topic in (CHANGED, UNCHANGED):
+    for topic in TOPICS:
         stage.wait_for_isr(topic, 1)
-    stage.mark("one-left", f"{LAST} leads both topics and is alone in the ISR")
+    stage.mark("one-left", f"{LAST} leads all topics and is alone in the ISR")
     alone = stage.producer("az1", "az1-alone", LAST, acks=1)
-    for topic in (CHANGED, UNCHANGED):
+    for topic in TOPICS:
         alone.must_send(topic, "z")
     stage.kill(LAST)
-    for topic in (CHANGED, UNCHANGED):
+    for topic in TOPICS:
         stage.wait_for_no_leader(topic)
     note_eligible(stage, OTHER, CHANGED, "no-leader")
     operator.configure(CHANGED, MIN_INSYNC, "1")
+    operator.configure(RESCUED, MIN_INSYNC, "1")
     note_eligible(stage, OTHER, CHANGED, "lowered")
+    note_eligible(stage, OTHER, UNCHANGED, "not-lowered")
     for broker in (LAST, FIRST):
         stage.restart(broker)
         wait_registered(stage, broker)
@@ -49,13 +55,17 @@ def body(stage: Stage) -> None:
     stage.mark("waited", "longer than a session, a fetch and an election take")
     state = stage.state(CHANGED)
     if state is not None and state.leader == NO_LEADER:
+        stage.nemesis.stop(FIRST)
+        operator.elect(RESCUED, kind="unclean", leader=LAST)
+        stage.restart(FIRST)
         operator.elect(CHANGED, kind="unclean", leader=FIRST)
-    stage.wait_converged(CHANGED, within_s=stage.timings.converge_s)
+    for topic in TOPICS:
+        stage.wait_converged(topic, within_s=stage.timings.converge_s)
     stage.mark("converged", "all replicas hold the same log and are in sync")
 
 
-C, U = partition(CHANGED), partition(UNCHANGED)
-_SECTION = "operations, eligible leader replicas"
+C, R, U = (partition(topic) for topic in TOPICS)
+_SECTION = "beyond the articles"
 _LED_AGAIN = Claim(
     name="unchanged-recovers",
     section=_SECTION,
@@ -76,7 +86,7 @@ def _scenario(
     expected: tuple[Expected, ...] = (),
     outcome: str,
 ) -> Scenario:
-    topics = tuple(Topic(topic, (2, 1), config={MIN_INSYNC: "2"}) for topic in (CHANGED, UNCHANGED))
+    topics = tuple(Topic(topic, (2, 1), config={MIN_INSYNC: "2"}) for topic in TOPICS)
     return Scenario(
         name=name,
         title=title,
@@ -86,7 +96,7 @@ def _scenario(
         setup=Setup(topics=topics, controller="controller3", format_features=features or {}, stream_rate=0.0),
         claims=(_LED_AGAIN, *claims),
         expected=expected,
-        faults=(f"kill {FIRST}", f"kill {LAST}", f"configure {MIN_INSYNC}", "elect unclean"),
+        faults=(f"kill {FIRST}", f"kill {LAST}", f"configure {MIN_INSYNC}", "elect unclean", f"stop {FIRST}"),
         kafka="4.3.1",
         mode="kraft",
         outcome=outcome,
@@ -97,7 +107,7 @@ def _scenario(
 SCENARIOS = (
     _scenario(
         "kraft-elr-cleared",
-        "KRaft: min.insync.replicas is lowered while a partition has no leader, and nobody is elected any more",
+        "KRaft: min.insync.replicas is lowered while a partition has no leader, and no leader is elected afterwards",
         claims=(
             Claim(
                 name="candidates-forgotten",
@@ -107,29 +117,41 @@ SCENARIOS = (
                     C.has_no_leader(isr=(), at="no-leader"),
                     noted("no-leader", "%last known [1]%"),
                     noted("lowered", "%eligible [], last known []%"),
+                    noted("not-lowered", "%eligible [1, 2], last known [1]%"),
                 ),
             ),
             Claim(
                 name="changed-stays-offline",
                 section=_SECTION,
-                says="With it, nobody is elected, although both replicas are back with all their messages.",
-                holds=both(C.has_no_leader(isr=(), at="all-back"), C.has_no_leader(isr=(), at="waited")),
+                says="After the change no leader is elected, although both replicas are back with all their messages.",
+                holds=both(
+                    *(topic.has_no_leader(isr=(), at=at) for topic in (C, R) for at in ("all-back", "waited"))
+                ),
             ),
             Claim(
-                name="only-unclean",
+                name="unclean-loses",
                 section=_SECTION,
-                says="An unclean election brings it back, and loses what only the last leader had.",
+                says="An unclean election takes the first live replica, and loses what only the last leader had.",
                 holds=both(
                     C.is_led_by(2, at="converged"),
                     messages("az1-alone", topic=CHANGED).acknowledged_then_lost(),
                     messages("az2-seed", topic=CHANGED).kept(at_least=2),
                 ),
             ),
+            Claim(
+                name="last-leader-alone-keeps",
+                section=_SECTION,
+                says="While only the last leader's broker is up, an unclean election keeps all messages.",
+                holds=both(
+                    R.is_led_by(1, at="converged"),
+                    messages("az1-alone", topic=RESCUED).none_lost(at_risk_after="one-left"),
+                ),
+            ),
         ),
         expected=(
             Expected("lost", "writer_name = 'az1-alone' AND topic = 'changed'", "on the last leader alone"),
         ),
-        outcome="the partition stays offline until an unclean election; the same one without the change recovers",
+        outcome="the partition stays offline until an unclean election; one without the change recovers",
     ),
     _scenario(
         "kraft-elr-cleared-no-elr",
@@ -141,11 +163,11 @@ SCENARIOS = (
                 section=_SECTION,
                 says="Without eligible leader replicas the change does no harm: the last leader leads again.",
                 holds=both(
-                    C.is_led_by(1, isr=(1, 2), at="waited"),
+                    *(topic.is_led_by(1, isr=(1, 2), at="waited") for topic in (C, R)),
                     messages("az1-alone", topic=CHANGED).none_lost(at_risk_after="one-left"),
                 ),
             ),
         ),
-        outcome="both partitions recover, and nothing is lost",
+        outcome="all partitions recover, and nothing is lost",
     ),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,3 +122,28 @@ def test_a_loss_that_is_not_promised_comes_back(tmp_path: Path) -> None:
     assert all("acks=1" in one["signature"] for one in lost)
     (kept,) = tmp_path.glob("replay/*/replay.json")
     assert json.loads(kept.read_text()) == document
+
+
+@pytest.mark.timeout(3600)
+def test_a_planted_bug_of_two_faults_is_found_and_shrunk_to_them(tmp_path: Path) -> None:
+    """The seed is one whose first five schedules show the bug in the simulation of `test_planted_bug`."""
+    client = f"{sys.executable} {Path(__file__).with_name('forgetful_client.py')}"
+    done = acked(
+        *("search", "--kafka", "4.3.1", "--mode", "kraft-combined", "--safe", "--faults", "pause,kill"),
+        *("--client", client, "--seed", "718", "--count", "5", "--parallel", "2"),
+        *("--runs", tmp_path, "--json"),
+        timeout_s=1800,
+    )
+    assert done.status == 1, done.stderr
+    lost = [group for group in done.json()["groups"] if group["finding"]["name"] == "lost"]
+    assert [(group["finding"]["weight"], group["finding"]["promise"]) for group in lost] == [
+        ("new", "broken")
+    ]
+    few = acked(
+        *("shrink", lost[0]["folder"], "--steps", "--finding", "lost: broken", "--parallel", "2"),
+        *("--runs", tmp_path, "--json"),
+        timeout_s=1800,
+    )
+    assert few.status == 0, few.stderr
+    left = [re.search(r": (\S+)", step) for step in few.json()["steps"]]
+    assert [step and step[1] for step in left] == ["pause", "kill"], few.stdout

@@ -175,7 +175,8 @@ def test_a_loss_and_an_operator_in_words() -> None:
     found["operator"] = [{"run": "a/1", "action": "start broker1"}]
     (text,) = consequences(table(found), NAMES)
     assert text.endswith(
-        "loses 7 acknowledged messages. Kafka promises nothing else. An operator has to start broker1."
+        "loses 7 acknowledged messages. Kafka makes no promise in this case. "
+        "An operator has to start broker1."
     )
 
 

@@ -74,7 +74,7 @@ def test_what_tells_the_sides_apart_comes_first(world: World) -> None:
     assert (stored["groups"], stored["differences"]) == (document["groups"], document["differences"])
     said = list(report.differences(document))
     assert said[0] == (
-        "3.6.2 and 4.3.1: 9 schedules on all sides, 9 of them judged on all; 9 do not find the same"
+        "3.6.2 and 4.3.1: 9 schedules on all sides, 9 of them judged on all; 9 differ in their findings"
     )
     assert said[1] == f"schedule 1: 3.6.2: {ZOMBIE.signature} | 4.3.1: nothing else"
     assert report.compared(document).row_count == 2

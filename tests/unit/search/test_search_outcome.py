@@ -56,6 +56,19 @@ def test_the_exit_code_is_that_of_the_worst(world: World, capsys: pytest.Capture
     assert search(Search.create(world.path, PLAN, None), QUIET, limits(2), [], as_json=True) == 1
 
 
+def test_a_new_finding_names_the_command_that_repeats_it(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A known one does not: nobody has to look at it."""
+    stuck = Finding(name="no-recovery", weight="new")
+    world.finds = lambda schedule, turn: (stuck, LATE) if turn == 2 else ()
+    found = Search.create(world.path, PLAN, None)
+    search(found, QUIET, limits(3), [], as_json=False)
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert f"to repeat schedule 2 (no-recovery): acked replay {found.records[1].folder}" in shown
+    assert shown.count("to repeat") == 1
+
+
 def test_an_interrupted_comparison_says_how_to_continue(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
