@@ -81,6 +81,10 @@ KNOWN = (
         "failed due to CoordinatorWriteEvent(name=Timeout(",
         "a group coordinator that is cut off cannot record that a member is gone (from 4.0 on)",
     ),
+    Known(
+        "failed due to For requests intended only for the leader",
+        "the same of a broker that has just lost the partition of the group (seen on 4.3.1)",
+    ),
     Known("Failed to update ISR for partition", "a controller without ZooKeeper (from 2.8 on)"),
     Known("Received error STALE_CONTROLLER_EPOCH", "a request of a deposed controller"),
     Known("Error processing append operation on partition", "fewer in-sync replicas than acks=all needs"),

@@ -56,7 +56,15 @@ class FaultRegistry:
 
     def process_end(self, hosts: Sequence[Host], ending: Ending, restart: Restart | None) -> ProcessEnd:
         """A fault that ends processes, not added yet."""
-        return ProcessEnd(self.lab, self.journal, hosts, ending, expect_end=self.expect_end, restart=restart)
+        return ProcessEnd(
+            self.lab,
+            self.journal,
+            hosts,
+            ending,
+            expect_end=self.expect_end,
+            restart=restart,
+            paused=self.context.paused,
+        )
 
     def heal_all(self) -> None:
         """Heal all faults, the newest first, even if some cannot be healed; then raise the first error."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Literal
 
 from harness.clock import now_ns
@@ -56,14 +56,19 @@ class ProcessEnd:
         expect_end: Callable[[str], None],
         restart: Restart | None = None,
         within_s: float = 30.0,
+        paused: Set[str] = frozenset(),
     ) -> None:
-        """``expect_end`` is called first with each host, so that its end is not reported as a failure."""
+        """``expect_end`` is called first with each host, so that its end is not reported as a failure.
+
+        ``paused`` has the hosts that do not act on SIGTERM at the moment.
+        """
         self.mechanism: str = ending
         self.name = f"{ending} {', '.join(host.name for host in hosts)}"
         self._lab, self._journal, self._ending = lab, journal, ending
         self.hosts = tuple(host.name for host in hosts)
         self._expect_end, self._restart, self._within_s = expect_end, restart, within_s
         self._status: dict[str, int] = {}
+        self._paused = paused
 
     @property
     def undoable(self) -> bool:
@@ -80,7 +85,13 @@ class ProcessEnd:
         self.wait_for_exit()
 
     def send_signals(self) -> None:
-        """Signal all."""
+        """Signal all. Raises InvalidRunError for a paused process that would end only once it is resumed."""
+        deaf = [host for host in self.hosts if host in self._paused] if self._ending == "stop" else []
+        if deaf:
+            raise InvalidRunError(
+                f"{', '.join(deaf)} cannot be stopped while paused: SIGTERM has no effect until the process "
+                f"is resumed. End the pause first, or kill it."
+            )
         for host in self.hosts:
             self._expect_end(host)
         for host in self.hosts:

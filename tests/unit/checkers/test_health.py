@@ -70,6 +70,17 @@ def test_a_coordinator_that_is_cut_off_may_complain_about_its_timers(tmp_path: P
     assert [row["count"] for row in found] == [1]
 
 
+def test_a_former_coordinator_may_complain_about_its_timers(tmp_path: Path) -> None:
+    """As on 4.3.1 after all brokers were paused."""
+    text = (
+        "[GroupCoordinator id=2 topic=__consumer_offsets partition=0] The write event Timeout(key=h-a)"
+        " for the timer h-a failed due to For requests intended only for the leader, this error "
+        "indicates that the broker is not the current leader. Ignoring it.  (CoordinatorTimerImpl)"
+    )
+    found = _check(tmp_path, faults=FAULT, log_events=[_line(50, text), _line(150, text)])
+    assert [row["count"] for row in found] == [1]
+
+
 def test_some_complaints_of_a_cluster_that_starts_are_known_before_any_fault(tmp_path: Path) -> None:
     lines = [
         "[RaftManager id=2] Unexpected error REQUEST_TIMED_OUT in UPDATE_RAFT_VOTER response: Inbound",
