@@ -8,7 +8,6 @@ sources agree.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -775,18 +774,6 @@ def ten_seconds_late(recorded: Recorded) -> Recorded | None:
     columns = {"views": ("ns",), "log_events": ("ns",), "reads": ("ns",), "replicas": ("ns",)}
     columns |= {"sightings": ("seen_ns", "gone_ns")}
     return recorded.having(**{name: late(recorded.rows(name), *which) for name, which in columns.items()})
-
-
-@mutant
-def candidates_are_kept(recorded: Recorded) -> Recorded | None:
-    """The controller forgets no replica that may lead: marks name the same candidates again and again."""
-    rows = sorted(recorded.rows("marks"), key=lambda row: row["ns"])
-    stated = [row for row in rows if re.search(r"eligible \[.*last known \[", row["text"])]
-    if not stated:
-        return None
-    for row in stated:
-        row["text"] = stated[0]["text"]
-    return recorded.having(marks=rows)
 
 
 # What changes most is tried last.

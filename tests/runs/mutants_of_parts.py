@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from harness.history.schema import TABLES
-from tests.runs.mutants import MS, MUTANTS, Mutant, Recorded, Row, still_tailed
+from tests.runs.mutants import MS, MUTANTS, Mutant, Recorded, Row, logs_say_everything, still_tailed
 
 OF_PARTS: dict[str, Mutant] = {}
 """These mutants by name."""
@@ -70,6 +72,112 @@ def topics_asked_for_in_vain_exist(recorded: Recorded) -> Recorded | None:
     known = {row["source"]: row for row in rows if row["subject"] == "partition"}
     place = {"topic": ASKED_IN_VAIN, "partition": 0, "ns": recorded.since + MS}
     return recorded.having(views=[*rows, *(row | place for row in known.values())])
+
+
+@of_parts
+def answers_are_not_noted(recorded: Recorded) -> Recorded | None:
+    """The scenario set none of the marks that say what was answered."""
+    return recorded.having(marks=[row for row in recorded.rows("marks") if "answer" not in row["text"]])
+
+
+@of_parts
+def refused_for_another_reason(recorded: Recorded) -> Recorded | None:
+    """Every refused message got error 3."""
+    return recorded.having(
+        sends=[row | {"error": 3} if row["error"] else row for row in recorded.rows("sends")]
+    )
+
+
+@of_parts
+def late_requests_succeed(recorded: Recorded) -> Recorded | None:
+    """Held requests were accepted when they were delivered."""
+    rows = recorded.rows("faults")
+    for row in rows:
+        if row["name"].startswith("hold ") and row["evidence"] is not None:
+            row["evidence"] = re.sub(r'"error": \d+', '"error": 0', row["evidence"])
+    return recorded.having(faults=rows)
+
+
+@of_parts
+def every_controller_leads(recorded: Recorded) -> Recorded | None:
+    """Every KRaft controller names itself as the leader of the quorum."""
+
+    def itself(row: Row) -> Row:
+        named = row["subject"] == "controller" and row["source"].startswith("controller")
+        return row | {"controller": int(row["source"][-1])} if named else row
+
+    return recorded.having(views=[itself(row) for row in recorded.rows("views")])
+
+
+@of_parts
+def zookeeper_names_another(recorded: Recorded) -> Recorded | None:
+    """`/controller` names broker 9."""
+    return recorded.having(
+        views=[
+            row | {"controller": 9}
+            if row["subject"] == "controller" and row["source"].startswith("zookeeper")
+            else row
+            for row in recorded.rows("views")
+        ]
+    )
+
+
+@of_parts
+def written_in_a_later_epoch(recorded: Recorded) -> Recorded | None:
+    """Every record has the next producer epoch."""
+    return recorded.having(
+        copies=[
+            row | {"producer_epoch": row["producer_epoch"] + 1} if row["producer_epoch"] is not None else row
+            for row in recorded.rows("copies")
+        ]
+    )
+
+
+@of_parts
+def logs_say_everything_of_late_epochs(recorded: Recorded) -> Recorded | None:
+    """As `logs-say-everything`, of epoch 9 and of offsets up to 5."""
+    known = len(recorded.rows("log_events"))
+    said = logs_say_everything(recorded)
+    if said is None:
+        return None
+    rows = said.rows("log_events")
+    added = [row | {"epoch": 9, "offset": offset} for row in rows[known:] for offset in range(6)]
+    return recorded.having(log_events=[*rows[:known], *added])
+
+
+@of_parts
+def everybody_is_assigned_everything(recorded: Recorded) -> Recorded | None:
+    """Before each mark, each member of a group is assigned all partitions that any member had."""
+    rows = recorded.rows("groups")
+    assigned = [row for row in rows if row["event"] == "assigned"]
+    members = {(row["group"], row["member"], row["reader"]): row for row in assigned}
+    added = [
+        row | {"member": member, "reader": reader, "ns": mark - 1}
+        for mark in recorded.marks
+        for group, member, reader in members
+        for row in assigned
+        if row["group"] == group
+    ]
+    return recorded.having(groups=[*rows, *added])
+
+
+@of_parts
+def a_minute_late(recorded: Recorded) -> Recorded | None:
+    """Everything that nodes state after the fault is stated a minute later."""
+    return recorded.having(
+        views=[
+            row | {"ns": row["ns"] + 60_000 * MS} if row["ns"] > recorded.since else row
+            for row in recorded.rows("views")
+        ]
+    )
+
+
+@of_parts
+def what_did_not_happen_is_noted(recorded: Recorded) -> Recorded | None:
+    """The scenario set the mark `x` instead of `not-x`."""
+    return recorded.having(
+        marks=[row | {"name": row["name"].removeprefix("not-")} for row in recorded.rows("marks")]
+    )
 
 
 EVERY = {**OF_PARTS, **MUTANTS}

@@ -20,6 +20,16 @@ NEEDED = {
     "never-seen": ("power-cut", "kill-loses-nothing/holds/0"),
     "brokers-log-errors": ("power-cut", "isr-complete/holds/1"),
     "others-are-read": ("commit-marker-lost", "committed-and-read/holds/1"),
+    "answers-are-not-noted": ("kraft-zombie-controller", "operation-unknown/holds/0"),
+    "refused-for-another-reason": ("idempotent-first-sequence", "too-late/holds/0"),
+    "late-requests-succeed": ("delayed-end-txn-v2", "recognised/holds/0"),
+    "every-controller-leads": ("kraft-followers-die", "leads-for-ever/holds/1"),
+    "zookeeper-names-another": ("migration-az-cut", "taken-over/holds/0"),
+    "written-in-a-later-epoch": ("idempotent-timeout-java", "once-without-time-out/holds/2"),
+    "logs-say-everything-of-late-epochs": ("kraft-last-replica-wiped", "empty-leads/erratum/1"),
+    "everybody-is-assigned-everything": ("static-member-az-isolated", "nobody-takes-over/holds/0"),
+    "a-minute-late": ("slow-follower", "leaves/holds/0"),
+    "what-did-not-happen-is-noted": ("isr-stuck-for-ever", "stuck-until-reordered/holds/1"),
     "written-once": ("follower-az-isolated", "retries-duplicate/holds/1"),
 }
 """For each of `OF_PARTS` a stored run and a part that it refutes."""
