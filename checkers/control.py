@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.claims.evaluate import ClaimResult
+from checkers.evidence import first_injection
 from checkers.judge import judge_history
 from checkers.run_folder import read_declared, read_manifest
-from checkers.tables.source import Source, inside, open_source
+from checkers.tables.source import Source, inside, open_source, read_small
 from harness.errors import UsageError
 from harness.history.schema import TABLES
 
@@ -129,13 +130,7 @@ def held_claims(claims: Sequence[ClaimResult]) -> tuple[HeldClaim, ...]:
 
 def first_injection_ns(source: Source) -> int | None:
     """When the first fault began to be injected; None when there was none."""
-    times = [
-        row["ns"]
-        for path in source.paths("faults")
-        for row in pq.read_table(path, columns=["ns", "moment"]).to_pylist()
-        if row["moment"] in ("injecting", "injected")
-    ]
-    return min(times, default=None)
+    return first_injection(read_small(source, "faults").to_pylist())
 
 
 def write_silence(source: Source, target: Path) -> None:

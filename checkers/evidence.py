@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -119,6 +119,15 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
         debts=debts_of(tables["transaction_states"].to_pylist()),
         start_ns=min((ns for ns in moments if ns is not None), default=0),
     )
+
+
+def first_injection(faults: Iterable[Row]) -> int | None:
+    """When the first fault began to be injected, ns; None when there was none.
+
+    ``faults`` are rows of that table.
+    """
+    times = (row["ns"] for row in faults if row["moment"] in ("injecting", "injected"))
+    return min(times, default=None)
 
 
 def _fault_spans(table: pa.Table) -> tuple[FaultSpan, ...]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.causes import evidence_row
-from checkers.evidence import Evidence
+from checkers.evidence import Evidence, first_injection
 from checkers.groups import CLASSES as OF_GROUPS
 from checkers.groups import group_findings
 from checkers.known_errors import KNOWN
@@ -78,8 +78,7 @@ def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
     A line that is known as the effect of a fault is not a finding once the first fault is being injected
     (`checkers.known_errors`): a rolling restart has its effects long before it is complete.
     """
-    starts = (row["ns"] for row in evidence.rows("faults") if row["moment"] in ("injecting", "injected"))
-    first_fault = min(starts, default=None)
+    first_fault = first_injection(evidence.rows("faults"))
     lines: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in evidence.rows("log_events"):
         level, text = row["kind"], row["text"] or ""

@@ -44,12 +44,16 @@ def waiting_for(awaiting: str) -> Iterator[None]:
         del _waits[id(wait)]
 
 
+POLL_S = 0.05
+"""How often a condition is checked by default."""
+
+
 def wait_until(
     observe: Callable[[], T],
     *,
     within_s: float,
     awaiting: str,
-    poll_s: float = 0.05,
+    poll_s: float = POLL_S,
     accept: Callable[[T], bool] = bool,
     abort: Callable[[], None] | None = None,
     ignoring: tuple[type[Exception], ...] = (),

@@ -202,10 +202,7 @@ def _steps(body: Callable[[Stage], None], depth: int = 0) -> Iterator[str]:
     function = ast.parse(textwrap.dedent(inspect.getsource(body))).body[0]
     names = body.__globals__
     for call in _calls(function):
-        choice = call.func if isinstance(call.func, ast.IfExp) else None
-        name = re.sub(r"operator\(.*\)\.", "operator.", ast.unparse(choice.body if choice else call.func))
-        if choice and isinstance(choice.orelse, ast.Attribute):
-            name += f" or {choice.orelse.attr}"
+        name = _called(call.func)
         if name == "stage.mark" and len(call.args) > 1:
             yield _text(call.args[1], names)
         elif name == "stage.nemesis.operator":
@@ -219,6 +216,13 @@ def _steps(body: Callable[[Stage], None], depth: int = 0) -> Iterator[str]:
             helper = names.get(name)
             if inspect.isfunction(helper) and helper.__module__ == body.__module__:
                 yield from _steps(helper, depth + 1)
+
+
+def _called(function: ast.expr) -> str:
+    """The name of what is called; of `a.x if ... else a.y`, `a.x or y`."""
+    if isinstance(function, ast.IfExp):
+        return f"{_called(function.body)} or {_called(function.orelse).rpartition('.')[2]}"
+    return re.sub(r"operator\(.*\)\.", "operator.", ast.unparse(function))
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:

@@ -130,10 +130,11 @@ class KRaftCluster:
         if host not in self._prepared:
             self._prepare(node)
         self._processes.start(host, self._prepared[host])
+        wait = partial(self._processes.wait_started, host, within_s=self._restart_s, poll_s=self.poll_s)
         if node in self._voters:
-            self._wait_started(host, lambda: self.quorum.follows(node) is not None, "open its listener")
+            wait(lambda: self.quorum.follows(node) is not None, "open its listener")
         if node in self._brokers:
-            self._wait_started(host, lambda: self.quorum.knows_itself(node), "register again")
+            wait(lambda: self.quorum.knows_itself(node), "register again")
         self._processes.ready(host)
 
     def registered(self) -> frozenset[int] | None:
@@ -298,15 +299,6 @@ class KRaftCluster:
 
     def _wait(self, observe: Callable[[], object], awaiting: str, within_s: float = BOOT_S) -> None:
         wait_until(observe, within_s=within_s, awaiting=awaiting, poll_s=self.poll_s, abort=self.check_alive)
-
-    def _wait_started(self, host: str, observe: Callable[[], object], what: str) -> None:
-        wait_until(
-            observe,
-            within_s=self._restart_s,
-            awaiting=f"{host} to {what}",
-            poll_s=self.poll_s,
-            abort=partial(self._processes.check_started, host),
-        )
 
 
 def _knows(broker: Host, topics: list[str], wanted: Mapping[TopicPartition, int]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from harness.history.journal import Journal
 from harness.kafka.java import JavaProcess, tail, write_log_config, write_properties
 from harness.kafka.versions import LogSyntax
 from harness.lab.model import Lab, MainProcess
+from harness.waiting import POLL_S, wait_until
 
 
 @dataclass(kw_only=True)
@@ -29,8 +30,8 @@ class Processes:
     """Hosts whose process should be up right now."""
     ended: set[str] = field(default_factory=set)
     """Hosts whose process a fault has ended, and nobody has started since."""
-    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
-    """A fault may end a process while another thread starts it: the start is recorded before the end."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    """Of `wanted` and `ended`: a fault may end a process while another thread starts it."""
 
     def prepare(
         self, host: str, main_class: str, properties: Mapping[str, object], heap_mb: int
@@ -55,10 +56,12 @@ class Processes:
     def start(self, host: str, process: JavaProcess) -> None:
         """Start it; `check_alive` monitors it from now on."""
         with self._lock:
-            pid = self.lab.start(host, MainProcess(process.argv()))
-            self.wanted[host] = process
             self.ended.discard(host)
-            self.journal.write("processes", ns=now_ns(), host=host, event="started", pid=pid)
+        pid = self.lab.start(host, MainProcess(process.argv()))
+        with self._lock:
+            if host not in self.ended:
+                self.wanted[host] = process
+        self.journal.write("processes", ns=now_ns(), host=host, event="started", pid=pid)
 
     def ready(self, host: str) -> None:
         """Record that the cluster knows the process."""
@@ -96,3 +99,21 @@ class Processes:
         with self._lock:
             if host not in self.wanted:
                 raise ProcessDiedError(f"{host} has ended while it started.")
+
+    def wait_started(
+        self,
+        host: str,
+        observe: Callable[[], object],
+        what: str,
+        *,
+        within_s: float,
+        poll_s: float = POLL_S,
+    ) -> None:
+        """Wait until a process that was started has done ``what``, as ``observe`` shows."""
+        wait_until(
+            observe,
+            within_s=within_s,
+            poll_s=poll_s,
+            awaiting=f"{host} to {what}",
+            abort=lambda: self.check_started(host),
+        )

@@ -93,7 +93,7 @@ class ZooKeeperCluster:
         wanted = frozenset(self._setup.brokers)
         self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to register")
         for name in self._broker_names():
-            self._wait_until_it_serves(name, BOOT_S)
+            self._wait(partial(self._serves, name), f"{name} to open its listener")
             self._processes.ready(name)
         self._assert_roles()
 
@@ -172,9 +172,9 @@ class ZooKeeperCluster:
         if host not in self._prepared:
             self._prepare_broker(host)
         self._processes.start(host, self._prepared[host])
-        address = self._lab.topology.host(host).broker_address
-        self._wait_started(host, lambda: self._is_registered(node_id), "register again")
-        self._wait_started(host, lambda: accepts(address), "open its listener")
+        wait = partial(self._processes.wait_started, host, within_s=self._restart_s)
+        wait(lambda: self._is_registered(node_id), "register again")
+        wait(lambda: self._serves(host), "open its listener")
         self._processes.ready(host)
 
     def registered(self) -> frozenset[int] | None:
@@ -234,10 +234,9 @@ class ZooKeeperCluster:
             raise NoZooKeeperAnswerError("no ZooKeeper node answers")
         return node_id in registered
 
-    def _wait_until_it_serves(self, host: str, within_s: float) -> None:
-        """Wait for the listener, which newer brokers (seen with 3.5 and 3.9) open only once registered."""
-        address = self._lab.topology.host(host).broker_address
-        self._wait(lambda: accepts(address), f"{host} to open its listener", within_s=within_s)
+    def _serves(self, host: str) -> bool:
+        """Whether its listener is open; newer brokers (seen with 3.5 and 3.9) open it once registered."""
+        return accepts(self._lab.topology.host(host).broker_address)
 
     def _broker_names(self) -> tuple[str, ...]:
         return tuple(broker_name(number) for number in self._setup.brokers)
@@ -295,12 +294,4 @@ class ZooKeeperCluster:
             within_s=within_s,
             awaiting=awaiting,
             abort=self.check_alive,
-        )
-
-    def _wait_started(self, host: str, observe: Callable[[], object], what: str) -> None:
-        wait_until(
-            observe,
-            within_s=self._restart_s,
-            awaiting=f"{host} to {what}",
-            abort=partial(self._processes.check_started, host),
         )

@@ -19,7 +19,7 @@ cluster must converge.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -395,7 +395,7 @@ class _Performance:
 
     def _without_candidates(self) -> str:
         """That Kafka knows no replica that may lead, if it says so of every unhealthy partition (KIP-966)."""
-        unhealthy = {key for key in self.replicas | self.internal if self._trouble(key)}
+        unhealthy = {key for key, _ in self._troubles()}
         topics = {key.topic for key in unhealthy}
         for broker in self.stage.lab.topology.role("broker"):
             try:
@@ -408,13 +408,13 @@ class _Performance:
 
     def _unhealthy(self) -> str:
         """A partition without a leader or a full ISR; empty if there is none."""
-        return next(filter(None, map(self._trouble, self.replicas | self.internal)), "")
+        return next((text for _, text in self._troubles()), "")
 
-    def _trouble(self, key: TopicPartition) -> str:
-        members = (self.replicas | self.internal)[key]
-        state = self.stage.cluster.partition(*key)
-        if state is None:
-            return f"nothing is known of {key}"
-        if state.leader < 0 or set(state.isr) != set(members):
-            return f"{key} has leader {state.leader} and ISR {sorted(state.isr)} of {sorted(members)}"
-        return ""
+    def _troubles(self) -> Iterator[tuple[TopicPartition, str]]:
+        for key, members in (self.replicas | self.internal).items():
+            state = self.stage.cluster.partition(*key)
+            if state is None:
+                yield key, f"nothing is known of {key}"
+            elif state.leader < 0 or set(state.isr) != set(members):
+                isr = f"ISR {sorted(state.isr)} of {sorted(members)}"
+                yield key, f"{key} has leader {state.leader} and {isr}"

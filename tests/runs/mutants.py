@@ -592,7 +592,7 @@ def late_requests_end_otherwise(recorded: Recorded) -> Recorded | None:
     """Held requests got another answer when they were delivered; held connections delivered nothing."""
     rows = recorded.rows("faults")
     for row in rows:
-        if row["mechanism"] == "hold" and row["evidence"] is not None:
+        if row["name"].startswith("hold ") and row["evidence"] is not None:
             row["evidence"] = row["evidence"].replace('"error": ', '"error": 7')
             row["evidence"] = row["evidence"].replace('"fate": "delivered"', '"fate": "dropped"')
     return recorded.having(faults=rows)

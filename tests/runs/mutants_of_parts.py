@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 
 from harness.history.schema import TABLES
 from tests.runs.mutants import MS, MUTANTS, Mutant, Recorded, Row, logs_say_everything, still_tailed
@@ -89,37 +89,24 @@ def refused_for_another_reason(recorded: Recorded) -> Recorded | None:
 
 
 @of_parts
-def late_requests_succeed(recorded: Recorded) -> Recorded | None:
-    """Held requests were accepted when they were delivered."""
-    rows = recorded.rows("faults")
-    for row in rows:
-        if row["name"].startswith("hold ") and row["evidence"] is not None:
-            row["evidence"] = re.sub(r'"error": \d+', '"error": 0', row["evidence"])
-    return recorded.having(faults=rows)
-
-
-@of_parts
 def every_controller_leads(recorded: Recorded) -> Recorded | None:
     """Every KRaft controller names itself as the leader of the quorum."""
+    return _naming(recorded, "controller", lambda row: int(row["source"][-1]))
 
-    def itself(row: Row) -> Row:
-        named = row["subject"] == "controller" and row["source"].startswith("controller")
-        return row | {"controller": int(row["source"][-1])} if named else row
 
-    return recorded.having(views=[itself(row) for row in recorded.rows("views")])
+def _naming(recorded: Recorded, sources: str, controller: Callable[[Row], int]) -> Recorded | None:
+    """Sources of a kind name another controller in each of their statements."""
+    rows = recorded.rows("views")
+    for row in rows:
+        if row["subject"] == "controller" and row["source"].startswith(sources):
+            row["controller"] = controller(row)
+    return recorded.having(views=rows)
 
 
 @of_parts
 def zookeeper_names_another(recorded: Recorded) -> Recorded | None:
     """`/controller` names broker 9."""
-    return recorded.having(
-        views=[
-            row | {"controller": 9}
-            if row["subject"] == "controller" and row["source"].startswith("zookeeper")
-            else row
-            for row in recorded.rows("views")
-        ]
-    )
+    return _naming(recorded, "zookeeper", lambda _: 9)
 
 
 @of_parts

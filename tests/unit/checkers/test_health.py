@@ -59,24 +59,24 @@ def test_a_fault_has_effects_while_it_is_being_injected(tmp_path: Path) -> None:
     assert [row["count"] for row in found] == [1]
 
 
-def test_a_coordinator_that_is_cut_off_may_complain_about_its_timers(tmp_path: Path) -> None:
-    """As on 4.0.1 in the AZ that `at-least-once-az-isolated` isolates."""
-    text = (
-        "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] The write event Timeout(tp="
-        "__consumer_offsets-0, key=heartbeat-app) for the timer heartbeat-app failed due to "
-        "CoordinatorWriteEvent(name=Timeout(tp=__consumer_offsets-0, key=heartbeat-app)) timed out."
-    )
-    found = _check(tmp_path, faults=FAULT, log_events=[_line(50, text), _line(150, text)])
-    assert [row["count"] for row in found] == [1]
-
-
-def test_a_former_coordinator_may_complain_about_its_timers(tmp_path: Path) -> None:
-    """As on 4.3.1 after all brokers were paused."""
-    text = (
-        "[GroupCoordinator id=2 topic=__consumer_offsets partition=0] The write event Timeout(key=h-a)"
-        " for the timer h-a failed due to For requests intended only for the leader, this error "
-        "indicates that the broker is not the current leader. Ignoring it.  (CoordinatorTimerImpl)"
-    )
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] The write event Timeout(tp="
+            "__consumer_offsets-0, key=heartbeat-app) for the timer heartbeat-app failed due to "
+            "CoordinatorWriteEvent(name=Timeout(tp=__consumer_offsets-0, key=heartbeat-app)) timed out.",
+            id="4.0.1, in the AZ that at-least-once-az-isolated isolates",
+        ),
+        pytest.param(
+            "[GroupCoordinator id=2 topic=__consumer_offsets partition=0] The write event Timeout(key=h-a)"
+            " for the timer h-a failed due to For requests intended only for the leader, this error "
+            "indicates that the broker is not the current leader. Ignoring it.  (CoordinatorTimerImpl)",
+            id="4.3.1, after all brokers were paused",
+        ),
+    ],
+)
+def test_a_coordinator_that_was_cut_off_may_complain_about_its_timers(tmp_path: Path, text: str) -> None:
     found = _check(tmp_path, faults=FAULT, log_events=[_line(50, text), _line(150, text)])
     assert [row["count"] for row in found] == [1]
 
