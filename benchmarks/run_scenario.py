@@ -2,6 +2,7 @@
 
     .venv/bin/python -m benchmarks.run_scenario --runs 10
     .venv/bin/python -m benchmarks.run_scenario --runs 3 --lab compose
+    .venv/bin/python -m benchmarks.run_scenario --runs 3 --cluster FILE --scenario no-fault
 
 Prints wall time and phases as minimum, median and maximum, the peak memory of the hosts (PSS, in either lab;
 the container engine separately), and the verdicts.
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("--scenario", default="leader-az-isolated")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--lab", default="embedded")
+    parser.add_argument("--cluster", type=Path, help="cluster file; default: three AZs, one broker each")
     options = parser.parse_args()
     walls: list[float] = []
     peaks: list[Memory] = []
@@ -47,6 +49,7 @@ def main() -> None:
             sampler = Sampler(options.lab, folder)
             command = [sys.executable, "-m", "harness.cli.main", "run", options.scenario]
             command += ["--lab", options.lab, "--runs", folder, "--json"]
+            command += ["--cluster", str(options.cluster)] if options.cluster else []
             began = time.monotonic()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             walls.append(time.monotonic() - began)

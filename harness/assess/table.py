@@ -17,6 +17,8 @@ from harness.processors import BUSY_PERCENT
 
 COUNTS = ("acknowledged", "lost", "lost_after_read", "duplicated", "undetermined")
 STATUSES = ("measured", "invalid", "crashed", "unfit", "not run")
+_OWN_COLUMNS = ("duplicated", "out_of_order")
+"""Classes of findings that the table counts in columns of their own."""
 NOTICEABLE_S = 1.0
 """Shorter times without a write also occur without a fault, on a busy machine."""
 
@@ -47,7 +49,8 @@ class ProducerOutcome:
     """By AZ."""
     promise: str = "unknown"
     """`broken` or `unknown` if a finding of its messages is judged so; `not promised` if one is judged so, or
-    if Kafka promised nothing about messages that were acknowledged before the fault; else `kept`."""
+    if Kafka promised nothing about messages that were acknowledged before the fault; else `kept`. Duplicates
+    and order that Kafka does not promise to prevent do not count: they have columns of their own."""
     rows: tuple[str, ...] = ()
     """Rows of the promise table that decided it (docs/promises.md)."""
     known_bugs: tuple[str, ...] = ()
@@ -234,7 +237,8 @@ def _setting(
     judged = [
         row
         for row in promises
-        if row["setting"] == name or (row["setting"] is None and row["promise"] != "not promised")
+        if (row["setting"] == name or row["setting"] is None)
+        and (row["promise"] != "not promised" or (row["setting"] and row["class"] not in _OWN_COLUMNS))
     ]
     applied = [row for row in promised if row["setting"] == name]
     promise, rows = _promise(judged, applied)

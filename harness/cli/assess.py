@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,7 +36,8 @@ from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, Stoppe
 from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
-    from harness.assess.series import Assessment
+    from harness.assess.battery import Case
+    from harness.assess.series import Assessment, Target
     from harness.series.plan import Cell
     from harness.series.summary import RunSummary
 
@@ -154,15 +155,11 @@ def assess(
         cases = faults_of.battery(topology, target.mode)
         if faults is not None:
             cases = faults_of.select(cases, [glob.strip() for glob in faults.split(",")])
+        misfits = unfit(cases)
         if list_only:
-            for case in cases:
-                typer.echo(f"{case.name:45}  {case.says}; controller {case.roles}")
-                if case.stands_for:
-                    typer.echo(f"    stands for {', '.join(case.stands_for)}")
-            typer.echo("\nFaults of single nodes hit the first node of each kind.")
+            _list(target, cases, misfits)
             return
         check(target, cases[0], lab, progress.say)
-        misfits = unfit(cases)
         fitting = [case for case in cases if case.name not in misfits]
         at_once = parallel or side_by_side(topology)
         chosen = fitting
@@ -186,6 +183,26 @@ def assess(
         )
         work = Assessment.create(runs, plan, cluster)
     raise typer.Exit(_carry_out(work, parallel, progress, budget_s=budget_s, as_json=as_json))
+
+
+def _list(target: Target, cases: Sequence[Case], misfits: Mapping[str, str]) -> None:
+    """Print what would be assessed: the cluster, topics, producers and settings, and the faults."""
+    from harness.assess.described import header
+    from harness.assess.series import timings
+
+    times = timings(target.settings, target.mode)
+    about = header(target.version.label, target.mode, target.topology, target.settings, times)
+    width = max(map(len, about))
+    for label, text in about.items():
+        typer.echo(f"{label:{width}}  {text}")
+    typer.echo("")
+    for case in cases:
+        typer.echo(f"{case.name:45}  {case.says}; controller {case.roles}")
+        if case.name in misfits:
+            typer.echo(f"    unfit: {misfits[case.name]}")
+        if case.stands_for:
+            typer.echo(f"    stands for {', '.join(case.stands_for)}")
+    typer.echo("\nFaults of single nodes hit the first node of each kind.")
 
 
 class _Pace:

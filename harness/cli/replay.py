@@ -99,6 +99,12 @@ def replay(
     every: Annotated[
         bool, typer.Option("--all", help="Make all runs, even if the answer is clear earlier.")
     ] = False,
+    times: Annotated[
+        bool,
+        typer.Option(
+            "--times", help="Begin and end steps at the times of the run, instead of waiting for events."
+        ),
+    ] = False,
     parallel: Parallel = PARALLEL,
     lab: Lab = LAB,
     runs: Runs = RUNS,
@@ -116,13 +122,21 @@ def replay(
     from harness.search.fleet import Fleet
     from harness.search.repeat import repeat as repeated
     from harness.search.repeat import source_of, until_decided
+    from harness.search.schedule import FILE
+    from harness.search.timed import timed
     from harness.series.folder import SeriesFolder
     from report import search as report
 
     progress = Progress(quiet=as_json)
     source = source_of(path, wanted)
+    schedule = source.schedule
+    if times:
+        if source.folder is None or source.finding is None:
+            raise UsageError(f"--times needs a run with a finding, which has the times; {path} has none.")
+        schedule = timed(schedule, source.folder)
     place = _place(source, cluster, kafka, mode, lab, progress)
     folder = SeriesFolder.create(runs, "replay").path
+    (folder / FILE).write_bytes(schedule.encode())
     kind = source.finding.kind if source.finding else ""
     progress.say(f"Kafka {place.version}, {place.mode}: up to {repeat} runs; {folder} keeps them")
     if kind:
@@ -148,7 +162,7 @@ def replay(
         ):
             tally = repeated(
                 fleet,
-                source.schedule,
+                schedule,
                 parallel=parallel,
                 most=repeat,
                 enough=enough,

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.tables.source import open_source, read_small
+from checkers.tables.source import Source, open_source, read_small
 from harness.run.folder import read_json
 from harness.search.crowd import number_of
 from harness.search.schedule import Schedule
@@ -36,6 +37,11 @@ CLEARED = "min.insync.replicas changed without a leader"
 """A known bug: the change clears the eligible leader replicas and the last known leader (KIP-966)."""
 _COLUMNS = ("class", "promise", "promise_row", "known_bug", "cause", "writer", "topic", "detail", "count")
 _BEGINNING = 70
+SEQUENCE_REFUSED = "librdkafka: fatal error after OUT_OF_ORDER_SEQUENCE_NUMBER"
+"""A known bug: librdkafka also takes the answer of a leader that was deposed for a loss of messages."""
+_FATAL = -150
+"""`RD_KAFKA_RESP_ERR__FATAL`: an earlier fatal error of librdkafka has stopped the producer."""
+_OUT_OF_ORDER = 45
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,9 +96,10 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
             counts[found] += 1
     marks = [(str(row["name"]), str(row["text"])) for row in read_small(source, "marks").to_pylist()]
     bug = _offline_because(marks, schedule)
+    stopped = _stopped(source, writers) if any(name == f"{MARK}client-stuck" for name, _ in marks) else {}
     for name, text in marks:
         if name.startswith(MARK):
-            counts[_of_mark(name, text, bug)] += 1
+            counts[_of_mark(name, text, bug, stopped)] += 1
     grouped = (msgspec.structs.replace(found, count=count) for found, count in counts.items())
     return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), one.signature)))
 
@@ -126,14 +133,30 @@ def _offline_because(marks: Sequence[tuple[str, str]], schedule: Schedule) -> st
     return CLEARED if changed and any(NO_CANDIDATE in text for _, text in marks) else ""
 
 
-def _of_mark(name: str, text: str, bug: str) -> Finding:
+def _stopped(source: Source, writers: Mapping[int, str]) -> dict[str, str]:
+    """The producers that a fatal error of their client library has stopped, with the known bug or nothing."""
+    sends = read_small(source, "sends")
+
+    def with_error(code: int) -> set[int]:
+        return set(sends.filter(pc.equal(sends["error"], code))["writer"].to_pylist())
+
+    refused = with_error(_OUT_OF_ORDER)
+    return {
+        writers.get(number, ""): SEQUENCE_REFUSED if number in refused else ""
+        for number in with_error(_FATAL)
+    }
+
+
+def _of_mark(name: str, text: str, bug: str, stopped: Mapping[str, str]) -> Finding:
     settings = re.search(r"\((acks.*?)\)", text)
     name = name.removeprefix(MARK)
-    because = bug if name in ("no-recovery", "client-stuck") else ""
+    producer = text.partition(" ")[0]
+    because = stopped.get(producer, "") or (bug if name in ("no-recovery", "client-stuck") else "")
     return Finding(
         name=name,
         weight="known" if because else "new",
         known_bug=because,
+        cause="fatal error of the client library" if producer in stopped else "",
         settings=settings[1] if settings else "",
     )
 

@@ -12,6 +12,7 @@ cluster must converge.
 | `ended-1`, ... | the step's fault is over |
 | `late-1`, ... | the event that the step waited for did not come |
 | `note` | what else went wrong |
+| `moments` | when each step was due to begin and to end, for `harness.search.timed` |
 | `healed`, `recovered`, `drained` | every fault is over; the cluster is whole; the producers have stopped |
 | `finding-...` | what must not happen: `no-recovery`, `broker-down`, `client-stuck` |
 """
@@ -21,7 +22,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -38,6 +39,7 @@ from harness.search.events import Seen, happened, stuck
 from harness.search.faults import KINDS
 from harness.search.findings import NO_CANDIDATE
 from harness.search.schedule import Moment, Schedule, Step, described
+from harness.search.timed import MOMENTS, StepMoments, as_text
 from harness.waiting import wait_until
 from nemesis.fault import Injection
 
@@ -81,6 +83,8 @@ class _Performance:
     restarts: list[Future[None]] = field(default_factory=list)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "restart"))
     locks: dict[str, threading.Lock] = field(default_factory=dict)
+    moments: dict[int, StepMoments] = field(default_factory=dict)
+    """By the number of the step."""
 
     def __post_init__(self) -> None:
         topics = self.stage.setup.topics
@@ -113,11 +117,14 @@ class _Performance:
             for number, step in enumerate(self.schedule.steps, start=1):
                 if not self._wait(step.when, since, before):
                     self.stage.mark(f"late-{number}", f"{step.when.event} did not come in time")
+                previous = since
                 since, before = self._now()
+                self.moments[number] = StepMoments((since - previous) / 1e9)
                 self._begin(number, step, since, before)
                 self.crowd.change(number)
             while self.lasting:
                 self._wait(Moment(after_s=POLL_S), *self._now())
+            self.stage.journal.mark(MOMENTS, as_text(self.moments))
             self._recover()
             self.crowd.drain()
         finally:
@@ -191,6 +198,9 @@ class _Performance:
         for one in tuple(self.lasting):
             if self._reached(one.until, one.since, one.before):
                 self.lasting.remove(one)
+                self.moments[one.number] = replace(
+                    self.moments[one.number], lasted_s=self.stage.since(one.since)
+                )
                 self._quietly(one.end)
                 self.stage.mark(f"ended-{one.number}", f"step {one.number} is over")
         return ""

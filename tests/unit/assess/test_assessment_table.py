@@ -218,6 +218,20 @@ def test_findings_decide_about_promises() -> None:
     assert "This breaks a promise of Kafka (with acks=all)." in consequences([line], NAMES)[0]
 
 
+@pytest.mark.parametrize("name", ["duplicated", "out_of_order"])
+def test_what_has_a_column_of_its_own_does_not_put_messages_at_risk(name: str) -> None:
+    """A retry may write a message twice without idempotence; that says nothing about losses."""
+    found = measures(lost_at_one=0)
+    found["promised"][1] |= {"promise": "kept", "promise_row": "acks-1-steady"}
+    (row,) = found["promises"]
+    found["promises"] = [row | {"class": name, "promise_row": "duplicate-retry", "findings": 2}]
+    (line,) = table(found)
+    one = line.settings["acks=1"]
+    assert (one.promise, one.rows, one.outcome) == ("kept", ("acks-1-steady",), "kept")
+    found["promises"][0]["promise"] = "broken"
+    assert promises(found) == ["kept", "broken"]
+
+
 @pytest.mark.parametrize(
     ("promise", "both"),
     [

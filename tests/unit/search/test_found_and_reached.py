@@ -15,7 +15,7 @@ import pytest
 from checkers.tables.output import FINDING
 from harness.history.schema import TABLES
 from harness.history.tables import write_table
-from harness.search.findings import CLEARED, NO_CANDIDATE, findings_of, select, weightiest
+from harness.search.findings import CLEARED, NO_CANDIDATE, SEQUENCE_REFUSED, findings_of, select, weightiest
 from harness.search.reached import TESTABLE, exercised, reached
 from harness.search.schedule import Producer, Schedule, Step, TopicPlan
 
@@ -76,6 +76,33 @@ def test_a_partition_lost_its_candidates_to_a_change(tmp_path: Path, fault: str,
     seen = findings_of(written(tmp_path, {"marks": marks}), schedule)
     assert {one.name: one.known_bug for one in seen} == dict.fromkeys(names[:2], bug) | {"broker-down": ""}
     assert {one.weight for one in seen if one.known_bug != bug or not bug} == {"new"}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "signature"),
+    [
+        (45, f"client-stuck: {SEQUENCE_REFUSED}: fatal error of the client library [acks=all, 5 in flight]"),
+        (-192, "client-stuck: fatal error of the client library [acks=all, 5 in flight]"),
+    ],
+)
+def test_a_producer_that_its_library_stopped_is_told_from_one_that_is_stuck(
+    tmp_path: Path, refusal: int, signature: str
+) -> None:
+    """Only a refused sequence number of the same producer is the known reason."""
+    texts = (
+        "producer-1b (acks=all, 5 in flight) had nothing",
+        "producer-2a (acks=1, 3 in flight) had nothing",
+    )
+    marks = [{"ns": 2, "name": "finding-client-stuck", "text": text} for text in texts]
+    errors = ((1, refusal), (1, -150), (2, 45))
+    sends = [
+        {"topic": "t1-3", "partition": 0, "writer": writer, "seq": seq, "sent_ns": 1, "outcome": "fail"}
+        | {"error": error}
+        for seq, (writer, error) in enumerate(errors)
+    ]
+    seen = findings_of(written(tmp_path, {"writers": WRITERS, "marks": marks, "sends": sends}), SCHEDULE)
+    assert {one.signature for one in seen} == {"client-stuck [acks=1, 3 in flight]", signature}
+    assert [one.weight for one in seen] == (["new", "known"] if refusal == 45 else ["new", "new"])
 
 
 def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""`acked assess --list`: what acked understood of a cluster file, and the faults, without running any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.assess import series
+from harness.cli.main import app
+
+CLUSTER = """
+[[az]]
+name = "frankfurt"
+brokers = 2
+
+[[az]]
+name = "munich"
+
+[topic.clicks]
+replication-factor = 2
+min.insync.replicas = 1
+
+[producer]
+delivery.timeout.ms = 30000
+"""
+
+
+def test_the_list_begins_with_what_would_be_assessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(CLUSTER)
+    monkeypatch.setattr(
+        series, "unfit", lambda cases: {case.name: "no netem" for case in cases if case.mechanism == "delay"}
+    )
+    done = CliRunner().invoke(app, ["assess", str(file), "--list"], catch_exceptions=False)
+    about, faults = done.stdout.split("\n\n", 1)
+    assert "frankfurt: 2 brokers, 1 ZooKeeper node, 1 client; munich: 1 broker" in about
+    assert "clicks, replication factor 2, min.insync.replicas=1" in about
+    assert "producer.delivery.timeout.ms=30000" in about
+    lines = faults.splitlines()
+    unfit = [before for before, line in zip(lines, lines[1:], strict=False) if line == "    unfit: no netem"]
+    assert unfit
+    assert all(line.startswith("delay-") for line in unfit)
+    assert [path.name for path in tmp_path.iterdir()] == ["cluster.toml"]
