@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,6 +39,8 @@ _COLUMNS = ("class", "promise", "promise_row", "known_bug", "cause", "writer", "
 _BEGINNING = 70
 SEQUENCE_REFUSED = "librdkafka: fatal error after OUT_OF_ORDER_SEQUENCE_NUMBER"
 """A known bug: librdkafka also takes the answer of a leader that was deposed for a loss of messages."""
+_OF_A_START = ("Fatal error during KafkaServer start", "Exiting Kafka")
+"""Parts of the ERROR lines with which a broker gives up its start."""
 _FATAL = -150
 """`RD_KAFKA_RESP_ERR__FATAL`: an earlier fatal error of librdkafka has stopped the producer."""
 _OUT_OF_ORDER = 45
@@ -91,8 +93,9 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
     writers = {row["writer"]: str(row["name"]) for row in read_small(source, "writers").to_pylist()}
     file = folder / "findings.parquet"
     if file.exists():
+        failed = _failed_starts(source)
         for row in pq.read_table(file, columns=list(_COLUMNS)).to_pylist():
-            found = _of_row(row, _settings(row, writers, schedule))
+            found = _of_row(row, _settings(row, writers, schedule), failed)
             counts[found] += 1
     marks = [(str(row["name"]), str(row["text"])) for row in read_small(source, "marks").to_pylist()]
     bug = _offline_because(marks, schedule)
@@ -104,12 +107,36 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
     return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), one.signature)))
 
 
-def _of_row(row: Mapping[str, Any], settings: str) -> Finding:
+def _failed_starts(source: Source) -> set[str]:
+    """Hosts whose process ended before it was ready, after a pause: it found its ZooKeeper session ended.
+
+    Kafka then gives up its start.
+    """
+    starting: dict[str, bool] = {}
+    failed: set[str] = set()
+    rows = read_small(source, "processes").to_pylist()
+    for row in sorted(rows, key=lambda row: int(row["ns"])):
+        host, event = str(row["host"]), row["event"]
+        if event == "started":
+            starting[host] = False
+        elif event == "paused" and host in starting:
+            starting[host] = True
+        elif event == "exited" and starting.pop(host, False):
+            failed.add(host)
+        elif event in ("ready", "killed"):
+            starting.pop(host, None)
+    return failed
+
+
+def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> Finding:
     name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
     cause = str(row["cause"] or "").partition(":")[0]  # the rest has numbers, and faults by their targets
     if name in UNEXPLAINED:
         cause, settings = _wording(str(row["detail"] or "")), ""
     weight: Weight = "not promised"
+    host, _, says = str(row["detail"] or "").partition(" ")
+    if host in failed_starts and (name == "process_exit" or any(part in says for part in _OF_A_START)):
+        return Finding(name=name, weight=weight, cause="paused while it started")
     if bug:
         weight = "known"
     elif name in UNEXPLAINED or promise == "broken":

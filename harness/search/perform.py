@@ -7,12 +7,11 @@ cluster must converge.
 | mark | text |
 |---|---|
 | `begin` | all producers and consumers work |
-| `step-1`, ... | what the step does now |
+| `step-1`, ... | the step is due, and what it does |
 | `skipped-1`, ... | why the step was left out |
-| `ended-1`, ... | the step's fault is over |
+| `ended-1`, ... | the step is due to end |
 | `late-1`, ... | the event that the step waited for did not come |
 | `note` | what else went wrong |
-| `moments` | when each step was due to begin and to end, for `harness.search.timed` |
 | `healed`, `recovered`, `drained` | every fault is over; the cluster is whole; the producers have stopped |
 | `finding-...` | what must not happen: `no-recovery`, `broker-down`, `client-stuck` |
 """
@@ -22,7 +21,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
@@ -39,7 +38,6 @@ from harness.search.events import Seen, happened, stuck
 from harness.search.faults import KINDS
 from harness.search.findings import NO_CANDIDATE
 from harness.search.schedule import Moment, Schedule, Step, described
-from harness.search.timed import MOMENTS, StepMoments, as_text
 from harness.waiting import wait_until
 from nemesis.fault import Injection
 
@@ -83,8 +81,6 @@ class _Performance:
     restarts: list[Future[None]] = field(default_factory=list)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "restart"))
     locks: dict[str, threading.Lock] = field(default_factory=dict)
-    moments: dict[int, StepMoments] = field(default_factory=dict)
-    """By the number of the step."""
 
     def __post_init__(self) -> None:
         topics = self.stage.setup.topics
@@ -117,14 +113,11 @@ class _Performance:
             for number, step in enumerate(self.schedule.steps, start=1):
                 if not self._wait(step.when, since, before):
                     self.stage.mark(f"late-{number}", f"{step.when.event} did not come in time")
-                previous = since
                 since, before = self._now()
-                self.moments[number] = StepMoments((since - previous) / 1e9)
                 self._begin(number, step, since, before)
                 self.crowd.change(number)
             while self.lasting:
                 self._wait(Moment(after_s=POLL_S), *self._now())
-            self.stage.journal.mark(MOMENTS, as_text(self.moments))
             self._recover()
             self.crowd.drain()
         finally:
@@ -198,11 +191,8 @@ class _Performance:
         for one in tuple(self.lasting):
             if self._reached(one.until, one.since, one.before):
                 self.lasting.remove(one)
-                self.moments[one.number] = replace(
-                    self.moments[one.number], lasted_s=self.stage.since(one.since)
-                )
+                self.stage.mark(f"ended-{one.number}", f"step {one.number} ends")
                 self._quietly(one.end)
-                self.stage.mark(f"ended-{one.number}", f"step {one.number} is over")
         return ""
 
     def _note_ends(self) -> None:
@@ -224,13 +214,13 @@ class _Performance:
 
     def _begin(self, number: int, step: Step, since: int, before: Seen) -> None:
         """Carry out a step, or say why it is skipped."""
+        self.stage.mark(f"step-{number}", described(step))
         key = self.partitions[step.partition]
         try:
             end = self._carry_out(step, key)
         except (AckedError, OSError) as error:
             self.stage.mark(f"skipped-{number}", f"{step.fault}: {getattr(error, 'message', error)}")
             return
-        self.stage.mark(f"step-{number}", described(step))
         if end is not None:
             self.lasting.append(
                 _Lasting(number=number, until=step.until, since=since, before=before, end=end)

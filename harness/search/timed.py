@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -15,54 +14,36 @@ from checkers.tables.source import open_source, read_small
 from harness.errors import BadDataError
 from harness.search.schedule import Moment, Schedule, Step
 
-MOMENTS = "moments"
-"""The mark whose text says when each step of a run was due to begin and to end."""
-
-
-@dataclass(frozen=True)
-class StepMoments:
-    """When a step of a run was due, in seconds."""
-
-    due_s: float
-    """Since the previous step was due, or since the first one could begin."""
-    lasted_s: float | None = None
-    """From then until its end was due; None: it acts once, or was skipped."""
-
-
-def as_text(moments: Mapping[int, StepMoments]) -> str:
-    """The text of the mark, which `timed` reads."""
-    return msgspec.json.encode({str(number): one for number, one in sorted(moments.items())}).decode()
-
 
 def timed(schedule: Schedule, run: Path) -> Schedule:
     """The schedule with the times of one of its runs instead of events.
 
-    A step that was skipped keeps its end. Raises BadDataError if the run does not say when its steps were
-    due.
+    A step that was skipped, or acts once, keeps its end. Raises BadDataError if the run does not say when its
+    steps were due (marks of `harness.search.perform`).
     """
-    moments = _moments(run)
-    if set(moments) != set(range(1, len(schedule.steps) + 1)):
+    rows = read_small(open_source(str(run / "history")), "marks").to_pylist()
+    marks = {str(row["name"]): int(row["ns"]) for row in rows}
+    names = ["begin", *(f"step-{number}" for number in range(1, len(schedule.steps) + 1))]
+    missing = [name for name in names if name not in marks]
+    if missing:
         raise BadDataError(
-            f"{run} does not say when its steps were due: it did not carry out all of them, or an older "
-            "acked recorded it. Repeat its schedule with `acked replay`, and name one of the new runs."
+            f"{run} does not say when its steps were due: it has no mark {missing[0]!r}, because it ended "
+            "before, or an older acked recorded it. Name another run of its schedule, from `acked replay`."
         )
-    steps = [_timed(step, moments[number]) for number, step in enumerate(schedule.steps, start=1)]
+    steps = []
+    for number, (step, (before, name)) in enumerate(
+        zip(schedule.steps, pairwise(names), strict=True), start=1
+    ):
+        end = marks.get(f"ended-{number}")
+        lasted = None if end is None else end - marks[name]
+        steps.append(_timed(step, marks[name] - marks[before], lasted))
     return msgspec.structs.replace(schedule, steps=tuple(steps))
 
 
-def _moments(run: Path) -> dict[int, StepMoments]:
-    rows = read_small(open_source(str(run / "history")), "marks").to_pylist()
-    text = next((str(row["text"]) for row in rows if row["name"] == MOMENTS), "{}")
-    try:
-        return msgspec.json.decode(text, type=dict[int, StepMoments])
-    except msgspec.DecodeError as error:
-        raise BadDataError(f"{run}: the text of the mark {MOMENTS!r} is malformed: {error}") from None
+def _timed(step: Step, due_ns: int, lasted_ns: int | None) -> Step:
+    """``due_ns`` is counted from the previous step, ``lasted_ns`` from the step itself."""
 
+    def at(moment: Moment, ns: int | None) -> Moment:
+        return Moment(after_s=round(ns / 1e9, 2)) if moment.event and ns is not None else moment
 
-def _timed(step: Step, moments: StepMoments) -> Step:
-    def at(moment: Moment, seconds: float | None) -> Moment:
-        return Moment(after_s=round(seconds, 2)) if moment.event and seconds is not None else moment
-
-    return msgspec.structs.replace(
-        step, when=at(step.when, moments.due_s), until=at(step.until, moments.lasted_s)
-    )
+    return msgspec.structs.replace(step, when=at(step.when, due_ns), until=at(step.until, lasted_ns))

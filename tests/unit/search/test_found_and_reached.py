@@ -105,6 +105,38 @@ def test_a_producer_that_its_library_stopped_is_told_from_one_that_is_stuck(
     assert [one.weight for one in seen] == (["new", "known"] if refusal == 45 else ["new", "new"])
 
 
+@pytest.mark.parametrize(
+    ("events", "weight"),
+    [
+        (("started", "paused", "resumed", "exited"), "not promised"),
+        (("started", "exited"), "new"),
+        (("started", "ready", "paused", "resumed", "exited"), "new"),
+        (("paused", "resumed", "started", "exited"), "new"),
+        (("started", "paused", "killed", "started", "exited"), "new"),
+    ],
+)
+def test_a_broker_may_give_up_a_start_during_which_it_was_paused(
+    tmp_path: Path, events: tuple[str, ...], weight: str
+) -> None:
+    """What ends without a pause, after its start, or elsewhere, is unexplained."""
+    processes = [
+        *({"ns": ns, "host": "broker1", "event": event} for ns, event in enumerate(events)),
+        {"ns": 9, "host": "broker2", "event": "started"},
+    ]
+    folder = written(tmp_path, {"processes": processes})
+    broker1 = "broker1 ERROR: [KafkaServer id=1] Fatal error during KafkaServer startup. Prepare to shutdown"
+    rows = [
+        found("process_exit", detail="broker1 ended by itself with status 1"),
+        found("server_error", detail=broker1),
+        found("server_error", detail=broker1.replace("broker1", "broker2")),
+        found("server_error", detail="broker1 ERROR: something else"),
+    ]
+    (tmp_path / "findings.parquet").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows, schema=FINDING), tmp_path / "findings.parquet" / "part.parquet")
+    weights = [one.weight for one in findings_of(folder, SCHEDULE) for _ in range(one.count)]
+    assert weights == (["new"] * 2 + ["not promised"] * 2 if weight == "not promised" else ["new"] * 4)
+
+
 def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
     marks = [
         {"ns": 1, "name": "begin", "text": "x"},

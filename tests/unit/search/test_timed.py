@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import BadDataError
 from harness.search.schedule import Moment, Schedule, Step
-from harness.search.timed import MOMENTS, StepMoments, as_text, timed
+from harness.search.timed import timed
 from tests.unit.search.test_found_and_reached import SCHEDULE, written
 
 STEPS = (
@@ -28,18 +28,17 @@ STEPS = (
     Step(fault="elect-unclean", when=Moment(event="no-leader", after_s=7)),
 )
 EVENTS: Schedule = msgspec.structs.replace(SCHEDULE, steps=STEPS)
+MARKS = {"begin": 1.0, "step-1": 1.21, "ended-1": 8.559, "step-2": 8.61, "step-3": 9.11, "ended-2": 13.63}
 
 
-def ran(folder: Path, *moments: StepMoments) -> Path:
-    """A run folder whose history says when steps were due."""
-    text = as_text(dict(enumerate(moments, start=1)))
-    marks = [{"ns": 1, "name": "begin", "text": "now"}, {"ns": 2, "name": MOMENTS, "text": text}]
-    return written(folder, {"marks": marks if moments else marks[:1]})
+def ran(folder: Path, marks: dict[str, float]) -> Path:
+    """A run folder whose history has these marks, with their times in seconds."""
+    rows = [{"ns": int(s * 1e9), "name": name, "text": name} for name, s in marks.items()]
+    return written(folder, {"marks": rows})
 
 
 def test_events_become_the_times_at_which_they_came(tmp_path: Path) -> None:
-    run = ran(tmp_path, StepMoments(0.21, 7.349), StepMoments(7.4, 5.02), StepMoments(0.5))
-    made = timed(EVENTS, run)
+    made = timed(EVENTS, ran(tmp_path, MARKS))
     assert [step.when for step in made.steps] == [
         Moment(after_s=0.2),
         Moment(after_s=7.4),
@@ -50,19 +49,12 @@ def test_events_become_the_times_at_which_they_came(tmp_path: Path) -> None:
 
 
 def test_a_step_that_was_skipped_keeps_its_end(tmp_path: Path) -> None:
-    run = ran(tmp_path, StepMoments(0.21), StepMoments(7.4, 5.02), StepMoments(0.5))
-    assert timed(EVENTS, run).steps[0].until == STEPS[0].until
+    marks = {name: s for name, s in MARKS.items() if name != "ended-1"}
+    assert timed(EVENTS, ran(tmp_path, marks)).steps[0].until == STEPS[0].until
 
 
-@pytest.mark.parametrize("moments", [(), (StepMoments(0.2, 7.3), StepMoments(7.4))])
-def test_a_run_that_did_not_carry_out_every_step_is_refused(
-    moments: tuple[StepMoments, ...], tmp_path: Path
-) -> None:
-    with pytest.raises(BadDataError, match="does not say when its steps were due"):
-        timed(EVENTS, ran(tmp_path, *moments))
-
-
-def test_a_malformed_mark_is_refused(tmp_path: Path) -> None:
-    written(tmp_path, {"marks": [{"ns": 2, "name": MOMENTS, "text": '{"1": 3}'}]})
-    with pytest.raises(BadDataError, match="the text of the mark 'moments' is malformed"):
-        timed(EVENTS, tmp_path)
+@pytest.mark.parametrize("lacks", ["begin", "step-1", "step-3"])
+def test_a_run_that_did_not_come_to_every_step_is_refused(lacks: str, tmp_path: Path) -> None:
+    marks = {name: s for name, s in MARKS.items() if name != lacks}
+    with pytest.raises(BadDataError, match=f"has no mark '{lacks}'"):
+        timed(EVENTS, ran(tmp_path, marks))
