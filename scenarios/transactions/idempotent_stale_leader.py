@@ -111,7 +111,10 @@ FATAL_ERROR = (
         name="refused",
         section=SECTION,
         says="The old leader refuses the producer's next message as out of order.",
-        holds=messages(IDEMPOTENT, label="f").refused_with(OUT_OF_ORDER),
+        holds=both(
+            messages(IDEMPOTENT, label="f").refused_with(OUT_OF_ORDER),
+            messages(IDEMPOTENT, label="f").answered_by(1),
+        ),
     ),
     Claim(
         name="never-again",

@@ -89,6 +89,13 @@ def refused_for_another_reason(recorded: Recorded) -> Recorded | None:
 
 
 @of_parts
+def another_broker_answered(recorded: Recorded) -> Recorded | None:
+    """Every answer of which the client names the broker came from broker 9."""
+    rows = recorded.rows("sends")
+    return recorded.having(sends=[row | {"broker": row["broker"] and 9} for row in rows])
+
+
+@of_parts
 def every_controller_leads(recorded: Recorded) -> Recorded | None:
     """Every KRaft controller names itself as the leader of the quorum."""
     return _naming(recorded, "controller", lambda row: int(row["source"][-1]))

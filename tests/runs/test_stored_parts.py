@@ -22,6 +22,7 @@ NEEDED = {
     "others-are-read": ("commit-marker-lost", "committed-and-read/holds/1"),
     "answers-are-not-noted": ("kraft-zombie-controller", "operation-unknown/holds/0"),
     "refused-for-another-reason": ("idempotent-first-sequence", "too-late/holds/0"),
+    "another-broker-answered": ("idempotent-stale-leader-librdkafka", "refused/holds/1"),
     "every-controller-leads": ("kraft-followers-die", "leads-for-ever/holds/1"),
     "zookeeper-names-another": ("migration-az-cut", "taken-over/holds/0"),
     "written-in-a-later-epoch": ("idempotent-timeout-java", "once-without-time-out/holds/2"),

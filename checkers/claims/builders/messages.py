@@ -47,6 +47,17 @@ class Messages:
             f"life WHERE {self.where}",
         )
 
+    def answered_by(self, *brokers: int, at_least: int = 1) -> str:
+        """The last answer to each came from one of these brokers. Unknown where the client does not say."""
+        wanted = ", ".join(map(str, brokers))
+        by = brokers_of("sort_array(collect_set(broker))")
+        return answer(
+            f"CASE WHEN count(broker) = count(*) AND count(*) >= {at_least} "
+            f"THEN count_if(broker IN ({wanted})) = count(*) END",
+            f"concat({counted('message')}, ', answered by ', {by})",
+            f"life WHERE {self.where}",
+        )
+
     def failed(self, *, at_least: int = 1) -> str:
         """Every one definitely failed: the answer was an error after which nothing was written."""
         return self._all("outcome = 'fail'", "failed", at_least)
