@@ -40,8 +40,9 @@ def main() -> None:
     print(f"{len(documents)} assessments, {len(lines)} lines measured in each")
     for setting in documents[0]["producers"]:
         _print_outcomes(setting, lines, options.verbose)
-    steady = [(name, gap) for name, gap in _gaps(lines) if name[0] not in VARYING]
-    varying = [(name, gap) for name, gap in _gaps(lines) if name[0] in VARYING]
+    gaps = list(_gaps(lines))
+    steady = [gap for gap in gaps if gap[0][0] not in VARYING]
+    varying = [gap for gap in gaps if gap[0][0] in VARYING]
     _print_gaps("times without a write or a read", steady, options.verbose)
     _print_gaps(f"those of {' and '.join(VARYING)}, marked with ~", varying, options.verbose)
 
@@ -88,10 +89,10 @@ def _print_gaps(title: str, gaps: Sequence[tuple[tuple[str, str], list[float]]],
     print(f"{title}: {len(gaps)} of {NOTICEABLE_S:g} s or more")
     if not gaps:
         return
-    deviations = {
-        name: [abs(one - statistics.median(seconds)) / statistics.median(seconds) for one in seconds]
-        for (_, name), seconds in gaps
-    }
+    deviations = {}
+    for (_, name), seconds in gaps:
+        median = statistics.median(seconds)
+        deviations[name] = [abs(one - median) / median for one in seconds]
     every = sorted(one for found in deviations.values() for one in found)
     outside = {name: found for name, found in deviations.items() if max(found) > ALLOWED}
     print(

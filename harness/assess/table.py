@@ -237,8 +237,10 @@ def _setting(
     judged = [
         row
         for row in promises
-        if (row["setting"] == name or row["setting"] is None)
-        and (row["promise"] != "not promised" or (row["setting"] and row["class"] not in _OWN_COLUMNS))
+        if row["setting"] in (name, None)
+        and not (
+            row["promise"] == "not promised" and (row["setting"] is None or row["class"] in _OWN_COLUMNS)
+        )
     ]
     applied = [row for row in promised if row["setting"] == name]
     promise, rows = _promise(judged, applied)
