@@ -1,7 +1,7 @@
-"""Findings about the commits and partitions of consumer groups, and the causes of replays and skips.
+"""Findings about the commits and partitions of consumer groups, and the causes of readers' steps.
 
 A committed offset is a register: an answer may name any commit, unless a later one had certainly replaced it
-before the request. This code reads only `groups` and the views of the offsets topic, so every plan shares it.
+before the request. This code reads only small tables, so every plan shares it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from checkers.causes import PartitionEvent, evidence_row, or_minus_one, partition_events
 from checkers.evidence import Evidence, Row
-from harness.kafka.model import OFFSETS_LOG
+from harness.kafka.model import OFFSETS_LOG, TopicPartition, broker_name
 
 CLASSES = ("commit_lost", "stale_offset", "double_ownership")
 """Findings about groups that rest on no message."""
 COMMITS, ANSWERS = ("committed", "commit_failed"), ("fetched", "assigned")
+_HALTED = ("killed", "stopped", "exited", "paused")
+"""Events of a process after which it answers nobody."""
 NOT_KNOWN = "not known: nothing in the history explains it"
 
 
@@ -296,20 +298,56 @@ class StreamStep:
 def causes_of_steps(
     evidence: Evidence, topic: str, partition: int, steps: Sequence[StreamStep]
 ) -> tuple[pa.Array, pa.Array]:
-    """The cause of each step of a group, and the rows that it rests on; null for readers without a group."""
+    """The cause of each step, and the rows that it rests on; null where a step without a group has none."""
     known = group_histories(evidence) if any(step.group is not None for step in steps) else {}
     texts: list[str | None] = []
     grounds: list[list[str] | None] = []
     for step in steps:
         if step.group is None:
-            texts.append(None)
-            grounds.append(None)
+            deposed = deposed_leader(evidence, TopicPartition(topic, partition), step) if step.back else None
+            texts.append(deposed[0] if deposed else None)
+            grounds.append(deposed[1] if deposed else None)
             continue
         place = step.group, topic, partition
         text, rows = (known.get(place) or GroupHistory(evidence, *place, ())).cause_of_step(step)
         texts.append(text)
         grounds.append(rows)
     return pa.array(texts, pa.string()), pa.array(grounds, pa.list_(pa.string()))
+
+
+def deposed_leader(
+    evidence: Evidence, place: TopicPartition, step: StreamStep
+) -> tuple[str, list[str]] | None:
+    """A live broker that still named itself the leader in an old epoch when a reader went back.
+
+    It does not have what its successor appended, so it answers that the reader's position is out of range.
+    A client that accepts the older leader epoch then starts again where `auto.offset.reset` says (KIP-320).
+    """
+    newest: Row | None = None
+    last: dict[str, Row] = {}
+    for row in sorted(evidence.rows_about("views", place), key=lambda row: int(row["ns"])):
+        if row["epoch"] is None or row["ns"] > step.ns:
+            continue
+        last[row["source"]] = row
+        if row["ns"] <= step.before_ns and (newest is None or row["epoch"] > newest["epoch"]):
+            newest = row
+    if newest is None:
+        return None
+    for source, row in sorted(last.items()):
+        leads = row["leader"] is not None and source == broker_name(row["leader"])
+        if leads and row["epoch"] < newest["epoch"] and _runs(evidence, source, step.ns):
+            return f"deposed leader: {source} still led in epoch {row['epoch']}", [
+                evidence_row("views", row["ns"], f"{source}: {source} leads in epoch {row['epoch']}"),
+                evidence_row("views", newest["ns"], f"{newest['source']}: epoch {newest['epoch']}"),
+            ]
+    return None
+
+
+def _runs(evidence: Evidence, host: str, at_ns: int) -> bool:
+    """Whether the process of a host ran at a time, as far as `processes` says."""
+    events = [row for row in evidence.rows("processes") if row["host"] == host and row["ns"] <= at_ns]
+    newest = max(events, key=lambda row: int(row["ns"]), default=None)
+    return newest is None or newest["event"] not in _HALTED
 
 
 def group_findings(evidence: Evidence) -> list[dict[str, Any]]:

@@ -126,6 +126,10 @@ KNOWN = (
         any_time=True,
     ),
     Known(
+        "Graceful shutdown of RaftClient failed",
+        "a leader of the quorum was stopped while it was cut off: it waited in vain for its successor",
+    ),
+    Known(
         "Unexpected error REQUEST_TIMED_OUT in UPDATE_RAFT_VOTER response",
         "the quorum's leader could not yet commit what a voter said of itself; the voter sends it again",
         any_time=True,

@@ -137,6 +137,15 @@ KNOWN: tuple[KnownBug, ...] = (
         when=("idempotent", "the client is librdkafka", "acknowledged without an offset"),
     ),
     KnownBug(
+        name="librdkafka: leader epoch forgotten",
+        says="when all brokers seem to be down, librdkafka starts again from its bootstrap servers (since "
+        "2.10) and forgets the leader epochs; it then believes a deposed leader, which answers that the "
+        "position is out of range, and the reader starts where `auto.offset.reset` says "
+        "(docs/findings/reader-stale-leader.md)",
+        classes=("non_monotonic",),
+        when=("a deposed leader still led",),
+    ),
+    KnownBug(
         name="new producer epoch after a time-out",
         says="if a message times out, librdkafka and the Java client take a new producer epoch and begin at "
         "sequence number 0; they repeat messages that were sent in the old epoch and have no answer, and the "

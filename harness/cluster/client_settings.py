@@ -83,6 +83,8 @@ _SHARED = {
     "metadata.max.age.ms": Equivalent(
         _whole(1, 3_600_000), "topic.metadata.refresh.interval.ms", "metadata_max_age_ms"
     ),
+    "metadata.recovery.rebootstrap.trigger.ms": Equivalent(_MS, "metadata.recovery.rebootstrap.trigger.ms"),
+    "metadata.recovery.strategy": Equivalent(_text("none", "rebootstrap"), "metadata.recovery.strategy"),
     "receive.buffer.bytes": Equivalent(_buffer, "socket.receive.buffer.bytes"),
     "reconnect.backoff.max.ms": Equivalent(_MS, "reconnect.backoff.max.ms", "reconnect_backoff_max_ms"),
     "reconnect.backoff.ms": Equivalent(_MS, "reconnect.backoff.ms", "reconnect_backoff_ms"),
@@ -140,8 +142,6 @@ _SHARED_WITHOUT = {
     "client.dns.lookup": "every address here is numeric",
     "enable.metrics.push": _LIBRARY,
     "interceptor.classes": "it names a Java class",
-    "metadata.recovery.strategy": _LIBRARY,
-    "metadata.recovery.rebootstrap.trigger.ms": _LIBRARY,
     "metric.reporters": "it names a Java class",
     "metrics.num.samples": _LIBRARY,
     "metrics.recording.level": _LIBRARY,

@@ -21,12 +21,13 @@ BROKER_TIMES = (
 PRODUCER_TIMES = (
     *("delivery.timeout.ms", "linger.ms", "metadata.max.age.ms", "reconnect.backoff.max.ms"),
     *("reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms"),
-    "socket.connection.setup.timeout.ms",
+    *("socket.connection.setup.timeout.ms", "metadata.recovery.rebootstrap.trigger.ms"),
 )
 CONSUMER_TIMES = (
     *("fetch.max.wait.ms", "heartbeat.interval.ms", "metadata.max.age.ms", "reconnect.backoff.max.ms"),
     *("reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms"),
     *("session.timeout.ms", "socket.connection.setup.timeout.ms"),
+    "metadata.recovery.rebootstrap.trigger.ms",
 )
 """The properties that are divided, by table: how soon a failure is noticed, and how often to retry."""
 

@@ -287,16 +287,19 @@ class Stage:
         az: str,
         partitions: Sequence[TopicPartition],
         defaults: Mapping[str, str | int | float | bool] | None = None,
+        *,
+        via: Via = "librdkafka",
     ) -> BackgroundConsumer:
         """Start a consumer in one AZ that reads these partitions from their leaders until it is stopped.
 
-        ``defaults`` are properties by librdkafka's names; the user's properties override them.
+        ``via`` is its library, as in `producer`. ``defaults`` are properties by librdkafka's names; the
+        user's properties override them.
         """
         consumer = ConsumerSpec(
             reader=next(self._numbers),
             name=f"{az}-reader",
             brokers=self._all_brokers(),
-            via=self.library,
+            via=self._through(az, via),
             partitions=tuple(partitions),
             group=f"{az}-reader",
             self_assigned=True,

@@ -7,8 +7,9 @@ the leader is the one that it had before, in an older leader epoch (KIP-320).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
@@ -27,12 +28,13 @@ IDEMPOTENT, NEW = "az1-idempotent", "az1-new"
 OUT_OF_ORDER, FATAL = 45, -150
 """Kafka's OUT_OF_ORDER_SEQUENCE_NUMBER; librdkafka's error for every message after a fatal error."""
 REQUEST_S, DELIVERY_S = 3.0, 120.0
+NOTHING: Mapping[str, str] = MappingProxyType({})
 CUT_S = 40.0
 """How long the producer may take to try the old leader: librdkafka took 9 to 19 s."""
 
 
-def stale_leader(via: Via) -> Callable[[Stage], None]:
-    """The body for one client library."""
+def stale_leader(via: Via, config: Mapping[str, str]) -> Callable[[Stage], None]:
+    """The body for one client library and its settings."""
 
     def body(stage: Stage) -> None:
         """Depose broker1 while it is paused, then leave it alone with a producer that has moved on."""
@@ -47,6 +49,7 @@ def stale_leader(via: Via) -> Callable[[Stage], None]:
                 retries=1_000_000,
                 request_timeout_s=REQUEST_S,
                 delivery_timeout_s=DELIVERY_S,
+                config=config,
             ).prepare(TOPIC)
 
         moved = producer(IDEMPOTENT)
@@ -132,7 +135,7 @@ GOES_ON = (
     Claim(
         name="waits",
         section=SECTION,
-        says="The Java client's next message is acknowledged after the heal, and written once.",
+        says="The producer's next message is acknowledged after the heal, and written once.",
         holds=both(
             messages(IDEMPOTENT, label="f").kept(),
             messages(IDEMPOTENT, label="f").in_final_log(copies=1),
@@ -153,13 +156,20 @@ NOTHING_LOST = Claim(
 )
 
 
-def _scenario(via: Via, title: str, claims: tuple[Claim, ...], outcome: str) -> Scenario:
+def _scenario(
+    name: str,
+    via: Via,
+    title: str,
+    claims: tuple[Claim, ...],
+    outcome: str,
+    config: Mapping[str, str] = NOTHING,
+) -> Scenario:
     return Scenario(
-        name=f"idempotent-stale-leader-{via}",
+        name=f"idempotent-stale-leader-{name}",
         title=title,
         article="transactions",
         section="idempotence",
-        body=stale_leader(via),
+        body=stale_leader(via, config),
         setup=Setup(
             topics=(Topic(TOPIC, (1, 2, 3)),),
             controller="broker2",
@@ -177,14 +187,24 @@ def _scenario(via: Via, title: str, claims: tuple[Claim, ...], outcome: str) -> 
 SCENARIOS = (
     _scenario(
         "librdkafka",
+        "librdkafka",
         "A deposed leader's answer ends an idempotent librdkafka producer",
         FATAL_ERROR,
         "a fatal error: the producer never writes again, with acks=all and idempotence; nothing is lost",
     ),
     _scenario(
         "java",
+        "java",
         "The same with the Java client",
         GOES_ON,
         "the producer waits for the heal, and goes on; nothing is lost",
+    ),
+    _scenario(
+        "no-rebootstrap",
+        "librdkafka",
+        "The same with librdkafka and metadata.recovery.strategy=none",
+        GOES_ON,
+        "the producer waits for the heal, and goes on; nothing is lost",
+        {"metadata.recovery.strategy": "none"},
     ),
 )

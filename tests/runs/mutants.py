@@ -757,6 +757,28 @@ def read_everything(recorded: Recorded) -> Recorded | None:
     return recorded.having(reads=[*rows, *added])
 
 
+@mutant
+def readers_never_go_back(recorded: Recorded) -> Recorded | None:
+    """No consumer receives an offset again."""
+    ends: dict[tuple[Any, ...], int] = {}
+    rows = []
+    for row in sorted(recorded.rows("reads"), key=lambda row: int(row["ns"])):
+        place = (row["reader"], row["topic"], row["partition"])
+        if row["offset"] > ends.get(place, -1):
+            ends[place] = row["offset"]
+            rows.append(row)
+    return recorded.having(reads=rows)
+
+
+@mutant
+def readers_begin_again(recorded: Recorded) -> Recorded | None:
+    """A millisecond before each mark since the fault, every consumer receives all that it had received."""
+    rows = recorded.rows("reads")
+    marks = [ns for ns in recorded.marks if ns > recorded.since]
+    again = [{**row, "ns": ns - MS} for ns in marks for row in rows if row["ns"] < ns - MS]
+    return recorded.having(reads=[*rows, *again])
+
+
 # The harness's own records ----------------------------------------------------------------------------------
 
 

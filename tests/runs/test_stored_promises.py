@@ -34,6 +34,7 @@ KNOWN_BROKEN: Mapping[str, str] = {
     "idempotent-first-sequence-librdkafka": "librdkafka: implicit acknowledgement",
     "idempotent-timeout-java": "new producer epoch after a time-out",
     "idempotent-timeout-librdkafka": "new producer epoch after a time-out",
+    "reader-stale-leader-librdkafka": "librdkafka: leader epoch forgotten",
 }
 """Runs that show a known bug, which breaks a promise."""
 LEFT_OPEN: Mapping[str, str] = {

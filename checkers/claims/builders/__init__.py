@@ -35,6 +35,8 @@ older than the moment. Without one the answer is null, which makes the claim *un
 * verbs about committed offsets: a client asked, at least ``at_least`` times, between the two marks;
 * `take_over`, `lose`: the members recorded anything about the topic; `keep`: also after the second mark;
 * `never_reported`: these producers reported something after the second mark;
+* `go_back`, `stay_in_order`: a reader received records after the first mark; for `stay_in_order`, also after
+  the second;
 * `is_one_to_one`, `is_repeated`: somebody read output between the two marks, and the run ended;
 * `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
 
@@ -77,6 +79,7 @@ from checkers.claims.builders.messages import (
     messages_where,
 )
 from checkers.claims.builders.quorum import Controller, quorum_controller, quorum_elects
+from checkers.claims.builders.reads import Reads, reads
 from checkers.claims.builders.sql import (
     FRESH_S,
     both,
@@ -109,6 +112,7 @@ __all__ = [
     "Messages",
     "Output",
     "Partition",
+    "Reads",
     "Transactions",
     "answers_until_silent",
     "both",
@@ -142,6 +146,7 @@ __all__ = [
     "quorum_leaders_are",
     "readers_are_served",
     "readers_wait",
+    "reads",
     "topic_is_set",
     "transactions",
     "was_held_and_delivered",

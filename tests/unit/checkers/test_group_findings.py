@@ -16,6 +16,7 @@ from checkers.groups import (
     Commit,
     FetchedOffset,
     StreamStep,
+    causes_of_steps,
     group_findings,
     group_histories,
     offsets_partition,
@@ -303,3 +304,43 @@ def test_answers_are_judged_as_by_brute_force() -> None:
         assert (history.judge(asked_for) is not None) == wrong, number
         verdicts[wrong] += 1
     assert min(verdicts.values()) > 100, verdicts
+
+
+def of_a_reader(views: list[Row], *, back: bool = True, processes: tuple[Row, ...] = ()) -> str | None:
+    """The cause of a step at 1000 ns of a reader without a group, which had read until 350 ns."""
+    rows = {"views": views, "processes": list(processes)}
+    history = evidence_of(
+        {name: pa.Table.from_pylist(rows.get(name, []), TABLES[name].arrow()) for name in SMALL}
+    )
+    step = StreamStep(group=None, reader=2, ns=1000, before_reader=2, before_ns=350, back=back)
+    (text,), (grounds,) = causes_of_steps(history, "t", 0, [step])
+    assert (text.as_py() is None) == (grounds.as_py() is None)
+    found: str | None = text.as_py()
+    return found
+
+
+def believes(ns: int, source: str, leader: int, epoch: int) -> Row:
+    place = {"subject": "partition", "topic": "t", "partition": 0}
+    return {**place, "ns": ns, "source": source, "leader": leader, "epoch": epoch, "isr": [1, 2, 3]}
+
+
+def test_a_reader_goes_back_because_a_deposed_leader_answers_it() -> None:
+    deposed = [believes(10, "broker1", 1, 0), believes(20, "broker2", 1, 0), believes(300, "broker2", 2, 1)]
+    cause = "deposed leader: broker1 still led in epoch 0"
+    assert of_a_reader(deposed) == cause
+    again = (
+        {"ns": 400, "host": "broker1", "event": "paused"},
+        {"ns": 500, "host": "broker1", "event": "resumed"},
+    )
+    assert of_a_reader(deposed, processes=again) == cause
+
+
+def test_what_looks_like_the_answer_of_a_deposed_leader() -> None:
+    deposed = [believes(10, "broker1", 1, 0), believes(300, "broker2", 2, 1)]
+    assert of_a_reader(deposed, back=False) is None
+    killed: Row = {"ns": 400, "host": "broker1", "event": "killed"}
+    assert of_a_reader(deposed, processes=(killed,)) is None
+    assert of_a_reader([*deposed, believes(900, "broker1", 2, 1)]) is None  # it knows its successor
+    assert of_a_reader([believes(10, "broker1", 1, 0), believes(20, "broker2", 1, 0)]) is None
+    # The successor was elected after the reader's last record, so the reader may have read from broker1.
+    assert of_a_reader([believes(10, "broker1", 1, 0), believes(360, "broker2", 2, 1)]) is None

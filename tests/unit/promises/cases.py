@@ -619,6 +619,17 @@ _NOT_PENDING = {
     "pendingState is not defined: this should not happen (TransactionMetadata)"
 }
 BUGS: dict[str, Callable[[], Expected]] = {
+    "back to what a deposed leader has": lambda: Expected(
+        _failover(Run().safe()),
+        "non_monotonic",
+        "broken",
+        "read-order",
+        {"acked_ns": None, "cause": "deposed leader: broker1 still led in epoch 0"},
+        "librdkafka: leader epoch forgotten",
+    ),
+    "back, for no known reason": lambda: Expected(
+        _failover(Run().safe()), "non_monotonic", "broken", "read-order", {"acked_ns": None}
+    ),
     "KIP-101 by the version": lambda: Expected(
         _failover(Run(kafka="0.10.2.2", mode="zookeeper").writer(-1).safe()),
         "lost",
