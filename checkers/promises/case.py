@@ -105,7 +105,7 @@ class FindingContext:
 
     @cached_property
     def gone(self) -> Gone | None:
-        """When all in-sync replicas were down; the worst such time, None if there was none.
+        """When all in-sync replicas were out of service; the worst such time, None if there was none.
 
         Needs the partition's states.
         """
@@ -113,10 +113,12 @@ class FindingContext:
         states = facts.states.get(self.where, ())
         times = {state.ns for state in states if state.ns >= self.since} | {self.since}
         times |= set(facts.ends_of_processes(self.since))
+        silent = (span.from_ns for spans in facts.silent.values() for span in spans)
+        times |= {ns for ns in silent if ns >= self.since}
         worst: Gone | None = None
         for ns in sorted(times):
             isr = self._isr_at(ns)
-            if not isr or not all(facts.is_down(broker, ns) for broker in isr):
+            if not isr or not all(facts.is_out_of_service(broker, ns) for broker in isr):
                 continue
             hits = [fault for fault in self.hits(DATA_LOSS, isr) if fault.from_ns >= self.since]
             counted = [f for f in hits if f.mechanism != "power_cut" or not self.flushes]

@@ -517,7 +517,9 @@ CONDITIONS: Mapping[str, Condition] = {
     "an unclean leader was elected": Condition("a new leader was not in the ISR before", _unclean_seen),
     "an operator elected an unclean leader": Condition("the fault `elect_unclean`", _unclean_by_operator),
     "all in-sync replicas were down at once": Condition(
-        "at some time after the acknowledgement no process of the ISR was alive", _all_down
+        "at some time after the acknowledgement no broker of the ISR was in service: each process had ended "
+        "and was not ready again, or was paused for longer than its session",
+        _all_down,
     ),
     "the in-sync replicas were down and lost data": Condition(
         "the same, and one of them lost data: `wipe`, `truncate`, `damage`, or `power_cut` without "

@@ -6,7 +6,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -77,6 +77,8 @@ class Facts:
     """Hosts at the ends of the links that a fault names, by its number."""
     down: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)
     """When each broker's process was down, by time."""
+    silent: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)
+    """When each broker's process was not ready yet, or had been paused for longer than its session."""
     ended_uncleanly: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """When each broker's process was killed or exited by itself."""
     states: Mapping[tuple[str, int], tuple[State, ...]] = field(default_factory=dict)
@@ -92,6 +94,13 @@ class Facts:
     def version(self) -> tuple[int, ...] | None:
         """The version as a sort key; None if it is not known."""
         return None if self.kafka is None else version_key(self.kafka)
+
+    def session_ns(self) -> int | None:
+        """How long a broker is silent before it counts as failed; None if it is not known."""
+        zookeeper = self.mode is None or self.mode == "zookeeper"
+        key = "zookeeper.session.timeout.ms" if zookeeper else "broker.session.timeout.ms"
+        value = self.broker_config(key)
+        return int(value) * 10**6 if value is not None and value.isdecimal() else None
 
     def topic_config(self, topic: str, key: str, broker_key: str | None = None) -> str | None:
         """The effective value for a topic; None if the history does not hold it."""
@@ -115,9 +124,20 @@ class Facts:
     def edges(self) -> tuple[int, ...]:
         """All times at which anything in these facts changes."""
         found = {ns for fault in self.faults for ns in (fault.from_ns, fault.until_ns)}
-        found |= {ns for spans in self.down.values() for span in spans for ns in span}
+        found |= {
+            ns
+            for down in (self.down, self.silent)
+            for spans in down.values()
+            for span in spans
+            for ns in span
+        }
         found |= {state.ns for states in self.states.values() for state in states}
         return tuple(sorted(found))
+
+    def is_out_of_service(self, broker: int, ns: int) -> bool:
+        """Whether the broker's process was down or silent: without a session, a broker counts as failed."""
+        silent = any(span.from_ns <= ns < span.until_ns for span in self.silent.get(broker, ()))
+        return silent or self.is_down(broker, ns)
 
     def is_down(self, broker: int, ns: int) -> bool:
         """Whether the broker's process was down at a time."""
@@ -155,7 +175,7 @@ def facts_of(
     """The facts that the small tables of a history hold."""
     views = sorted(evidence.rows("views"), key=lambda row: int(row["ns"]))
     processes = sorted(evidence.rows("processes"), key=lambda row: int(row["ns"]))
-    return Facts(
+    found = Facts(
         kafka=kafka if kafka is None or re.fullmatch(r"[\d.]+(@.*)?", kafka) else None,
         mode=mode,
         configs=_configs(evidence),
@@ -174,6 +194,7 @@ def facts_of(
         two_controllers=_two_controllers(views),
         messages=messages or {},
     )
+    return replace(found, silent=_silent(processes, found.session_ns()))
 
 
 def broker_number(host: str) -> int:
@@ -228,6 +249,28 @@ def _down(processes: Iterable[Row], faults: tuple[FaultSpan, ...]) -> Mapping[in
             if fault.mechanism in ("kill", "stop", "power_cut"):
                 for broker in filter(lambda number: number >= 0, map(broker_number, fault.hosts)):
                     spans.setdefault(broker, []).append(Span(fault.from_ns, fault.until_ns))
+    return {broker: tuple(sorted(found)) for broker, found in spans.items()}
+
+
+def _silent(processes: Iterable[Row], session_ns: int | None) -> Mapping[int, tuple[Span, ...]]:
+    """From the start of each process until it is ready, and pauses from the end of the session on."""
+    spans: dict[int, list[Span]] = {}
+    paused: dict[int, int] = {}
+    started: dict[int, int] = {}
+    for row in processes:
+        broker, event, ns = broker_number(row["host"]), row["event"], int(row["ns"])
+        if broker < 0:
+            continue
+        if event == "paused":
+            paused.setdefault(broker, ns)
+        elif broker in paused:
+            since = paused.pop(broker)
+            if session_ns is not None and ns > since + session_ns:
+                spans.setdefault(broker, []).append(Span(since + session_ns, ns))
+        if event == "started":
+            started[broker] = ns
+        elif event == "ready" and broker in started:
+            spans.setdefault(broker, []).append(Span(started.pop(broker), ns))
     return {broker: tuple(sorted(found)) for broker, found in spans.items()}
 
 

@@ -263,13 +263,31 @@ class _Performance:
         if step.fault == "power-cut":
             nemesis.storage.power_cut(*names)
         elif step.fault == "stop":
-            nemesis.stop(*names)
+            self._or_kill(lambda: nemesis.stop(*names), names)
         else:
             nemesis.kill(*names)
         if step.fault == "wipe":
             for name in names:
                 self._quietly(lambda name=name: nemesis.storage.wipe(name, key.topic, key.partition))  # type: ignore[misc]
         return lambda: self._restart(names)
+
+    def _or_kill(self, stop: Callable[[], object], hosts: list[str]) -> bool:
+        """Stop processes in order, and kill those that do not end in time, as service managers do.
+
+        A broker that is cut off from the controllers waits for them before it ends (five minutes in 3.9.1).
+        Left alone, it would end after the heal, and nobody would start it again. Returns whether all ended.
+        """
+        try:
+            stop()
+        except WaitTimeoutError as error:
+            late = [
+                host for host in hosts if host in self.stage.processes.ended and self.stage.lab.alive(host)
+            ]
+            self.stage.mark("note", f"{error.message} {', '.join(late)} was killed.")
+            if late:
+                self._quietly(lambda: self.stage.nemesis.kill(*late))
+            return False
+        return True
 
     def _operate(self, fault: str, key: TopicPartition) -> None:
         stage = self.stage
@@ -278,7 +296,10 @@ class _Performance:
             brokers = [host.name for host in stage.lab.topology.role("broker")]
             if not all(stage.lab.alive(name) for name in brokers):
                 raise InvalidRunError("not every broker runs")
-            stage.nemesis.rolling_restart(*brokers, restart=stage.cluster.start)
+            if not self._or_kill(
+                lambda: stage.nemesis.rolling_restart(*brokers, restart=stage.cluster.start), brokers
+            ):
+                self._restart(brokers)
         elif fault == "move-controller":
             assert isinstance(stage.cluster, ZooKeeperCluster)
             operator.delete_controller(stage.cluster.registry)

@@ -77,6 +77,20 @@ def _with_unclean(value: str) -> Run:
     return run.config("unclean.leader.election.enable", value)
 
 
+def _hung(session: int | None, ready: int = 25) -> Run:
+    """Brokers 1 and 3 are paused for 20 s; meanwhile broker 2 is killed, loses its data, and leads."""
+    run = Run().writer(-1).safe().state(1, 2, 0, 1, 2, 3)
+    if session is not None:
+        run.config("broker.session.timeout.ms", str(session * 1000), "broker", "broker1")
+    for broker in ("broker1", "broker3"):
+        run.add("processes", ns=14 * S, host=broker, event="paused")
+    run.down(2, 15, 16).fault("wipe", 15, 16, targets='{"hosts": ["broker2"]}')
+    run.add("processes", ns=ready * S, host="broker2", event="ready").state(26, 2, 2, 2)
+    for broker in ("broker1", "broker3"):
+        run.add("processes", ns=34 * S, host=broker, event="resumed")
+    return run
+
+
 def _elr(enabled: str, run: Run | None = None) -> Run:
     run = run or Run(kafka="4.1.0").writer(-1).safe()
     return run.config("eligible.leader.replicas.version", enabled, "cluster", "features")
@@ -443,6 +457,19 @@ CASES: dict[str, Callable[[], Expected]] = {
     ),
     "out of order, in flight not recorded": lambda: Expected(
         Run().writer(1, client="java", retries=3), "out_of_order", "unknown", "order-retries"
+    ),
+    # ---- all in-sync replicas out of service at once
+    "one wiped while the others hang for longer than their sessions": lambda: Expected(
+        _hung(4), "lost", "not promised", "all-in-sync-replicas-lost-data"
+    ),
+    "one wiped while the others hang for less than their sessions": lambda: Expected(
+        _hung(30), "lost", "broken", "power-loss-of-some"
+    ),
+    "one wiped while the others hang, sessions not recorded": lambda: Expected(
+        _hung(None), "lost", "broken", "power-loss-of-some"
+    ),
+    "one wiped and ready before the others' sessions end": lambda: Expected(
+        _hung(4, ready=17), "lost", "broken", "power-loss-of-some"
     ),
     # ---- readers
     "skip": lambda: Expected(_failover(Run().safe()), "skip", "broken", "read-order"),
