@@ -192,7 +192,7 @@ class Search:
     ) -> bool:
         """Carry out jobs, each made just before it may begin. Returns whether Ctrl-C ended it early."""
         try:
-            with Fleet(self.place(), self.path / "runs", parallel) as fleet:
+            with stored.alone(self.path), Fleet(self.place(), self.path / "runs", parallel) as fleet:
                 while True:
                     # One more waits than clusters run, so that none is idle during a judgement.
                     while fleet.open <= parallel and (job := next(jobs, None)) is not None:

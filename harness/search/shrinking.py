@@ -88,7 +88,7 @@ class Shrinking:
         """
         place = self.place()
         number = 0
-        with Fleet(place, self.path / "runs", parallel) as fleet:
+        with stored.alone(self.path), Fleet(place, self.path / "runs", parallel) as fleet:
 
             def runs(schedule: Schedule, most: int, enough: Callable[[Tally], bool]) -> Test:
                 nonlocal number

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from harness.cluster.cluster_file import read_cluster_file
-from harness.errors import BadDataError
+from harness.errors import BadDataError, UsageError, WaitTimeoutError
 from harness.lab.layout import THREE_AZS
 from harness.search.fleet import Place
 from harness.series.folder import CLUSTER, PLAN, SeriesFolder
+from harness.waiting import wait_until
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +86,31 @@ def resume(
         raise BadDataError(
             f"{path} holds no {what} to resume ({error}); name a folder like runs/{kind}/<time>."
         ) from None
+
+
+@contextmanager
+def alone(folder: Path, within_s: float = 5.0) -> Iterator[None]:
+    """Keep other processes from working in a folder meanwhile: two would write lines for the same schedules.
+
+    Raises UsageError if another process still works in it after ``within_s``. The processes of one that was
+    killed end within a second.
+    """
+    with (folder / PLAN).open("rb") as plan:
+        try:
+            wait_until(lambda: _locked(plan), within_s=within_s, awaiting=f"{folder} to be free")
+        except WaitTimeoutError:
+            raise UsageError(
+                f"Another process works in {folder}; end it, or wait until it has ended, and resume then."
+            ) from None
+        yield
+
+
+def _locked(file: BufferedReader) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def append(file: Path, line: msgspec.Struct) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import pytest
@@ -11,9 +14,9 @@ from msgspec.structs import replace
 
 from harness.cluster.settings import NO_SETTINGS
 from harness.cluster.timings import BASE
-from harness.errors import BadDataError, InvalidRunError
+from harness.errors import BadDataError, InvalidRunError, UsageError
 from harness.lab.layout import THREE_AZS
-from harness.search import shrinking
+from harness.search import shrinking, stored
 from harness.search.findings import Finding
 from harness.search.fleet import ScheduleJob
 from harness.search.grammar import fresh
@@ -304,3 +307,24 @@ def test_what_does_not_come_back_is_not_shrunk(world: World) -> None:
     world.finds = lambda schedule, turn: ()
     with pytest.raises(InvalidRunError, match="did not come back in 5 runs"):
         work.run(1, lambda test, schedule: None)
+
+
+def test_two_processes_do_not_work_in_one_folder(world: World) -> None:
+    search = planned(world)
+    holds = (
+        f"import fcntl; file = open({str(search.path / 'plan.json')!r}); fcntl.flock(file, fcntl.LOCK_EX); "
+    )
+    command = [sys.executable, "-c", holds + "print(flush=True); input()"]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdout.readline()
+        with (
+            pytest.raises(UsageError, match="Another process works in"),
+            stored.alone(search.path, within_s=0.3),
+        ):
+            pytest.fail("the folder is not free")
+        other.stdin.close()
+    with stored.alone(search.path):
+        pass
+    assert len(searched(search, 2)) == 2
