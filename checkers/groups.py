@@ -304,9 +304,9 @@ def causes_of_steps(
     grounds: list[list[str] | None] = []
     for step in steps:
         if step.group is None:
-            deposed = deposed_leader(evidence, TopicPartition(topic, partition), step) if step.back else None
-            texts.append(deposed[0] if deposed else None)
-            grounds.append(deposed[1] if deposed else None)
+            stale = stale_leader(evidence, TopicPartition(topic, partition), step) if step.back else None
+            texts.append(stale[0] if stale else None)
+            grounds.append(stale[1] if stale else None)
             continue
         place = step.group, topic, partition
         text, rows = (known.get(place) or GroupHistory(evidence, *place, ())).cause_of_step(step)
@@ -315,9 +315,7 @@ def causes_of_steps(
     return pa.array(texts, pa.string()), pa.array(grounds, pa.list_(pa.string()))
 
 
-def deposed_leader(
-    evidence: Evidence, place: TopicPartition, step: StreamStep
-) -> tuple[str, list[str]] | None:
+def stale_leader(evidence: Evidence, place: TopicPartition, step: StreamStep) -> tuple[str, list[str]] | None:
     """A live broker that still named itself the leader in an old epoch when a reader went back.
 
     It does not have what its successor appended, so it answers that the reader's position is out of range.
@@ -336,7 +334,7 @@ def deposed_leader(
     for source, row in sorted(last.items()):
         leads = row["leader"] is not None and source == broker_name(row["leader"])
         if leads and row["epoch"] < newest["epoch"] and _runs(evidence, source, step.ns):
-            return f"deposed leader: {source} still led in epoch {row['epoch']}", [
+            return f"stale leader: {source} still led in epoch {row['epoch']}", [
                 evidence_row("views", row["ns"], f"{source}: {source} leads in epoch {row['epoch']}"),
                 evidence_row("views", newest["ns"], f"{newest['source']}: epoch {newest['epoch']}"),
             ]

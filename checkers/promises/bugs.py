@@ -139,11 +139,11 @@ KNOWN: tuple[KnownBug, ...] = (
     KnownBug(
         name="librdkafka: leader epoch forgotten",
         says="when all brokers seem to be down, librdkafka starts again from its bootstrap servers (since "
-        "2.10) and forgets the leader epochs; it then believes a deposed leader, which answers that the "
+        "2.10) and forgets the leader epochs; it then trusts a stale leader, which answers that the "
         "position is out of range, and the reader starts where `auto.offset.reset` says "
         "(docs/findings/reader-stale-leader.md)",
         classes=("non_monotonic",),
-        when=("a deposed leader still led",),
+        when=("a stale leader still led",),
     ),
     KnownBug(
         name="new producer epoch after a time-out",

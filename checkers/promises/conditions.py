@@ -561,9 +561,9 @@ CONDITIONS: Mapping[str, Condition] = {
         "the finding's cause says so: both believed that they owned it",
         _cause_is("rebalance: readers"),
     ),
-    "a deposed leader still led": Condition(
+    "a stale leader still led": Condition(
         "the finding's cause says so: a live broker named itself leader in an older epoch",
-        _cause_is("deposed leader"),
+        _cause_is("stale leader"),
     ),
     "a fault stands at the end": Condition(
         "a fault was not healed, or the replica's broker is down", _fault_stands

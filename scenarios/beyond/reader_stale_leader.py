@@ -1,4 +1,4 @@
-"""A reader that has moved on to a new leader can reach only the old one, which was deposed.
+"""A reader that has moved on to a new leader can reach only the old one, which has been replaced and does not know it (a stale leader).
 
 The old leader lacks what its successor appended. To it, the reader's position is beyond the end of the log,
 so it answers OFFSET_OUT_OF_RANGE. A client must not take that for the end of the log: it knows a newer leader
@@ -196,14 +196,14 @@ def _scenario(
 SCENARIOS = (
     _scenario(
         "librdkafka",
-        "A deposed leader sends a librdkafka reader back to the beginning",
+        "A stale leader sends a librdkafka reader back to the beginning",
         (TOPIC, CONTROL),
         GOES_BACK,
         "the reader receives the whole log again (auto.offset.reset=earliest); nothing is lost",
         Expected(
             "non_monotonic",
             f"topic = '{TOPIC}'",
-            "librdkafka forgets the leader epoch and believes the deposed leader",
+            "librdkafka forgets the leader epoch and trusts the stale leader",
             client="librdkafka",
         ),
     ),

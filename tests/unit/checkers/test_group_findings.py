@@ -325,22 +325,22 @@ def believes(ns: int, source: str, leader: int, epoch: int) -> Row:
 
 
 def test_a_reader_goes_back_because_a_deposed_leader_answers_it() -> None:
-    deposed = [believes(10, "broker1", 1, 0), believes(20, "broker2", 1, 0), believes(300, "broker2", 2, 1)]
-    cause = "deposed leader: broker1 still led in epoch 0"
-    assert of_a_reader(deposed) == cause
+    stale = [believes(10, "broker1", 1, 0), believes(20, "broker2", 1, 0), believes(300, "broker2", 2, 1)]
+    cause = "stale leader: broker1 still led in epoch 0"
+    assert of_a_reader(stale) == cause
     again = (
         {"ns": 400, "host": "broker1", "event": "paused"},
         {"ns": 500, "host": "broker1", "event": "resumed"},
     )
-    assert of_a_reader(deposed, processes=again) == cause
+    assert of_a_reader(stale, processes=again) == cause
 
 
 def test_what_looks_like_the_answer_of_a_deposed_leader() -> None:
-    deposed = [believes(10, "broker1", 1, 0), believes(300, "broker2", 2, 1)]
-    assert of_a_reader(deposed, back=False) is None
+    stale = [believes(10, "broker1", 1, 0), believes(300, "broker2", 2, 1)]
+    assert of_a_reader(stale, back=False) is None
     killed: Row = {"ns": 400, "host": "broker1", "event": "killed"}
-    assert of_a_reader(deposed, processes=(killed,)) is None
-    assert of_a_reader([*deposed, believes(900, "broker1", 2, 1)]) is None  # it knows its successor
+    assert of_a_reader(stale, processes=(killed,)) is None
+    assert of_a_reader([*stale, believes(900, "broker1", 2, 1)]) is None  # it knows its successor
     assert of_a_reader([believes(10, "broker1", 1, 0), believes(20, "broker2", 1, 0)]) is None
     # The successor was elected after the reader's last record, so the reader may have read from broker1.
     assert of_a_reader([believes(10, "broker1", 1, 0), believes(360, "broker2", 2, 1)]) is None

@@ -646,12 +646,12 @@ _NOT_PENDING = {
     "pendingState is not defined: this should not happen (TransactionMetadata)"
 }
 BUGS: dict[str, Callable[[], Expected]] = {
-    "back to what a deposed leader has": lambda: Expected(
+    "back to what a stale leader has": lambda: Expected(
         _failover(Run().safe()),
         "non_monotonic",
         "broken",
         "read-order",
-        {"acked_ns": None, "cause": "deposed leader: broker1 still led in epoch 0"},
+        {"acked_ns": None, "cause": "stale leader: broker1 still led in epoch 0"},
         "librdkafka: leader epoch forgotten",
     ),
     "back, for no known reason": lambda: Expected(
