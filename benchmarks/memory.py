@@ -38,8 +38,8 @@ def in_embedded_hosts(folder: str) -> Memory:
     They share a PID namespace with the harness. Each host has its own network namespace; the harness is in
     that of the first process of the PID namespace.
     """
-    runs = {_namespace(pid, "pid") for pid in _pids() if _is_cluster(pid) and folder in _command(pid)}
-    members = [pid for pid in _pids() if _namespace(pid, "pid") in runs - {_namespace(1, "pid")}]
+    runs = {_namespace(pid, "pid") for pid in pids() if _is_cluster(pid) and folder in command_of(pid)}
+    members = [pid for pid in pids() if _namespace(pid, "pid") in runs - {_namespace(1, "pid")}]
     own = {_namespace(pid, "net") for pid in members if _is_first(pid)}
     return _sum(pid for pid in members if _namespace(pid, "net") not in own)
 
@@ -47,7 +47,7 @@ def in_embedded_hosts(folder: str) -> Memory:
 def in_containers(folder: str) -> Memory:
     """Memory of processes in the containers whose folders are below ``folder``, and of the engine."""
     found = _sum(_pids_in_containers(folder))
-    engine = sum(_pss_mib(pid) for pid in _pids() if _name(pid) in _ENGINE)
+    engine = sum(pss_mib(pid) for pid in pids() if _name(pid) in _ENGINE)
     return Memory(found.cluster, found.helpers, engine)
 
 
@@ -92,21 +92,21 @@ def _pids_in_containers(folder: str) -> list[int]:
     finally:
         client.close()
     inside = {_namespace(first, "pid") for first in firsts} - {_namespace(1, "pid"), ""}
-    return [pid for pid in _pids() if _namespace(pid, "pid") in inside]
+    return [pid for pid in pids() if _namespace(pid, "pid") in inside]
 
 
-def _sum(pids: Iterable[int]) -> Memory:
+def _sum(members: Iterable[int]) -> Memory:
     cluster = helpers = 0.0
-    for pid in pids:
+    for pid in members:
         if _is_cluster(pid):
-            cluster += _pss_mib(pid)
+            cluster += pss_mib(pid)
         else:
-            helpers += _pss_mib(pid)
+            helpers += pss_mib(pid)
     return Memory(cluster, helpers)
 
 
 def _is_cluster(pid: int) -> bool:
-    return _command(pid).startswith("java ") and "server.properties" in _command(pid)
+    return command_of(pid).startswith("java ") and "server.properties" in command_of(pid)
 
 
 def _is_first(pid: int) -> bool:
@@ -114,7 +114,8 @@ def _is_first(pid: int) -> bool:
     return any(line[-1] == b"1" for line in numbers)
 
 
-def _pids() -> list[int]:
+def pids() -> list[int]:
+    """All processes."""
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
@@ -125,7 +126,8 @@ def _read(pid: int, what: str) -> bytes:
         return b""
 
 
-def _command(pid: int) -> str:
+def command_of(pid: int) -> str:
+    """The command line of a process; empty if it has ended."""
     return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
 
 
@@ -140,7 +142,8 @@ def _namespace(pid: int, kind: str) -> str:
         return ""
 
 
-def _pss_mib(pid: int) -> float:
+def pss_mib(pid: int) -> float:
+    """Memory of a process, shared pages in proportion; 0 if it has ended."""
     for line in _read(pid, "smaps_rollup").decode().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024

@@ -91,9 +91,9 @@ def _interval(low: float, high: float) -> str:
 
 def summary(document: Document) -> Iterator[str]:
     """The states that were reached and the promises that were tested, in sentences."""
-    plan, hours = document["plan"], document["seconds"] / 3600
+    plan = document["plan"]
     left = "".join(f", {count} {verdict}" for verdict, count in document["not_judged"].items())
-    pace = f", {document['schedules'] / hours:.0f} an hour" if hours and document["schedules"] else ""
+    pace = f", {document['per_hour']} an hour" if document["per_hour"] else ""
     yield (
         f"Kafka {plan['version']}, {plan['mode']}, seed {plan['seed']}: {document['schedules']} schedules"
         f"{pace}; {document['judged']} judged{left}; {_skipped(document['skipped_steps'])}"

@@ -111,6 +111,8 @@ class Search:
     corpus: dict[int, Schedule] = field(default_factory=dict)
     known: Counter[str] = field(default_factory=Counter)
     """What was reached, and by how many schedules."""
+    earlier: int = 0
+    """How many schedules had been carried out when the search was resumed."""
 
     @classmethod
     def create(cls, runs: Path, plan: SearchPlan, cluster: Path | None) -> Search:
@@ -121,7 +123,7 @@ class Search:
     def resume(cls, path: Path) -> Search:
         """A search that has ended or was interrupted. Raises BadDataError if the folder holds none."""
         plan, records = stored.resume(path, SearchPlan, RECORDS, TriedSchedule, what="search", kind="search")
-        search = cls(path=path, plan=plan, records=records)
+        search = cls(path=path, plan=plan, records=records, earlier=len(records))
         for record in records:
             search.known.update(record.reached)
             file = search._corpus_file(record.number)
@@ -313,6 +315,7 @@ class Search:
             "judged": sum(record.judged for record in self.records),
             "not_judged": {verdict: verdicts[verdict] for verdict in NOT_JUDGED if verdicts[verdict]},
             "seconds": round(seconds, 1),
+            "per_hour": round((len(self.records) - self.earlier) / seconds * 3600) if seconds else 0,
             "skipped_steps": sum(record.skipped for record in self.records),
             "groups": [
                 msgspec.to_builtins(group) | {"signature": group.finding.signature} for group in self.groups()

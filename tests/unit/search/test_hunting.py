@@ -106,6 +106,7 @@ def test_a_search_is_resumed_where_it_was_interrupted(world: World) -> None:
     searched(resumed, 12)
     assert [record.digest for record in resumed.records] == straight
     assert [record.digest for record in Search.resume(search.path).records] == straight
+    assert resumed.document(3600.0)["per_hour"] == 12  # the eight of before took their own time
 
 
 @pytest.mark.parametrize("cut", [1, 2, 20])
