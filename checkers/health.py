@@ -32,6 +32,7 @@ CLASSES = (
 """Findings about the run itself, not about messages."""
 SERIOUS = ("error", "fatal")
 _UNANSWERED = "ISR change never answered"
+_NEVER_EXPANDED = "ISR never expanded"
 
 
 def check_health(evidence: Evidence, findings: Path, tallies: pa.Table) -> pa.Table:
@@ -113,13 +114,13 @@ def _not_converged(evidence: Evidence) -> Iterator[dict[str, Any]]:
         if outside and not all(row["in_sync"] is False for row in rows):
             ends = ", ".join(f"broker {row['broker']} to {row['leo']}" for row in rows)
             leader = next((row["broker"] for row in rows if row["leader"]), None)
-            change = _unanswered(evidence, topic, partition, leader)
+            cause, change = _stuck(evidence, topic, partition, leader, rows)
             yield {
                 "class": "not_converged",
                 "topic": topic,
                 "partition": partition,
                 "brokers": outside,
-                "cause": _UNANSWERED if change else None,
+                "cause": cause,
                 "evidence": [change] if change else None,
                 "detail": f"not in the ISR at the end; logs reach: {ends}",
             }
@@ -169,19 +170,31 @@ def _aborted_differently(evidence: Evidence) -> Iterator[dict[str, Any]]:
             }
 
 
-def _unanswered(evidence: Evidence, topic: str, partition: int, leader: int | None) -> str | None:
-    """The row in which the leader asked for a change of the ISR and got no answer (KAFKA-12751)."""
-    changes = [
+def _stuck(
+    evidence: Evidence, topic: str, partition: int, leader: int | None, replicas: list[dict[str, Any]]
+) -> tuple[str | None, str | None]:
+    """Why an ISR stays incomplete, and the row of the leader's log that shows it (KAFKA-12751).
+
+    The leader began to change the ISR, and the change never took effect; or it has not changed the ISR since
+    it was elected, although the logs are equal, so that each fetch of a follower makes it ask for a larger
+    one. (2.7 logs only that an ISR begins to shrink, not that it begins to expand.)
+    """
+    kinds = ("isr_shrinking", "isr_expanding", "isr_updated", "became_leader")
+    events = [
         row
         for row in evidence.rows("log_events")
         if row["host"] == f"broker{leader}"
         and (row["topic"], row["partition"]) == (topic, partition)
-        and row["kind"] in ("isr_shrinking", "isr_expanding", "isr_updated")
+        and row["kind"] in kinds
     ]
-    if not changes or changes[-1]["kind"] == "isr_updated":
-        return None
-    last = changes[-1]
-    return evidence_row("log_events", last["ns"], f"{last['host']} {last['kind']}; no isr_updated followed")
+    if not events or events[-1]["kind"] == "isr_updated":
+        return None, None
+    last = events[-1]
+    ground = evidence_row("log_events", last["ns"], f"{last['host']} {last['kind']}; no isr_updated followed")
+    if last["kind"] != "became_leader":
+        return _UNANSWERED, ground
+    equal = len({row["leo"] for row in replicas}) == 1
+    return (_NEVER_EXPANDED, ground) if equal else (None, None)
 
 
 def _config_mismatches(evidence: Evidence) -> Iterator[dict[str, Any]]:

@@ -54,6 +54,14 @@ KNOWN = (
         "failed to change state for partition",
         "the controller found no live replica in the ISR: the partition stays offline, as it must",
     ),
+    *(
+        Known(part, "the controller's ZooKeeper session expired while it acted; another one is elected")
+        for part in (
+            "initiated state change of replica",
+            "Error while electing or becoming controller on broker",
+            "Error processing event Reelect",
+        )
+    ),
     Known("fails to send a request to broker", "the controller does not reach a broker"),
     Known("Error when handling request: clientId=", "a request of a former controller"),
     *(

@@ -444,7 +444,8 @@ def _zombie_controller(case: FindingContext) -> Answer:
 
 
 def _unanswered_isr(case: FindingContext) -> Answer:
-    return Answer(case.cause == "ISR change never answered", "the leader's request was never answered")
+    causes = ("ISR change never answered", "ISR never expanded")
+    return Answer(case.cause in causes, "the leader's request was never answered")
 
 
 def _no_offset(case: FindingContext) -> Answer:

@@ -141,15 +141,23 @@ def test_a_process_that_ended_by_itself_and_a_key_without_effect_are_found(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("last", "cause"), [("isr_shrinking", "ISR change never answered"), ("isr_updated", None)]
+    ("last", "end", "cause"),
+    [
+        ("isr_shrinking", 9, "ISR change never answered"),
+        ("isr_updated", 9, None),
+        ("became_leader", 9, "ISR never expanded"),
+        ("became_leader", 8, None),  # the follower has not caught up
+    ],
 )
-def test_an_isr_change_without_an_answer_is_the_cause(tmp_path: Path, last: str, cause: str | None) -> None:
+def test_an_isr_change_without_an_answer_is_the_cause(
+    tmp_path: Path, last: str, end: int, cause: str | None
+) -> None:
     """KAFKA-12751 leaves exactly that in the leader's log; if there was an answer, the cause is another."""
     place = {"topic": "t", "partition": 0}
     lines = [_line(ns, "ISR", kind) | place for ns, kind in ((10, "isr_updated"), (20, last))]
     rows: list[dict[str, Any]] = [
         {**place, "broker": 1, "complete": True, "leo": 9, "in_sync": True, "leader": True},
-        {**place, "broker": 2, "complete": True, "leo": 9, "in_sync": False, "leader": False},
+        {**place, "broker": 2, "complete": True, "leo": end, "in_sync": False, "leader": False},
     ]
     found = _check(tmp_path, replicas=rows, log_events=lines)
     assert [(row["class"], row["cause"]) for row in found] == [("not_converged", cause)]

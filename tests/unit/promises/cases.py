@@ -858,6 +858,14 @@ BUGS: dict[str, Callable[[], Expected]] = {
         {"brokers": [2], "cause": "ISR change never answered"},
         "KAFKA-12686, KAFKA-12751",
     ),
+    "an ISR that was never expanded": lambda: Expected(
+        _not_converged(Run(kafka="2.7.1", mode="zookeeper").fault("cut", 11, 30)),
+        "not_converged",
+        "broken",
+        "isr-rejoins",
+        {"brokers": [2], "cause": "ISR never expanded"},
+        "KAFKA-12686, KAFKA-12751",
+    ),
     "an ISR that stays incomplete for another reason": lambda: Expected(
         _not_converged(Run(kafka="2.7.1", mode="zookeeper").fault("cut", 11, 30)),
         "not_converged",
