@@ -33,6 +33,10 @@ KNOWN = (
         "a ZooKeeper follower lost its leader while it acknowledged a write; it joins again (ZOOKEEPER-4409)",
         any_time=True,
     ),
+    Known(
+        "Unhandled scenario for peer sid:",
+        "ZooKeeper's leader sends a follower all data, because its log does not show what the follower lacks",
+    ),
     *(
         Known(
             part,

@@ -187,17 +187,21 @@ def _shown(finding: Finding, test: Test, schedule: Schedule) -> Finding:
 
 
 def _story(folder: Path, finding: Finding) -> list[str]:
-    """The story of one message that the finding is about; none if it is about no message."""
+    """The story of one message or transaction that the finding is about; none if it is about neither."""
     import pyarrow.parquet as pq
 
     from checkers.ask.story import story
+    from checkers.ask.transaction import PREFIX
     from checkers.spark.session import start_session
 
     file = folder / "findings.parquet"
     if not file.exists():
         return []
-    for row in pq.read_table(file, columns=["class", "promise_row", "writer", "seq"]).to_pylist():
-        about = row["class"] == finding.name and (row["promise_row"] or "") == finding.row
-        if about and row["writer"] is not None and row["seq"] is not None:
+    for row in pq.read_table(file, columns=["class", "promise_row", "writer", "seq", "txn"]).to_pylist():
+        if row["class"] != finding.name or (row["promise_row"] or "") != finding.row or row["writer"] is None:
+            continue
+        if row["txn"] is not None:
+            return story(start_session(), folder, f"{PREFIX}{row['writer']}/{row['txn']}")
+        if row["seq"] is not None:
             return story(start_session(), folder, f"{row['writer']}/{row['seq']}")
     return []
