@@ -43,7 +43,11 @@ KNOWN = (
             "a ZooKeeper node joins an elected leader that does not listen yet; it holds another election",
             any_time=True,
         )
-        for part in ("Unexpected exception, retries exceeded. tries=", "Failed connect to /")
+        for part in (
+            "Unexpected exception, retries exceeded. tries=",
+            "Unexpected exception, initLimit exceeded. tries=",
+            "Failed connect to /",
+        )
     ),
     Known(
         "Failed to send last message. Shutting down thread.",
