@@ -24,6 +24,8 @@ VALUES = {
     "max.in.flight.requests.per.connection": "4",
     "max.request.size": "1048576",
     "metadata.max.age.ms": "200000",
+    "metadata.recovery.rebootstrap.trigger.ms": "250000",
+    "metadata.recovery.strategy": "none",
     "receive.buffer.bytes": "32768",
     "reconnect.backoff.max.ms": "1001",
     "reconnect.backoff.ms": "51",
