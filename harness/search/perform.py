@@ -274,8 +274,8 @@ class _Performance:
     def _or_kill(self, stop: Callable[[], object], hosts: list[str]) -> bool:
         """Stop processes in order, and kill those that do not end in time, as service managers do.
 
-        A broker that is cut off from the controllers waits for them before it ends (five minutes in 3.9.1).
-        Left alone, it would end after the heal, and nobody would start it again. Returns whether all ended.
+        A broker that is cut off from the controllers waits for them before it ends. Left alone, it would end
+        after the heal, and nobody would start it again. Returns whether all ended.
         """
         try:
             stop()
@@ -283,7 +283,8 @@ class _Performance:
             late = [
                 host for host in hosts if host in self.stage.processes.ended and self.stage.lab.alive(host)
             ]
-            self.stage.mark("note", f"{error.message} {', '.join(late)} was killed.")
+            killed = f" Killed: {', '.join(late)}." if late else ""
+            self.stage.mark("note", f"{error.message}{killed}")
             if late:
                 self._quietly(lambda: self.stage.nemesis.kill(*late))
             return False
