@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import os
 import pstats
 import shutil
 import tempfile
@@ -24,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import checkers
+from benchmarks.memory import family, pss_mib
 from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run, run_here
@@ -235,36 +237,7 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.2):
-            self.mib = max(self.mib, sum(_memory_mib(pid) for pid in _family()))
-
-
-def _family() -> list[int]:
-    import os
-
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                text = (entry / "stat").read_text()
-            except OSError:
-                continue
-            parents.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry.name))
-    found, stack = [], [os.getpid()]
-    while stack:
-        pid = stack.pop()
-        found.append(pid)
-        stack += parents.get(pid, [])
-    return found
-
-
-def _memory_mib(pid: int) -> float:
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    except OSError:
-        pass
-    return 0.0
+            self.mib = max(self.mib, sum(pss_mib(pid) for pid in family(os.getpid())))
 
 
 def floor(folder: Path) -> dict[str, float]:

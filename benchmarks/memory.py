@@ -126,6 +126,24 @@ def _read(pid: int, what: str) -> bytes:
         return b""
 
 
+def parents() -> dict[int, int]:
+    """The parent of each process."""
+    found = {}
+    for pid in pids():
+        fields = _read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()
+        if fields:
+            found[pid] = int(fields[1])
+    return found
+
+
+def family(pid: int) -> set[int]:
+    """A process and all below it."""
+    known, found = parents(), {pid}
+    while more := {child for child, parent in known.items() if parent in found} - found:
+        found |= more
+    return found
+
+
 def command_of(pid: int) -> str:
     """The command line of a process; empty if it has ended."""
     return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")

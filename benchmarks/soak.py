@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from benchmarks.memory import command_of, pids, pss_mib
+from benchmarks.memory import command_of, family, parents, pids, pss_mib
 from harness.clock import now_ns
 
 _EVERY_S = 20.0
@@ -52,13 +52,14 @@ def searching_in(folder: Path) -> int | None:
         if plan in opened:
             found.add(pid)
     # A search keeps its plan locked, and the processes that it has forked share the open file.
-    return next((pid for pid in found if _parents().get(pid) not in found), None)
+    above = parents()
+    return next((pid for pid in found if above.get(pid) not in found), None)
 
 
 def sample(pid: int, folder: Path) -> Sample:
     """Measure now. Raises OSError if the process has ended."""
     proc = Path(f"/proc/{pid}")
-    below = _family(pid)
+    below = family(pid)
     return Sample(
         search_mib=pss_mib(pid),
         spark_mib=sum(pss_mib(child) for child in below if "SparkSubmit" in command_of(child)),
@@ -74,23 +75,6 @@ def _size(file: Path) -> int:
         return file.lstat().st_blocks * 512 if file.is_file() and not file.is_symlink() else 0
     except OSError:
         return 0
-
-
-def _parents() -> dict[int, int]:
-    found = {}
-    for pid in pids():
-        try:
-            found[pid] = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError):
-            continue
-    return found
-
-
-def _family(pid: int) -> set[int]:
-    parents, found = _parents(), {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
 
 
 def main() -> None:

@@ -8,16 +8,14 @@ epoch (KIP-320).
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from checkers.claims.builders import both, broker, messages, partition, reads
 from harness.cluster.setup import Setup
-from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic, TopicPartition
 from harness.run.stage import Stage
 from harness.scenario import Claim, Expected, Scenario
 from harness.waiting import wait_until
-from scenarios.steps import require, settle, stand
+from scenarios.steps import give_time, require, settle, stand
 from workloads.protocol.spec import Via
 
 SECTION = "beyond the articles: readers"
@@ -80,14 +78,12 @@ def stale_leader(via: Via) -> Callable[[Stage], None]:
         isolated = stage.nemesis.isolate("az1").inject()
         since = stage.mark("isolated", "the readers reach nobody but the old leader")
         seen = readers[0].progress().count
-        with suppress(WaitTimeoutError):
-            wait_until(
-                lambda: readers[0].progress().count > seen,
-                accept=bool,
-                within_s=CUT_S,
-                awaiting="a reader to receive something from the old leader",
-                abort=stage.cluster.check_alive,
-            )
+        give_time(
+            stage,
+            lambda: readers[0].progress().count > seen,
+            CUT_S,
+            "a reader to receive something from the old leader",
+        )
         stand(stage, since, stage.since(since) + LONGER_S)
         stage.mark("stale", "the readers have tried the old leader, or have had time to")
         alone.heal()  # changes nothing yet: the isolation cuts these links, too

@@ -8,18 +8,15 @@ the leader is the one that it had before, in an older leader epoch (KIP-320).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from types import MappingProxyType
 
 from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
-from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic
 from harness.run.producer import Producer
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
-from harness.waiting import wait_until
-from scenarios.steps import require, settle
+from scenarios.steps import give_time, require, settle
 from workloads.protocol.spec import Via
 
 SECTION = "beyond the articles: idempotence"
@@ -68,14 +65,7 @@ def stale_leader(via: Via, config: Mapping[str, str]) -> Callable[[Stage], None]
         paused.heal()
         stage.mark("resumed", "the old leader goes on, cut off from all but the producer")
         next_one = moved.send_later(TOPIC, "f")
-        with suppress(WaitTimeoutError):
-            wait_until(
-                next_one.done,
-                accept=bool,
-                within_s=CUT_S,
-                awaiting="the producer's next message to end",
-                abort=stage.cluster.check_alive,
-            )
+        give_time(stage, next_one.done, CUT_S, "the producer's next message to end")
         stage.mark("stale", "the producer has tried the old leader, or has had time to")
         cut.heal()
         stage.mark("healed", "the links are back")
