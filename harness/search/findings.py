@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.tables.source import Source, open_source, read_small
+from harness.kafka.model import TopicPartition
 from harness.run.folder import read_json
 from harness.search.crowd import number_of
 from harness.search.schedule import Schedule
@@ -35,8 +36,13 @@ NO_CANDIDATE = "no replica may become leader"
 """How the mark `no-recovery` says that Kafka has neither an ISR nor another candidate for a partition."""
 CLEARED = "min.insync.replicas changed without a leader"
 """A known bug: the change clears the eligible leader replicas and the last known leader (KIP-966)."""
-_COLUMNS = ("class", "promise", "promise_row", "known_bug", "cause", "writer", "topic", "detail", "count")
+_COLUMNS = (
+    *("class", "promise", "promise_row", "known_bug", "cause"),
+    *("writer", "topic", "partition", "detail", "count"),
+)
 _BEGINNING = 70
+_INCOMPLETE = re.compile(r"(\S+/\d+) has leader \d+ and ISR \[.*\] of \[.*\]")
+"""A text of `incomplete` about a partition that has a leader."""
 SEQUENCE_REFUSED = "librdkafka: fatal error after OUT_OF_ORDER_SEQUENCE_NUMBER"
 """A known bug: librdkafka also takes the answer of a leader that was deposed for a loss of messages."""
 _OF_A_START = ("Fatal error during KafkaServer start", "Exiting Kafka")
@@ -92,19 +98,23 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
     source = open_source(str(folder / "history"))
     writers = {row["writer"]: str(row["name"]) for row in read_small(source, "writers").to_pylist()}
     file = folder / "findings.parquet"
+    stuck: dict[str, str] = {}
     if file.exists():
         failed = _failed_starts(source)
-        for row in pq.read_table(file, columns=list(_COLUMNS)).to_pylist():
-            found = _of_row(row, _settings(row, writers, schedule), failed)
+        rows = pq.read_table(file, columns=list(_COLUMNS)).to_pylist()
+        stuck = _stuck_isrs(rows)
+        for row in rows:
+            found = _of_row(row, _settings(row, writers, schedule), failed, stuck)
             counts[found] += 1
     marks = [(str(row["name"]), str(row["text"])) for row in read_small(source, "marks").to_pylist()]
-    bug = _offline_because(marks, schedule)
+    bug = _offline_because(marks, schedule) or _incomplete_because(marks, stuck)
     stopped = _stopped(source, writers) if any(name == f"{MARK}client-stuck" for name, _ in marks) else {}
     for name, text in marks:
         if name.startswith(MARK):
             counts[_of_mark(name, text, bug, stopped)] += 1
     grouped = (msgspec.structs.replace(found, count=count) for found, count in counts.items())
-    return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), one.signature)))
+    # A cluster or client that is stuck is often the effect of what broke a promise.
+    return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), not one.promise, one.signature)))
 
 
 def _failed_starts(source: Source) -> set[str]:
@@ -128,8 +138,27 @@ def _failed_starts(source: Source) -> set[str]:
     return failed
 
 
-def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> Finding:
+def incomplete(key: TopicPartition, leader: int, isr: Collection[int], replicas: Collection[int]) -> str:
+    """What the mark `no-recovery` says of a partition without a leader or a full ISR."""
+    return f"{key} has leader {leader} and ISR {sorted(isr)} of {sorted(replicas)}"
+
+
+def _stuck_isrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Partitions whose ISR a known bug left incomplete, such as `t1/0`, with the bug."""
+    return {
+        f"{row['topic']}/{row['partition']}": str(row["known_bug"])
+        for row in rows
+        if row["class"] == "not_converged" and row["known_bug"]
+    }
+
+
+def _of_row(
+    row: Mapping[str, Any], settings: str, failed_starts: Collection[str], stuck: Mapping[str, str]
+) -> Finding:
     name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
+    if name == "hanging_transaction" and promise == "broken" and not bug:
+        # A leader appends markers, like messages, only while its ISR is large enough.
+        bug = stuck.get(f"{row['topic']}/{row['partition']}", "")
     cause = str(row["cause"] or "").partition(":")[0]  # the rest has numbers, and faults by their targets
     if name in UNEXPLAINED:
         cause, settings = _wording(str(row["detail"] or "")), ""
@@ -158,6 +187,14 @@ def _offline_because(marks: Sequence[tuple[str, str]], schedule: Schedule) -> st
     """The known bug that left a partition without candidates; then no client can get through either."""
     changed = any(step.fault == "raise-min-insync" for step in schedule.steps)
     return CLEARED if changed and any(NO_CANDIDATE in text for _, text in marks) else ""
+
+
+def _incomplete_because(marks: Sequence[tuple[str, str]], stuck: Mapping[str, str]) -> str:
+    """The known bug that left ISRs incomplete, if that is all that the marks `no-recovery` name."""
+    texts = [text.partition(" s: ")[2] for name, text in marks if name == f"{MARK}no-recovery"]
+    found = [_INCOMPLETE.fullmatch(one) for text in texts for one in text.split("; ")]
+    bugs = {stuck.get(one[1], "") if one else "" for one in found}
+    return ", ".join(sorted(bugs)) if all(bugs) else ""
 
 
 def _stopped(source: Source, writers: Mapping[int, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ is 1-minimal. Every reduction has a smaller `size`, a natural number, so that sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from harness.lab.model import Topology
 from harness.search.faults import KINDS
 from harness.search.rules import chosen_producers, mended, problems
 from harness.search.schedule import (
+    LONGEST_S,
     Group,
     Member,
     Moment,
@@ -66,17 +67,22 @@ def _without_chunks(schedule: Schedule, test: Callable[[Schedule], bool]) -> Sch
     while length >= 1:
         place = 0
         while place < len(current.steps):
-            candidate = without_steps(current, place, place + length)
-            if test(candidate):
-                current = candidate
+            for candidate in _without(current, place, place + length):
+                if test(candidate):
+                    current = candidate
+                    break
             else:
                 place += length
         length //= 2
     return current
 
 
-def without_steps(schedule: Schedule, first: int, end: int) -> Schedule:
-    """The schedule without some steps; producers that refer to one now refer to the step before it."""
+def without_steps(schedule: Schedule, first: int, end: int, *, on_time: bool = False) -> Schedule:
+    """The schedule without some steps; producers that refer to one now refer to the step before it.
+
+    With ``on_time``, the next step still begins when it did, as far as known. Otherwise it begins earlier,
+    because its time counts from the beginning of the step before it.
+    """
     end = min(end, len(schedule.steps))
 
     def moved(number: int) -> int:
@@ -105,9 +111,28 @@ def without_steps(schedule: Schedule, first: int, end: int) -> Schedule:
         )
         for group in schedule.groups
     )
-    steps = (*schedule.steps[:first], *schedule.steps[end:])
+    after = schedule.steps[end:]
+    if on_time and after:
+        when = _one_after_the_other([step.when for step in schedule.steps[first : end + 1]])
+        after = (replace(after[0], when=when), *after[1:])
+    steps = (*schedule.steps[:first], *after)
     chosen = chosen_producers(producers, left) or _always(schedule.producers)
     return replace(schedule, steps=steps, producers=mended(chosen), groups=groups)
+
+
+def _one_after_the_other(moments: Sequence[Moment]) -> Moment:
+    """When the last of several moments comes, if nothing happens at the others.
+
+    Only one event can be waited for: the last one. The time after it is lost; times before it may be spent
+    waiting for it.
+    """
+    total = moments[0]
+    for moment in moments[1:]:
+        if moment.event:
+            total = moment
+        elif not total.event:
+            total = Moment(after_s=min(LONGEST_S, round(total.after_s + moment.after_s, 1)))
+    return total
 
 
 def _always(producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
@@ -145,7 +170,16 @@ def _reductions(schedule: Schedule, topology: Topology) -> Iterator[Schedule]:
 
 def _fewer_steps(schedule: Schedule) -> Iterator[Schedule]:
     for place in range(len(schedule.steps)):
-        yield without_steps(schedule, place, place + 1)
+        yield from _without(schedule, place, place + 1)
+
+
+def _without(schedule: Schedule, first: int, end: int) -> Iterator[Schedule]:
+    """The schedule without some steps: what follows begins earlier, or when it did."""
+    earlier = without_steps(schedule, first, end)
+    on_time = without_steps(schedule, first, end, on_time=True)
+    yield earlier
+    if on_time != earlier:
+        yield on_time
 
 
 def _fewer_members(schedule: Schedule) -> Iterator[Schedule]:
@@ -200,11 +234,11 @@ def _fewer_partitions(schedule: Schedule) -> Iterator[Schedule]:
             schedule,
             topics=topics,
             steps=steps,
-            groups=schedule.groups if fewer else _without(schedule, place),
+            groups=schedule.groups if fewer else _groups_without(schedule, place),
         )
 
 
-def _without(schedule: Schedule, topic: int) -> tuple[Group, ...]:
+def _groups_without(schedule: Schedule, topic: int) -> tuple[Group, ...]:
     """The groups that read another topic, which is counted anew."""
     return tuple(
         replace(group, topic=group.topic - (group.topic > topic))

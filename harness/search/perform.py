@@ -36,7 +36,7 @@ from harness.search.aims import controller_seen, hosts_of, links_of, source_of
 from harness.search.crowd import POLL_S, WARM_S, Crowd, number_of
 from harness.search.events import Seen, happened, stuck
 from harness.search.faults import KINDS
-from harness.search.findings import NO_CANDIDATE
+from harness.search.findings import NO_CANDIDATE, incomplete
 from harness.search.schedule import Moment, Schedule, Step, described
 from harness.waiting import wait_until
 from nemesis.fault import Injection
@@ -357,7 +357,8 @@ class _Performance:
                 abort=self._note_ends,
             )
         except WaitTimeoutError:
-            missing = f"after {stage.timings.converge_s:g} s: {self._missing()}{self._without_candidates()}"
+            missing = "; ".join(text for _, text in self._troubles()) or self._missing()
+            missing = f"after {stage.timings.converge_s:g} s: {missing}{self._without_candidates()}"
             stage.mark("finding-no-recovery", missing)
         else:
             stage.mark("recovered", "every partition has a leader and a full ISR")
@@ -438,5 +439,4 @@ class _Performance:
             if state is None:
                 yield key, f"nothing is known of {key}"
             elif state.leader < 0 or set(state.isr) != set(members):
-                isr = f"ISR {sorted(state.isr)} of {sorted(members)}"
-                yield key, f"{key} has leader {state.leader} and {isr}"
+                yield key, incomplete(key, state.leader, state.isr, members)

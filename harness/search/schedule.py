@@ -67,7 +67,9 @@ OTHER_CONTROLLERS = "other-controllers"
 SIDES = (OTHERS, OTHER_AZS, OTHER_CONTROLLERS)
 """What the other side of a link may be besides hosts, AZs and roles."""
 
-Seconds = Annotated[float, Meta(ge=0, le=600)]
+LONGEST_S = 600
+"""The longest time of a moment."""
+Seconds = Annotated[float, Meta(ge=0, le=LONGEST_S)]
 _MOST_STEPS = 50
 
 

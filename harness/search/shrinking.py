@@ -155,7 +155,7 @@ class Shrinking:
 def finish(work: Shrinking, smallest: Schedule, *, with_story: bool = True) -> Path:
     """Write the scenario file of a shrunk schedule, beside the folder's other files; returns its path.
 
-    Without ``told``, the file lacks the story of a message, which needs a Spark session.
+    Without ``with_story``, the file lacks the story of a message, which needs a Spark session.
     """
     from harness.search.written import scenario_text
 

@@ -118,7 +118,7 @@ def _topic_size(topic: TopicPlan) -> int:
 def within(small: Schedule, large: Schedule, topology: Topology) -> bool:
     """Whether a schedule is part of another one: it has nothing that the other one lacks."""
     return (
-        _some_of(small.steps, large.steps, lambda one, other: _step_within(one, other, topology))
+        _steps_within(small.steps, large.steps, topology)
         and _some_of(small.producers, large.producers, _producer_within)
         and _some_of(small.topics, large.topics, _topic_within)
         and _some_of(small.groups, large.groups, _group_within)
@@ -131,6 +131,24 @@ def _some_of(few: tuple[T, ...], many: tuple[T, ...], fits: Callable[[T, T], boo
     return all(any(fits(one, other) for other in left) for one in few)
 
 
+def _steps_within(few: tuple[Step, ...], many: tuple[Step, ...], topology: Topology) -> bool:
+    """Whether each of ``few`` fits a different one of ``many``, in the same order.
+
+    A step may take over the time, or the event, of steps that ``few`` lacks in front of it.
+    """
+    ends = {0}  # how many of ``many`` are used up by the steps so far, in every possible way
+    for one in few:
+        ends = {
+            place + 1
+            for end in ends
+            for place in range(end, len(many))
+            if _step_within(one, many[place], topology)
+            and one.when.after_s <= round(sum(step.when.after_s for step in many[end : place + 1]), 1)
+            and one.when.event in ("", *(step.when.event for step in many[end : place + 1]))
+        }
+    return bool(ends)
+
+
 def _step_within(one: Step, other: Step, topology: Topology) -> bool:
     return (
         one.fault == other.fault
@@ -139,8 +157,6 @@ def _step_within(one: Step, other: Step, topology: Topology) -> bool:
         and other.arrow in (one.arrow, "<->")
         and one.until.after_s <= max(SHORTEST_S, other.until.after_s)
         and one.until.event in ("", other.until.event)
-        and one.when.after_s <= other.when.after_s
-        and one.when.event in ("", other.when.event)
         and (one.value == other.value or one.value in KINDS[one.fault].values)
     )
 

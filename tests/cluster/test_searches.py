@@ -126,10 +126,7 @@ def test_a_loss_that_is_not_promised_comes_back(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(3600)
 def test_a_planted_bug_of_two_faults_is_found_and_shrunk_to_them(tmp_path: Path) -> None:
-    """The seed is one whose first five schedules show the bug in the simulation of `test_planted_bug`.
-
-    Their rate is below 1, so the shrinker may keep a step that only makes the bug more likely.
-    """
+    """The seed is one whose first five schedules show the bug in the simulation of `test_planted_bug`."""
     client = f"{sys.executable} {Path(__file__).with_name('forgetful_client.py')}"
     done = acked(
         *("search", "--kafka", "4.3.1", "--mode", "kraft-combined", "--safe", "--faults", "pause,kill"),
@@ -149,4 +146,4 @@ def test_a_planted_bug_of_two_faults_is_found_and_shrunk_to_them(tmp_path: Path)
     )
     assert few.status == 0, few.stderr
     left = [re.search(r": (\S+)", step) for step in few.json()["steps"]]
-    assert {step and step[1] for step in left} == {"pause", "kill"}, few.stdout  # neither kind alone
+    assert [step and step[1] for step in left] == ["pause", "kill"], few.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from random import Random
 
 import pytest
@@ -15,7 +16,7 @@ from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from harness.search.grammar import fresh, mutated
 from harness.search.minimise import reductions, shrink, without_steps
 from harness.search.rules import decode, problems, require_hosts
-from harness.search.schedule import Producer, Schedule, Step
+from harness.search.schedule import Moment, Producer, Schedule, Step
 from harness.search.sizes import parts, size, within
 from harness.search.space import Space, space_of
 
@@ -149,9 +150,83 @@ def test_steps_alone_are_shrunk_until_each_is_needed(space: Space, seed: int, nu
     shows = simulated(schedule, space, Random(seed ^ number))
     small = shrink(schedule, space.topology, shows, steps_only=True)
     assert shows(small)
-    assert not any(shows(without_steps(small, place, place + 1)) for place in range(len(small.steps)))
+    assert not any(
+        shows(without_steps(small, place, place + 1, on_time=on_time))
+        for place in range(len(small.steps))
+        for on_time in (False, True)
+    )
     assert small.topics == schedule.topics
-    assert all(step in schedule.steps for step in small.steps)
+    originals = [replace(step, when=Moment()) for step in schedule.steps]
+    assert all(replace(step, when=Moment()) in originals for step in small.steps)
+
+
+@settings(max_examples=50, deadline=None)
+@given(spaces, seeds, numbers, st.data())
+def test_steps_that_are_left_begin_when_they_did(
+    space: Space, seed: int, number: int, data: st.DataObject
+) -> None:
+    schedule = fresh(space, seed, number)
+    steps = tuple(
+        replace(step, when=Moment(after_s=round(place + 0.1, 1))) for place, step in enumerate(schedule.steps)
+    )
+    schedule = replace(schedule, steps=steps)
+    first = data.draw(st.integers(0, len(steps) - 1))
+    end = data.draw(st.integers(first + 1, len(steps)))
+    left = without_steps(schedule, first, end, on_time=True)
+    begins = begin_times(schedule)
+    assert begin_times(left) == pytest.approx([*begins[:first], *begins[end:]])
+
+
+def begin_times(schedule: Schedule) -> list[float]:
+    return list(accumulate(step.when.after_s for step in schedule.steps))
+
+
+def test_a_pair_that_needs_its_distance_is_found() -> None:
+    """Two steps show it if the second begins 5 to 6 s after the first; a third step lies between them."""
+    space = SPACES[4]
+    schedule = next(one for one in (fresh(space, 5, number) for number in range(1000)) if len(one.steps) == 3)
+    first, between, last = schedule.steps
+    apart = [
+        replace(first, when=Moment(after_s=1.0)),
+        replace(between, when=Moment(after_s=3.0)),
+        replace(last, when=Moment(after_s=2.0)),
+    ]
+
+    def shows(one: Schedule) -> bool:
+        at_s = {step.fault: time_s for step, time_s in zip(one.steps, begin_times(one), strict=True)}
+        return 5.0 <= at_s.get(last.fault, 0.0) - at_s.get(first.fault, 100.0) <= 6.0
+
+    assert len({step.fault for step in apart}) == 3
+    schedule = replace(schedule, steps=tuple(apart))
+    assert not shows(without_steps(schedule, 1, 2))
+    small = shrink(schedule, space.topology, shows, steps_only=True)
+    assert [step.fault for step in small.steps] == [first.fault, last.fault]
+    assert small.steps[1].when == Moment(after_s=5.0)
+
+
+@pytest.mark.parametrize(
+    "moments, last",
+    [
+        ([Moment(after_s=2.0), Moment(after_s=0.5)], Moment(after_s=2.5)),
+        (
+            [Moment(after_s=12.0, event="isr-shrunk"), Moment(after_s=0.5)],
+            Moment(after_s=12.0, event="isr-shrunk"),
+        ),
+        ([Moment(after_s=2.0), Moment(after_s=9.0, event="refused")], Moment(after_s=9.0, event="refused")),
+        ([Moment(after_s=400.0), Moment(after_s=400.0)], Moment(after_s=600.0)),
+    ],
+)
+def test_a_step_takes_over_the_moment_of_what_is_removed(moments: list[Moment], last: Moment) -> None:
+    schedule = next(
+        one for one in (fresh(SPACES[4], 5, number) for number in range(1000)) if len(one.steps) == 2
+    )
+    steps = tuple(replace(step, when=when) for step, when in zip(schedule.steps, moments, strict=True))
+    schedule = replace(schedule, steps=steps)
+    (left,) = without_steps(schedule, 0, 1, on_time=True).steps
+    assert left.when == last
+    assert within(without_steps(schedule, 0, 1, on_time=True), schedule, SPACES[4].topology)
+    later = replace(left, when=Moment(after_s=left.when.after_s + 700.0))
+    assert not within(replace(schedule, steps=(later,)), schedule, SPACES[4].topology)
 
 
 @pytest.mark.parametrize("arrow", ["->", "<-"])

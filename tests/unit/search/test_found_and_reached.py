@@ -15,7 +15,16 @@ import pytest
 from checkers.tables.output import FINDING
 from harness.history.schema import TABLES
 from harness.history.tables import write_table
-from harness.search.findings import CLEARED, NO_CANDIDATE, SEQUENCE_REFUSED, findings_of, select, weightiest
+from harness.kafka.model import TopicPartition
+from harness.search.findings import (
+    CLEARED,
+    NO_CANDIDATE,
+    SEQUENCE_REFUSED,
+    findings_of,
+    incomplete,
+    select,
+    weightiest,
+)
 from harness.search.reached import TESTABLE, exercised, reached
 from harness.search.schedule import Producer, Schedule, Step, TopicPlan
 
@@ -76,6 +85,51 @@ def test_a_partition_lost_its_candidates_to_a_change(tmp_path: Path, fault: str,
     seen = findings_of(written(tmp_path, {"marks": marks}), schedule)
     assert {one.name: one.known_bug for one in seen} == dict.fromkeys(names[:2], bug) | {"broker-down": ""}
     assert {one.weight for one in seen if one.known_bug != bug or not bug} == {"new"}
+
+
+STUCK = "KAFKA-12686, KAFKA-12751"
+INCOMPLETE = incomplete(TopicPartition("t1", 0), 1, (1,), (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "explained"),
+    [
+        (INCOMPLETE, True, True),
+        (INCOMPLETE, False, False),
+        (f"{INCOMPLETE}; {incomplete(TopicPartition('t1', 1), 2, (2, 3), (1, 2, 3))}", True, False),
+        (f"{INCOMPLETE}; broker2 does not answer (timed out)", True, False),
+        (incomplete(TopicPartition("t1", 0), -1, (), (1, 2, 3)), True, False),
+        (incomplete(TopicPartition("t2", 0), 1, (1,), (1, 2, 3)), True, False),
+    ],
+)
+def test_what_follows_from_a_stuck_isr_is_known_with_it(
+    tmp_path: Path, text: str, known: bool, explained: bool
+) -> None:
+    """Only a cluster in which nothing else is wrong; and only the transactions of the stuck partition."""
+    marks = [
+        {"ns": 1, "name": "finding-no-recovery", "text": f"after 40 s: {text}"},
+        {"ns": 2, "name": "finding-client-stuck", "text": "producer-1b (acks=all) had nothing"},
+        {"ns": 3, "name": "finding-broker-down", "text": "broker broker2 does not run"},
+    ]
+    hanging = {"promise": "broken", "promise_row": "transaction-ends", "cause": "the marker is missing"}
+    rows = [
+        found("not_converged", topic="t1", partition=0, promise="broken", known_bug=STUCK if known else None),
+        found("hanging_transaction", topic="t1", partition=0, writer=1, **hanging),
+        found("hanging_transaction", topic="t1", partition=1, writer=1, **hanging),
+    ]
+    folder = written(tmp_path, {"marks": marks, "writers": WRITERS})
+    (tmp_path / "findings.parquet").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows, schema=FINDING), tmp_path / "findings.parquet" / "part.parquet")
+    seen = findings_of(folder, SCHEDULE)
+    weights = {one.name: one.weight for one in seen if one.name != "hanging_transaction"}
+    assert weights == {
+        "not_converged": "known" if known else "new",
+        "no-recovery": "known" if explained else "new",
+        "client-stuck": "known" if explained else "new",
+        "broker-down": "new",
+    }
+    hung = sorted(one.weight for one in seen if one.name == "hanging_transaction")
+    assert hung == (["known", "new"] if known else ["new"])
 
 
 @pytest.mark.parametrize(
@@ -161,15 +215,15 @@ def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
     because = "old leader truncated on rejoin"
     unclean = "acks=1, 3 in flight, min.insync.replicas=1, unclean election"
     assert [(one.weight, one.count, one.signature) for one in groups] == [
-        ("new", 1, "client-stuck [acks=1, 3 in flight]"),
         ("new", 1, "lost: broken: committed [acks=all, idempotent, 5 in flight, min.insync.replicas=2]"),
+        ("new", 1, "client-stuck [acks=1, 3 in flight]"),
         ("new", 2, "server_error: broker# ERROR: [Log #] cannot #"),
         ("unknown", 1, "undetermined: unknown [min.insync.replicas=2]"),
         ("known", 1, f"lost: not promised: KAFKA-15489 [{unclean}]"),
         ("not promised", 3, f"lost: not promised: acks-1-leader: {because} [{unclean}]"),
     ]
     worst = weightiest(groups)
-    assert worst is not None and worst.weight == "new"
+    assert worst is not None and worst.name == "lost"
     assert [one.known_bug for one in select(groups, "kafka-15489")] == ["KAFKA-15489"]
 
 
