@@ -70,6 +70,11 @@ class Evidence:
     start_ns: int = 0
     """The earliest time in any small table; times are shown relative to it."""
 
+    @property
+    def acks(self) -> dict[int, int]:
+        """The acks of each producer, by its number; -1: all."""
+        return {number: writer["acks"] for number, writer in self.writers.items()}
+
     def rows(self, table: str) -> list[Row]:
         """A small table as Python rows."""
         known = self.tables.get(table)

@@ -218,8 +218,8 @@ def describe(finding: Finding) -> str:
     if finding.epoch is not None:
         text += f" in epoch {finding.epoch}"
     if finding.acked_by is not None or finding.acked_s is not None:
-        text += ", acknowledged"
-    if finding.acked_by is not None:
+        text += ", taken as acknowledged (acks=0)" if finding.acks == 0 else ", acknowledged"
+    if finding.acked_by is not None and finding.acks != 0:
         text += f" by broker{finding.acked_by}"
     if finding.acked_s is not None:
         text += f" at {finding.acked_s:.2f} s"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,11 +118,10 @@ def _rewrite(
     return {row["class"]: row["count_all"] for row in counted.to_pylist()}
 
 
-def sample_findings(findings: Path, limit: int, start_ns: int) -> list[dict[str, Any]]:
-    """Up to ``limit`` findings as Python rows: unexpected ones first, then by place.
-
-    ``acked_s`` counts from ``start_ns``; ``message`` names the message, ``fault`` the fault in force.
-    """
+def sample_findings(
+    findings: Path, limit: int, start_ns: int, acks: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Up to ``limit`` findings, `described`: unexpected ones first, then by place."""
     chosen: list[tuple[tuple[Any, ...], int, dict[str, Any]]] = []
     taken = 0
     for path in sorted(str(path) for path in findings.glob("*.parquet")):
@@ -136,13 +135,27 @@ def sample_findings(findings: Path, limit: int, start_ns: int) -> list[dict[str,
                     place = (row["expected"], *where)  # a finding about the run has no partition
                     chosen.append((place, taken, row))
             chosen = heapq.nsmallest(limit, chosen)
-    return [described(row, start_ns) for _, _, row in sorted(chosen, key=lambda c: c[:2])]
+    return described((row for _, _, row in sorted(chosen, key=lambda c: c[:2])), start_ns, acks)
 
 
-def described(row: Mapping[str, Any], start_ns: int) -> dict[str, Any]:
-    """A finding in the form that people are shown."""
-    acked_s = None if row["acked_ns"] is None else round((row["acked_ns"] - start_ns) / 1e9, 3)
-    return {**row, "message": _message(row), "acked_s": acked_s, "fault": row["acked_during"]}
+def described(
+    rows: Iterable[Mapping[str, Any]], start_ns: int, acks: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Findings in the form that people are shown.
+
+    ``acked_s`` counts from ``start_ns``; ``message`` names the message, ``fault`` the fault in force;
+    ``acks`` is what its producer waited for.
+    """
+    return [
+        {
+            **row,
+            "message": _message(row),
+            "acked_s": None if row["acked_ns"] is None else round((row["acked_ns"] - start_ns) / 1e9, 3),
+            "fault": row["acked_during"],
+            "acks": acks.get(row["writer"]),
+        }
+        for row in rows
+    ]
 
 
 def _message(row: Mapping[str, Any]) -> str | None:

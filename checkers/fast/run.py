@@ -132,7 +132,7 @@ class FastResults:
 
     def sample(self, limit: int) -> list[dict[str, Any]]:
         """Up to ``limit`` findings for people, unexpected ones first."""
-        return sample_findings(self._findings, limit, self.evidence.start_ns)
+        return sample_findings(self._findings, limit, self.evidence.start_ns, self.evidence.acks)
 
     def keep(self, out: str) -> None:
         """Put life and findings into the folder ``out``."""

@@ -106,7 +106,7 @@ class GeneralResults:
 
         order = ("expected", "topic", "partition", f.coalesce("offset", f.lit(0)))
         rows = self.findings().orderBy(*order).limit(limit).toArrow().to_pylist()
-        return [described(row, self.evidence.start_ns) for row in rows]
+        return described(rows, self.evidence.start_ns, self.evidence.acks)
 
     def keep(self, out: str) -> None:
         """Put life and findings into the folder or URI ``out``."""

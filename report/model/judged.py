@@ -102,6 +102,7 @@ def finding_of(
         label=row.get("label") or "",
         acked_s=acked_s,
         acked_by=row.get("acked_by"),
+        acks=row.get("acks"),
         during=row.get("acked_during") or "",
         last_broker=row.get("last_broker"),
         brokers=tuple(row.get("brokers") or ()),

@@ -419,6 +419,8 @@ class Finding:
     acked_by: int | None
     during: str
     last_broker: int | None
+    acks: int | None = None
+    """What the producer waited for, where it is known: with 0, no broker acknowledged anything."""
     brokers: tuple[int, ...] = ()
     """The brokers whose logs hold the record."""
     copies: int | None = None

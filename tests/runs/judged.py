@@ -62,7 +62,7 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
         replace(one, evidence=cite(queries_of([declared[one.name]]).values(), moments)) for one in claims
     )
     fates = Counter(found.life["fate"].to_pylist())
-    start_ns = gather(open_source(history)).start_ns
+    evidence = gather(open_source(history))
     judgement = Judgement(
         verdict=verdict,
         exit_code=VERDICTS[verdict],
@@ -72,7 +72,7 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
         fates={fate: fates[fate] for fate in FATES if fates[fate]},
         fates_by_writer=_fates_by_writer(found.life),
         findings_by_class=dict(Counter(findings["class"].to_pylist())),
-        findings=tuple(described(row, start_ns) for row in findings.slice(0, SAMPLE).to_pylist()),
+        findings=tuple(described(findings.slice(0, SAMPLE).to_pylist(), evidence.start_ns, evidence.acks)),
         run=str(folder),
     )
     (folder / "judgement.json").write_text(json.dumps(judgement.as_json()))

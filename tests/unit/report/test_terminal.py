@@ -6,6 +6,7 @@ import io
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from report.model.judged import finding_of, judged_model
@@ -136,6 +137,19 @@ def test_a_record_of_nobody() -> None:
         )
     )
     assert said == "record in t/0 at offset 9"
+
+
+@pytest.mark.parametrize(
+    ("acks", "said"),
+    [
+        (1, "acknowledged by broker2 at 3.00 s"),
+        (None, "acknowledged by broker2 at 3.00 s"),  # judged by an earlier version
+        (0, "taken as acknowledged (acks=0) at 3.00 s"),
+    ],
+)
+def test_no_broker_acknowledges_without_acks(acks: int | None, said: str) -> None:
+    row = {"class": "lost", "topic": "t", "partition": 0, "writer": 1, "seq": 4, "acked_by": 2, "acks": acks}
+    assert describe(finding_of(row, acked_s=3.0)) == f"message (1/4) in t/0, {said}"
 
 
 def test_the_other_outcome_is_shown_when_it_occurred() -> None:
