@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -243,7 +242,6 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
     from harness.search.schedule import described
     from harness.search.shrinking import finish
 
-    began = time.monotonic()
     progress.say(f"the finding: {work.plan.finding.kind}")
     progress.say(f"{len(work.original.steps)} steps; {work.path} keeps everything")
 
@@ -271,7 +269,7 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
         "steps": [described(step) for step in smallest.steps],
         "tried": len(work.tests),
         "runs": sum(test.runs for test in work.tests.values()),
-        "seconds": round(time.monotonic() - began, 1),
+        "seconds": round(work.seconds, 1),
         "scenario": str(file),
     }
     if as_json:
@@ -279,7 +277,7 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
     else:
         typer.echo(
             f"from {len(work.original.steps)} steps to {len(smallest.steps)}, with {document['tried']} "
-            f"schedules and {document['runs']} runs in {(time.monotonic() - began) / 60:.0f} min"
+            f"schedules and {document['runs']} runs in {work.seconds / 60:.0f} min"
         )
         for step in smallest.steps:
             typer.echo(f"  {described(step)}")

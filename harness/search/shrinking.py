@@ -7,6 +7,7 @@ scenario file.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,8 @@ class Test(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     folder: str = ""
     """A run that showed the finding."""
+    seconds: float = 0.0
+    """How long its runs took."""
 
 
 @dataclass
@@ -93,6 +96,7 @@ class Shrinking:
             def runs(schedule: Schedule, most: int, enough: Callable[[Tally], bool]) -> Test:
                 nonlocal number
                 number += 1
+                began = time.monotonic()
                 tally = repeat(
                     fleet,
                     schedule,
@@ -104,7 +108,7 @@ class Shrinking:
                     ended=ended,
                     keep=False,
                 )
-                return self._add(schedule, tally, place)
+                return self._add(schedule, tally, place, time.monotonic() - began)
 
             measured = self.tests.get(self.original.digest)
             if measured is None:
@@ -132,7 +136,7 @@ class Shrinking:
 
             return shrink(self.original, place.topology, passes, steps_only=steps_only)
 
-    def _add(self, schedule: Schedule, tally: Tally, place: Place) -> Test:
+    def _add(self, schedule: Schedule, tally: Tally, place: Place, seconds: float) -> Test:
         test = Test(
             digest=schedule.digest,
             passes=tally.hits > 0,
@@ -141,10 +145,16 @@ class Shrinking:
             steps=len(schedule.steps),
             size=size(schedule, place.topology),
             folder=str(tally.shown or ""),
+            seconds=round(seconds, 1),
         )
         self.tests[test.digest] = test
         stored.append(self.path / TESTS, test)
         return test
+
+    @property
+    def seconds(self) -> float:
+        """How long all runs took, also those before an interruption."""
+        return sum(test.seconds for test in self.tests.values())
 
     def smallest(self) -> Schedule:
         """The smallest schedule so far."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any
@@ -287,7 +288,9 @@ def test_a_known_bug_is_the_same_finding_with_another_row_and_cause() -> None:
     assert replace(one, name="duplicated").essence != one.essence
 
 
-def test_an_interrupted_shrinking_goes_on(world: World) -> None:
+def test_an_interrupted_shrinking_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = count()
+    monkeypatch.setattr(shrinking.time, "monotonic", lambda: float(next(clock)))
     straight = to_shrink(world).run(1, lambda test, schedule: None)
     world.ran.clear()
     work = to_shrink(world)
@@ -301,6 +304,7 @@ def test_an_interrupted_shrinking_goes_on(world: World) -> None:
     assert len(resumed.tests) == tried
     assert resumed.run(1, lambda test, schedule: again.append(test.digest)).steps == straight.steps
     assert not set(again) & set(work.tests), "what was tried before the interruption is not tried again"
+    assert resumed.seconds == len(resumed.tests) > tried  # each test took a second
 
 
 def test_what_does_not_come_back_is_not_shrunk(world: World) -> None:
