@@ -70,6 +70,13 @@ def test_a_claim_about_reads_ends_at_a_mark(scenario: Scenario) -> None:
             assert re.search(r"ns (<=?|BETWEEN .* AND) \{mark:", query), query
 
 
+def test_each_step_is_in_words() -> None:
+    """A fault that stays for longer than a block is named once, and without the code that injects it."""
+    steps = re.findall(r"^\d+\. \*\*(.*)\*\*$", document.document(), re.MULTILINE)
+    assert len(steps) > 200
+    assert not [step for step in steps if re.search(r"inject|['\"]", step)]
+
+
 def test_the_catalogue_document_is_up_to_date() -> None:
     """`docs/catalogue.md` agrees with the scenarios."""
     assert document.FILE.read_text() == document.document(), "run `python -m scenarios.document`"
