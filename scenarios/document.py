@@ -205,12 +205,12 @@ def _steps(body: Callable[[Stage], None], depth: int = 0) -> Iterator[str]:
         name = _called(call.func)
         if name == "stage.mark" and len(call.args) > 1:
             yield _text(call.args[1], names)
-        elif name in ("stage.nemesis.operator", "stage.nemesis.add") or _is_method_of_a_call(call.func):
+        elif name in ("stage.nemesis.operator", "stage.nemesis.add") or name.endswith(").inject"):
             continue  # what it does has a line of its own
         elif name.startswith(("stage.nemesis.", "operator.")) or name in ("stage.kill", "stage.restart"):
             words = re.sub(r"^(stage\.)?(nemesis\.)?(operator\.)?(act$)?", "", name)
             words = words.replace("_", " ").replace(".", " ").strip()
-            arguments = ", ".join(_unique(_text(arg, names) for arg in call.args))
+            arguments = ", ".join(_text(arg, names) for arg in call.args)
             yield f"**{words} {arguments}**" if words else f"**{arguments}**"
         elif depth < 2 and call.args and ast.unparse(call.args[0]) == "stage":
             helper = names.get(name)
@@ -223,15 +223,6 @@ def _called(function: ast.expr) -> str:
     if isinstance(function, ast.IfExp):
         return f"{_called(function.body)} or {_called(function.orelse).rpartition('.')[2]}"
     return re.sub(r"operator\(.*\)\.", "operator.", ast.unparse(function))
-
-
-def _is_method_of_a_call(function: ast.expr) -> bool:
-    """Whether this is the `inject` of `stage.nemesis.cut("a <-> b").inject()`."""
-    return (
-        isinstance(function, ast.Attribute)
-        and function.attr == "inject"
-        and isinstance(function.value, ast.Call)
-    )
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:

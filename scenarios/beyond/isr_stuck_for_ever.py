@@ -46,7 +46,7 @@ def body(stage: Stage) -> None:
 
 
 def two_cuts(stage: Stage) -> None:
-    """Let a follower return while the controller is isolated, and heal as soon as there is another one."""
+    """Let a follower return while the controller is isolated, and heal soon after another one is elected."""
     seed(stage, SAFE)
     # A refused follower tries again within a second; after lost packets, TCP may wait until the heal.
     apart = stage.nemesis.cut("broker3 -> broker1:kafka", action="reject").inject()

@@ -17,8 +17,9 @@ from harness.search.grammar import fresh, mutated
 from harness.search.minimise import reductions, shrink, without_steps
 from harness.search.rules import decode, problems, require_hosts
 from harness.search.schedule import Moment, Producer, Schedule, Step
-from harness.search.sizes import parts, size, within
+from harness.search.sizes import parts, size
 from harness.search.space import Space, space_of
+from tests.property.parts_of_schedules import within
 
 MODES = ("zookeeper", "kraft", "kraft-combined")
 WIDE = Layout(tuple(AvailabilityZone(name=f"az{n}", brokers=1 + (n < 3)) for n in range(1, 6)))
