@@ -30,7 +30,7 @@ from scenarios.article002.hw_truncation import (
     wait_written_down,
     write,
 )
-from scenarios.steps import high_watermark, require, wait_truncated_to_hw, wait_view
+from scenarios.steps import high_watermark, require, wait_log, wait_truncated_to_hw, wait_view
 
 
 def fast_failovers(stage: Stage) -> None:
@@ -47,6 +47,8 @@ def fast_failovers(stage: Stage) -> None:
             stage.wait_for_leader(topic, on="broker2")
             wait_view(stage, "broker3", topic, leader=2)
         wait_truncated_to_hw(stage, "broker3", OLD, leader=2)
+        for topic in TOPICS:  # the store names a leader before the leader has started
+            wait_log(stage, "broker2", f"{topic}-0 ", "starts at ", "poch 1 from offset")
         stage.mark("second", "broker2 leads; broker3 knows it, and cannot reach it")
         stage.kill("broker2")
         for topic in TOPICS:
