@@ -10,7 +10,7 @@ from typing import Protocol
 from harness.kafka.model import NO_LEADER, PartitionState, TopicPartition
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
-from harness.kafka.wire.metadata import metadata
+from harness.kafka.wire.metadata import BrokerMetadata, metadata
 from harness.kafka.wire.quorum import controller_fetch_probe, describe_quorum
 from harness.observer.targets import Node
 from harness.observer.views import View, Views
@@ -49,6 +49,7 @@ class BrokerPoller:
         self._dialect = dialect
         self._kraft = kraft
         self._connection = Connection(node.address, ANSWER_WITHIN_S)
+        self._seen: BrokerMetadata | None = None
 
     def poll(self) -> None:
         """Request Metadata once."""
@@ -58,6 +59,10 @@ class BrokerPoller:
         except OSError as error:
             self._views.record([_unreachable(self.name, error)])
             return
+        if seen is self._seen:  # the same response once more
+            self._views.record([_reachable(self.name)])
+            return
+        self._seen = seen
         views = [_reachable(self.name), View(source=self.name, subject="brokers", brokers=seen.brokers)]
         if not self._kraft:
             views.append(View(source=self.name, subject="controller", controller=seen.controller))

@@ -9,13 +9,31 @@ import contextlib
 import itertools
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from harness.kafka.model import Address
 
 CLIENT_ID = "acked"
+
+T = TypeVar("T")
+
+_CORRELATION = struct.Struct(">i")
+_IN_FRAME = 8
+"""Where a framed request holds its correlation id: after the size, the API key and the API version."""
+
+
+@dataclass
+class _Repeated:
+    """A request that is sent again and again, and the last response to it."""
+
+    key: Hashable
+    frame: bytearray
+    body: bytes = b""
+    """The response without its correlation id; empty before the first one."""
+    result: object = None
 
 
 class NotSentError(ConnectionError):
@@ -40,6 +58,7 @@ class Connection:
         self._opened = False
         self._socket: socket.socket | None = None
         self._numbers = itertools.count(1)
+        self._repeated: dict[type, _Repeated] = {}
 
     def open(self) -> None:
         """Connect now, for a request that is to be sent later. Raises NotSentError."""
@@ -58,33 +77,76 @@ class Connection:
 
         Raises NotSentError or NoAnswerError.
         """
+        return self._persist(lambda: self._exchange(request, response, version, timeout_s or self.timeout_s))
+
+    def call_again(
+        self,
+        key: Hashable,
+        build: Callable[[], Any],
+        response: type,
+        version: int,
+        parse: Callable[[Any], T],
+        timeout_s: float | None = None,
+    ) -> T:
+        """As `call`, for a request that is sent again and again: what ``parse`` makes of the response.
+
+        The request is built and encoded only if ``key`` or ``version`` differs from those of the last request
+        for this ``response`` class. A response that equals the last one is not decoded again: the same object
+        is returned, so callers must not change it.
+        """
+        last = self._repeated.get(response)
+        if last is None or last.key != (key, version):
+            frame = bytearray(self._frame(build(), version))
+            last = self._repeated[response] = _Repeated((key, version), frame)
+
+        def attempt() -> bytes:
+            _CORRELATION.pack_into(last.frame, _IN_FRAME, self._number())
+            return self._answer(bytes(last.frame), timeout_s or self.timeout_s)
+
+        answer = self._persist(attempt)
+        body = answer[_CORRELATION.size :]
+        if body != last.body:
+            last.result = parse(cast(Any, response).decode(answer, version=version, header=True))
+            last.body = body
+        return cast(T, last.result)
+
+    def _persist(self, attempt: Callable[[], T]) -> T:
+        """Try once more on a new connection if the other side has closed the reused one."""
         reused = self._socket is not None
         try:
-            return self._exchange(request, response, version, timeout_s or self.timeout_s)
+            return attempt()
         except (NotSentError, NoAnswerError) as error:
             if not reused or self._once or isinstance(error.__cause__, TimeoutError):
                 raise
-        return self._exchange(request, response, version, timeout_s or self.timeout_s)
+        return attempt()
 
     def send_only(self, request: Any, version: int) -> None:
         """Send a request to which the broker sends no response (produce with acks=0)."""
         self._send(self._frame(request, version), self.timeout_s)
 
     def _exchange(self, request: Any, response: Any, version: int, timeout_s: float) -> Any:
-        self._send(self._frame(request, version), timeout_s)
+        answer = self._answer(self._frame(request, version), timeout_s)
+        return response.decode(answer, version=version, header=True)
+
+    def _answer(self, frame: bytes, timeout_s: float) -> bytes:
+        """Send a frame and return the response to it, from its correlation id on."""
+        self._send(frame, timeout_s)
         try:
             size = struct.unpack(">i", self._receive(4))[0]
-            answer = self._receive(size)
+            return self._receive(size)
         except OSError as error:
             self.close()
             reason = str(error) or type(error).__name__
             raise NoAnswerError(f"{self._name} did not answer: {reason}") from error
-        return response.decode(answer, version=version, header=True)
 
     def _frame(self, request: Any, version: int) -> bytes:
         request.API_VERSION = version
-        request.with_header(correlation_id=next(self._numbers) & 0x7FFFFFFF, client_id=CLIENT_ID)
+        request.with_header(correlation_id=self._number(), client_id=CLIENT_ID)
         return bytes(request.encode(version=version, header=True, framed=True))
+
+    def _number(self) -> int:
+        """The next correlation id."""
+        return next(self._numbers) & 0x7FFFFFFF
 
     def _send(self, frame: bytes, timeout_s: float) -> None:
         with self._reaching():
@@ -187,6 +249,20 @@ def connected(target: Target, timeout_s: float = 2.0) -> Iterator[Connection]:
     else:
         with Connection(target, timeout_s) as connection:
             yield connection
+
+
+def exchange_again(
+    target: Target,
+    key: Hashable,
+    build: Callable[[], Any],
+    response: type,
+    version: int,
+    parse: Callable[[Any], T],
+    timeout_s: float | None = None,
+) -> T:
+    """`Connection.call_again` on ``target``."""
+    with connected(target) as connection:
+        return connection.call_again(key, build, response, version, parse, timeout_s)
 
 
 def exchange(

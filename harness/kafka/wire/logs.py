@@ -18,7 +18,7 @@ from kafka.protocol.consumer import (
 from harness.errors import UnfitError
 from harness.kafka.batches import Parsed, Record, parse
 from harness.kafka.model import TopicPartition
-from harness.kafka.wire.connection import Target, exchange
+from harness.kafka.wire.connection import Target, exchange_again
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.kafka.wire.offsets import CONSUMER
 
@@ -70,56 +70,62 @@ def _fetch(
     timeout_s: float | None,
     isolation_level: int = 0,
 ) -> dict[TopicPartition, Fetched]:
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), offset in offsets.items():
-        asked = FetchRequest.FetchTopic.FetchPartition(
-            partition=partition,
-            current_leader_epoch=-1,
-            fetch_offset=offset,
-            log_start_offset=-1,
-            partition_max_bytes=max_bytes,
-        )
-        by_topic.setdefault(topic, []).append(asked)
-    request = FetchRequest(
-        replica_id=replica_id,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=max_bytes * max(1, len(offsets)),
-        isolation_level=isolation_level,
-        session_id=0,
-        session_epoch=-1,
-        topics=[FetchRequest.FetchTopic(topic=name, partitions=asked) for name, asked in by_topic.items()],
-        forgotten_topics_data=[],
-        rack_id="",
-    )
-    answer = exchange(target, request, FetchResponse, dialect.fetch, timeout_s)
-    if dialect.fetch >= 7 and answer.error_code:
-        return {key: Fetched(error=answer.error_code) for key in offsets}
-    found = {}
-    for topic in answer.responses:
-        for data in topic.partitions:
-            key = TopicPartition(topic.topic, data.partition_index)
-            raw = bytes(data.records or b"")
-            found[key] = Fetched(
-                parsed=parse(raw, offsets[key]),
-                error=data.error_code,
-                high_watermark=data.high_watermark,
-                last_stable_offset=data.last_stable_offset
-                if dialect.fetch >= 4 and data.last_stable_offset >= 0
-                else None,
-                aborted=tuple(
-                    sorted(
-                        ((one.producer_id, one.first_offset) for one in data.aborted_transactions or ()),
-                        key=lambda pair: pair[1],
-                    )
-                )
-                if dialect.fetch >= 4
-                else (),
-                log_start=data.log_start_offset if dialect.fetch >= 5 else -1,
-                size_bytes=len(raw),
-                limit_bytes=max_bytes,
+    def request() -> Any:
+        by_topic: dict[str, list[Any]] = {}
+        for (topic, partition), offset in offsets.items():
+            asked = FetchRequest.FetchTopic.FetchPartition(
+                partition=partition,
+                current_leader_epoch=-1,
+                fetch_offset=offset,
+                log_start_offset=-1,
+                partition_max_bytes=max_bytes,
             )
-    return found
+            by_topic.setdefault(topic, []).append(asked)
+        return FetchRequest(
+            replica_id=replica_id,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=max_bytes * max(1, len(offsets)),
+            isolation_level=isolation_level,
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                FetchRequest.FetchTopic(topic=name, partitions=asked) for name, asked in by_topic.items()
+            ],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+
+    def fetched(answer: Any) -> dict[TopicPartition, Fetched]:
+        if dialect.fetch >= 7 and answer.error_code:
+            return {key: Fetched(error=answer.error_code) for key in offsets}
+        found = {}
+        for topic in answer.responses:
+            for data in topic.partitions:
+                key = TopicPartition(topic.topic, data.partition_index)
+                found[key] = _of_partition(data, offsets[key], max_bytes, dialect)
+        return found
+
+    key = (replica_id, tuple(offsets.items()), max_bytes, isolation_level)
+    return exchange_again(target, key, request, FetchResponse, dialect.fetch, fetched, timeout_s)
+
+
+def _of_partition(data: Any, offset: int, max_bytes: int, dialect: Dialect) -> Fetched:
+    raw = bytes(data.records or b"")
+    has_lso, has_start = dialect.fetch >= 4, dialect.fetch >= 5
+    aborted = (data.aborted_transactions or ()) if has_lso else ()
+    return Fetched(
+        parsed=parse(raw, offset),
+        error=data.error_code,
+        high_watermark=data.high_watermark,
+        last_stable_offset=data.last_stable_offset if has_lso and data.last_stable_offset >= 0 else None,
+        aborted=tuple(
+            sorted(((one.producer_id, one.first_offset) for one in aborted), key=lambda pair: pair[1])
+        ),
+        log_start=data.log_start_offset if has_start else -1,
+        size_bytes=len(raw),
+        limit_bytes=max_bytes,
+    )
 
 
 def fetch_own_logs(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafka.protocol.admin import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from kafka.protocol.metadata import (
@@ -15,7 +16,7 @@ from kafka.protocol.metadata import (
 
 from harness.errors import UnfitError
 from harness.kafka.model import PartitionState, TopicPartition
-from harness.kafka.wire.connection import Target, exchange
+from harness.kafka.wire.connection import Target, exchange, exchange_again
 from harness.kafka.wire.dialect import MODERN, Dialect
 
 
@@ -50,22 +51,28 @@ def metadata(
     timeout_s: float | None = None,
 ) -> BrokerMetadata:
     """What this broker states about ``topics`` (None: all). Never creates a topic."""
-    asked = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    answer = exchange(target, request, MetadataResponse, dialect.metadata, timeout_s)
+    names = None if topics is None else tuple(topics)
     has_leader_epoch = dialect.metadata >= 7
-    partitions = {
-        TopicPartition(topic.name, p.partition_index): PartitionState(
-            leader=p.leader_id,
-            leader_epoch=p.leader_epoch if has_leader_epoch else None,
-            isr=tuple(p.isr_nodes),
-            replicas=tuple(p.replica_nodes),
-        )
-        for topic in answer.topics
-        for p in topic.partitions
-    }
-    brokers = tuple(sorted(broker.node_id for broker in answer.brokers))
-    return BrokerMetadata(answer.controller_id, brokers, partitions)
+
+    def request() -> Any:
+        asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        return MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+
+    def stated(answer: Any) -> BrokerMetadata:
+        partitions = {
+            TopicPartition(topic.name, p.partition_index): PartitionState(
+                leader=p.leader_id,
+                leader_epoch=p.leader_epoch if has_leader_epoch else None,
+                isr=tuple(p.isr_nodes),
+                replicas=tuple(p.replica_nodes),
+            )
+            for topic in answer.topics
+            for p in topic.partitions
+        }
+        brokers = tuple(sorted(broker.node_id for broker in answer.brokers))
+        return BrokerMetadata(answer.controller_id, brokers, partitions)
+
+    return exchange_again(target, names, request, MetadataResponse, dialect.metadata, stated, timeout_s)
 
 
 def api_versions(target: Target, timeout_s: float | None = None) -> dict[int, tuple[int, int]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from harness.kafka.model import NO_LEADER
-from harness.kafka.wire.connection import Target, exchange
+from harness.kafka.wire.connection import Target, exchange_again
 
 METADATA_TOPIC = "__cluster_metadata"
 _METADATA_TOPIC_ID = uuid.UUID(int=1)
@@ -50,32 +51,39 @@ def controller_fetch_probe(
     With ``epoch`` 0 every node answers error 74 and names its leader; with the epoch learnt that way, only a
     node that leads answers 0.
     """
-    asked = FetchRequest.FetchTopic(
-        topic_id=_METADATA_TOPIC_ID,
-        partitions=[
-            FetchRequest.FetchTopic.FetchPartition(
-                partition=0,
-                current_leader_epoch=epoch,
-                fetch_offset=fetch_offset,
-                last_fetched_epoch=0,
-                log_start_offset=-1,
-                partition_max_bytes=1 << 20,
-            )
-        ],
-    )
-    request = FetchRequest(
-        replica_id=-1,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=1 << 20,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=[asked],
-        forgotten_topics_data=[],
-        rack_id="",
-    )
-    answer = exchange(target, request, FetchResponse, _FETCH_WITH_TOPIC_IDS, timeout_s)
+
+    def request() -> Any:
+        asked = FetchRequest.FetchTopic(
+            topic_id=_METADATA_TOPIC_ID,
+            partitions=[
+                FetchRequest.FetchTopic.FetchPartition(
+                    partition=0,
+                    current_leader_epoch=epoch,
+                    fetch_offset=fetch_offset,
+                    last_fetched_epoch=0,
+                    log_start_offset=-1,
+                    partition_max_bytes=1 << 20,
+                )
+            ],
+        )
+        return FetchRequest(
+            replica_id=-1,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[asked],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+
+    key = (epoch, fetch_offset)
+    return exchange_again(target, key, request, FetchResponse, _FETCH_WITH_TOPIC_IDS, _followed, timeout_s)
+
+
+def _followed(answer: Any) -> LeaderAndEpoch:
     if answer.error_code or not answer.responses:
         return LeaderAndEpoch(error=answer.error_code)
     partition = answer.responses[0].partitions[0]
@@ -87,9 +95,16 @@ def controller_fetch_probe(
 
 def describe_quorum(target: Target, timeout_s: float | None = None) -> QuorumInfo:
     """Ask a controller to describe the quorum as its leader; a broker asks its controller."""
+    return exchange_again(target, (), _quorum_request, DescribeQuorumResponse, 0, _described, timeout_s)
+
+
+def _quorum_request() -> Any:
     topic_class = DescribeQuorumRequest.TopicData
     asked = topic_class(topic_name=METADATA_TOPIC, partitions=[topic_class.PartitionData(partition_index=0)])
-    answer = exchange(target, DescribeQuorumRequest(topics=[asked]), DescribeQuorumResponse, 0, timeout_s)
+    return DescribeQuorumRequest(topics=[asked])
+
+
+def _described(answer: Any) -> QuorumInfo:
     if answer.error_code or not answer.topics:
         return QuorumInfo(error=answer.error_code)
     partition = answer.topics[0].partitions[0]

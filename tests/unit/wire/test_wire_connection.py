@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from kafka.protocol.metadata import ApiVersionsResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from harness.kafka.model import Address
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
@@ -92,3 +92,60 @@ def test_a_kept_connection_that_was_closed_is_replaced() -> None:
     with server(answer, answer) as address, Connection(address) as connection:
         assert api_versions(connection) == {}
         assert api_versions(connection) == {}
+
+
+class Asking:
+    """Sends the same request again and again, and notes what was built, parsed and received."""
+
+    def __init__(self) -> None:
+        self.built = self.parsed = 0
+        self.requests: list[bytes] = []
+
+    def again(self, connection: Connection, key: str) -> tuple[int, ...]:
+        return connection.call_again(key, self._build, ApiVersionsResponse, 0, self._parse)
+
+    def _build(self) -> ApiVersionsRequest:
+        self.built += 1
+        return ApiVersionsRequest()
+
+    def _parse(self, decoded: ApiVersionsResponse) -> tuple[int, ...]:
+        self.parsed += 1
+        return tuple(entry.api_key for entry in decoded.api_keys)
+
+    def answers(self, *api_keys: int) -> Behaviour:
+        """Answer one request after the other with these API keys, one in each response."""
+
+        def behave(peer: socket.socket) -> None:
+            for api_key in api_keys:
+                self.requests.append(receive(peer))
+                entry = ApiVersionsResponse.ApiVersion(api_key=api_key, min_version=0, max_version=1)
+                body = bytes(ApiVersionsResponse(error_code=0, api_keys=[entry]).encode(version=0))
+                peer.sendall(struct.pack(">i", 4 + len(body)) + self.requests[-1][4:8] + body)
+
+        return behave
+
+
+def test_a_response_that_equals_the_last_one_is_not_decoded_again() -> None:
+    asking = Asking()
+    with server(asking.answers(7, 7, 8, 7)) as address, Connection(address) as connection:
+        found = [asking.again(connection, "same") for _ in range(4)]
+    assert found == [(7,), (7,), (8,), (7,)]
+    assert found[0] is found[1]
+    assert (asking.built, asking.parsed) == (1, 3)
+    numbers = [struct.unpack(">i", request[4:8])[0] for request in asking.requests]
+    assert numbers == sorted(set(numbers)), "each request has a correlation id of its own"
+    assert len({request[:4] + request[8:] for request in asking.requests}) == 1
+
+
+def test_another_key_is_another_request_and_another_response() -> None:
+    asking = Asking()
+    with server(asking.answers(7, 7)) as address, Connection(address) as connection:
+        assert asking.again(connection, "one") == asking.again(connection, "other") == (7,)
+    assert (asking.built, asking.parsed) == (2, 2)
+
+
+def test_a_repeated_request_is_sent_once_more_on_a_new_connection() -> None:
+    asking = Asking()
+    with server(asking.answers(7), asking.answers(8)) as address, Connection(address) as connection:
+        assert asking.again(connection, "same") == (7,)
+        assert asking.again(connection, "same") == (8,)
