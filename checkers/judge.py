@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
 from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.session import settings_for_small_data
-from checkers.spark.views import SMALL_ROWS, register
+from checkers.spark.views import SMALL_ROWS, names_in, register
 from checkers.tables.output import FATES
 from checkers.tables.source import Source, inside, is_folder, is_uri, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
@@ -49,8 +49,8 @@ class Results(Protocol):
     def life(self) -> DataFrame:
         """One row per message."""
 
-    def transactions(self) -> Mapping[str, DataFrame]:
-        """`transaction_fates` and `transaction_records`."""
+    def transactions(self, names: Collection[str]) -> Mapping[str, DataFrame]:
+        """Those of the tables about transactions (`TRANSACTION_TABLES`) that are among ``names``."""
 
     def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
         """Fill the findings' column `expected`; returns the expected findings by class. Called first."""
@@ -159,17 +159,19 @@ def judge_history(
         texts = texts_of(declared)
         moments = read_moments(source, texts)
         register(session, source, texts, small=small)
-        for name, frame in results.transactions().items():
+        named = names_in(texts)
+        for name, frame in results.transactions(named).items():
             frame.createOrReplaceTempView(name)
-        for name, (view, _) in READER_VIEWS.items():
-            if any(name in text.lower() for text in texts):
-                session.sql(view("")).createOrReplaceTempView(name)
+        for name in named & READER_VIEWS.keys():
+            view, _ = READER_VIEWS[name]
+            session.sql(view("")).createOrReplaceTempView(name)
         expected = results.mark_expected(declared["expected"], moments)
         clock.lap("findings")
         results.life.createOrReplaceTempView("life")
         tallies = results.tallies()
         promises = _judge_promises(session, source, evidence, results, tallies, manifest)
-        results.findings().createOrReplaceTempView("findings")
+        if "findings" in named:
+            results.findings().createOrReplaceTempView("findings")
         claims = judge_claims(session, declared["claims"], moments)
         clock.lap("claims")
         counts, by_writer = _counts(tallies, evidence)

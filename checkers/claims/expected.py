@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from checkers.tables.source import batches
 from harness.errors import BadDataError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 OF_LIFE = tuple(field.name for field in LIFE if field.name not in FINDING.names)
 """Columns of `life` that a condition may name besides those of findings."""
@@ -54,39 +55,49 @@ def marked_frame(
 
     A condition may name the columns of the finding, and the columns of `life` for its message.
     """
+    from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    keys = [f"_life_{name}" for name in ("topic", "writer", "seq")]
-    lives = lives.selectExpr(*[f"{k[6:]} as {k}" for k in keys], *(f"`{name}`" for name in OF_LIFE))
-    joined = found.join(
-        lives,
-        (found["topic"] == lives[keys[0]])
-        & (found["writer"] == lives[keys[1]])
-        & (found["seq"] == lives[keys[2]]),
-        "left",
+    keys = {name: f"_life_{name}" for name in ("topic", "writer", "seq")}
+    lives = lives.selectExpr(
+        *(f"{name} as {key}" for name, key in keys.items()), *(f"`{name}`" for name in OF_LIFE)
     )
+    same_message = " AND ".join(f"{name} = {key}" for name, key in keys.items())
+    joined = found.join(lives, f.expr(same_message), "left")
     covered = f.lit(False)
     for entry in expected:
-        covered |= (f.col("class") == entry["finding"]) & f.coalesce(
-            f.expr(_understood(joined, entry, moments)), f.lit(False)
-        )
+        condition = f.coalesce(_condition(entry, moments), f.lit(False))
+        covered |= (f.col("class") == entry["finding"]) & condition
     columns = [covered.alias(name) if name == "expected" else f.col(name) for name in FINDING.names]
-    return joined.select(*columns)
+    try:
+        return joined.select(*columns)
+    except PySparkException:
+        for entry in expected:  # Spark plans each condition separately only to find the one that is wrong
+            with _named(entry):
+                joined.filter(_condition(entry, moments))
+        raise
 
 
-def _understood(joined: DataFrame, entry: Mapping[str, str], moments: Moments) -> str:
-    """The condition of one expectation as SQL. Raises BadDataError when Spark cannot understand it."""
+def _condition(entry: Mapping[str, str], moments: Moments) -> Column:
+    """The condition of one expectation. Raises BadDataError if it is not an SQL expression."""
+    from pyspark.sql import functions as f
+
+    with _named(entry):
+        return f.expr(resolve(entry["where"], moments).sql)
+
+
+@contextmanager
+def _named(entry: Mapping[str, str]) -> Iterator[None]:
+    """Raise BadDataError with the condition when Spark cannot understand it."""
     from pyspark.errors import PySparkException
 
-    sql = resolve(entry["where"], moments).sql
     try:
-        joined.filter(sql)
+        yield
     except PySparkException as error:
         raise BadDataError(
             f"The condition of expected {entry['finding']!r} cannot be understood "
             f"({entry['where']!r}): {reason(error)}"
         ) from error
-    return sql
 
 
 def _rewrite(

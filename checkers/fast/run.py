@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -141,10 +141,12 @@ class FastResults:
         for name in TRANSACTION_TABLES:
             _keep(self._transactions[name], Path(out) / f"{name}.parquet", None)
 
-    def transactions(self) -> Mapping[str, DataFrame]:
-        """The tables about transactions, by name."""
+    def transactions(self, names: Collection[str]) -> Mapping[str, DataFrame]:
+        """Those of the tables about transactions that are among ``names``."""
         found = {}
         for name, place in self._transactions.items():
+            if name not in names:
+                continue
             paths = [str(place)] if place.is_file() else _parts(place) if place.is_dir() else []
             found[name] = output_frame(self.session, name, paths, small=self.small)
         return found

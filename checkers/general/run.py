@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,17 +112,18 @@ class GeneralResults:
         """Put life and findings into the folder or URI ``out``."""
         for name in ("life.parquet", "findings.parquet"):
             _put(inside(self.scratch, name), inside(out, name))
-        for name, frame in self.transactions().items():
+        for name, frame in self.transactions(TRANSACTION_TABLES).items():
             if frame.isEmpty():
                 _discard(inside(out, f"{name}.parquet"))
             else:
                 _put(inside(self.scratch, f"{name}.parquet"), inside(out, f"{name}.parquet"))
 
-    def transactions(self) -> Mapping[str, DataFrame]:
-        """The tables about transactions, by name."""
+    def transactions(self, names: Collection[str]) -> Mapping[str, DataFrame]:
+        """Those of the tables about transactions that are among ``names``."""
         return {
             name: self.session.read.schema(ddl(schema)).parquet(inside(self.scratch, f"{name}.parquet"))
             for name, schema in TRANSACTION_TABLES.items()
+            if name in names
         }
 
     @property

@@ -46,6 +46,7 @@ _LOCAL: Mapping[str, str] = {
 
 _FOR_SMALL_DATA: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.leafNodeDefaultParallelism": "1",

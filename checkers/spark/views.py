@@ -42,10 +42,11 @@ def table_frame(session: SparkSession, source: Source, name: str) -> DataFrame:
 
 def output_frame(session: SparkSession, name: str, paths: list[str], *, small: bool = False) -> DataFrame:
     """`life` or `findings` from the files that the checker wrote; with ``small`` they are read here."""
-    text = ddl(DERIVED[name])
-    if small and paths:
+    if not paths:
+        return as_rows(session, DERIVED[name].empty_table())
+    if small:
         return as_rows(session, pq.read_table(paths, schema=DERIVED[name]))
-    return session.read.schema(text).parquet(*paths) if paths else session.createDataFrame([], text)
+    return session.read.schema(ddl(DERIVED[name])).parquet(*paths)
 
 
 def register(
@@ -55,12 +56,10 @@ def register(
 
     With ``small``, tables of up to `SMALL_ROWS` rows are read here and handed to Spark as rows.
     """
-    words = None if queries is None else _words(" ".join(queries))
-    if words is not None:
-        words |= {need for name, (_, needs) in READER_VIEWS.items() if name in words for need in needs}
+    words = None if queries is None else names_in(queries)
     wanted = [name for name in VIEWS if words is None or name in words]
     if words is not None:
-        words |= _words(" ".join(VIEWS[name] for name in wanted))
+        words |= names_in(VIEWS[name] for name in wanted)
     for name in TABLES:
         if words is None or name in words:
             is_small = small and source.rows(name) <= SMALL_ROWS
@@ -85,5 +84,10 @@ def _small_table(session: SparkSession, source: Source, name: str) -> DataFrame:
     return as_rows(session, read_small(source, name).cast(TABLES[name].arrow()))
 
 
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower()))
+def names_in(queries: Iterable[str]) -> set[str]:
+    """All words of some SQL texts in lower case, and the tables that the readers' views among them need."""
+    words = set(re.findall(r"\w+", " ".join(queries).lower()))
+    for name in words & READER_VIEWS.keys():
+        view, needs = READER_VIEWS[name]
+        words = words | needs | names_in([view("")])
+    return words
