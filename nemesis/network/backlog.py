@@ -11,7 +11,8 @@ from harness.waiting import wait_until
 from nemesis.context import FaultContext
 
 _MARGIN_S = 2.0
-_POLL_S = 0.05
+_POLL_S = 0.2
+"""Each poll walks the kernel's table of sockets once for each client host."""
 
 
 def backlog(context: FaultContext) -> dict[str, float]:
