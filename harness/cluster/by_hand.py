@@ -24,6 +24,7 @@ from harness.cluster.setup import Setup
 from harness.errors import AckedError, UsageError
 from harness.history.journal import Journal
 from harness.kafka.config import (
+    CALM_OBSERVER,
     KRaftNode,
     ZooKeeperModeBroker,
     broker_properties,
@@ -127,7 +128,8 @@ def _write_kraft_mode(processes: Processes, version: KafkaVersion, given: dict[s
             data_dir=lab.inside(host.name, data),
             voters=voters,
         )
-        properties = kraft_properties(node, given, version.unsupported_keys, given)
+        observer = CALM_OBSERVER if version.spins_without_controller else {}
+        properties = kraft_properties(node, given, version.unsupported_keys, given, observer)
         heap_mb = version.broker_heap_mb if "broker" in roles else version.controller_heap_mb
         _write(processes, host, BROKER, properties, heap_mb)
 

@@ -20,7 +20,7 @@ from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
 from harness.errors import InvalidRunError
-from harness.kafka.config import KRaftNode, kraft_properties
+from harness.kafka.config import CALM_OBSERVER, KRaftNode, kraft_properties
 from harness.kafka.java import BROKER, JavaProcess
 from harness.kafka.model import TOPIC_ALREADY_EXISTS, PartitionState, Topic, TopicPartition
 from harness.kafka.versions import KafkaVersion
@@ -215,6 +215,7 @@ class KRaftCluster:
             self._setup.broker_config,
             self._version.unsupported_keys,
             self._setup.controller_config,
+            CALM_OBSERVER if self._version.spins_without_controller else {},
         )
         return {**properties, **extra}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from harness.kafka.model import BROKER_PORT, CONTROLLER_PORT, ZOOKEEPER_PEER_PORTS, ZOOKEEPER_PORT, Address
 
@@ -48,6 +49,13 @@ BASE_RAFT: Mapping[str, str] = {
 """Properties of every KRaft node. A quorum leader without fetches resigns after 3 s (since Kafka 3.7).
 
 With half of these values, a busy machine elects leaders without any fault.
+"""
+
+CALM_OBSERVER: Mapping[str, str] = {"controller.quorum.fetch.timeout.ms": "3600000"}
+"""For nodes that are only brokers, from Kafka 4.2.0 on: docs/findings/broker-spins-without-controller.md.
+
+Once this time-out has passed without a controller, the Raft client of such a broker no longer waits between
+its polls. It uses the time-out for nothing else.
 """
 
 BROKER_HEARTBEAT: Mapping[str, str] = {"broker.heartbeat.interval.ms": "500"}
@@ -161,10 +169,12 @@ def kraft_properties(
     overrides: Mapping[str, str],
     unsupported: frozenset[str] = frozenset(),
     controller_overrides: Mapping[str, str] | None = None,
+    observer: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Properties of a node that keeps its metadata in a KRaft quorum with fixed voters.
 
-    A dedicated controller gets those of ``overrides`` that it reads, and all ``controller_overrides``.
+    A dedicated controller gets those of ``overrides`` that it reads, and all ``controller_overrides``. A node
+    that is only a broker gets those of ``observer`` that ``overrides`` does not set.
     """
     broker, controller = "broker" in node.roles, "controller" in node.roles
     listeners = [_broker_listener(node.address)] if broker else []
@@ -189,6 +199,7 @@ def kraft_properties(
         # The controller elects leaders, so it needs the settings of the brokers that concern elections.
         properties |= {key: BASE_BROKER[key] for key in _CONTROLLER_KEYS}
     if broker:
+        properties |= {} if controller else observer
         properties |= overrides
     else:
         properties |= {key: value for key, value in overrides.items() if key in _CONTROLLER_READS}

@@ -84,6 +84,8 @@ class KafkaVersion:
     """A quorum leader that receives no fetches from a majority resigns (KAFKA-15489)."""
     describe_quorum: int | None = None
     """Newest version of DescribeQuorum that it answers; None without KRaft."""
+    spins_without_controller: bool = False
+    """A broker that reaches no controller keeps a processor busy (`harness.kafka.config.CALM_OBSERVER`)."""
     min_java: int = 8
     unsupported_keys: frozenset[str] = frozenset()
     """Keys of the base broker configuration that the version does not know."""
@@ -183,8 +185,8 @@ _V4_0 = replace(
     min_java=17,
 )
 _V4_1 = replace(_V4_0, version="4.1.0", eligible_leader_replicas=True)
-_V4_2 = replace(_V4_1, version="4.2.0", logging=_log4j2("2.25.3"))
-_V4_3 = replace(_V4_1, version="4.3.1", logging=_log4j2("2.25.4"))
+_V4_2 = replace(_V4_1, version="4.2.0", logging=_log4j2("2.25.3"), spins_without_controller=True)
+_V4_3 = replace(_V4_2, version="4.3.1", logging=_log4j2("2.25.4"))
 
 _ALL = (
     *(_FIRST, _V0_11, _V1_1, _V2_4, _V2_7, _V2_8),

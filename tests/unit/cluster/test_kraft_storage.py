@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.kraft_storage import METADATA_PARTITION, cast_vote, clone
-from harness.kafka.config import BASE_RAFT, KRaftNode, kraft_properties
+from harness.kafka.config import BASE_RAFT, CALM_OBSERVER, KRaftNode, kraft_properties
 
+FETCH_TIMEOUT = "controller.quorum.fetch.timeout.ms"
 VOTERS = {1: "198.18.0.21", 2: "198.18.0.22", 3: "198.18.0.23"}
 
 
@@ -95,6 +96,23 @@ def test_a_controller_hears_of_what_decides_elections() -> None:
     found = kraft_properties(node, asked)
     assert found["unclean.leader.election.enable"] == "true"
     assert "replica.fetch.wait.max.ms" not in found
+
+
+@pytest.mark.parametrize(
+    ("roles", "asked", "expected"),
+    [
+        (("broker",), {}, CALM_OBSERVER[FETCH_TIMEOUT]),
+        (("broker",), {FETCH_TIMEOUT: "5000"}, "5000"),
+        (("broker", "controller"), {}, BASE_RAFT[FETCH_TIMEOUT]),
+        (("controller",), {}, BASE_RAFT[FETCH_TIMEOUT]),
+    ],
+)
+def test_only_a_node_that_cannot_lead_the_quorum_gets_the_long_fetch_timeout(
+    roles: tuple[str, ...], asked: dict[str, str], expected: str
+) -> None:
+    """A controller elects when the time-out has passed."""
+    node = KRaftNode(node_id=1, roles=roles, az="az1", address="198.18.0.21", data_dir="/data", voters=VOTERS)
+    assert kraft_properties(node, asked, observer=CALM_OBSERVER)[FETCH_TIMEOUT] == expected
 
 
 def test_keys_that_a_version_does_not_know_are_left_out() -> None:
