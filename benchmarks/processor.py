@@ -77,10 +77,8 @@ def measure(code: Path, arguments: list[str]) -> Usage:
                     _sample(pid, seen)
                 time.sleep(_EVERY_S)
         wall = time.monotonic() - began
-        runs = (
-            file.parent.resolve() for file in Path(folder).glob("runs/*/*/run.json")
-        )  # `latest` is a link
-        cases = len(set(runs))
+        found = Path(folder).glob("runs/*/*/run.json")
+        cases = len({file.resolve() for file in found})  # `latest` is a link to a run
         if not cases:
             raise SystemExit(f"No run ended:\n{log.read_text()}")
         print("   ", log.read_text().splitlines()[-1])

@@ -163,8 +163,7 @@ def judge_history(
         for name, frame in results.transactions(named).items():
             frame.createOrReplaceTempView(name)
         for name in named & READER_VIEWS.keys():
-            view, _ = READER_VIEWS[name]
-            session.sql(view("")).createOrReplaceTempView(name)
+            session.sql(READER_VIEWS[name]("")).createOrReplaceTempView(name)
         expected = results.mark_expected(declared["expected"], moments)
         clock.lap("findings")
         results.life.createOrReplaceTempView("life")

@@ -63,7 +63,7 @@ RUN_VIEWS: Mapping[str, str] = MappingProxyType(
             UNION ALL SELECT run, ns, 'fault', concat(name, ': ', moment), targets FROM faults
             UNION ALL SELECT run, ns, 'process', concat(host, ' ', event), detail FROM processes
             UNION ALL SELECT run, ns, 'log', concat(host, ' ', kind), text FROM log_events""",
-        **{name: view("run") for name, (view, _) in READER_VIEWS.items()},
+        **{name: view("run") for name, view in READER_VIEWS.items()},
     }
 )
 """Views for common questions, besides those of the schema: `lost` messages (`losses`: with every column of

@@ -38,7 +38,7 @@ def make_empty_tables(session: SparkSession) -> None:
         session.sql(query).createOrReplaceTempView(name)
     for name, schema in DERIVED.items():
         session.createDataFrame([], ddl(schema)).createOrReplaceTempView(name)
-    for name, (view, _) in READER_VIEWS.items():
+    for name, view in READER_VIEWS.items():
         session.sql(view("")).createOrReplaceTempView(name)
 
 

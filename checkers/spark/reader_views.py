@@ -104,10 +104,6 @@ def readable_since(by: str = "") -> str:
         LEFT JOIN leaders l ON {both("l", "z", "topic", "partition", "first_ns")}"""
 
 
-READER_VIEWS: Mapping[str, tuple[Callable[[str], str], frozenset[str]]] = MappingProxyType(
-    {
-        "blocked_readers": (blocked_readers, frozenset({"watermarks"})),
-        "readable_since": (readable_since, frozenset({"watermarks", "truth"})),
-    }
+READER_VIEWS: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {"blocked_readers": blocked_readers, "readable_since": readable_since}
 )
-"""The views, each with the tables and views of the history that it reads."""

@@ -85,9 +85,7 @@ def _small_table(session: SparkSession, source: Source, name: str) -> DataFrame:
 
 
 def names_in(queries: Iterable[str]) -> set[str]:
-    """All words of some SQL texts in lower case, and the tables that the readers' views among them need."""
+    """All words of some SQL texts, and of the readers' views that they name, in lower case."""
     words = set(re.findall(r"\w+", " ".join(queries).lower()))
-    for name in words & READER_VIEWS.keys():
-        view, needs = READER_VIEWS[name]
-        words = words | needs | names_in([view("")])
-    return words
+    views = [READER_VIEWS[name]("") for name in words & READER_VIEWS.keys()]
+    return words | names_in(views) if views else words

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from harness.kafka.model import Address
 
@@ -23,6 +23,20 @@ T = TypeVar("T")
 _CORRELATION = struct.Struct(">i")
 _IN_FRAME = 8
 """Where a framed request holds its correlation id: after the size, the API key and the API version."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Generic[T]):
+    """A request that may be sent again and again, and what to make of the response."""
+
+    key: Hashable
+    """What tells it from other requests with the same response class and version."""
+    request: Callable[[], Any]
+    """Builds the request."""
+    response: type
+    version: int
+    parse: Callable[[Any], T]
+    """What it makes of a decoded response is returned more than once, so nobody may change it."""
 
 
 @dataclass
@@ -79,25 +93,18 @@ class Connection:
         """
         return self._persist(lambda: self._exchange(request, response, version, timeout_s or self.timeout_s))
 
-    def call_again(
-        self,
-        key: Hashable,
-        build: Callable[[], Any],
-        response: type,
-        version: int,
-        parse: Callable[[Any], T],
-        timeout_s: float | None = None,
-    ) -> T:
-        """As `call`, for a request that is sent again and again: what ``parse`` makes of the response.
+    def ask(self, question: Question[T], timeout_s: float | None = None) -> T:
+        """As `call`; what the question makes of the response.
 
-        The request is built and encoded only if ``key`` or ``version`` differs from those of the last request
-        for this ``response`` class. A response that equals the last one is not decoded again: the same object
-        is returned, so callers must not change it.
+        The request is built and encoded only if its key or version differs from those of the last question
+        with this response class. A response that equals the last one is not decoded again: the same object is
+        returned.
         """
+        response, version = question.response, question.version
         last = self._repeated.get(response)
-        if last is None or last.key != (key, version):
-            frame = bytearray(self._frame(build(), version))
-            last = self._repeated[response] = _Repeated((key, version), frame)
+        if last is None or last.key != (question.key, version):
+            frame = bytearray(self._frame(question.request(), version))
+            last = self._repeated[response] = _Repeated((question.key, version), frame)
 
         def attempt() -> bytes:
             _CORRELATION.pack_into(last.frame, _IN_FRAME, self._number())
@@ -106,7 +113,7 @@ class Connection:
         answer = self._persist(attempt)
         body = answer[_CORRELATION.size :]
         if body != last.body:
-            last.result = parse(cast(Any, response).decode(answer, version=version, header=True))
+            last.result = question.parse(cast(Any, response).decode(answer, version=version, header=True))
             last.body = body
         return cast(T, last.result)
 
@@ -251,18 +258,10 @@ def connected(target: Target, timeout_s: float = 2.0) -> Iterator[Connection]:
             yield connection
 
 
-def exchange_again(
-    target: Target,
-    key: Hashable,
-    build: Callable[[], Any],
-    response: type,
-    version: int,
-    parse: Callable[[Any], T],
-    timeout_s: float | None = None,
-) -> T:
-    """`Connection.call_again` on ``target``."""
+def ask(target: Target, question: Question[T], timeout_s: float | None = None) -> T:
+    """`Connection.ask` on ``target``."""
     with connected(target) as connection:
-        return connection.call_again(key, build, response, version, parse, timeout_s)
+        return connection.ask(question, timeout_s)
 
 
 def exchange(

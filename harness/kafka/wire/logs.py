@@ -18,7 +18,7 @@ from kafka.protocol.consumer import (
 from harness.errors import UnfitError
 from harness.kafka.batches import Parsed, Record, parse
 from harness.kafka.model import TopicPartition
-from harness.kafka.wire.connection import Target, exchange_again
+from harness.kafka.wire.connection import Question, Target, ask
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.kafka.wire.offsets import CONSUMER
 
@@ -106,8 +106,14 @@ def _fetch(
                 found[key] = _of_partition(data, offsets[key], max_bytes, dialect)
         return found
 
-    key = (replica_id, tuple(offsets.items()), max_bytes, isolation_level)
-    return exchange_again(target, key, request, FetchResponse, dialect.fetch, fetched, timeout_s)
+    question = Question(
+        key=(replica_id, tuple(offsets.items()), max_bytes, isolation_level),
+        request=request,
+        response=FetchResponse,
+        version=dialect.fetch,
+        parse=fetched,
+    )
+    return ask(target, question, timeout_s)
 
 
 def _of_partition(data: Any, offset: int, max_bytes: int, dialect: Dialect) -> Fetched:

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import (
 
 from harness.errors import UnfitError
 from harness.kafka.model import PartitionState, TopicPartition
-from harness.kafka.wire.connection import Target, exchange, exchange_again
+from harness.kafka.wire.connection import Question, Target, ask, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
 
 
@@ -72,7 +72,10 @@ def metadata(
         brokers = tuple(sorted(broker.node_id for broker in answer.brokers))
         return BrokerMetadata(answer.controller_id, brokers, partitions)
 
-    return exchange_again(target, names, request, MetadataResponse, dialect.metadata, stated, timeout_s)
+    question = Question(
+        key=names, request=request, response=MetadataResponse, version=dialect.metadata, parse=stated
+    )
+    return ask(target, question, timeout_s)
 
 
 def api_versions(target: Target, timeout_s: float | None = None) -> dict[int, tuple[int, int]]:

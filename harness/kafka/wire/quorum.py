@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from harness.kafka.model import NO_LEADER
-from harness.kafka.wire.connection import Target, exchange_again
+from harness.kafka.wire.connection import Question, Target, ask
 
 METADATA_TOPIC = "__cluster_metadata"
 _METADATA_TOPIC_ID = uuid.UUID(int=1)
@@ -79,8 +79,14 @@ def controller_fetch_probe(
             rack_id="",
         )
 
-    key = (epoch, fetch_offset)
-    return exchange_again(target, key, request, FetchResponse, _FETCH_WITH_TOPIC_IDS, _followed, timeout_s)
+    question = Question(
+        key=(epoch, fetch_offset),
+        request=request,
+        response=FetchResponse,
+        version=_FETCH_WITH_TOPIC_IDS,
+        parse=_followed,
+    )
+    return ask(target, question, timeout_s)
 
 
 def _followed(answer: Any) -> LeaderAndEpoch:
@@ -95,7 +101,10 @@ def _followed(answer: Any) -> LeaderAndEpoch:
 
 def describe_quorum(target: Target, timeout_s: float | None = None) -> QuorumInfo:
     """Ask a controller to describe the quorum as its leader; a broker asks its controller."""
-    return exchange_again(target, (), _quorum_request, DescribeQuorumResponse, 0, _described, timeout_s)
+    question = Question(
+        key=(), request=_quorum_request, response=DescribeQuorumResponse, version=0, parse=_described
+    )
+    return ask(target, question, timeout_s)
 
 
 def _quorum_request() -> Any:

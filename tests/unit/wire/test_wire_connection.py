@@ -12,7 +12,7 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from harness.kafka.model import Address
-from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
+from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, Question
 from harness.kafka.wire.metadata import api_versions
 from harness.kafka.wire.produce import produce_once
 
@@ -102,7 +102,10 @@ class Asking:
         self.requests: list[bytes] = []
 
     def again(self, connection: Connection, key: str) -> tuple[int, ...]:
-        return connection.call_again(key, self._build, ApiVersionsResponse, 0, self._parse)
+        question = Question(
+            key=key, request=self._build, response=ApiVersionsResponse, version=0, parse=self._parse
+        )
+        return connection.ask(question)
 
     def _build(self) -> ApiVersionsRequest:
         self.built += 1
