@@ -18,6 +18,8 @@ _DERIVED = ("life", "findings", "transaction_fates", "transaction_records")
 """Tables that judging has written."""
 WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
 """Small tables of events; the first event of a run is in one of them."""
+_KEPT_ROWS = 100_000
+"""A file of up to this many rows is read once: a page asks for a table up to three times per partition."""
 
 
 class RunTables:
@@ -28,6 +30,7 @@ class RunTables:
         self.folder = folder
         inner = folder / "history"
         self._history = inner if inner.is_dir() else folder
+        self._kept: dict[Path, pa.Table] = {}
         if not (folder / "run.json").is_file() and not (folder / "judgement.json").is_file():
             raise BadDataError(
                 f"{folder} is not a judged run folder: it has neither run.json nor judgement.json; "
@@ -70,13 +73,9 @@ class RunTables:
         place: tuple[str, int] | None,
     ) -> pa.Table:
         try:
-            opened = pq.ParquetFile(file)
-            there = [name for name in wanted if name in opened.schema_arrow.names] if wanted else None
-            needed = there if there is None or place is None else list({*there, "topic", "partition"})
-            if place is not None and not _may_hold(opened.metadata, place):
-                found = opened.schema_arrow.empty_table()
-            else:
-                found = opened.read(columns=needed)
+            found = self._kept.get(file)
+            if found is None:
+                found = self._opened(pq.ParquetFile(file), file, wanted, place)
         except (pa.ArrowException, OSError) as error:
             raise BadDataError(f"{file} cannot be read as Parquet: {error}.") from error
         if place is not None and found.num_rows:
@@ -93,6 +92,18 @@ class RunTables:
             else:
                 columns[name] = found[name] if types is None else found[name].cast(types[name])
         return pa.table(columns)
+
+    def _opened(
+        self, opened: pq.ParquetFile, file: Path, wanted: Sequence[str], place: tuple[str, int] | None
+    ) -> pa.Table:
+        """What is needed of a large file; all of a small one, which is kept."""
+        if opened.metadata.num_rows <= _KEPT_ROWS:
+            return self._kept.setdefault(file, opened.read())
+        if place is not None and not _may_hold(opened.metadata, place):
+            return opened.schema_arrow.empty_table()
+        there = [name for name in wanted if name in opened.schema_arrow.names] if wanted else None
+        needed = there if there is None or place is None else list({*there, "topic", "partition"})
+        return opened.read(columns=needed)
 
     def rows(
         self, name: str, columns: Sequence[str] | None = None, place: tuple[str, int] | None = None

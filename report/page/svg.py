@@ -24,7 +24,7 @@ def tag(name: str, *children: str | Markup, **attributes: object) -> Markup:
             shown = str(value) if isinstance(value, int) else html.escape(str(value))
         parts.append(f' {_NAMES.get(key) or _attribute(key)}="{shown}"')
     inner = "".join(
-        [str(child) if isinstance(child, Markup) else html.escape(child, quote=False) for child in children]
+        [child if isinstance(child, Markup) else html.escape(child, quote=False) for child in children]
     )
     parts.append(f">{inner}</{name}>" if inner else "/>")
     return Markup("".join(parts))
