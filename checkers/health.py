@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.causes import evidence_row
+from checkers.convergence import incomplete_isrs
 from checkers.evidence import Evidence, first_injection
 from checkers.groups import CLASSES as OF_GROUPS
 from checkers.groups import group_findings
@@ -31,8 +31,6 @@ CLASSES = (
 )
 """Findings about the run itself, not about messages."""
 SERIOUS = ("error", "fatal")
-_UNANSWERED = "ISR change never answered"
-_NEVER_EXPANDED = "ISR never expanded"
 
 
 def check_health(evidence: Evidence, findings: Path, tallies: pa.Table) -> pa.Table:
@@ -104,26 +102,17 @@ def _not_converged(evidence: Evidence) -> Iterator[dict[str, Any]]:
 
     Where a replica was not read to its end, the partition is `undetermined` already.
     """
-    partitions: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for row in evidence.rows("replicas"):
-        partitions.setdefault((row["topic"], row["partition"]), []).append(row)
-    for (topic, partition), rows in sorted(partitions.items()):
-        if len(rows) < 2 or not all(row["complete"] for row in rows):
-            continue
-        outside = [row["broker"] for row in rows if row["in_sync"] is False]
-        if outside and not all(row["in_sync"] is False for row in rows):
-            ends = ", ".join(f"broker {row['broker']} to {row['leo']}" for row in rows)
-            leader = next((row["broker"] for row in rows if row["leader"]), None)
-            cause, change = _stuck(evidence, topic, partition, leader, rows)
-            yield {
-                "class": "not_converged",
-                "topic": topic,
-                "partition": partition,
-                "brokers": outside,
-                "cause": cause,
-                "evidence": [change] if change else None,
-                "detail": f"not in the ISR at the end; logs reach: {ends}",
-            }
+    for one in incomplete_isrs(evidence):
+        ends = ", ".join(f"broker {row['broker']} to {row['leo']}" for row in one.replicas)
+        yield {
+            "class": "not_converged",
+            "topic": one.topic,
+            "partition": one.partition,
+            "brokers": one.outside,
+            "cause": one.cause,
+            "evidence": [one.ground] if one.ground else None,
+            "detail": f"not in the ISR at the end; logs reach: {ends}",
+        }
 
 
 def _aborted_differently(evidence: Evidence) -> Iterator[dict[str, Any]]:
@@ -168,33 +157,6 @@ def _aborted_differently(evidence: Evidence) -> Iterator[dict[str, Any]]:
                 "detail": f"broker{does['broker']} tells readers of committed records to leave out what "
                 f"producer id {producer} wrote from offset {offset} on, and broker{lacks['broker']} does not",
             }
-
-
-def _stuck(
-    evidence: Evidence, topic: str, partition: int, leader: int | None, replicas: list[dict[str, Any]]
-) -> tuple[str | None, str | None]:
-    """Why an ISR stays incomplete, and the row of the leader's log that shows it (KAFKA-12751).
-
-    The leader began to change the ISR, and the change never took effect; or it has not changed the ISR since
-    it was elected, although the logs are equal, so that each fetch of a follower makes it ask for a larger
-    one. (2.7 logs only that an ISR begins to shrink, not that it begins to expand.)
-    """
-    kinds = ("isr_shrinking", "isr_expanding", "isr_updated", "became_leader")
-    events = [
-        row
-        for row in evidence.rows("log_events")
-        if row["host"] == f"broker{leader}"
-        and (row["topic"], row["partition"]) == (topic, partition)
-        and row["kind"] in kinds
-    ]
-    if not events or events[-1]["kind"] == "isr_updated":
-        return None, None
-    last = events[-1]
-    ground = evidence_row("log_events", last["ns"], f"{last['host']} {last['kind']}; no isr_updated followed")
-    if last["kind"] != "became_leader":
-        return _UNANSWERED, ground
-    equal = len({row["leo"] for row in replicas}) == 1
-    return (_NEVER_EXPANDED, ground) if equal else (None, None)
 
 
 def _config_mismatches(evidence: Evidence) -> Iterator[dict[str, Any]]:

@@ -6,10 +6,11 @@ scenario has to declare are in `harness.kafka.bugs`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checkers.promises.table import LOSSES, TRANSACTIONS
 from harness.kafka.bugs import BUGS as OF_EVERY_SCENARIO
+from harness.kafka.bugs import Bug
 from harness.kafka.versions import version_key
 
 
@@ -42,6 +43,28 @@ class KnownBug:
         return (self.since is None or version >= version_key(self.since)) and (
             self.before is None or version < version_key(self.before)
         )
+
+
+def _of_isrs(bug: Bug) -> tuple[KnownBug, ...]:
+    """What follows from an ISR that stays incomplete."""
+    if bug.finding != "not_converged":
+        return ()
+    incomplete = KnownBug(
+        name=bug.jira,
+        says=bug.says,
+        classes=(bug.finding,),
+        when=("an ISR change was never answered",),
+        since=bug.since,
+        before=bug.before,
+    )
+    markers = replace(
+        incomplete,
+        says="the same; the leader refuses the marker that ends a transaction whenever the coordinator "
+        "sends it",
+        classes=("hanging_transaction",),
+        when=("the transaction waits for its marker", "a stuck ISR refuses markers"),
+    )
+    return incomplete, markers
 
 
 KNOWN: tuple[KnownBug, ...] = (
@@ -153,16 +176,5 @@ KNOWN: tuple[KnownBug, ...] = (
         classes=("duplicated",),
         when=("idempotent", "written in two producer epochs"),
     ),
-    *(
-        KnownBug(
-            name=bug.jira,
-            says=bug.says,
-            classes=(bug.finding,),
-            when=("an ISR change was never answered",),
-            since=bug.since,
-            before=bug.before,
-        )
-        for bug in OF_EVERY_SCENARIO
-        if bug.finding == "not_converged"
-    ),
+    *(found for bug in OF_EVERY_SCENARIO for found in _of_isrs(bug)),
 )

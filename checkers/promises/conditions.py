@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from checkers.convergence import STUCK
 from checkers.partition.messages import FOREVER
 from checkers.promises.case import FindingContext
 from checkers.promises.facts import DATA_LOSS, broker_number
@@ -444,8 +445,17 @@ def _zombie_controller(case: FindingContext) -> Answer:
 
 
 def _unanswered_isr(case: FindingContext) -> Answer:
-    causes = ("ISR change never answered", "ISR never expanded")
-    return Answer(case.cause in causes, "the leader's request was never answered")
+    return Answer(case.cause in STUCK, "the leader's request was never answered")
+
+
+def _markers_refused(case: FindingContext) -> Answer:
+    if case.where not in case.facts.stuck:
+        return NO
+    least = case.facts.topic_config(case.topic, "min.insync.replicas")
+    if least is None:
+        return unknown("min.insync.replicas of the topic is not recorded")
+    in_sync = sum(replica.in_sync is not False for replica in case.facts.replicas[case.where])
+    return Answer(in_sync < int(least), f"{in_sync} replicas in sync, min.insync.replicas={least}")
 
 
 def _no_offset(case: FindingContext) -> Answer:
@@ -582,6 +592,11 @@ CONDITIONS: Mapping[str, Condition] = {
         _zombie_controller,
     ),
     "an ISR change was never answered": Condition("the finding's cause says so", _unanswered_isr),
+    "a stuck ISR refuses markers": Condition(
+        "an ISR change of the partition was never answered, and its ISR is smaller than "
+        "`min.insync.replicas`: the leader appends no marker then",
+        _markers_refused,
+    ),
     "acknowledged without an offset": Condition("the answer named no offset", _no_offset),
     "the client is librdkafka": Condition("the producer is librdkafka", _librdkafka),
     "a transaction's state was not pending": Condition(
@@ -599,6 +614,11 @@ CONDITIONS: Mapping[str, Condition] = {
         _cause_is(
             "its own marker is not in the log", "the marker is missing", "unclean election: its marker"
         ),
+    ),
+    "the transaction waits for its marker": Condition(
+        "the finding's cause says so: the marker is missing, the coordinator had not finished, or the "
+        "time-out did not end the transaction",
+        _cause_is("the marker is missing", "the coordinator had not finished", "not ended by its time-out"),
     ),
     "an operator ended the transaction": Condition(
         "the marker has no coordinator epoch, as those of `kafka-transactions abort`",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from checkers.convergence import incomplete_isrs
 from checkers.evidence import Evidence, FaultSpan, Row
 from checkers.partition.messages import FOREVER
 from harness.kafka.versions import version_key
@@ -86,6 +87,8 @@ class Facts:
     replicas: Mapping[tuple[str, int], tuple[ReplicaFacts, ...]] = field(default_factory=dict)
     unclean: frozenset[tuple[str, int]] = frozenset()
     """Partitions for which a broker logged an unclean election."""
+    stuck: frozenset[tuple[str, int]] = frozenset()
+    """Partitions whose ISR is incomplete at the end, because a change of it was never answered."""
     two_controllers: bool = False
     """Two KRaft controllers claimed to lead the quorum at the same time."""
     messages: Mapping[tuple[int, int], Message] = field(default_factory=dict)
@@ -191,6 +194,7 @@ def facts_of(
             for row in evidence.rows("log_events")
             if row["kind"] == "unclean_election" and row["topic"] is not None
         ),
+        stuck=frozenset((one.topic, one.partition) for one in incomplete_isrs(evidence) if one.cause),
         two_controllers=_two_controllers(views),
         messages=messages or {},
     )

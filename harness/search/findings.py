@@ -104,7 +104,7 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
         rows = pq.read_table(file, columns=list(_COLUMNS)).to_pylist()
         stuck = _stuck_isrs(rows)
         for row in rows:
-            found = _of_row(row, _settings(row, writers, schedule), failed, stuck)
+            found = _of_row(row, _settings(row, writers, schedule), failed)
             counts[found] += 1
     marks = [(str(row["name"]), str(row["text"])) for row in read_small(source, "marks").to_pylist()]
     bug = _offline_because(marks, schedule) or _incomplete_because(marks, stuck)
@@ -152,13 +152,8 @@ def _stuck_isrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def _of_row(
-    row: Mapping[str, Any], settings: str, failed_starts: Collection[str], stuck: Mapping[str, str]
-) -> Finding:
+def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> Finding:
     name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
-    if name == "hanging_transaction" and promise == "broken" and not bug:
-        # A leader appends markers, like messages, only while its ISR is large enough.
-        bug = stuck.get(f"{row['topic']}/{row['partition']}", "")
     cause = str(row["cause"] or "").partition(":")[0]  # the rest has numbers, and faults by their targets
     if name in UNEXPLAINED:
         cause, settings = _wording(str(row["detail"] or "")), ""

@@ -155,8 +155,14 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "checkers/spark/cluster.py": ("checkers", "harness.errors"),
     "checkers/spark/warm.py": ("checkers", "harness.history.schema", "harness.errors"),
     "checkers/promises": (
-        *("checkers.promises", "checkers.evidence", "checkers.partition", "checkers.tables"),
-        *("harness.kafka.bugs", "harness.kafka.model", "harness.kafka.versions", "harness.errors"),
+        *("checkers.promises", "checkers.convergence", "checkers.evidence", "checkers.partition"),
+        *(
+            "checkers.tables",
+            "harness.kafka.bugs",
+            "harness.kafka.model",
+            "harness.kafka.versions",
+            "harness.errors",
+        ),
     ),
     "checkers/promises/table.py": (),
     "checkers/verdict.py": ("checkers.claims.evaluate", "harness.errors"),

@@ -641,6 +641,27 @@ CASES: dict[str, Callable[[], Expected]] = {
     "not read to the end": lambda: Expected(Run(), "undetermined", "unknown", None),
 }
 
+
+def _stuck(
+    min_insync: int | None,
+    *,
+    answered: bool = False,
+    kafka: str = "2.7.1",
+    cause: str = "the marker is missing: none follows offset 2",
+    bug: str | None = "KAFKA-12686, KAFKA-12751",
+) -> Expected:
+    """A transaction without its marker, in a partition with one replica in sync."""
+    run = Run(kafka=kafka, mode="zookeeper").writer(-1, client="librdkafka").state(1, 1, 0, 1)
+    if min_insync is not None:
+        run.config("min.insync.replicas", str(min_insync))
+    run.replica(1, leader=True, in_sync=True, leo=3).replica(2, leader=False, in_sync=False, leo=3)
+    event = {"host": "broker1", "topic": "t", "partition": 0}
+    run.add("log_events", ns=20 * S, kind="isr_expanding", **event)
+    if answered:
+        run.add("log_events", ns=21 * S, kind="isr_updated", **event)
+    return Expected(run, "hanging_transaction", "broken", "transaction-ends", {"txn": 1, "cause": cause}, bug)
+
+
 _NOT_PENDING = {
     "detail": "broker1 ERROR: TransactionMetadata(...)'s transition to TxnTransitMetadata(...) failed since "
     "pendingState is not defined: this should not happen (TransactionMetadata)"
@@ -797,6 +818,16 @@ BUGS: dict[str, Callable[[], Expected]] = {
         {"txn": 1, "cause": "the marker is missing: none follows offset 2"},
         "KAFKA-20734",
     ),
+    "a stuck ISR refuses its marker": lambda: _stuck(2),
+    "a stuck ISR takes its marker": lambda: _stuck(1, bug=None),
+    "a stuck ISR, min.insync.replicas not recorded": lambda: _stuck(None, bug=None),
+    "an ISR that is too small but not stuck": lambda: _stuck(2, answered=True, bug=None),
+    "a stuck ISR, after the bug was fixed": lambda: _stuck(2, kafka="2.8.0", bug=None),
+    "a stuck ISR, and the coordinator goes on": lambda: _stuck(
+        2, cause="the coordinator had not finished: it"
+    ),
+    "a stuck ISR, and a late write": lambda: _stuck(2, cause="late write: offset 2", bug="KIP-890"),
+    "a stuck ISR, and another cause": lambda: _stuck(2, cause="not known", bug=None),
     "without its marker, and the partition always had a leader": lambda: Expected(
         Run(kafka="4.3.1").writer(-1).safe().state(1, 1, 0, 1, 2).state(2, 2, 1, 2),
         "hanging_transaction",

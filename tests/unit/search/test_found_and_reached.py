@@ -105,31 +105,25 @@ INCOMPLETE = incomplete(TopicPartition("t1", 0), 1, (1,), (1, 2, 3))
 def test_what_follows_from_a_stuck_isr_is_known_with_it(
     tmp_path: Path, text: str, known: bool, explained: bool
 ) -> None:
-    """Only a cluster in which nothing else is wrong; and only the transactions of the stuck partition."""
+    """Only a cluster in which nothing else is wrong. (The promise table explains transactions that hang.)"""
     marks = [
         {"ns": 1, "name": "finding-no-recovery", "text": f"after 40 s: {text}"},
         {"ns": 2, "name": "finding-client-stuck", "text": "producer-1b (acks=all) had nothing"},
         {"ns": 3, "name": "finding-broker-down", "text": "broker broker2 does not run"},
     ]
-    hanging = {"promise": "broken", "promise_row": "transaction-ends", "cause": "the marker is missing"}
     rows = [
         found("not_converged", topic="t1", partition=0, promise="broken", known_bug=STUCK if known else None),
-        found("hanging_transaction", topic="t1", partition=0, writer=1, **hanging),
-        found("hanging_transaction", topic="t1", partition=1, writer=1, **hanging),
     ]
     folder = written(tmp_path, {"marks": marks, "writers": WRITERS})
     (tmp_path / "findings.parquet").mkdir()
     pq.write_table(pa.Table.from_pylist(rows, schema=FINDING), tmp_path / "findings.parquet" / "part.parquet")
     seen = findings_of(folder, SCHEDULE)
-    weights = {one.name: one.weight for one in seen if one.name != "hanging_transaction"}
-    assert weights == {
+    assert {one.name: one.weight for one in seen} == {
         "not_converged": "known" if known else "new",
         "no-recovery": "known" if explained else "new",
         "client-stuck": "known" if explained else "new",
         "broker-down": "new",
     }
-    hung = sorted(one.weight for one in seen if one.name == "hanging_transaction")
-    assert hung == (["known", "new"] if known else ["new"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""Partitions that ended with replicas out of the ISR, and why.
+
+An ISR that a leader requests to change from an isolated controller stays as it was: the request is neither
+answered nor sent again (KAFKA-12686, KAFKA-12751).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from checkers.causes import evidence_row
+from checkers.evidence import Evidence, Row
+
+UNANSWERED = "ISR change never answered"
+NEVER_EXPANDED = "ISR never expanded"
+STUCK = (UNANSWERED, NEVER_EXPANDED)
+"""Causes that say that the leader waits for an answer for ever."""
+_KINDS = ("isr_shrinking", "isr_expanding", "isr_updated", "became_leader")
+
+
+@dataclass(frozen=True)
+class IncompleteISR:
+    """A partition whose replicas are not all in the ISR at the end."""
+
+    topic: str
+    partition: int
+    replicas: Sequence[Row]
+    """Its rows of `replicas`."""
+    cause: str | None
+    """One of `STUCK`, or not known."""
+    ground: str | None
+    """The row of the leader's log that shows the cause."""
+
+    @property
+    def outside(self) -> list[int]:
+        """The brokers that are not in the ISR."""
+        return [int(row["broker"]) for row in self.replicas if row["in_sync"] is False]
+
+
+def incomplete_isrs(evidence: Evidence) -> Iterator[IncompleteISR]:
+    """By topic and partition. Leaves out a partition with a replica that was not read to its end."""
+    partitions: dict[tuple[str, int], list[Row]] = {}
+    for row in evidence.rows("replicas"):
+        partitions.setdefault((row["topic"], row["partition"]), []).append(row)
+    for (topic, partition), rows in sorted(partitions.items()):
+        outside = sum(row["in_sync"] is False for row in rows)
+        if len(rows) > 1 and 0 < outside < len(rows) and all(row["complete"] for row in rows):
+            yield IncompleteISR(topic, partition, rows, *_cause(evidence, topic, partition, rows))
+
+
+def _cause(
+    evidence: Evidence, topic: str, partition: int, replicas: Sequence[Row]
+) -> tuple[str | None, str | None]:
+    """The cause, and the row that shows it.
+
+    The leader began to change the ISR, and the change never took effect; or it has not changed the ISR since
+    it was elected, although the logs are equal, so that each fetch of a follower makes it ask for a larger
+    one. (2.7 logs only that an ISR begins to shrink, not that it begins to expand.)
+    """
+    leader = next((row["broker"] for row in replicas if row["leader"]), None)
+    events = [
+        row
+        for row in evidence.rows("log_events")
+        if row["host"] == f"broker{leader}"
+        and (row["topic"], row["partition"]) == (topic, partition)
+        and row["kind"] in _KINDS
+    ]
+    if not events or events[-1]["kind"] == "isr_updated":
+        return None, None
+    last = events[-1]
+    ground = evidence_row("log_events", last["ns"], f"{last['host']} {last['kind']}; no isr_updated followed")
+    if last["kind"] != "became_leader":
+        return UNANSWERED, ground
+    equal = len({row["leo"] for row in replicas}) == 1
+    return (NEVER_EXPANDED, ground) if equal else (None, None)
