@@ -28,7 +28,7 @@ from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
 from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.session import settings_for_small_data
-from checkers.spark.views import SMALL_ROWS, names_in, register
+from checkers.spark.views import SMALL_ROWS, forget, names_in, register
 from checkers.tables.output import FATES
 from checkers.tables.source import Source, inside, is_folder, is_uri, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
@@ -143,6 +143,7 @@ def judge_history(
     clock = _Clock()
     source = open_source(history)
     evidence = gather(source)
+    forget(session)
     clock.lap("read")
     general = _needs_general(source, plan)
     small = not general and source.rows("sends") + source.rows("copies") <= SMALL_ROWS
@@ -213,7 +214,15 @@ def _judge_promises(
         evidence,
         kafka=manifest.kafka if manifest else None,
         mode=manifest.mode if manifest else None,
-        messages=messages_of(session, source, evidence, results.findings_of, classes),
+        messages=messages_of(
+            session,
+            source,
+            evidence,
+            results.findings_of,
+            classes,
+            results.life,
+            lambda: results.transactions(("transaction_records",))["transaction_records"],
+        ),
     )
     return described(results.judge_promises(facts))
 

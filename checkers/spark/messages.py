@@ -41,10 +41,12 @@ def messages_of(
     evidence: Evidence,
     findings_of: Callable[[Sequence[str]], pa.Table],
     classes: AbstractSet[str],
+    life: DataFrame,
+    records: Callable[[], DataFrame],
 ) -> dict[tuple[int, int], Message]:
     """Messages by writer and seq; ``classes`` are those of the findings.
 
-    The views `life` and `transaction_records` must exist.
+    ``records`` returns the table `transaction_records`, and is called only if it is needed.
     """
     wanted = [name for name in ("aborted_read", "duplicated", "out_of_order") if name in classes]
     rows = findings_of(wanted).select(["class", "writer", "seq"]).to_pylist() if wanted else []
@@ -55,9 +57,9 @@ def messages_of(
     found: dict[tuple[int, int], Message] = {}
     if "aborted_read" in named:
         frame = _named(session, named["aborted_read"])
-        states = session.table("transaction_records").select("writer", "seq", "state")
+        states = records().select("writer", "seq", "state")
         columns = (
-            frame.join(session.table("life"), ["writer", "seq"])
+            frame.join(life, ["writer", "seq"])
             .join(states, ["writer", "seq"], "left")
             .select("writer", "seq", "outcome", "txn", "state")
         )
@@ -67,6 +69,7 @@ def messages_of(
             )
     if "out_of_order" in named:
         _named(session, named["out_of_order"]).createOrReplaceTempView(_NAMED)
+        life.createOrReplaceTempView("life")
         for row in session.sql(_LATER).toArrow().to_pylist():
             found[row["writer"], row["seq"]] = Message(overlapped=row["overlapped"])
         session.catalog.dropTempView(_NAMED)

@@ -49,6 +49,12 @@ def output_frame(session: SparkSession, name: str, paths: list[str], *, small: b
     return session.read.schema(ddl(DERIVED[name])).parquet(*paths)
 
 
+def forget(session: SparkSession) -> None:
+    """Drop all tables and views of an earlier history, so that no query takes them for those of the next."""
+    for name in (*TABLES, *VIEWS, *DERIVED, *READER_VIEWS):
+        session.catalog.dropTempView(name)
+
+
 def register(
     session: SparkSession, source: Source, queries: Iterable[str] | None = None, *, small: bool = False
 ) -> None:

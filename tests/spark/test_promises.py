@@ -106,3 +106,17 @@ def test_the_judgement_counts_promises_and_sql_reads_them(spark: Any, tmp_path: 
 def test_a_run_without_findings_has_no_promises(spark: Any, tmp_path: Path) -> None:
     history = History().send(0, offset=0).logs([(0, 0)])
     assert judge_import(spark, history.write(tmp_path)).promises == ()
+
+
+@pytest.mark.parametrize("plan", ["fast", "general"])
+def test_no_table_of_an_earlier_history_is_used(spark: Any, tmp_path: Path, plan: str) -> None:
+    """One session judges one run after the other; `transaction_records` decides about an aborted read."""
+    stale = ("transaction_records", "transaction_fates", "findings")
+    for name in stale:
+        spark.sql("SELECT 'another run' AS writer").createOrReplaceTempView(name)
+    folder = _aborted().write(tmp_path)
+    judge_import(spark, folder, plan=plan)
+    assert [answer[:2] for place, answer in _judged(folder).items() if place[0] == "aborted_read"] == [
+        EXPECTED["aborted"][1:]
+    ]
+    assert not [name for name in stale if spark.catalog.tableExists(name)]
