@@ -19,7 +19,7 @@ STUCK = (UNANSWERED, NEVER_EXPANDED)
 _KINDS = ("isr_shrinking", "isr_expanding", "isr_updated", "became_leader")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IncompleteISR:
     """A partition whose replicas are not all in the ISR at the end."""
 
@@ -46,7 +46,8 @@ def incomplete_isrs(evidence: Evidence) -> Iterator[IncompleteISR]:
     for (topic, partition), rows in sorted(partitions.items()):
         outside = sum(row["in_sync"] is False for row in rows)
         if len(rows) > 1 and 0 < outside < len(rows) and all(row["complete"] for row in rows):
-            yield IncompleteISR(topic, partition, rows, *_cause(evidence, topic, partition, rows))
+            cause, ground = _cause(evidence, topic, partition, rows)
+            yield IncompleteISR(topic=topic, partition=partition, replicas=rows, cause=cause, ground=ground)
 
 
 def _cause(

@@ -7,8 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,7 +166,7 @@ def run_cells(
         waiting = [pool.submit(run_when_there_is_room, cell) for cell in cells]
         try:
             session = start_session()
-            for done in as_completed(waiting):
+            for done in _as_they_end(waiting):
                 ran = done.result()
                 summary = None if ran is None else judge_cell(session, ran)
                 room.release()
@@ -177,6 +177,16 @@ def run_cells(
                 future.cancel()
             processes.end_all()
             room.release(parallel)
+
+
+def _as_they_end(futures: Sequence[Future[CellRun | None]]) -> Iterator[Future[CellRun | None]]:
+    """Futures when they are done; if several are, the one that was submitted first."""
+    left = list(futures)
+    while left:
+        wait(left, return_when=FIRST_COMPLETED)
+        done = next(future for future in left if future.done())
+        left.remove(done)
+        yield done
 
 
 def run_cell(
