@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,13 @@ def test_a_judged_run_says_which_of_two_outcomes_occurred() -> None:
 def test_findings_about_transactions_and_groups_are_classes_of_findings() -> None:
     assert set(TRANSACTIONS_AND_GROUPS) <= set(FINDINGS)
     assert {*OF_TRANSACTIONS, *OF_GROUPS} <= set(TRANSACTIONS_AND_GROUPS)
+
+
+def test_runs_that_have_ended_are_taken_in_the_order_of_the_series() -> None:
+    futures: list[Future[CellRun | None]] = [Future() for _ in range(4)]
+    for place in (3, 1, 2):
+        futures[place].set_result(None)
+    taken = pool._as_they_end(futures)
+    assert [futures.index(next(taken)) for _ in range(2)] == [1, 2]
+    futures[0].set_result(None)
+    assert [futures.index(one) for one in taken] == [0, 3]
