@@ -132,7 +132,7 @@ def _section(scenario: Scenario) -> str:
         )
     setup = scenario.setup
     topics = "; ".join(_topic(scenario, name) for name in dict.fromkeys(topic.name for topic in setup.topics))
-    lines.append(f"Set-up: controller {setup.controller}; {topics}" + _config(scenario) + ".\n")
+    lines.append(f"Set-up: controller {setup.controller}; {_quorum(scenario)}{topics}{_config(scenario)}.\n")
     if scenario.aliases:
         named = ", ".join(f"{name} is {host}" for name, host in scenario.aliases.items())
         lines.append(f"Of the names in the sentences, {named}.\n")
@@ -182,6 +182,12 @@ def _topic(scenario: Scenario, name: str) -> str:
     replicas = ", ".join(map(str, topic.replicas))
     config = "".join(f", {key}={value}" for key, value in topic.config.items())
     return f"topic `{name}` on brokers {replicas}{config}"
+
+
+def _quorum(scenario: Scenario) -> str:
+    if scenario.setup.quorum == "every AZ" or scenario.mode not in ("zookeeper", "kraft"):
+        return ""
+    return "one ZooKeeper node; " if scenario.mode == "zookeeper" else "one controller; "
 
 
 def _config(scenario: Scenario) -> str:

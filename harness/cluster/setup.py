@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, Topic
 from harness.lab.layout import Role
 
+Quorum = Literal["every AZ", "one node"]
 _COMPACTED = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
 ONE_TRANSACTION_PARTITION = {
     "transaction.state.log.num.partitions": "1",
@@ -31,6 +33,9 @@ class Setup:
     """Properties of the brokers, on top of the base configuration (`docs/configuration.md`)."""
     brokers: tuple[int, ...] = (1, 2, 3)
     """Node ids of the brokers."""
+    quorum: Quorum = "every AZ"
+    """Where ZooKeeper nodes or dedicated controllers run. Of `one node`, only the one that leads starts: for
+    cases whose faults do not end, isolate or divide these nodes. All those of a cluster file start."""
     zookeeper_pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The only ZooKeeper nodes that a broker may connect to; keeps healthy brokers off the AZ to be cut."""
     zookeeper_sessions: Mapping[str, str] = field(default_factory=dict)

@@ -129,13 +129,13 @@ def broker_properties(
 
 
 def zookeeper_properties(data_dir: str, servers: Mapping[int, str]) -> dict[str, str]:
-    """Properties of a ZooKeeper node; ``servers`` maps myid to address."""
+    """Properties of a ZooKeeper node; ``servers`` maps myid to address.
+
+    A single node gets no `server` line, which ZooKeeper would ignore and log as an error.
+    """
     peers = ":".join(map(str, ZOOKEEPER_PEER_PORTS))
-    return {
-        **BASE_ZOOKEEPER,
-        "dataDir": data_dir,
-        **{f"server.{myid}": f"{address}:{peers}" for myid, address in sorted(servers.items())},
-    }
+    ensemble = {f"server.{myid}": f"{address}:{peers}" for myid, address in sorted(servers.items())}
+    return {**BASE_ZOOKEEPER, "dataDir": data_dir, **(ensemble if len(servers) > 1 else {})}
 
 
 MIGRATION_ENABLED: Mapping[str, str] = {"zookeeper.metadata.migration.enable": "true"}

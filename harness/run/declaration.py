@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import get_args
 
-from harness.cluster.setup import Setup
+from harness.cluster.setup import Quorum, Setup
 from harness.errors import UsageError
 from harness.kafka.model import Library, Topic
 from harness.kafka.versions import MIGRATION, MODES, ZOOKEEPER, kafka_version
-from harness.lab.layout import three_azs
+from harness.lab.layout import THREE_AZS, three_azs
+from harness.run.placement import hosts_of
 from harness.scenario import Claim, Either, Erratum, Expected, Scenario, speaks_of
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -121,7 +122,12 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
             yield f"the topic {name!r} is {what}; give it a name of its own."
     if setup.for_layout:
         return
+    if setup.quorum not in get_args(Quorum):
+        known = " or ".join(map(repr, get_args(Quorum)))
+        yield f"setup.quorum is {_shown(setup.quorum)}; use {known}."
+        return
     hosts = {host.name for host in three_azs(one.mode).hosts}
+    started = {host.name for host in hosts_of(setup, THREE_AZS, one.mode).hosts}
     for topic in setup.topics:
         for broker in sorted({number for replicas in topic.assignment for number in replicas}):
             if broker not in setup.brokers or f"broker{broker}" not in hosts:
@@ -144,6 +150,11 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
         for name in names:
             if name not in hosts:
                 yield f"setup.{field} names {name!r}; use one of the hosts {', '.join(sorted(hosts))}."
+            elif name not in started:
+                yield (
+                    f"setup.{field} names {name!r}, which does not start with quorum={setup.quorum!r}; "
+                    f"use quorum='every AZ'."
+                )
 
 
 def _claim_problems(one: Scenario) -> Iterator[_Problem]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from harness.cluster.setup import Setup
 from harness.doctor import available_gib
 from harness.errors import UnfitError, UsageError
-from harness.lab.layout import THREE_AZS, Layout, three_azs
+from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Host, Topology
 
 SPARK_GIB = 1.5
@@ -42,15 +42,30 @@ def require_memory(topology: Topology) -> None:
         )
 
 
+def hosts_of(setup: Setup, layout: Layout, mode: str) -> Topology:
+    """The layout's hosts without the ZooKeeper nodes and controllers that a quorum of one node lacks."""
+    whole = layout.topology(mode)
+    if setup.quorum == "every AZ":
+        return whole
+    az = next((host.az for host in whole.hosts if host.name == setup.controller), "")
+
+    def kept(host: Host) -> bool:
+        if host.role == "zookeeper":
+            return host.name == setup.zookeeper_leader
+        return host.role != "controller" or host.az == az
+
+    return replace(whole, hosts=tuple(filter(kept, whole.hosts)))
+
+
 def place(setup: Setup, layout: Layout, mode: str, scenario: str) -> Setup:
-    """The set-up extended by the layout's other brokers, which hold no replica of the scenario's topics.
+    """The set-up on a layout: with its other brokers, which hold no replica of the scenario's topics.
 
     Scenarios are written for `THREE_AZS`, and name its hosts: `broker2` is a broker in the second AZ.
     Raises UsageError naming the roles that the layout cannot fill, or has too many hosts of.
     """
     if layout == THREE_AZS or setup.for_layout:
         return setup
-    topology, written_for = layout.topology(mode), three_azs(mode)
+    topology, written_for = layout.topology(mode), hosts_of(setup, THREE_AZS, mode)
     there = {(host.name, host.az) for host in topology.hosts}
     missing = [
         host

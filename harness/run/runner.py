@@ -44,7 +44,7 @@ from harness.run.configs import record_broker_configs, record_features, record_t
 from harness.run.environment import environment
 from harness.run.folder import CLAIMS, RunFolder, write_json
 from harness.run.live import LiveState
-from harness.run.placement import place
+from harness.run.placement import hosts_of, place
 from harness.run.sessions import connected, place_sessions, steered
 from harness.run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
 from harness.run.stage import Stage
@@ -73,6 +73,8 @@ class RunOptions:
     lab: str = "embedded"
     rate: float | None = None
     layout: Layout = THREE_AZS
+    described: bool = False
+    """Whether a cluster file describes the layout. Then all its hosts start, also those not needed."""
     settings: Settings = NO_SETTINGS
     client: ClientChoice = LIBRDKAFKA
     """The client library of producers and consumers."""
@@ -152,11 +154,15 @@ def run_scenario(
 def applied_to(scenario: Scenario, options: RunOptions) -> Applied:
     """The scenario on the layout and with the settings of the options. Raises UsageError."""
     setup = place(scenario.setup, options.layout, options.mode, scenario.name)
-    setup = replace(setup, broker_config={**setup.internal_config, **setup.broker_config})
+    setup = replace(
+        setup,
+        broker_config={**setup.internal_config, **setup.broker_config},
+        quorum="every AZ" if options.described else setup.quorum,
+    )
     return apply(
         replace(scenario, setup=setup),
         options.settings,
-        topology=options.layout.topology(options.mode),
+        topology=hosts_of(setup, options.layout, options.mode),
         mode=options.mode,
         version=options.version,
     )
@@ -283,7 +289,7 @@ class _Run:
             ground.processes.journal = journal
             return ground, self._start_clients(stack, ground.lab, ground.processes)
         lasting = stack if standing is None else standing.stack
-        lab = make_lab(self.options, self.folder.path if standing is None else standing.path)
+        lab = make_lab(self.options, self.setup, self.folder.path if standing is None else standing.path)
         disks = Disks(lab)
         lasting.callback(disks.close)
         lasting.callback(lab.down)
@@ -518,9 +524,9 @@ class _Clients:
         return self._lab.data_dir(host) / "client.jsonl"
 
 
-def make_lab(options: RunOptions, run_dir: Path) -> Lab:
-    """The lab that the options name, not up yet."""
-    topology = options.layout.topology(options.mode)
+def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> Lab:
+    """The lab that the options name, with the hosts that the set-up needs; not up yet."""
+    topology = hosts_of(setup, options.layout, options.mode)
     if options.lab == "compose":
         from harness.lab.docker.lab import ComposeLab
 

@@ -88,6 +88,7 @@ def prepare(
         lab=lab,
         rate=rate,
         layout=layout,
+        described=cluster is not None,
         settings=settings.over(cluster.settings) if cluster else settings,
         client=client,
     )

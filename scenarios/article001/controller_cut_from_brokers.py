@@ -155,6 +155,7 @@ SCENARIO = Scenario(
         topics=(Topic(PAIR, (1, 2)), Topic(THIRD, (1, 2, 3)), Topic(SPLIT, (2, 3))),
         controller="broker3",
         zookeeper_leader="zookeeper3",
+        quorum="one node",
         stream_rate=0.0,
     ),
     claims=CLAIMS,

@@ -134,6 +134,7 @@ SCENARIO = Scenario(
         topics=(Topic(FOLLOWS, (1, 2, 3)), Topic(LEADS, (3, 1, 2))),
         controller="broker3",
         zookeeper_leader="zookeeper1",
+        quorum="one node",
         exactly=("broker",),
     ),
     claims=CLAIMS,

@@ -140,6 +140,7 @@ SCENARIO = Scenario(
         topics=(Topic(TOPIC, (1, 2, 3)),),
         controller="broker2",
         zookeeper_leader="zookeeper2",
+        quorum="one node",
         broker_config={
             "zookeeper.session.timeout.ms": str(SESSION_MS),
             "replica.lag.time.max.ms": "15000",

@@ -176,6 +176,7 @@ def _scenario(
         setup=Setup(
             topics=(Topic(TOPIC, (1, 2, 3), config={"min.insync.replicas": "2"}),),
             controller="broker2",
+            quorum="one node",
             format_features=features or {},
             stream_rate=0.0,
         ),

@@ -103,6 +103,7 @@ SCENARIO = Scenario(
         topics=one_or_two_in_sync(ONE, TWO),
         controller="broker1",
         zookeeper_leader="zookeeper3",
+        quorum="one node",
         stream_rate=0.0,
     ),
     claims=CLAIMS,

@@ -168,6 +168,7 @@ def _setup(controller: str, broker_config: Mapping[str, str]) -> Setup:
         topics=one_or_two_in_sync(ONE, TWO),
         controller=controller,
         zookeeper_leader="zookeeper2",
+        quorum="one node",
         broker_config=broker_config,
     )
 

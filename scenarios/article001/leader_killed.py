@@ -95,7 +95,12 @@ SCENARIO = Scenario(
     article="001",
     section="cause 1",
     body=body,
-    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
+    setup=Setup(
+        topics=(Topic(TOPIC, (1, 2, 3)),),
+        controller="broker2",
+        zookeeper_leader="zookeeper2",
+        quorum="one node",
+    ),
     claims=CLAIMS,
     expected=(Expected("lost", _ACKS_1.where, "only the dead leader had them"),),
     faults=("cut broker1 <-> broker2, broker1 <-> broker3", "kill broker1"),

@@ -152,6 +152,7 @@ def _setup(*, stream_rate: float = 50.0, **broker_config: str) -> Setup:
         topics=(Topic(TOPIC, (1, 2, 3)),),
         controller="broker2",
         zookeeper_leader="zookeeper2",
+        quorum="one node",
         broker_config={key.replace("_", "."): value for key, value in broker_config.items()},
         stream_rate=stream_rate,
     )

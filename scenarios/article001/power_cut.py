@@ -73,6 +73,7 @@ def _setup(broker_config: Mapping[str, str]) -> Setup:
         topics=(Topic(TOPIC, (1, 2, 3), config={"min.insync.replicas": "2"}),),
         controller="broker1",
         zookeeper_leader="zookeeper3",
+        quorum="one node",
         broker_config=broker_config,
         stream_rate=0.0,
         volatile_disks=BROKERS,

@@ -200,6 +200,7 @@ def two_topics(
         topics=(Topic(OLD, replicas, config={**topic, **_OLD_FORMAT}), Topic(NEW, replicas, config=topic)),
         controller=controller,
         zookeeper_leader="zookeeper3",
+        quorum="one node",
         broker_config={"replica.lag.time.max.ms": "60000", "num.replica.fetchers": "2", **config},
         stream_rate=0.0,
     )

@@ -203,6 +203,7 @@ SCENARIO = Scenario(
     setup=Setup(
         topics=(Topic(TOPIC, (1, 2, 3)),),
         controller=SECOND,
+        quorum="one node",
         broker_config=_LONG_FETCH,
         stream_rate=0.0,
     ),

@@ -40,7 +40,7 @@ SCENARIO = Scenario(
     article="-",
     section="",
     body=body,
-    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), stream_rate=20.0),
+    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), stream_rate=20.0, quorum="one node"),
     claims=(
         Claim(
             name="damage-is-seen",

@@ -74,7 +74,12 @@ SCENARIO = Scenario(
     article="beyond",
     section="clients",
     body=body,
-    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
+    setup=Setup(
+        topics=(Topic(TOPIC, (1, 2, 3)),),
+        controller="broker2",
+        zookeeper_leader="zookeeper2",
+        quorum="one node",
+    ),
     claims=CLAIMS,
     faults=("isolate clients@az1",),
     outcome="nothing lost; only the clients that are cut off notice",

@@ -81,7 +81,12 @@ SCENARIO = Scenario(
     article="beyond",
     section="pause",
     body=body,
-    setup=Setup(topics=(Topic(TOPIC, (1, 2, 3)),), controller="broker2", zookeeper_leader="zookeeper2"),
+    setup=Setup(
+        topics=(Topic(TOPIC, (1, 2, 3)),),
+        controller="broker2",
+        zookeeper_leader="zookeeper2",
+        quorum="one node",
+    ),
     claims=CLAIMS,
     expected=(Expected("lost", SLEEPER.where, "acknowledged by a leader that had been replaced"),),
     faults=("pause broker1",),

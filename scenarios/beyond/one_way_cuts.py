@@ -9,7 +9,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
-from scenarios.steps import pins, seed, settle, wait_isr_committed
+from scenarios.steps import seed, settle, wait_isr_committed
 
 TOPIC = "t"
 
@@ -89,7 +89,7 @@ def _scenario(name: str, title: str, cut: str) -> Scenario:
             topics=(Topic(TOPIC, (1, 2, 3)),),
             controller="broker3",
             zookeeper_leader="zookeeper3",
-            zookeeper_pins=pins(1, 2, 3, to=(3,)),
+            quorum="one node",
         ),
         claims=CLAIMS,
         faults=(f"cut {cut}",),

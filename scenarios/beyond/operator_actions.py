@@ -65,7 +65,12 @@ SCENARIO = Scenario(
     article="-",
     section="",
     body=body,
-    setup=Setup(topics=(Topic(MOVED, (1, 2, 3)), Topic(FORCED, (1, 2))), controller="broker2", stream_rate=0),
+    setup=Setup(
+        topics=(Topic(MOVED, (1, 2, 3)), Topic(FORCED, (1, 2))),
+        controller="broker2",
+        stream_rate=0,
+        quorum="one node",
+    ),
     claims=(
         Claim(
             name="reassigned-keeps-leader",

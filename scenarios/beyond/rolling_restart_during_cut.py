@@ -6,7 +6,7 @@ from checkers.claims.builders import both, messages, partition
 from harness.cluster.setup import Setup
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
-from scenarios.steps import one_or_two_in_sync, pins, seed, settle, stand, wait_isr_committed
+from scenarios.steps import one_or_two_in_sync, seed, settle, stand, wait_isr_committed
 
 ONE, TWO = "t", "m"
 """Topics with min.insync.replicas 1 and 2."""
@@ -134,7 +134,7 @@ SCENARIO = Scenario(
         topics=one_or_two_in_sync(ONE, TWO),
         controller="broker1",
         zookeeper_leader="zookeeper1",
-        zookeeper_pins=pins(1, 2, 3, to=(1,)),
+        quorum="one node",
     ),
     claims=CLAIMS,
     faults=("cut broker1 <-> broker2", "stop broker3", "stop broker2", "stop broker1"),

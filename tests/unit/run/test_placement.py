@@ -9,7 +9,7 @@ from harness.errors import UnfitError, UsageError
 from harness.kafka.model import Topic
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from harness.run import placement
-from harness.run.placement import SPARK_GIB, memory_gib, place, require_memory, start_s
+from harness.run.placement import SPARK_GIB, hosts_of, memory_gib, place, require_memory, start_s
 from harness.series.capacity import CLUSTER_GIB
 
 SETUP = Setup(topics=(Topic("t", (1, 2, 3)),))
@@ -63,6 +63,33 @@ def test_a_scenario_may_reckon_with_the_size_of_the_quorum() -> None:
         place(setup, five, "kraft", "x")
     with pytest.raises(UsageError, match=r"exactly 3 brokers, and the cluster has 5;"):
         place(Setup(topics=(), exactly=("broker",)), five, "kraft", "x")
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept"),
+    [("zookeeper", {"zookeeper3"}), ("kraft", {"controller2"}), ("kraft-combined", set())],
+)
+def test_of_a_quorum_of_one_node_the_one_that_leads_starts(mode: str, kept: set[str]) -> None:
+    setup = Setup(topics=(), controller="broker2", zookeeper_leader="zookeeper3", quorum="one node")
+    whole = THREE_AZS.topology(mode)
+    found = hosts_of(setup, THREE_AZS, mode)
+    assert {host.name for host in found.hosts if host.role in ("zookeeper", "controller")} == kept
+    assert [host for host in whole.hosts if host.role in ("broker", "client")] == [
+        host for host in found.hosts if host.role in ("broker", "client")
+    ]
+    assert hosts_of(SETUP, THREE_AZS, mode) == whole
+
+
+def test_a_scenario_with_one_zookeeper_node_fits_a_layout_that_has_it() -> None:
+    """Its node is in the second AZ; a scenario that needs one in each AZ does not fit."""
+    layout = Layout(
+        tuple(AvailabilityZone(name=name, zookeepers=number) for name, number in (("a", 1), ("b", 1)))
+        + (AvailabilityZone(name="c", zookeepers=0),)
+    )
+    one = Setup(topics=(Topic("t", (1, 2, 3)),), quorum="one node")
+    assert place(one, layout, "zookeeper", "x").brokers == (1, 2, 3)
+    with pytest.raises(UsageError, match=r"x needs a ZooKeeper node in c"):
+        place(SETUP, layout, "zookeeper", "x")
 
 
 def test_a_cluster_that_the_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,12 @@ def test_a_declaration_that_makes_no_sense_is_refused(tmp_path: Path, more: str,
         ('Topic("t", (1, 2, 3)),', "", "setup names no topic"),
         ('Topic("t"', 'Topic("stream"', "the topic 'stream' is that of the background stream"),
         ("3)),)", "3)),), controller='broker9'", "setup.controller names 'broker9'; use one of the hosts"),
+        ("3)),)", "3)),), quorum='one'", "setup.quorum is 'one'; use 'every AZ' or 'one node'."),
+        (
+            "3)),)",
+            "3)),), quorum='one node', zookeeper_pins={'broker1': ('zookeeper1',)}",
+            "setup.zookeeper_pins names 'zookeeper1', which does not start with quorum='one node'",
+        ),
     ],
 )
 def test_a_setup_that_makes_no_sense_is_refused(

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from harness import artifacts, doctor
+from harness.cluster.cluster_file import read_cluster_file
 from harness.console import Progress
 from harness.errors import AckedError, InvalidRunError, UnfitError, UsageError
 from harness.kafka.versions import kafka_version
 from harness.run import session
 from harness.run.catalogue import find
 from harness.run.folder import RunFolder
-from harness.run.runner import RunOptions, RunResult
+from harness.run.runner import RunOptions, RunResult, applied_to
 from harness.run.session import RunOutcome, choose_mode, ignores, prepare, run_and_judge
 from harness.scenario import ScenarioFile
 
+ROOT = Path(__file__).parents[3]
 MAIN = find("leader-az-isolated")
 ZOOKEEPER_ONLY = find("no-fault")
 
@@ -109,6 +112,17 @@ def test_a_scenario_does_not_fit_a_version_that_ignores_its_settings() -> None:
     assert ignores(MAIN, kafka_version("3.5.2")) == ""
     with pytest.raises(UsageError, match=r"3\.5\.2 ignores"):
         prepare(scenario, lab="embedded", kafka="3.5.2")
+
+
+def test_all_nodes_of_a_cluster_file_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself, the scenario starts one ZooKeeper node."""
+    monkeypatch.setattr(doctor, "require", lambda _: None)
+    monkeypatch.setattr(artifacts, "resolve", lambda *_, **__: None)
+    scenario = find("leader-killed")
+    described = read_cluster_file(ROOT / "examples" / "clusters" / "three-azs.toml")
+    for cluster, quorum in ((None, "one node"), (described, "every AZ")):
+        options = prepare(scenario, lab="embedded", cluster=cluster)
+        assert applied_to(scenario, options).scenario.setup.quorum == quorum
 
 
 def test_a_scenario_with_server_side_groups_does_not_fit_an_older_version() -> None:
