@@ -177,7 +177,6 @@ SCENARIO = Scenario(
         topics=(Topic(TOPIC, (1, 2, 3), partitions=2, spread=True),),
         controller="broker2",
         zookeeper_leader="zookeeper2",
-        quorum="one node",
         stream_rate=0.0,
     ),
     claims=CLAIMS,

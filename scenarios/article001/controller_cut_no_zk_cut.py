@@ -138,7 +138,6 @@ SCENARIO = Scenario(
         topics=(Topic(FAR, (1, 2)), Topic(NEAR, (1, 3))),
         controller="broker3",
         zookeeper_leader="zookeeper3",
-        quorum="one node",
         stream_rate=0.0,
     ),
     claims=CLAIMS,

@@ -173,7 +173,6 @@ SCENARIO = Scenario(
         topics=(Topic(APART, (1, 2)), Topic(BESIDE, (1, 2, 3)), Topic(ITS_OWN, (3, 1, 2))),
         controller="broker3",
         zookeeper_leader="zookeeper2",
-        quorum="one node",
         exactly=("broker",),
         stream_rate=0.0,
     ),

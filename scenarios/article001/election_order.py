@@ -103,7 +103,6 @@ SCENARIO = Scenario(
         topics=(Topic(STRAIGHT, (1, 2, 3)), Topic(CROSSED, (1, 3, 2))),
         controller="broker3",
         zookeeper_leader="zookeeper3",
-        quorum="one node",
         stream_rate=0.0,
     ),
     claims=CLAIMS,

@@ -141,7 +141,6 @@ SCENARIO = Scenario(
         topics=(Topic(IDLE, (1, 2, 3)), Topic(BUSY, (1, 2, 3))),
         controller="broker3",
         zookeeper_leader="zookeeper3",
-        quorum="one node",
         broker_config=CONFIG,
         stream_rate=0.0,
     ),

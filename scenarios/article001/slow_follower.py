@@ -210,7 +210,6 @@ def _scenario(
             topics=(Topic(TOPIC, (1, 2, 3)),),
             controller="broker3",
             zookeeper_leader="zookeeper3",
-            quorum="one node",
             broker_config={
                 "replica.lag.time.max.ms": f"{lag_s * 1000:.0f}",
                 "replica.fetch.wait.max.ms": "200",

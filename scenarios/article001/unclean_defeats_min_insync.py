@@ -146,7 +146,6 @@ SCENARIO = Scenario(
         ),
         controller="broker3",
         zookeeper_leader="zookeeper3",
-        quorum="one node",
         stream_rate=0.0,
     ),
     claims=CLAIMS,

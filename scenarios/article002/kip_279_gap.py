@@ -170,7 +170,6 @@ _SETUP = Setup(
     topics=(Topic(TOPIC, (2, 1)),),
     controller="broker3",
     zookeeper_leader="zookeeper3",
-    quorum="one node",
     broker_config={"replica.lag.time.max.ms": "60000"},
     stream_rate=0.0,
 )

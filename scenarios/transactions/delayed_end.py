@@ -227,7 +227,6 @@ V2 = (
 TOPICS = tuple(Topic(name, (1, 2, 3)) for name in (ABORT, ABORT_2, COMMIT, COMMIT_2, SAME, ALONE))
 SETUP = Setup(
     topics=TOPICS,
-    quorum="one node",
     broker_config={
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(int(CLEANUP_S * 1000)),
     },

@@ -219,11 +219,7 @@ SCENARIOS = (
         article="transactions",
         section="idempotence",
         body=by_hand,
-        setup=Setup(
-            topics=tuple(Topic(name, (1, 2, 3)) for name in (GAP, KNOWN, EMPTY)),
-            quorum="one node",
-            stream_rate=0,
-        ),
+        setup=Setup(topics=tuple(Topic(name, (1, 2, 3)) for name in (GAP, KNOWN, EMPTY)), stream_rate=0),
         claims=BY_HAND,
         expected=(
             Expected(

@@ -220,9 +220,7 @@ def _hangs(before: str = "") -> Expected:
     return Expected("hanging_transaction", f"topic = '{LEFT}' AND txn = 0", because, before=before)
 
 
-SETUP = Setup(
-    topics=TOPICS, broker_config=CONFIG, transaction_log=(2, 3, 1), stream_rate=0, quorum="one node"
-)
+SETUP = Setup(topics=TOPICS, broker_config=CONFIG, transaction_log=(2, 3, 1), stream_rate=0)
 SCENARIOS = (
     Scenario(
         name="late-produce-after-abort",
