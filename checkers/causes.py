@@ -68,6 +68,8 @@ class _Loss:
     sighted: bool
     offset: int
     gone_ns: int
+    again_ns: int
+    """When it was last seen again on the broker that acknowledged it; -1 for never."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +126,19 @@ def partition_events(
     return sorted(truncations, key=lambda event: event.ns), elections
 
 
+def _alone(evidence: Evidence, topic: str, partition: int) -> list[Row]:
+    """Views of a partition whose leader is the only member of the ISR, by time."""
+    rows = evidence.rows_about("views", TopicPartition(topic, partition))
+    alone = (
+        row
+        for row in rows
+        if row["subject"] == "partition"
+        and or_minus_one(row["leader"]) >= 0
+        and row["isr"] == [row["leader"]]
+    )
+    return sorted(alone, key=lambda row: int(row["ns"]))
+
+
 def or_minus_one(value: int | None) -> int:
     """A number that may be null."""
     return -1 if value is None else int(value)
@@ -150,6 +165,7 @@ def loss_causes(
     if not len(rows):
         return Causes(texts=pa.nulls(len(fate), pa.string()), evidence=_no_rows(len(fate)))
     cuts, elections = partition_events(evidence, partition.topic, partition.number)
+    alone = _alone(evidence, partition.topic, partition.number)
     holder = np.where(seen.last_broker >= 0, seen.last_broker, acked_by)[rows]
     end = np.where(seen.gone_ns >= 0, seen.gone_ns, FOREVER)[rows]
     when, at, by = acked_ns[rows], offset[rows], acked_by[rows]
@@ -157,10 +173,12 @@ def loss_causes(
     marks = [event.ns for event in (*cuts, *elections)]
     marks += [ns for fault in evidence.faults for ns in (fault.from_ns, fault.until_ns)]
     edge_ns = np.unique(np.array(marks, dtype=np.int64))
-    sighted = (seen.last_broker >= 0)[rows]
-    cell = [np.searchsorted(edge_ns, when), np.searchsorted(edge_ns, end), by, holder, sighted]
+    sighted = (seen.last_broker >= 0)[rows].astype(np.int64)
+    again = np.where(seen.first_broker == acked_by, seen.again_ns, -1)[rows]
+    cell = [np.searchsorted(edge_ns, when), np.searchsorted(edge_ns, end), np.searchsorted(edge_ns, again)]
+    cell += [by, holder, sighted]
     offsets = np.unique(np.array([cut.offset for cut in cuts], dtype=np.int64))
-    cell.append(np.searchsorted(offsets, at, side="right"))
+    cell += [np.searchsorted(offsets, at), np.searchsorted(offsets, at, side="right")]
     table = np.stack([np.asarray(values, dtype=np.int64) for values in cell], axis=1)
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
     found = [
@@ -169,6 +187,7 @@ def loss_causes(
             evidence.faults,
             cuts,
             elections,
+            alone,
             _Loss(
                 acked_ns=int(when[i]),
                 acked_by=int(by[i]),
@@ -176,6 +195,7 @@ def loss_causes(
                 sighted=bool(sighted[i]),
                 offset=int(at[i]),
                 gone_ns=int(end[i]),
+                again_ns=int(again[i]),
             ),
         )
         for i in first
@@ -194,10 +214,11 @@ def _explain(
     faults: tuple[FaultSpan, ...],
     cuts: list[PartitionEvent],
     elections: list[PartitionEvent],
+    alone: list[Row],
     loss: _Loss,
 ) -> _Cause:
     """How one message was lost, in words."""
-    storage = _storage(partition, faults, loss)
+    storage = _storage(partition, faults, cuts, elections, alone, loss)
     if storage is not None:
         return storage
     later = [e for e in elections if e.ns >= loss.acked_ns and e.broker != loss.acked_by]
@@ -276,28 +297,64 @@ def _cut_alike(cut: PartitionEvent, cuts: list[PartitionEvent], loss: _Loss) -> 
     return tuple(alike[broker] for broker in sorted(alike))
 
 
-_STORAGE = {
-    "power_cut": "un-fsynced data lost: `{fault}` took what {host} had acknowledged but not flushed",
-    "wipe": "last in-sync replica wiped: `{fault}` emptied {host}, which then led again",
-    "truncate": "storage fault: `{fault}` on {host}",
-    "damage": "storage fault: `{fault}` on {host}",
-}
-"""Mechanisms that take records from the replica of the broker that acknowledged them."""
+_STORAGE = ("power_cut", "wipe", "truncate", "damage")
+"""Mechanisms that take records from a replica."""
 
 
-def _storage(partition: PartitionReplicas, faults: tuple[FaultSpan, ...], loss: _Loss) -> _Cause | None:
-    """A storage fault that hit the replica that acknowledged the message, while the message was there."""
+def _storage(
+    partition: PartitionReplicas,
+    faults: tuple[FaultSpan, ...],
+    cuts: list[PartitionEvent],
+    elections: list[PartitionEvent],
+    alone: list[Row],
+    loss: _Loss,
+) -> _Cause | None:
+    """A storage fault that took the message from the replica that acknowledged it."""
     host = f"broker{loss.acked_by}"
-    for fault in faults:
-        if (
-            fault.mechanism in _STORAGE
-            and host in fault.hosts
-            and (not fault.partitions or partition.name in fault.partitions)
-            and loss.acked_ns <= fault.from_ns <= loss.gone_ns
-        ):
-            text = _STORAGE[fault.mechanism].format(fault=fault.name, host=host)
-            return _Cause(text=text, rows=(_fault_row(fault),))
+    hits = [
+        fault
+        for fault in faults
+        if fault.mechanism in _STORAGE
+        and (not fault.partitions or partition.name in fault.partitions)
+        and loss.acked_ns <= fault.from_ns <= loss.gone_ns
+    ]
+    hit = {name for fault in hits for name in fault.hosts}
+    mine = [cut for cut in cuts if cut.broker == loss.acked_by and cut.ns >= loss.acked_ns]
+    for fault in hits:
+        since = fault.from_ns
+        if host not in fault.hosts or loss.again_ns > since:
+            continue
+        if any(0 <= cut.offset <= loss.offset for cut in mine if cut.ns <= since):
+            continue  # Kafka had truncated it before.
+        if any(cut.offset == loss.offset and cut.kind == "truncated" for cut in mine if cut.ns > since):
+            continue  # A log is truncated at the offset of a record only if it holds that record.
+        if not _decides(elections, hit, loss, since):
+            continue
+        return _storage_cause(fault, alone, loss.acked_by)
     return None
+
+
+def _decides(elections: list[PartitionEvent], hit: set[str], loss: _Loss, since: int) -> bool:
+    """Whether no spared broker led at the fault, or was elected later although it was not in the ISR."""
+    ruling = next((one for one in reversed(elections) if one.ns <= since), None)
+    if ruling is not None and ruling.broker != loss.acked_by and f"broker{ruling.broker}" not in hit:
+        return False
+    later = (one for one in elections if one.ns > since and f"broker{one.broker}" not in hit)
+    return not any(one.isr_before and one.broker not in one.isr_before for one in later)
+
+
+def _storage_cause(fault: FaultSpan, alone: list[Row], broker: int) -> _Cause:
+    if fault.mechanism == "power_cut":
+        text = (
+            f"un-fsynced data lost: `{fault.name}` took what broker{broker} had acknowledged but not flushed"
+        )
+        return _Cause(text=text, rows=(_fault_row(fault),))
+    back = next((row for row in alone if row["ns"] > fault.from_ns and row["leader"] == broker), None)
+    if fault.mechanism == "wipe" and back is not None:
+        text = f"last in-sync replica wiped: `{fault.name}` emptied broker{broker}, which then led again"
+        led = f"{back['source']}: broker{broker} leads in epoch {back['epoch']}; ISR [{broker}]"
+        return _Cause(text=text, rows=(_fault_row(fault), evidence_row("views", back["ns"], led)))
+    return _Cause(text=f"storage fault: `{fault.name}` on broker{broker}", rows=(_fault_row(fault),))
 
 
 RETRY_OF_UNKNOWN = "client retry of an unknown outcome"

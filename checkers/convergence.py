@@ -67,9 +67,11 @@ def _cause(
         and (row["topic"], row["partition"]) == (topic, partition)
         and row["kind"] in _KINDS
     ]
-    if not events or events[-1]["kind"] == "isr_updated":
+    newest = max((int(row["ns"]) for row in events), default=0)
+    kinds = {row["kind"] for row in events if row["ns"] == newest}
+    if len(kinds) != 1 or "isr_updated" in kinds:  # Logs have milliseconds, so that events can coincide.
         return None, None
-    last = events[-1]
+    last = next(row for row in events if row["ns"] == newest)
     ground = evidence_row("log_events", last["ns"], f"{last['host']} {last['kind']}; no isr_updated followed")
     if last["kind"] != "became_leader":
         return UNANSWERED, ground

@@ -373,6 +373,8 @@ class Sightings:
     """Per message: the broker on which it was first seen, and where it was last seen; -1 stands for never."""
 
     first_broker: Ints
+    again_ns: Ints
+    """When it was last seen again on that broker, after it had gone from there."""
     last_broker: Ints
     last_offset: Ints
     last_epoch: Ints
@@ -385,9 +387,13 @@ def sightings_of(count: int, row: Ints, table: pa.Table) -> Sightings:
     broker, offset, epoch = numbers(table, "broker"), numbers(table, "offset"), numbers(table, "epoch")
     empty = np.full(count, -1, dtype=np.int64)
     first, last_broker, last_offset, last_epoch, gone_ns = (empty.copy() for _ in range(5))
+    first_ns, again_ns = empty.copy(), empty.copy()
     mine = np.flatnonzero(row >= 0)
     by_first = mine[np.lexsort((seen[mine],))][::-1]
-    first[row[by_first]] = broker[by_first]
+    first[row[by_first]], first_ns[row[by_first]] = broker[by_first], seen[by_first]
+    again = by_first[::-1]
+    again = again[(broker[again] == first[row[again]]) & (seen[again] > first_ns[row[again]])]
+    again_ns[row[again]] = seen[again]
     until = np.where(gone < 0, FOREVER, gone)
     by_last = mine[np.lexsort((-seen[mine], until[mine]))]
     last_broker[row[by_last]] = broker[by_last]
@@ -396,6 +402,7 @@ def sightings_of(count: int, row: Ints, table: pa.Table) -> Sightings:
     gone_ns[row[by_last]] = gone[by_last]
     return Sightings(
         first_broker=first,
+        again_ns=again_ns,
         last_broker=last_broker,
         last_offset=last_offset,
         last_epoch=last_epoch,

@@ -52,9 +52,13 @@ STEPS: Mapping[str, str] = {
         select t, p, mw as w, mq as q, array_sort(array_agg(distinct b)) as brokers
         from k where mq is not null and intact group by t, p, mw, mq""",
     "first_seen": """
-        select t, p, w, q, b from (
+        select t, p, w, q, b, seen_ns from (
             select sg.*, row_number() over (partition by t, p, w, q order by seen_ns, b) as rn from sg
             where q is not null) z where rn = 1""",
+    "seen_again": """
+        select f.t, f.p, f.w, f.q, max(sg.seen_ns) as ns
+        from first_seen f join sg on sg.t = f.t and sg.p = f.p and sg.w = f.w and sg.q = f.q and sg.b = f.b
+        where sg.seen_ns > f.seen_ns group by f.t, f.p, f.w, f.q""",
     "last_seen": """
         select t, p, w, q, b, o, e, gone_ns from (
             select sg.*, row_number() over (
@@ -68,14 +72,15 @@ STEPS: Mapping[str, str] = {
                c.reads,
                case when c.outcome <> 'ok' or c.holders > 0 or c.damaged or l.o is null then null
                     when l.w >= 0 and l.q >= 0 then concat(l.w, '/', l.q) else 'nobody' end as overwritten_by,
-               f.b as first_broker, g.b as last_broker, g.o as last_offset, g.e as last_epoch, g.gone_ns,
-               c.fate
+               f.b as first_broker, a.ns as again_ns, g.b as last_broker, g.o as last_offset,
+               g.e as last_epoch, g.gone_ns, c.fate
         from life_core c join sx on sx.t = c.t and sx.p = c.p and sx.w = c.w and sx.q = c.q
         left join holding h on h.t = c.t and h.p = c.p and h.w = c.w and h.q = c.q
         left join own_epoch oe on oe.t = c.t and oe.p = c.p and oe.w = c.w and oe.q = c.q
         left join further x on x.t = c.t and x.p = c.p and x.w = c.w and x.q = c.q
         left join l on l.t = c.t and l.p = c.p and l.o = c.o
         left join first_seen f on f.t = c.t and f.p = c.p and f.w = c.w and f.q = c.q
+        left join seen_again a on a.t = c.t and a.p = c.p and a.w = c.w and a.q = c.q
         left join last_seen g on g.t = c.t and g.p = c.p and g.w = c.w and g.q = c.q""",
 }
 """The columns of `life` besides fates; each step may use the steps of the plan and those before it."""
@@ -123,6 +128,7 @@ def _of_partition(evidence: Evidence, table: pa.Table) -> pa.Table:
     )
     seen = Sightings(
         first_broker=numbers(table, "first_broker").astype(np.int64),
+        again_ns=numbers(table, "again_ns").astype(np.int64),
         last_broker=numbers(table, "last_broker").astype(np.int64),
         last_offset=numbers(table, "last_offset").astype(np.int64),
         last_epoch=numbers(table, "last_epoch").astype(np.int64),

@@ -5,6 +5,7 @@ Every reader here runs in a Spark worker as well as in the driver. Only the driv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,10 +112,12 @@ def remove(folder: str) -> None:
 def open_source(folder: Path | str) -> Source:
     """Find the tables of a history folder and check their files against the schema.
 
-    Raises BadDataError when `sends` or `copies` is missing, a file is damaged, or a column has a wrong type.
+    Raises BadDataError when `sends` or `copies` is missing, a file is damaged, a column has a wrong type, or
+    something looks like a table and is none.
     """
     base = str(folder).rstrip("/")
     system, root = file_system(base)
+    _require_tables(system, root, base)
     found: dict[str, tuple[TableFile, ...]] = {}
     for name in TABLES:
         target = f"{root}/{name}.parquet"
@@ -132,6 +135,26 @@ def open_source(folder: Path | str) -> Source:
             paths = _files_in(system, target, prefix)
         found[name] = tuple(_table_file(system, path, prefix, name) for path in paths)
     return Source(base, found)
+
+
+def _require_tables(system: pafs.FileSystem, root: str, base: str) -> None:
+    """Refuse what looks like a table and would not be read, because its messages would count as lost."""
+    for entry in system.get_file_info(pafs.FileSelector(root, recursive=False, allow_not_found=True)):
+        if entry.base_name in TABLES:
+            raise BadDataError(
+                f"{base}/{entry.base_name} would not be read; rename it to {entry.base_name}.parquet if it "
+                f"is that table, or move it elsewhere."
+            )
+        another = _ANOTHER.fullmatch(entry.base_name)
+        if another:
+            raise BadDataError(
+                f"{base}/{entry.base_name} would not be read; put all files of {another[1]} into the folder "
+                f"{base}/{another[1]}.parquet/, or move it elsewhere."
+            )
+
+
+_ANOTHER = re.compile(rf"({'|'.join(TABLES)})[^A-Za-z].*\.parquet")
+"""Such as `copies-2.parquet` beside `copies.parquet`."""
 
 
 def _files_in(system: pafs.FileSystem, folder: str, prefix: str) -> list[str]:

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from checkers.causes import PartitionEvent, partition_events
+from checkers.causes import PartitionEvent, evidence_row, partition_events
 from checkers.evidence import Evidence, Row
 
 HUNG_S = 3.0
@@ -144,4 +144,17 @@ def _finding(state: Row, longest: _Span, start_ns: int) -> dict[str, Any]:
         "detail": f"open on broker{state['broker']} from {since:.1f} s to {until:.1f} s or longer, while "
         f"{longest.row['transactional_id']} (producer id {state['producer_id']}) is {longest.row['state']} "
         f"on broker{longest.row['broker']}",
+        "evidence": [
+            evidence_row(
+                "producer_states",
+                state["ns"],
+                f"broker{state['broker']}: producer id {state['producer_id']} has a transaction open in "
+                f"{state['topic']}/{state['partition']} since offset {state['transaction_start']}",
+            ),
+            evidence_row(
+                "transaction_states",
+                longest.row["ns"],
+                f"broker{longest.row['broker']}: {longest.row['transactional_id']} is {longest.row['state']}",
+            ),
+        ],
     }

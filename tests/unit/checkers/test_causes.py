@@ -87,10 +87,17 @@ CASES: dict[str, tuple[History, str]] = {
         cut(led(led(lost(), 1, 1, 0, [1, 2]), 3000, 2, 1, [2]), "truncated_to_hw"),
         "high-watermark truncation: broker1 truncated to its own high watermark 1",
     ),
-    "wiped": (wiped(), "last in-sync replica wiped: `an empty disk` emptied broker1"),
+    "wiped": (
+        led(led(wiped(), 1, 1, 0, [1]), 3000, 1, 1, [1]),
+        "last in-sync replica wiped: `an empty disk` emptied broker1, which then led again",
+    ),
     "all data wiped": (
-        wiped(targets='{"hosts": ["broker1"]}'),
-        "last in-sync replica wiped: `an empty disk` emptied broker1",
+        led(led(wiped(targets='{"hosts": ["broker1"]}'), 1, 1, 0, [1]), 3000, 1, 1, [1]),
+        "last in-sync replica wiped: `an empty disk` emptied broker1, which then led again",
+    ),
+    "not flushed, and a broker without power was elected": (
+        led(led(power_cut(targets='{"hosts": ["broker1", "broker2"]}'), 1, 1, 0, [1]), 3000, 2, 1, [2]),
+        "un-fsynced data lost: `lights out` took what broker1 had acknowledged",
     ),
     "not flushed": (
         power_cut(),
@@ -128,6 +135,37 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
     "power cut when it was gone already": (
         power_cut(9000).add("sightings", gone_ns=3000, **SEEN),
         NO_EVIDENCE,
+    ),
+    "power cut when a log had been truncated already": (
+        cut(led(led(power_cut(9000), 1, 1, 0, [1]), 3000, 2, 1, [2])),
+        "unclean election: broker2 became leader in epoch 1",
+    ),
+    "power cut when another broker led already": (
+        led(led(power_cut(9000), 1, 1, 0, [1, 2]), 3000, 2, 1, [2]).add("sightings", **SEEN),
+        "old leader truncated on rejoin: broker1 acknowledged it, then broker2 was elected in epoch 1",
+    ),
+    "power cut, but it was seen again afterwards": (
+        led(led(power_cut(), 1, 1, 0, [1]), 3000, 2, 1, [2])
+        .add("sightings", gone_ns=2100, **SEEN)
+        .add("sightings", gone_ns=3500, **SEEN | {"seen_ns": 2600}),
+        "unclean election: broker2 became leader in epoch 1",
+    ),
+    "power cut, but its log was truncated at it afterwards": (
+        cut(power_cut()),
+        "truncated: broker1 cut its log at offset 1; no election was seen afterwards",
+    ),
+    "power cut, but a broker with power was elected although it was not in sync": (
+        led(led(power_cut(), 1, 1, 0, [1]), 3000, 2, 1, [2]),
+        "unclean election: broker2 became leader in epoch 1",
+    ),
+    "wiped when a log had been truncated already": (
+        cut(led(led(wiped(9000), 1, 1, 0, [1, 2]), 3000, 2, 1, [2])),
+        "old leader truncated on rejoin: broker1 acknowledged it, then broker2 was elected in epoch 1",
+    ),
+    "wiped, and nobody reported that it led again": (wiped(), "storage fault: `an empty disk` on broker1"),
+    "wiped, but it was not the last one in sync": (
+        led(led(wiped(), 1, 1, 0, [1, 2]), 3000, 1, 1, [1, 2]),
+        "storage fault: `an empty disk` on broker1",
     ),
     "killed, not cut off from power": (
         power_cut(mechanism="kill", kind="process", name="power of broker1"),

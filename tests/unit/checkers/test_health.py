@@ -154,7 +154,7 @@ def test_an_isr_change_without_an_answer_is_the_cause(
 ) -> None:
     """KAFKA-12751 leaves exactly that in the leader's log; if there was an answer, the cause is another."""
     place = {"topic": "t", "partition": 0}
-    lines = [_line(ns, "ISR", kind) | place for ns, kind in ((10, "isr_updated"), (20, last))]
+    lines = [_line(ns, "ISR", kind) | place for ns, kind in ((20, last), (10, "isr_updated"))]
     rows: list[dict[str, Any]] = [
         {**place, "broker": 1, "complete": True, "leo": 9, "in_sync": True, "leader": True},
         {**place, "broker": 2, "complete": True, "leo": end, "in_sync": False, "leader": False},
@@ -163,6 +163,20 @@ def test_an_isr_change_without_an_answer_is_the_cause(
     assert [(row["class"], row["cause"]) for row in found] == [("not_converged", cause)]
     grounds = [json.loads(text) for text in found[0]["evidence"] or ()]
     assert [(ground["table"], ground["ns"]) for ground in grounds] == ([("log_events", 20)] if cause else [])
+
+
+def test_events_of_the_same_moment_have_no_order(tmp_path: Path) -> None:
+    """Broker logs have milliseconds; the ISR may have been updated after it began to shrink."""
+    place = {"topic": "t", "partition": 0}
+    rows: list[dict[str, Any]] = [
+        {**place, "broker": 1, "complete": True, "leo": 9, "in_sync": True, "leader": True},
+        {**place, "broker": 2, "complete": True, "leo": 9, "in_sync": False, "leader": False},
+    ]
+    for number, kinds in enumerate((("isr_updated", "isr_shrinking"), ("isr_shrinking", "isr_updated"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        lines = [_line(20, "ISR", kind) | place for kind in kinds]
+        assert [row["cause"] for row in _check(folder, replicas=rows, log_events=lines)] == [None]
 
 
 def _replica(broker: int, aborted: list[tuple[int, int]] | None, **more: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import pairwise
 from typing import Any
@@ -67,6 +68,14 @@ def test_a_transaction_that_its_coordinator_has_forgotten_hung() -> None:
     )
     assert "broker2 from 1.0 s to 6.0 s" in found["detail"]
     assert "orders (producer id 7) is CompleteCommit on broker3" in found["detail"]
+    assert [json.loads(row) for row in found["evidence"]] == [
+        {
+            "table": "producer_states",
+            "ns": 1 * S,
+            "what": "broker2: producer id 7 has a transaction open in t/0 since offset 4",
+        },
+        {"table": "transaction_states", "ns": 2 * S, "what": "broker3: orders is CompleteCommit"},
+    ]
 
 
 @pytest.mark.parametrize(

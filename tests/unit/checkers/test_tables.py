@@ -51,6 +51,34 @@ def test_a_file_in_a_folder_below_is_refused(tmp_path: Path) -> None:
         open_source(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "copies.parquet/two.parquet",
+            "copies-2.parquet",
+            "copies-2.parquet would not be read; put all files of copies into the folder",
+        ),
+        ("copies.parquet", "copies", "copies would not be read; rename it to copies.parquet"),
+    ],
+)
+def test_what_looks_like_a_table_beside_the_tables_is_refused(
+    tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
+    """Its rows would be missing, and their messages lost."""
+    apart(kept().write(tmp_path), "copies")
+    (tmp_path / old).rename(tmp_path / new)
+    with pytest.raises(BadDataError, match=sentence):
+        open_source(tmp_path)
+
+
+def test_other_files_beside_the_tables_may_lie_there(tmp_path: Path) -> None:
+    folder = kept().write(tmp_path)
+    for name in ("README.md", "_SUCCESS", ".copies.parquet.crc", "life.parquet", "findings.parquet"):
+        (folder / name).touch()
+    assert fast_findings(folder) == Counter()
+
+
 def test_a_file_of_another_name_is_refused(tmp_path: Path) -> None:
     table = apart(kept().write(tmp_path), "copies")
     (table / "two.parquet").rename(table / "two.parq")
