@@ -132,8 +132,10 @@ CLAIMS = (
         name="metadata-follow",
         section="000 §1",
         quote="controller 同步 metadata 和 leaderAndIsr，isr 更新为 [2,0]",
-        says="The controller passes the new ISR on as metadata.",
-        holds=broker(3).believes(T, leader=1, isr=(1, 3), at="before-heal"),
+        says="The controller passes the new ISR on as metadata: broker-1, which does not see the leader, knows it.",
+        holds=both(
+            *(broker(number).believes(T, leader=1, isr=(1, 3), at="before-heal") for number in (2, 3))
+        ),
     ),
     Claim(
         name="no-new-epoch",

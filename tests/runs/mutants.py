@@ -221,12 +221,29 @@ def brokers_hear(recorded: Recorded) -> Recorded | None:
 @mutant
 def brokers_hear_nothing(recorded: Recorded) -> Recorded | None:
     """No broker hears anything new after the fault."""
+    return _unheard(recorded, lambda row: row["subject"] != "reachable")
+
+
+@mutant
+def partitions_are_not_passed_on(recorded: Recorded) -> Recorded | None:
+    """Of a partition, only its leader and the controller hear anything new after the fault."""
+    controllers = {row["controller"] for row in recorded.rows("views")}
+    return _unheard(
+        recorded,
+        lambda row: (
+            row["subject"] == "partition"
+            and row["source"] not in {f"broker{number}" for number in (row["leader"], *controllers)}
+        ),
+    )
+
+
+def _unheard(recorded: Recorded, chosen: Callable[[Row], bool]) -> Recorded | None:
+    """After the fault, brokers state instead of the chosen rows what they stated before it."""
     rows = sorted(recorded.rows("views"), key=lambda row: row["ns"])
     before = {_place(row): row for row in rows if row["ns"] < recorded.since}
     kept = []
     for row in rows:
-        heard = row["source"].startswith("broker") and row["subject"] != "reachable"
-        if heard and row["ns"] >= recorded.since:
+        if row["ns"] >= recorded.since and row["source"].startswith("broker") and chosen(row):
             if _place(row) in before:
                 kept.append({**before[_place(row)], "ns": row["ns"]})
         else:
@@ -798,8 +815,10 @@ def ten_seconds_late(recorded: Recorded) -> Recorded | None:
     return recorded.having(**{name: late(recorded.rows(name), *which) for name, which in columns.items()})
 
 
-# What changes most is tried last.
+# What changes least is tried first, what changes most last.
+_LEAST = ("partitions-are-not-passed-on",)
 for _name in (
+    *(name for name in tuple(MUTANTS) if name not in _LEAST),
     *("ten-seconds-late", "partitions-flicker", "another-leader", "another-isr", "controllers-run"),
     *("logs-say-everything", "logs-say-nothing", "none-answers", "none-answered"),
     *("nothing-lost", "all-lost", "all-acknowledged", "all-refused"),
