@@ -112,7 +112,10 @@ CLAIMS = (
         section="000 §4.2",
         quote="broker-0 根据 leaderEpoch 进行 truncate，从 broker-2 同步数据",
         says="broker-0 truncates by leader epoch and replicates from broker-2.",
-        holds=broker(1).truncated(T, to=2, after="cut"),
+        holds=both(
+            broker(1).truncated(T, to=2, after="cut"),
+            broker(1).never_logged("truncated_to_hw", of=T, after="cut", before="converged"),
+        ),
     ),
     Claim(
         name="resigns",

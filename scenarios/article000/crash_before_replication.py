@@ -82,7 +82,11 @@ CLAIMS = (
         "broker-0 根据 leader epoch endOffset 进行 truncate",
         says="broker-0 asks broker-1 for the end offset of leader epoch 0 and truncates to it.",
         holds=both(
-            broker(1).truncated(T, to=2, after="elected"), broker(1).truncated(U, to=2, after="elected")
+            *(broker(1).truncated(one, to=2, after="elected") for one in (T, U)),
+            *(
+                broker(1).never_logged("truncated_to_hw", of=one, after="elected", before="converged")
+                for one in (T, U)
+            ),
         ),
     ),
     Claim(

@@ -208,7 +208,10 @@ CLAIMS = (
         section="000 §3.2",
         quote="会先从 leader（broker-1）获取 leaderEpoch 对应的 endOffset…根据返回的结果进行 truncate",
         says="After the heal broker-0 asks for the end offset of its leader epoch and truncates to it.",
-        holds=broker(1).truncated(T, to=2, after="cut"),
+        holds=both(
+            broker(1).truncated(T, to=2, after="cut"),
+            broker(1).never_logged("truncated_to_hw", of=T, after="cut", before="converged"),
+        ),
     ),
     Claim(
         name="zombie-writes-lost",

@@ -426,6 +426,18 @@ def truncates_elsewhere(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def truncates_to_the_high_watermark(recorded: Recorded) -> Recorded | None:
+    """Every truncation after the fault is one to the high watermark, at the same offset."""
+    rows = recorded.rows("log_events")
+    added = [
+        row | {"kind": "truncated_to_hw"}
+        for row in rows
+        if row["kind"] == "truncated" and row["ns"] >= recorded.since
+    ]
+    return recorded.having(log_events=[*rows, *added])
+
+
+@mutant
 def logs_word_it_otherwise(recorded: Recorded) -> Recorded | None:
     """The events are logged with other words."""
     return recorded.having(log_events=[row | {"text": "otherwise"} for row in recorded.rows("log_events")])
@@ -816,7 +828,7 @@ def ten_seconds_late(recorded: Recorded) -> Recorded | None:
 
 
 # What changes least is tried first, what changes most last.
-_LEAST = ("partitions-are-not-passed-on",)
+_LEAST = ("partitions-are-not-passed-on", "truncates-to-the-high-watermark")
 for _name in (
     *(name for name in tuple(MUTANTS) if name not in _LEAST),
     *("ten-seconds-late", "partitions-flicker", "another-leader", "another-isr", "controllers-run"),
