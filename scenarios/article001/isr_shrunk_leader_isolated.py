@@ -138,8 +138,12 @@ CLAIMS = (
         name="min-insync-safe",
         section="001 conclusion",
         quote="通过设置min.insync.replicas为2及以上,可以增加进一步的安全性,确保不会丢失数据",
-        says="With min.insync.replicas=2 no acks=all write that was acknowledged is lost.",
-        holds=messages(topic=TWO, acks=-1).none_lost(at_risk_after="cut"),
+        says="With min.insync.replicas=2 the old leader acknowledges no acks=all write while it is alone, "
+        "and no acks=all write that was acknowledged is lost.",
+        holds=both(
+            messages(_ALONE, topic=TWO).not_acknowledged(at_least=3),
+            messages(topic=TWO, acks=-1).none_lost(at_risk_after="cut"),
+        ),
         given=messages("az2-after", topic=TWO).acknowledged(),
     ),
     Claim(

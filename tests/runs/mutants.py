@@ -80,6 +80,16 @@ def mutant(function: Mutant) -> Mutant:
     return function
 
 
+# Small changes, tried first -------------------------------------------------------------------------------
+
+
+@mutant
+def acknowledged_and_kept(recorded: Recorded) -> Recorded | None:
+    """Every message that was sent after the fault is acknowledged at once, and is in the final log."""
+    changed = acknowledged_at_once(recorded)
+    return nothing_lost(recorded if changed is None else changed)
+
+
 # What the cluster says about partitions ---------------------------------------------------------------------
 
 
