@@ -54,7 +54,8 @@ are any ([fates and findings](findings.md)).
   - `writers`: the names of producers.
 * The folder of a table contains only its files. Names that begin with `_` or `.` are ignored; any other name,
   and a folder below it, is an error.
-* Beside the tables, a name such as `copies-2.parquet` or `copies` is an error, because its rows would not be read.
+* Beside the tables, a name such as `copies-2.parquet` or `copies` is an error, because its rows would not be
+  read.
 * Columns are matched by name, in any order, and unknown columns are ignored. A required column must be
   present and hold no null. Other columns may be absent; in them null means "not known".
 * An integer column may have any width if its values fit the type below. Strings may be dictionary-encoded,
