@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from checkers.partition.messages import FOREVER, Ints
 from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import ReportedTransactions, transactions_of
 from checkers.transactions.debts import Debt, debts_of
+from harness.errors import BadDataError, json_value
 from harness.kafka.model import TopicPartition
 
 Row = dict[str, Any]
@@ -209,8 +209,8 @@ def named_in(targets: str) -> tuple[frozenset[str], frozenset[str]]:
     `["broker1:t-0"]`, `["broker1"]`, `{"broker1": "ext4"}`, `{"hosts": […], "partition": "t-0"}`.
     """
     try:
-        found = json.loads(targets) if targets else []
-    except ValueError:
+        found = json_value(targets, "targets of faults") if targets else []
+    except BadDataError:
         return frozenset(), frozenset()
     hosts: set[str] = set()
     partitions: set[str] = set()

@@ -5,15 +5,14 @@ They may be damaged or come from another version, so a value of a wrong type is 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from checkers.tables.source import exists, file_system, inside
-from harness.errors import BadDataError
-from harness.history.schema import SCHEMA_VERSION
+from harness.errors import BadDataError, json_object
+from harness.history.schema import SCHEMA_VERSION, readable
 
 STATUSES = ("running", "complete", "crashed", "invalid", "unfit")
 
@@ -52,14 +51,9 @@ def read_json(place: str) -> dict[str, Any]:
     system, inner = file_system(place)
     try:
         with system.open_input_stream(inner) as stream:
-            found = json.loads(stream.read())
+            return json_object(stream.read(), place)
     except OSError as error:
         raise BadDataError(f"{place} cannot be read ({error}); is this the folder of a run?") from error
-    except (ValueError, RecursionError) as error:
-        raise BadDataError(f"{place} is not valid JSON ({error}); the run folder is damaged.") from error
-    if not isinstance(found, dict):
-        raise BadDataError(f"{place} holds no JSON object; the run folder is damaged.")
-    return found
 
 
 def read_manifest(folder: str) -> Manifest:
@@ -67,7 +61,7 @@ def read_manifest(folder: str) -> Manifest:
     file = inside(folder, "run.json")
     found = read_json(file)
     version = found.get("schema_version")
-    if version is not None and (isinstance(version, bool) or version != SCHEMA_VERSION):
+    if not readable(version):
         raise BadDataError(
             f"{file} has schema_version {version!r}; this checker reads version {SCHEMA_VERSION}."
         )

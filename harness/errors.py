@@ -1,11 +1,15 @@
 """One exception class for each cause of failure, with the exit code that it leads to.
 
 A message is one sentence: what is wrong, the value, where it was found, and what to do about it.
+`json_value`, `json_object` and `json_file` read stored JSON; whatever is wrong with it is a `BadDataError`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 EXIT_AS_DECLARED = 0
 EXIT_VIOLATED = 1
@@ -75,3 +79,36 @@ class ProcessDiedError(AckedError):
 
 class LabError(AckedError):
     """The lab failed, for example a command in a host."""
+
+
+DAMAGED = "the run folder is damaged"
+"""What a message says instead of a remedy about a file that nobody writes by hand."""
+
+
+def json_value(text: str | bytes, place: object, remedy: str = DAMAGED) -> Any:
+    """The value that a stored JSON text holds. Raises BadDataError with ``place`` and ``remedy``."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadDataError(f"{place} is not valid JSON ({error}); {remedy}.") from error
+    except RecursionError as error:
+        raise BadDataError(f"{place} is JSON that is nested too deeply; {remedy}.") from error
+
+
+def json_object(text: str | bytes, place: object, remedy: str = DAMAGED) -> dict[str, Any]:
+    """The object that a stored JSON text holds. Raises BadDataError like `json_value`."""
+    found = json_value(text, place, remedy)
+    if not isinstance(found, dict):
+        raise BadDataError(f"{place} holds no JSON object; {remedy}.")
+    return found
+
+
+def json_file(file: Path, remedy: str = DAMAGED) -> dict[str, Any]:
+    """The object that a JSON file holds. Raises BadDataError like `json_value`."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise BadDataError(
+            f"{file} cannot be read ({error.strerror}); is this the folder of a run?"
+        ) from error
+    return json_object(data, file, remedy)

@@ -6,7 +6,6 @@ asks it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from checkers.evidence import FaultSpan, Row
 from checkers.promises.facts import DATA_LOSS, Facts, Message, State, broker_number
+from harness.errors import BadDataError, json_object
 
 
 class Gone(NamedTuple):
@@ -65,10 +65,9 @@ class FindingContext:
     def config(self) -> Mapping[str, Any]:
         """The producer's configuration."""
         try:
-            found = json.loads((self.writer or {}).get("config") or "{}")
-        except ValueError:
+            return json_object((self.writer or {}).get("config") or "{}", "config of writers")
+        except BadDataError:
             return {}
-        return found if isinstance(found, dict) else {}
 
     @cached_property
     def message(self) -> Message | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ from typing import NamedTuple
 from checkers.convergence import incomplete_isrs
 from checkers.evidence import Evidence, FaultSpan, Row
 from checkers.partition.messages import FOREVER
+from harness.errors import BadDataError, json_object
 from harness.kafka.versions import version_key
 
 DATA_LOSS = ("power_cut", "wipe", "truncate", "damage")
@@ -224,11 +224,11 @@ def _linked(rows: Iterable[Row]) -> Mapping[int, frozenset[str]]:
         if row["fault"] in found:
             continue
         try:
-            targets = json.loads(row["targets"] or "{}")
-        except ValueError:
-            targets = {}
-        links = targets.get("links", []) if isinstance(targets, dict) else []
-        ends = {end.partition(":")[0].strip() for link in links for end in str(link).split("->")}
+            links = json_object(row["targets"] or "{}", "targets of faults").get("links")
+        except BadDataError:
+            links = None
+        listed = links if isinstance(links, list) else []
+        ends = {end.partition(":")[0].strip() for link in listed for end in str(link).split("->")}
         found[row["fault"]] = frozenset(ends)
     return found
 

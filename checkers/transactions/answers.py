@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 
 from checkers.partition.fate import TRANSACTION_ENDS
 from checkers.partition.messages import FOREVER, NOTHING, Flags, Ints, KeyIndex, pair_order
+from harness.errors import BadDataError, json_object
 
 REPORTED = ("open", *TRANSACTION_ENDS)
 _EVENTS = ("begin", "committing", "aborting", *TRANSACTION_ENDS)
@@ -181,10 +181,11 @@ def _codes(events: pa.ChunkedArray) -> Ints:
 def _timeout_ns(writer: Mapping[str, Any]) -> int | None:
     """How long a transaction of the producer can stay open, if its configuration says so."""
     try:
-        config = json.loads(writer.get("config") or "{}")
-        return (int(config["transaction.timeout.ms"]) + CLEANUP_MS) * 1_000_000
-    except (ValueError, TypeError, KeyError):
+        config = json_object(writer.get("config") or "{}", "config of writers")
+        timeout_ms = int(config["transaction.timeout.ms"])
+    except (BadDataError, ValueError, TypeError, KeyError, OverflowError):
         return None
+    return (timeout_ms + CLEANUP_MS) * 1_000_000 if 0 <= timeout_ms < 2**31 else None
 
 
 def _fences(

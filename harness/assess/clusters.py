@@ -27,7 +27,8 @@ import msgspec
 from harness.assess.battery import Case
 from harness.assess.cell import CaseOrder
 from harness.assess.described import POWERLESS
-from harness.run.folder import RunFolder, read_json
+from harness.errors import json_file
+from harness.run.folder import RunFolder
 from harness.series.plan import Cell
 from harness.series.pool import CellRun, RunProcesses, judge_cell
 from harness.series.serving import RunAnswer
@@ -92,7 +93,7 @@ def run_cases(
 
 def ordinary(folder: Path) -> bool:
     """Whether nothing in a judged run speaks against its cluster."""
-    judgement = read_json(folder / "judgement.json")
+    judgement = json_file(folder / "judgement.json")
     strange = any(name in judgement["findings_by_class"] for name in STRANGE)
     return not strange and all(row["promise"] != "broken" for row in judgement["promises"])
 

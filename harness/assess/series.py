@@ -128,7 +128,7 @@ class Assessment:
         """An assessment that was interrupted. Raises BadDataError if the folder holds none."""
         try:
             plan = msgspec.convert(json.loads((path / PLAN).read_text(encoding="utf-8")), AssessmentPlan)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise BadDataError(
                 f"{path} holds no assessment to resume ({error}); name a folder like runs/assess/<time>."
             ) from None

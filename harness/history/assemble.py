@@ -7,7 +7,6 @@ is left out.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from harness.errors import BadDataError
+from harness.errors import BadDataError, json_object
 from harness.history.schema import TABLES
 from harness.history.tables import history_dir, write_table
 
@@ -163,19 +162,14 @@ def _collect_lines(file: Path, lines: dict[str, list[bytes]]) -> None:
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
+        json_object(line, "last line")
+    except BadDataError:
         return False
+    return True
 
 
 def _row(file: Path, number: int, line: bytes) -> dict[str, object]:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise BadDataError(f"{file}, line {number} is not JSON ({error}): {line[:80]!r}.") from error
-    if not isinstance(row, dict):
-        raise BadDataError(f"{file}, line {number} is not a JSON object: {line[:80]!r}.")
-    return row
+    return json_object(line, f"{file}, line {number}", f"the line begins with {line[:80]!r}")
 
 
 def _parse(lines: list[bytes], schema: pa.Schema) -> pa.Table:
@@ -216,6 +210,6 @@ def _check_required(table: pa.Table, name: str, files: list[Path]) -> None:
             for file in files:
                 for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
                     named = line.startswith(_PREFIX + name.encode() + b'"') and _is_object(line)
-                    if named and json.loads(line).get(column) is None:
+                    if named and _row(file, number, line).get(column) is None:
                         raise BadDataError(f"{file}, line {number}: a row of {name} has no {column}.")
             raise BadDataError(f"A row of {name} has no {column}.")

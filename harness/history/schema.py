@@ -18,6 +18,12 @@ import pyarrow as pa
 
 SCHEMA_VERSION = 1
 
+
+def readable(version: object) -> bool:
+    """Whether the `schema_version` of a `run.json` is this one; an absent one (None) counts as this one."""
+    return version is None or (version == SCHEMA_VERSION and not isinstance(version, bool))
+
+
 Kind = Literal["int", "long", "text", "flag", "ints", "epochs", "aborted"]
 
 ARROW: Mapping[Kind, pa.DataType] = MappingProxyType(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import BadDataError, UsageError
+from harness.errors import BadDataError, UsageError, json_file
 
 if TYPE_CHECKING:
     from harness.scenario import ScenarioFile
@@ -64,12 +64,12 @@ class RunFolder:
 
     def manifest(self) -> dict[str, Any]:
         """The manifest. Raises BadDataError if it cannot be read."""
-        return read_json(self.path / MANIFEST)
+        return json_file(self.path / MANIFEST)
 
     def update(self, **values: object) -> None:
         """Set values in the manifest, atomically."""
         file = self.path / MANIFEST
-        current = read_json(file) if file.exists() else {}
+        current = json_file(file) if file.exists() else {}
         write_json(file, {**current, **values})
 
     def journal(self, name: str) -> Path:
@@ -87,19 +87,6 @@ def _unused(parent: Path, stamp: str) -> Path:
             number += 1
             continue
         return path.resolve()
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object from a file. Raises BadDataError naming the file."""
-    try:
-        value = json.loads(file.read_text())
-    except FileNotFoundError:
-        raise BadDataError(f"{file} is missing; the run folder is incomplete.") from None
-    except (ValueError, UnicodeDecodeError) as error:
-        raise BadDataError(f"{file} is not valid JSON ({error}); the run folder is damaged.") from None
-    if not isinstance(value, dict):
-        raise BadDataError(f"{file} holds a JSON {type(value).__name__}, not an object.")
-    return value
 
 
 def write_json(file: Path, value: Mapping[str, object]) -> None:

@@ -69,7 +69,7 @@ class SearchComparison:
         """A comparison that has ended or was interrupted. Raises BadDataError if the folder holds none."""
         try:
             names = msgspec.json.decode((path / SIDES).read_bytes(), type=list[str])
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise BadDataError(
                 f"{path} holds no comparison to resume ({error}); name a folder like runs/compare/<time>."
             ) from None

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.tables.source import Source, open_source, read_small
+from harness.errors import json_file
 from harness.kafka.model import TopicPartition
-from harness.run.folder import read_json
 from harness.search.crowd import number_of
 from harness.search.schedule import Schedule
 
@@ -247,4 +247,4 @@ def select(findings: Sequence[Finding], text: str) -> Iterator[Finding]:
 
 def is_judged(folder: Path) -> bool:
     """Whether a run folder holds a judgement."""
-    return (folder / "judgement.json").is_file() and bool(read_json(folder / "judgement.json").get("run"))
+    return (folder / "judgement.json").is_file() and bool(json_file(folder / "judgement.json").get("run"))

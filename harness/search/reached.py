@@ -19,7 +19,7 @@ from checkers.promises.table import ROWS
 from checkers.run_folder import read_manifest
 from checkers.tables.output import FINDING
 from checkers.tables.source import open_source, read_small
-from harness.run.folder import read_json
+from harness.errors import json_file
 
 ASKED = ("lost", "lost_after_read", "duplicated", "out_of_order", "not_converged")
 """Classes of findings that `exercised` assumes, to see which promise they would break."""
@@ -39,7 +39,7 @@ def reached(folder: Path) -> frozenset[str]:
     evidence = gather(source)
     manifest = read_manifest(str(folder))
     facts = facts_of(evidence, kafka=manifest.kafka, mode=manifest.mode)
-    judgement = read_json(folder / "judgement.json")
+    judgement = json_file(folder / "judgement.json")
     found = {f"fate {name}" for name, count in judgement["fates"].items() if count}
     found |= {f"finding {row['class']}, {row['row']}" for row in judgement["promises"]}
     found |= set(_logged(evidence))

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from harness.cluster.settings import NO_SETTINGS, Settings
-from harness.errors import BadDataError, UsageError
-from harness.run.folder import RunFolder, read_json
+from harness.errors import DAMAGED, BadDataError, UsageError, json_file
+from harness.run.folder import RunFolder
 from harness.search.findings import Finding, findings_of, is_judged, select, weightiest
 from harness.search.fleet import Fleet, JudgedRun, ScheduleJob, thin
 from harness.search.rates import Decision, Sequential, wilson
@@ -65,20 +65,37 @@ class Origin:
     client: str = ""
 
 
+class _Place(msgspec.Struct):
+    """`harness.search.fleet.Place`, as `run.json` keeps it."""
+
+    kafka: str | None = None
+    settings: Settings | None = None
+    cluster_file: str | None = None
+    client: str | None = None
+
+
+class _Manifest(msgspec.Struct):
+    mode: str | None = None
+    place: _Place | None = None
+
+
 def origin_of(source: RepeatedSchedule) -> Origin:
-    """Where the schedule ran; for a file without a run, where it was made to run."""
+    """Where the schedule ran; for a file without a run, where it was made to run. Raises BadDataError."""
     schedule = source.schedule
     if source.folder is None:
         return Origin(kafka=schedule.kafka, mode=schedule.mode)
-    manifest = read_json(source.folder / "run.json")
-    place = manifest.get("place") or {}
-    file = place.get("cluster_file")
+    file = source.folder / "run.json"
+    try:
+        manifest = msgspec.convert(json_file(file), _Manifest)
+    except msgspec.ValidationError as error:
+        raise BadDataError(f"{file} is malformed ({error}); {DAMAGED}.") from error
+    place = manifest.place or _Place()
     return Origin(
-        kafka=str(place.get("kafka") or schedule.kafka),
-        mode=str(manifest.get("mode") or schedule.mode),
-        settings=Settings.from_json(place["settings"]) if place.get("settings") else NO_SETTINGS,
-        cluster_file=Path(file) if file else None,
-        client=str(place.get("client") or ""),
+        kafka=place.kafka or schedule.kafka,
+        mode=manifest.mode or schedule.mode,
+        settings=place.settings or NO_SETTINGS,
+        cluster_file=Path(place.cluster_file) if place.cluster_file else None,
+        client=place.client or "",
     )
 
 

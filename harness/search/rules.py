@@ -44,7 +44,7 @@ def decode(data: bytes, place: str) -> Schedule:
     """A schedule from the bytes of a file at ``place``. Raises BadDataError with one sentence."""
     try:
         raw = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadDataError(
             f"{place} is not a whole JSON document ({error}); it may be cut short: copy it again."
         ) from None

@@ -82,7 +82,7 @@ def resume(
         if len(whole) < len(data):
             os.truncate(path / name, len(whole))
         return found, lines
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadDataError(
             f"{path} holds no {what} to resume ({error}); name a folder like runs/{kind}/<time>."
         ) from None

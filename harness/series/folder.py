@@ -9,6 +9,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from harness.errors import BadDataError, UsageError
 from harness.series.plan import Cell, remaining
 from harness.series.summary import FILE, RunSummary, append, read_summaries
@@ -71,8 +73,8 @@ class SeriesFolder:
             return []
         try:
             lines = file.read_text(encoding="utf-8").split("\n")
-            return [Cell(**json.loads(line)) for line in lines if line]
-        except (OSError, ValueError, TypeError) as error:
+            return [msgspec.json.decode(line, type=Cell) for line in lines if line]
+        except (OSError, ValueError, RecursionError) as error:
             raise BadDataError(
                 f"{file} cannot be read ({error}); it should hold a line per planned run. Remove it, and "
                 f"nothing counts as not run."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import BadDataError, UsageError
+from harness.errors import DAMAGED, BadDataError, UsageError
 from harness.run.folder import MANIFEST, RunFolder
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ def judge_by(places: Sequence[Place], reference: str, *, plan: str = "auto") -> 
                 f"{folder.path} is a run of {manifest.get('scenario')!r}, and {reference} declares "
                 f"{scenario.name!r}; name runs of that scenario."
             )
-        client = ClientChoice(name=str(manifest.get("client", {}).get("name", "librdkafka")))
+        recorded = manifest.get("client", {})
+        if not isinstance(recorded, dict):
+            raise BadDataError(f"{folder.path / MANIFEST} has a client that is no JSON object; {DAMAGED}.")
+        client = ClientChoice(name=str(recorded.get("name", "librdkafka")))
         declared.append(scenario.declared(str(manifest.get("kafka") or ""), client.library))
     session = start_session()
     make_empty_tables(session)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from checkers.partition.fate import LOSSES
-from harness.errors import UsageError
+from harness.errors import BadDataError, UsageError, json_file
 
 QUIET_S = 600.0
 """A run that is not over and was written to within this time may still be running: no run takes longer."""
@@ -60,17 +61,17 @@ def stored_runs(runs: Path) -> list[StoredRun]:
 
 
 def _read(folder: Path) -> StoredRun:
-    manifest, judgement = _json(folder / "run.json"), _json(folder / "judgement.json")
-    fates = judgement.get("fates") or {}
+    manifest = _stored(folder / "run.json", _Manifest)
+    judgement = _stored(folder / "judgement.json", _Judgement)
     size, written = _written(folder)
     return StoredRun(
         folder=folder,
-        scenario=str(manifest.get("scenario") or folder.parent.name),
-        kafka=str(manifest.get("kafka") or ""),
-        mode=str(manifest.get("mode") or ""),
-        status=str(manifest.get("status") or ""),
-        verdict=str(judgement.get("verdict") or ""),
-        lost=sum(int(fates.get(name, 0)) for name in LOSSES),
+        scenario=manifest.scenario or folder.parent.name,
+        kafka=manifest.kafka or "",
+        mode=manifest.mode or "",
+        status=manifest.status or "",
+        verdict=judgement.verdict or "",
+        lost=sum((judgement.fates or {}).get(name, 0) for name in LOSSES),
         size_bytes=size,
         written_s=written,
         page=(folder / "report.html").is_file(),
@@ -100,19 +101,19 @@ def stored_assessments(runs: Path) -> list[StoredAssessment]:
 
 
 def _assessment(folder: Path) -> StoredAssessment:
-    plan, document = _json(folder / "plan.json"), _json(folder / "assessment.json")
-    lines = document.get("lines") or []
-    broken = [line for line in lines if "broken" in (one["promise"] for one in line["settings"].values())]
+    plan = _stored(folder / "plan.json", _Plan)
+    lines = _stored(folder / "assessment.json", _Document).lines or []
+    broken = [line for line in lines if "broken" in (one.promise for one in line.settings.values())]
     try:
-        ended = len((folder / "runs.jsonl").read_text(encoding="utf-8").splitlines())
+        ended = len((folder / "runs.jsonl").read_bytes().splitlines())
     except OSError:
         ended = 0
     return StoredAssessment(
         folder=folder,
-        kafka=str(plan.get("version") or ""),
-        mode=str(plan.get("mode") or ""),
+        kafka=plan.version or "",
+        mode=plan.mode or "",
         ended=ended,
-        planned=len(plan.get("cases") or []) * int(plan.get("repeat") or 1),
+        planned=len(plan.cases or []) * (plan.repeat or 1),
         broken=len(broken),
         size_bytes=_written(folder)[0],
     )
@@ -129,12 +130,54 @@ def _written(folder: Path) -> tuple[int, float]:
     return size, written
 
 
-def _json(file: Path) -> dict[str, Any]:
+class _Manifest(msgspec.Struct):
+    """What the list shows of `run.json`."""
+
+    scenario: str | None = None
+    kafka: str | None = None
+    mode: str | None = None
+    status: str | None = None
+
+
+class _Judgement(msgspec.Struct):
+    """What it shows of `judgement.json`."""
+
+    verdict: str | None = None
+    fates: dict[str, int] | None = None
+
+
+class _Plan(msgspec.Struct):
+    """What it shows of the `plan.json` of an assessment."""
+
+    version: str | None = None
+    mode: str | None = None
+    cases: list[Any] | None = None
+    repeat: int | None = None
+
+
+class _Setting(msgspec.Struct):
+    promise: str
+
+
+class _Line(msgspec.Struct):
+    settings: dict[str, _Setting]
+
+
+class _Document(msgspec.Struct):
+    """What it shows of `assessment.json`."""
+
+    lines: list[_Line] | None = None
+
+
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
+
+
+def _stored(file: Path, shape: type[_Shape]) -> _Shape:
+    """What a JSON file says; nothing if it is absent or damaged, so that all other runs are listed."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return msgspec.convert(json_file(file), shape)
+    except (BadDataError, msgspec.ValidationError):
+        return shape()
 
 
 def to_remove(

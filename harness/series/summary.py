@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.verdict import NOT_JUDGED, VERDICTS, worst
-from harness.errors import BadDataError, UsageError
+from harness.errors import BadDataError, UsageError, json_object
 from harness.kafka.versions import version_key
 from harness.series.plan import Cell, version_order
 
@@ -234,12 +234,7 @@ def read_summaries(files: Iterable[Path]) -> list[RunSummary]:
 
 
 def _parse(line: str, place: str) -> RunSummary:
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise BadDataError(f"{place} is not valid JSON ({error}); correct or remove the line.") from None
-    if not isinstance(values, dict):
-        raise BadDataError(f"{place} is not a JSON object; correct or remove the line.")
+    values = json_object(line, place, "correct or remove the line")
     known: dict[str, Any] = {}
     for name, (kind, fits) in _COLUMNS.items():
         if name in values:

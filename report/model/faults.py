@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from harness.errors import BadDataError, json_value
 from report.model.beliefs import Seconds
 from report.model.model import Fault, Proof
 from report.model.tables import Row
@@ -45,8 +45,8 @@ def _fault(number: int, found: Mapping[str, Row], ends: Sequence[Row], seconds: 
     begun = found.get("injected") or found.get("injecting") or next(iter(found.values()))
     ended = found.get("healed") or found.get("failed")
     targets = _object(begun["targets"])
-    links = tuple(str(link) for link in targets.get("links", ()))
-    hosts = targets.get("hosts") or ()
+    links = _texts(targets.get("links"))
+    hosts = _texts(targets.get("hosts"))
     if not hosts and targets and not links and "partitions" not in targets:
         hosts = tuple(targets)
     injected = "injected" in found
@@ -71,11 +71,9 @@ def _fault(number: int, found: Mapping[str, Row], ends: Sequence[Row], seconds: 
         lasting=lasting,
         injected=injected,
         proven=injected and "failed" not in found,
-        hosts=tuple(str(host) for host in hosts),
+        hosts=hosts,
         links=links,
-        links_without_effect=tuple(
-            str(link) for link in _object(found.get("failed", {}).get("evidence")).get("links", ())
-        ),
+        links_without_effect=_texts(_object(found.get("failed", {}).get("evidence")).get("links")),
         proofs=tuple(_proofs(found)),
     )
 
@@ -133,7 +131,9 @@ def _seen(key: str, value: Any) -> str:
 def _disk(host: str, found: object) -> str:
     if not isinstance(found, dict):
         return ""
-    before, after = found.get("log_bytes_before") or {}, found.get("log_bytes_after") or {}
+    before, after = found.get("log_bytes_before"), found.get("log_bytes_after")
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return ""
     logs = ", ".join(f"{place} {size} → {after[place]}" for place, size in before.items() if place in after)
     return f"{host}: {logs}" if logs else ""
 
@@ -143,10 +143,14 @@ def _ended(status: object) -> str:
     return f"signal {-status}" if isinstance(status, int) and status < 0 else f"status {status}"
 
 
+def _texts(items: object) -> tuple[str, ...]:
+    return tuple(map(str, items)) if isinstance(items, list) else ()
+
+
 def _object(text: str | None) -> Mapping[str, Any]:
     try:
-        found = json.loads(text or "{}")
-    except ValueError:
+        found = json_value(text or "{}", "targets or evidence of faults")
+    except BadDataError:
         return {}
     if isinstance(found, list):
         return {"partitions": found}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import BadDataError
-from harness.history.schema import TABLES
+from harness.errors import DAMAGED, BadDataError, json_file
+from harness.history.schema import SCHEMA_VERSION, TABLES, readable
+from report.model.shapes import JUDGEMENT, MANIFEST, SHAPES
 
 Row = dict[str, Any]
 _DERIVED = ("life", "findings", "transaction_fates", "transaction_records")
@@ -31,23 +32,28 @@ class RunTables:
         inner = folder / "history"
         self._history = inner if inner.is_dir() else folder
         self._kept: dict[Path, pa.Table] = {}
-        if not (folder / "run.json").is_file() and not (folder / "judgement.json").is_file():
+        if not (folder / MANIFEST).is_file() and not (folder / JUDGEMENT).is_file():
             raise BadDataError(
                 f"{folder} is not a judged run folder: it has neither run.json nor judgement.json; "
                 f"name one like runs/<scenario>/latest."
             )
 
     def json(self, name: str) -> Mapping[str, Any]:
-        """A JSON object of the run folder; empty without the file. Raises BadDataError if it is damaged."""
+        """A JSON file of `SHAPES`; empty without the file. Raises BadDataError if it is damaged."""
         file = self.folder / name
         if not file.is_file():
             return {}
+        remedy = "judge the run again with `acked check`" if name == JUDGEMENT else DAMAGED
+        found = json_file(file, remedy)
+        version = found.get("schema_version")
+        if name == MANIFEST and not readable(version):
+            raise BadDataError(
+                f"{file} has schema_version {version!r}; this acked reads version {SCHEMA_VERSION}."
+            )
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise BadDataError(f"{file} cannot be read ({error}); the run folder is damaged.") from error
-        if not isinstance(found, dict):
-            raise BadDataError(f"{file} holds no JSON object; the run folder is damaged.")
+            msgspec.convert(found, SHAPES[name])
+        except msgspec.ValidationError as error:
+            raise BadDataError(f"{file} is malformed ({error}); {remedy}.") from error
         return found
 
     def table(

@@ -5,12 +5,27 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from checkers.evidence import gather
 from checkers.judge import judge
+from checkers.promises.case import FindingContext
+from checkers.promises.facts import facts_of
+from checkers.tables.output import FINDING
+from checkers.tables.source import open_source
+from checkers.transactions.answers import CLEANUP_MS, TIMEOUT_MS
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
+from tests.histories import History
+
+NESTED = ("[" * 100_000, '{"a":' * 100_000)
+"""Python's parser gives up on these with a RecursionError."""
+
+
+def shortened(text: str) -> str:
+    return text[:50]
 
 
 def _folder(tmp_path: Path, status: str, *tables: str, problem: str | None = None) -> Path:
@@ -106,13 +121,49 @@ def test_claims_of_another_shape_are_refused_with_their_place(tmp_path: Path, na
 
 
 @pytest.mark.parametrize("file", ["run.json", "claims.json"])
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+@pytest.mark.parametrize("text", NESTED, ids=shortened)
 def test_json_that_is_nested_too_deeply_is_refused(tmp_path: Path, file: str, text: str) -> None:
-    """Python's parser gives up with a RecursionError."""
     folder = _folder(tmp_path, "complete", "sends", "copies")
     (folder / file).write_text(text)
-    with pytest.raises(BadDataError, match=file.replace(".", r"\.")):
+    with pytest.raises(BadDataError, match=rf"{file} is JSON that is nested too deeply; .* is damaged\.$"):
         judge(None, folder)
+
+
+@pytest.mark.parametrize(
+    "targets", [*NESTED, "{", "7", '{"hosts": 7, "links": 7, "partitions": 7}'], ids=shortened
+)
+def test_targets_of_another_shape_name_nothing(tmp_path: Path, targets: str) -> None:
+    row = {"ns": 1, "fault": 1, "name": "cut", "kind": "link", "moment": "injected", "targets": targets}
+    evidence = gather(open_source(History().add("faults", **row).write(tmp_path)))
+    (fault,) = evidence.faults
+    assert (fault.hosts, fault.partitions) == (frozenset(), frozenset())
+    assert facts_of(evidence).linked == {1: frozenset()}
+
+
+DAMAGED_CONFIGS = (*NESTED, "{", "7", "[]")
+NO_TIMEOUTS = ("Infinity", "NaN", "1e300", "999999999999999999", "-1", "null", "[]", '"soon"')
+
+
+@pytest.mark.parametrize(
+    "config",
+    [*DAMAGED_CONFIGS, *(f'{{"transaction.timeout.ms": {value}}}' for value in NO_TIMEOUTS)],
+    ids=shortened,
+)
+def test_a_config_without_a_usable_time_out_has_the_default(tmp_path: Path, config: str) -> None:
+    evidence = gather(
+        open_source(History().add("writers", writer=1, name="w", config=config).write(tmp_path))
+    )
+    (timeout,) = evidence.transactions.timeouts(np.array([1]))
+    assert timeout == (TIMEOUT_MS + CLEANUP_MS) * 1_000_000
+
+
+@pytest.mark.parametrize("config", DAMAGED_CONFIGS, ids=shortened)
+def test_a_config_of_another_shape_sets_nothing(tmp_path: Path, config: str) -> None:
+    evidence = gather(
+        open_source(History().add("writers", writer=1, name="w", config=config).write(tmp_path))
+    )
+    finding = {**dict.fromkeys(FINDING.names), "writer": 1}
+    assert FindingContext(finding, facts_of(evidence)).config == {}
 
 
 @pytest.mark.parametrize("scenario", [7, ["s"]])

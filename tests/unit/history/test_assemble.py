@@ -50,17 +50,21 @@ def test_assembling_twice_gives_the_same(run: Path) -> None:
     assert {name: read_table(run, name) for name in TABLES} == first
 
 
-def test_a_last_line_that_was_cut_short_is_left_out(run: Path) -> None:
-    append(run, '{"table":"sent","topic":"t","part')
+@pytest.mark.parametrize(
+    "line", ['{"table":"sent","topic":"t","part', '{"table":"sent","topic":' + "[" * 9**5]
+)
+def test_a_last_line_that_was_cut_short_is_left_out(run: Path, line: str) -> None:
+    append(run, line)
     assert assemble(run)["sends"] == 3
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"table":"sent","topic":\n', "line 5 is not JSON"),
-        ("nonsense\n", "line 5 is not JSON"),
-        ("[1]\n", "line 5 is not a JSON object"),
+        ('{"table":"sent","topic":\n', "line 5 is not valid JSON"),
+        ("nonsense\n", "line 5 is not valid JSON"),
+        ("[" * 9**5 + "\n", "line 5 is JSON that is nested too deeply"),
+        ("[1]\n", "line 5 holds no JSON object"),
         ('{"table":"nothing"}\n', "line 5: there is no table 'nothing'"),
         ('{"table":"done","writer":1,"seq":"one"}\n', "line 5: seq of done"),
         ('{"table":"sent","topic":"t","partition":0,"writer":1,"sent_ns":1}\n', "line 5.* has no seq"),

@@ -251,8 +251,78 @@ def test_run_that_crashed_early_has_a_report(tmp_path: Path) -> None:
 def test_folder_that_holds_no_run(tmp_path: Path) -> None:
     with pytest.raises(BadDataError, match="is not a judged run folder"):
         report_model(tmp_path)
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(BadDataError, match=r"run\.json cannot be read"):
+
+
+NESTED = ("[" * 9**5, '{"a":' * 9**5)
+
+
+def shortened(value: object) -> str:
+    return str(value)[:40]
+
+
+CLAIM = {"name": "a", "says": "", "section": "", "status": "confirmed", "as_declared": True}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        *((text, "is JSON that is nested too deeply") for text in NESTED),
+        ("{", "is not valid JSON"),
+        ("[]", "holds no JSON object"),
+        ('{"anchor": 7}', "is malformed .*anchor"),
+        ('{"anchor": {"wall_ns": 1e300, "monotonic_ns": 0}}', "is malformed .*wall_ns"),
+        ('{"azs": "az1"}', "is malformed .*azs"),
+        ('{"durations": {"scenario": "long"}}', "is malformed .*durations.scenario"),
+        ('{"made_by": {"memory_bytes": Infinity}}', "is malformed .*memory_bytes"),
+        ('{"scenario_file": ["x.py"]}', "is malformed .*scenario_file"),
+    ],
+    ids=shortened,
+)
+def test_damaged_manifest_is_refused(tmp_path: Path, content: str, problem: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(BadDataError, match=rf"run\.json {problem}.*; the run folder is damaged\.$"):
+        report_model(tmp_path)
+
+
+@pytest.mark.parametrize("version", [9, 0, "1", True, 1.5])
+def test_run_of_another_schema_version_is_refused(tmp_path: Path, version: object) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"status": "complete", "schema_version": version}))
+    with pytest.raises(BadDataError, match=r"run\.json has schema_version .*reads version 1"):
+        report_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        *((text, "is JSON that is nested too deeply") for text in NESTED),
+        ('{"claims": 7}', "is malformed .*claims"),
+        ('{"claims": ["x"]}', r"is malformed .*claims\[0\]"),
+        ('{"claims": [{"name": "a"}]}', "is malformed .*says.*claims"),
+        (json.dumps({"claims": [{**CLAIM, "either": "x"}]}), "is malformed .*either"),
+        (json.dumps({"claims": [{**CLAIM, "evidence": 7}]}), "is malformed .*evidence"),
+        ('{"fates": "x"}', "is malformed .*fates"),
+        ('{"fates": {"lost": "x"}}', "is malformed .*fates"),
+        ('{"fates_by_writer": [{"fate": "kept"}]}', "is malformed .*count"),
+        ('{"findings_by_class": 7}', "is malformed .*findings_by_class"),
+        ('{"messages": Infinity}', "is malformed .*messages"),
+        ('{"promises": [{"promise": "broken"}]}', "is malformed .*count"),
+        ('{"reasons": 7}', "is malformed .*reasons"),
+    ],
+    ids=shortened,
+)
+def test_damaged_judgement_is_refused(tmp_path: Path, content: str, problem: str) -> None:
+    (tmp_path / "judgement.json").write_text(content)
+    with pytest.raises(BadDataError, match=rf"judgement\.json {problem}.*; judge the run again with `acked"):
+        report_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"aliases": 7}', '{"aliases": {"broker-0": 7}}', *NESTED], ids=shortened
+)
+def test_damaged_claims_are_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "judgement.json").write_text("{}")
+    (tmp_path / "claims.json").write_text(content)
+    with pytest.raises(BadDataError, match=r"claims\.json .*; the run folder is damaged\.$"):
         report_model(tmp_path)
 
 

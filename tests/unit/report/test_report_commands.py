@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from harness.cli.main import app
 from harness.cli.pages import add_page
 from harness.errors import BadDataError, UsageError
+from report.page import write
 
 Judged = Callable[[str], Path]
 
@@ -86,12 +87,14 @@ def test_runs_and_series_are_opened(judged: Judged, tmp_path: Path, monkeypatch:
         acked("runs", "open", tmp_path / "none")
 
 
-def test_page_that_cannot_be_made_costs_nothing_but_a_sentence(tmp_path: Path) -> None:
+def test_page_that_cannot_be_made_costs_nothing_but_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     assert add_page(tmp_path, said.append) is None
     assert len(said) == 1
     assert said[0].startswith("there is no page of this run: ")
-    (tmp_path / "run.json").write_text(json.dumps({"status": "complete", "durations": "none"}))
+    monkeypatch.setattr(write, "report_model", lambda folder: folder / 7)
     add_page(tmp_path, said.append)
     assert "please report it" in said[1]
 

@@ -219,6 +219,31 @@ def test_a_power_cut_begins_when_the_first_broker_ends_not_when_it_is_proven() -
     assert [proof.seen for proof in one.proofs] == ["broker1: t/0 196 → 98"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 9**5,
+        '{"a":' * 9**5,
+        "{",
+        "7",
+        '{"hosts": 7, "links": 7, "partitions": []}',
+        '{"hosts": null, "links": null, "partitions": []}',
+        '{"disks": {"b": {"log_bytes_before": 7, "log_bytes_after": "t/0"}}, "partitions": []}',
+        '{"disks": {"b": {"log_bytes_before": {"t/0": 1}, "log_bytes_after": "t/0"}}, "partitions": []}',
+    ],
+    ids=lambda text: text[:40],
+)
+def test_what_cannot_be_read_of_a_fault_is_left_out(text: str) -> None:
+    rows = [
+        {"fault": 1, "moment": moment, "ns": ns, "kind": "link", "name": "cut", "mechanism": "cut"}
+        | {"targets": text, "evidence": text}
+        for ns, moment in enumerate(("injected", "failed"))
+    ]
+    (one,) = faults(rows, (), lambda ns: ns)
+    assert (one.hosts, one.links, one.links_without_effect) == ((), (), ())
+    assert [proof.seen for proof in one.proofs] == ["it failed"]
+
+
 DISKS = {"disks": {"broker1": {"log_bytes_before": {"t/0": 196}, "log_bytes_after": {"t/0": 98}}}}
 CAUSES = [
     "old leader truncated on rejoin: broker1 acknowledged it, then broker2 was elected in epoch 1",

@@ -33,10 +33,30 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         RunFolder.create(tmp_path / "file", "x")
 
 
-def test_no_run_folder(tmp_path: Path) -> None:
-    """A folder without a manifest, and one whose manifest was cut short."""
+def test_a_folder_without_a_manifest_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(BadDataError, match=r"run\.json"):
         RunFolder.open(tmp_path)
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(BadDataError, match="not valid JSON"):
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"{", "is not valid JSON"),
+        (b'{"status": "\xff"}', "is not valid JSON"),
+        (b"[]", "holds no JSON object"),
+        (b"[" * 9**5, "is JSON that is nested too deeply"),
+        (b'{"a":' * 9**5, "is JSON that is nested too deeply"),
+    ],
+)
+def test_a_damaged_manifest_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(BadDataError, match=rf"run\.json {problem}.*; the run folder is damaged\.$"):
         RunFolder.open(tmp_path).manifest()
+
+
+def test_a_manifest_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    folder = RunFolder.open(tmp_path)
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(BadDataError, match=r"run\.json cannot be read \(No such file or directory\)"):
+        folder.manifest()

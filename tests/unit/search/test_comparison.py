@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from harness.cluster.settings import NO_SETTINGS
 from harness.errors import BadDataError, UsageError
 from harness.run.client_choice import LIBRDKAFKA, parse_client
-from harness.search.comparison import SearchComparison, Side
+from harness.search.comparison import SIDES, SearchComparison, Side
 from harness.search.findings import Finding
 from harness.search.fleet import MOST_RUNS
 from harness.search.hunt import SearchPlan, TriedSchedule
@@ -127,6 +127,13 @@ def test_a_budget_counts_the_runs_of_all_sides(world: World) -> None:
 
 
 def test_what_is_no_comparison_cannot_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(BadDataError, match="holds no comparison to resume"):
+        SearchComparison.resume(tmp_path)
+
+
+@pytest.mark.parametrize("sides", [b"{", b"7", b'["\xff"]', b"[" * 9**5], ids=lambda data: str(data[:9]))
+def test_a_damaged_comparison_cannot_be_resumed(tmp_path: Path, sides: bytes) -> None:
+    (tmp_path / SIDES).write_bytes(sides)
     with pytest.raises(BadDataError, match="holds no comparison to resume"):
         SearchComparison.resume(tmp_path)
 

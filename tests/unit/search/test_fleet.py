@@ -13,8 +13,9 @@ import msgspec
 import pytest
 from py4j.protocol import Py4JNetworkError
 
+from harness.cluster.settings import Setting, Settings, TopicShape
 from harness.cluster.timings import BASE
-from harness.errors import LabError
+from harness.errors import BadDataError, LabError
 from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS
 from harness.run.folder import RunFolder
@@ -296,3 +297,33 @@ def test_a_thinned_run_keeps_its_summary(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     thin(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["judgement.json", "run.json", FILE]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('{"place": 7}', "is malformed .*place"),
+        ('{"place": {"cluster_file": 7}}', "is malformed .*cluster_file"),
+        ('{"place": {"settings": {"broker": 7}}}', "is malformed .*broker"),
+        ('{"mode": ["kraft"]}', "is malformed .*mode"),
+        ("[" * 9**5, "is JSON that is nested too deeply"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_run_with_a_damaged_manifest_is_not_repeated(tmp_path: Path, content: str, problem: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    source = RepeatedSchedule(schedule=JOBS[0].schedule, finding=None, folder=tmp_path)
+    with pytest.raises(BadDataError, match=rf"run\.json {problem}.*; the run folder is damaged\.$"):
+        origin_of(source)
+
+
+def test_a_run_is_repeated_with_its_settings(tmp_path: Path) -> None:
+    settings = Settings(
+        broker={"num.io.threads": Setting(key="num.io.threads", value="2", place="--set")},
+        shapes={"t": TopicShape(assignment=((1, 2), (2, 3)))},
+        compress_time=2.0,
+    )
+    place = replace(PLACE, settings=settings.as_json(), cluster_file=tmp_path / "cluster.toml")
+    RunFolder(tmp_path).update(mode="kraft", place=place.as_json())
+    origin = origin_of(RepeatedSchedule(schedule=JOBS[0].schedule, finding=None, folder=tmp_path))
+    assert (origin.settings, origin.cluster_file) == (settings, tmp_path / "cluster.toml")

@@ -26,6 +26,7 @@ from harness.search.repeat import repeat, until_decided
 from harness.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan
 from harness.search.shrinking import Shrinking
 from harness.search.space import space_of
+from harness.series.folder import PLAN
 from tests.unit.search.conftest import SimulatedFleet, World
 
 TOPOLOGY = THREE_AZS.topology("kraft")
@@ -149,6 +150,13 @@ def test_what_is_no_search_cannot_be_resumed(tmp_path: Path) -> None:
         Search.resume(tmp_path)
     with pytest.raises(BadDataError, match="holds no schedule"):
         corpus_of(tmp_path)
+
+
+@pytest.mark.parametrize("plan", ["{", "7", "[" * 9**5, '{"a":' * 9**5], ids=lambda text: text[:20])
+def test_a_damaged_search_cannot_be_resumed(tmp_path: Path, plan: str) -> None:
+    (tmp_path / PLAN).write_text(plan)
+    with pytest.raises(BadDataError, match="holds no search to resume"):
+        Search.resume(tmp_path)
 
 
 SCHEDULE = fresh(SPACE, 1, 7)

@@ -95,6 +95,7 @@ def test_the_seed_still_makes_the_same_schedule() -> None:
         (SCHEDULE.encode()[:200], "not a whole JSON document"),
         (b"", "not a whole JSON document"),
         (b"\xff\xfe", "not a whole JSON document"),
+        (b"[" * 9**5, "not a whole JSON document"),
         (b"[]", "holds no schedule"),
         (b"{}", "no key 'acked_schedule'"),
         (changed(put("acked_schedule", value=9)), "version 9, and this acked reads the versions 1, 2 and 3"),

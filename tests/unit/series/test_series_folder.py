@@ -35,8 +35,23 @@ def test_a_series_knows_what_it_has_not_run(tmp_path: Path) -> None:
     series.plan([RUN.cell, other, RUN.cell])
     series.add(RUN)
     assert SeriesFolder(series.path).not_run() == [other, RUN.cell]
-    (series.path / CELLS).write_text("[]\n")
-    with pytest.raises(BadDataError, match=r"planned\.jsonl"):
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]",
+        "{",
+        "{}",
+        "[" * 9**5,
+        '{"a":' * 9**5,
+        '{"scenario": ["no-fault"], "version": "2.7.1", "mode": "zookeeper"}',
+    ],
+)
+def test_a_damaged_plan_is_refused(tmp_path: Path, line: str) -> None:
+    series = SeriesFolder.create(tmp_path, "all")
+    (series.path / CELLS).write_text(f"{line}\n")
+    with pytest.raises(BadDataError, match=r"planned\.jsonl cannot be read .* Remove it"):
         series.not_run()
 
 

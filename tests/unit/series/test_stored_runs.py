@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli.runs import size_of, size_text
-from harness.errors import UsageError
+from harness.errors import BadDataError, UsageError
+from harness.series.rejudge import judge_by
 from harness.series.stored import (
     QUIET_S,
     SETTLED_S,
@@ -77,6 +78,60 @@ def test_assessments_are_listed(tmp_path: Path) -> None:
         (one.folder.name, one.kafka, one.mode, one.ended, one.planned, one.broken)
         for one in stored_assessments(tmp_path)
     ] == [("2", "2.7.1", "kraft", 1, 4, 0), ("1", "2.7.1", "kraft", 4, 4, 1)]
+
+
+DAMAGED = ["{", "7", "[" * 9**5, '{"a":' * 9**5]
+
+
+@pytest.mark.parametrize("manifest", [*DAMAGED, '{"kafka": 7, "status": ["complete"]}'])
+def test_run_with_a_damaged_manifest_is_listed_without_it(tmp_path: Path, manifest: str) -> None:
+    (make(tmp_path, "a", "1") / "run.json").write_text(manifest)
+    (found,) = stored_runs(tmp_path)
+    assert (found.scenario, found.kafka, found.status, found.verdict) == ("a", "", "", "as declared")
+
+
+@pytest.mark.parametrize(
+    "judgement",
+    [
+        *DAMAGED,
+        '{"fates": "x"}',
+        '{"fates": ["lost"]}',
+        '{"fates": {"lost": "x"}}',
+        '{"fates": {"lost": Infinity}}',
+        '{"verdict": 7}',
+    ],
+)
+def test_run_with_a_damaged_judgement_is_listed_as_not_judged(tmp_path: Path, judgement: str) -> None:
+    (make(tmp_path, "a", "1") / "judgement.json").write_text(judgement)
+    (found,) = stored_runs(tmp_path)
+    assert (found.status, found.verdict, found.lost) == ("complete", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("plan", "document", "runs"),
+    [
+        *((damaged, damaged, b"\xff\n") for damaged in DAMAGED),
+        ('{"cases": 7}', '{"lines": 7}', b"\xff\n"),
+        ('{"repeat": "x"}', '{"lines": [7]}', b"\xff\n"),
+        ('{"cases": ["a"], "repeat": Infinity}', '{"lines": [{"settings": {"acks=all": 7}}]}', b"\xff\n"),
+    ],
+)
+def test_damaged_assessment_is_listed(tmp_path: Path, plan: str, document: str, runs: bytes) -> None:
+    folder = tmp_path / "assess" / "1"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(plan)
+    (folder / "assessment.json").write_text(document)
+    (folder / "runs.jsonl").write_bytes(runs)
+    (found,) = stored_assessments(tmp_path)
+    assert (found.kafka, found.mode, found.ended, found.planned, found.broken) == ("", "", 1, 0, 0)
+
+
+@pytest.mark.parametrize("client", [7, None, ["java"]])
+def test_run_with_a_damaged_client_is_not_judged_again(tmp_path: Path, client: object) -> None:
+    folder = make(tmp_path, "no-fault", "1")
+    (folder / "run.json").write_text(json.dumps({"scenario": "no-fault", "kafka": "2.7.1", "client": client}))
+    with pytest.raises(BadDataError, match=r"run\.json has a client that is no JSON object"):
+        judge_by([folder], "no-fault")
 
 
 def test_newest_of_each_scenario_stay(tmp_path: Path) -> None:

@@ -99,9 +99,9 @@ def test_a_value_of_another_type_is_named_with_file_and_line(
     ("line", "problem"),
     [
         ("{}", "lacks 'scenario'"),
-        ("[1]", "not a JSON object"),
+        ("[1]", "holds no JSON object"),
         ("{", "not valid JSON"),
-        ("[" * 9**5, ""),
+        ("[" * 9**5, "nested too deeply"),
     ],
 )
 def test_a_line_that_is_no_record_is_named(line: str, problem: str, tmp_path: Path) -> None:

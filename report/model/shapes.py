@@ -1,0 +1,123 @@
+"""What a report reads of the JSON files of a run folder: their objects, keys and types.
+
+A key may be absent or null unless it is `Required`. Other keys may hold anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Required, TypedDict
+
+from msgspec import Meta
+
+Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class _Anchor(TypedDict):
+    monotonic_ns: Count
+    wall_ns: Count
+
+
+class _MadeBy(TypedDict, total=False):
+    command: str | None
+    memory_bytes: Count | None
+
+
+class _Durations(TypedDict, total=False):
+    scenario: Annotated[float, Meta(ge=0)] | None
+
+
+class _ScenarioFile(TypedDict, total=False):
+    path: str | None
+    module: str | None
+
+
+class Manifest(TypedDict, total=False):
+    """`run.json`."""
+
+    scenario: str | None
+    title: str | None
+    kafka: str | None
+    mode: str | None
+    lab: str | None
+    status: str | None
+    problem: str | None
+    anchor: _Anchor | None
+    durations: _Durations | None
+    azs: dict[str, Any] | None
+    roles: dict[str, Any] | None
+    made_by: _MadeBy | None
+    jars: dict[str, Any] | None
+    scenario_file: _ScenarioFile | None
+
+
+class Declared(TypedDict, total=False):
+    """`claims.json`."""
+
+    article: str | None
+    section: str | None
+    aliases: dict[str, str] | None
+
+
+class _Outcome(TypedDict):
+    says: str
+    because: str
+
+
+class _Evidence(TypedDict, total=False):
+    from_ns: Whole | None
+    to_ns: Whole | None
+    sources: list[str] | None
+    partitions: list[str] | None
+    offsets: list[Whole] | None
+    tables: list[str] | None
+
+
+class _Claim(TypedDict, total=False):
+    name: Required[str]
+    says: Required[str]
+    section: Required[str]
+    status: Required[str]
+    as_declared: Required[bool]
+    quote: str | None
+    observed: str | None
+    occurred: str | None
+    precondition: bool | None
+    erratum: _Outcome | None
+    either: _Outcome | None
+    evidence: _Evidence | None
+
+
+class _Writer(TypedDict, total=False):
+    writer_name: str | None
+    az: str | None
+    acks: Whole | None
+    fate: Required[str]
+    count: Required[Count]
+
+
+class _Promise(TypedDict, total=False):
+    promise: Required[str]
+    row: str | None
+    known_bug: str | None
+    why: str | None
+    count: Required[Count]
+
+
+class Judgement(TypedDict, total=False):
+    """`judgement.json`."""
+
+    scenario: str | None
+    verdict: str | None
+    reasons: list[str] | None
+    messages: Count | None
+    claims: list[_Claim] | None
+    fates: dict[str, Count] | None
+    fates_by_writer: list[_Writer] | None
+    findings_by_class: dict[str, Count] | None
+    promises: list[_Promise] | None
+
+
+MANIFEST, DECLARED, JUDGEMENT = "run.json", "claims.json", "judgement.json"
+SHAPES: Mapping[str, Any] = {MANIFEST: Manifest, DECLARED: Declared, JUDGEMENT: Judgement}
