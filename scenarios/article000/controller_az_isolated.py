@@ -109,7 +109,7 @@ CLAIMS = (
         name="others-produce",
         section="000 §4.1",
         quote="az1/2 内的客户端可以正常生产消费",
-        says="Clients in az1 and az2 can produce and consume normally.",
+        says="Clients in az1 and az2 can produce normally, and those in az2 can consume what both wrote.",
         holds=both(
             _OTHERS.acknowledged(at_least=2), _OTHERS.consumed(since="cut", until="before-heal", at_least=2)
         ),

@@ -148,7 +148,9 @@ CLAIMS = (
         says="Clients in az2 and az3 can produce and consume normally.",
         holds=both(
             _OTHERS.acknowledged(at_least=4),
-            messages(("az2-retry", "az3-later")).consumed(since="cut", until="before-heal", at_least=2),
+            messages(("az2-retry", "az3-later")).consumed(
+                since="cut", until="before-heal", at_least=2, readers=2
+            ),
         ),
     ),
     Claim(

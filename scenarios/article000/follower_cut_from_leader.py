@@ -172,7 +172,7 @@ CLAIMS = (
         holds=both(
             messages("az1-later", after="shrunk").kept(at_least=2),
             messages("az3-later", after="shrunk").kept(),
-            _LATER.consumed(since="shrunk", until="before-heal"),
+            _LATER.consumed(since="shrunk", until="before-heal", readers=2),
         ),
     ),
     Claim(

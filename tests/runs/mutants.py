@@ -783,6 +783,20 @@ def read_nothing(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def one_consumer_receives_it(recorded: Recorded) -> Recorded | None:
+    """Of the consumers of a partition, only the first one receives anything."""
+    first: dict[tuple[str, int], int] = {}
+    rows = sorted(recorded.rows("reads"), key=lambda row: int(row["ns"]))
+    return recorded.having(
+        reads=[
+            row
+            for row in rows
+            if first.setdefault((row["topic"], row["partition"]), row["reader"]) == row["reader"]
+        ]
+    )
+
+
+@mutant
 def read_everything(recorded: Recorded) -> Recorded | None:
     """Before each mark a consumer reads every record that any replica had by then, after the fault."""
     rows = recorded.rows("reads")
@@ -838,7 +852,7 @@ def ten_seconds_late(recorded: Recorded) -> Recorded | None:
 
 
 # What changes least is tried first, what changes most last.
-_LEAST = ("partitions-are-not-passed-on", "truncates-to-the-high-watermark")
+_LEAST = ("partitions-are-not-passed-on", "truncates-to-the-high-watermark", "one-consumer-receives-it")
 for _name in (
     *(name for name in tuple(MUTANTS) if name not in _LEAST),
     *("ten-seconds-late", "partitions-flicker", "another-leader", "another-isr", "controllers-run"),

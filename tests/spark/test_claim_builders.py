@@ -147,7 +147,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     "reads": [
         {"topic": "t", "partition": 0, "reader": 1, "ns": 28 * S, "offset": n, "writer": 1, "seq": n}
         for n in (0, 1)
-    ],
+    ]
+    + [{"topic": "t", "partition": 0, "reader": 2, "ns": 29 * S, "offset": 0, "writer": 1, "seq": 0}],
     "sightings": [
         {"topic": "t", "partition": 0, "broker": b, "offset": o, "seen_ns": at * S, "writer": 1, "seq": seq}
         for b, o, at, seq in ((1, 0, 5, 0), (1, 1, 6, 1), (1, 2, 26, 2), (1, 3, 27, 2), (2, 2, 45, 2))
@@ -262,8 +263,8 @@ CASES = (
     Case("never, with one limit", T.becomes(leader=3, after="cut", not_within_s=6), None),
     Case("exists", LATE.exists(at="middle"), True, True),
     Case("does not exist yet", LATE.exists(at="cut"), False),
-    Case("read", T.consumers_read(2, until="middle"), True, True),
-    Case("read another number", T.consumers_read(3, until="middle"), False),
+    Case("read", T.consumers_read(3, until="middle"), True, True),
+    Case("read another number", T.consumers_read(2, until="middle"), False),
     Case("nothing above", T.consumers_see_nothing_from(2, until="middle"), True, True),
     Case("something above", T.consumers_see_nothing_from(1, until="middle"), False),
     Case("nothing above, as nothing was there", T.consumers_see_nothing_from(2, until="cut"), None),
@@ -409,6 +410,8 @@ CASES = (
     Case("not seen, nobody looked", messages("refused").not_seen_on(3, until="middle"), None),
     Case("consumed", messages("w").consumed(until="middle", at_least=2), True, True),
     Case("not consumed", SAFE.consumed(until="middle"), False),
+    Case("consumed by both", messages(label="m0").consumed(until="middle", readers=2), True, True),
+    Case("not all consumed by both", messages("w").consumed(until="middle", readers=2), False),
     Case("nobody consumed that late", messages("w").consumed(since="middle", until="end"), None),
     Case("both", both(SAFE.acknowledged(), SAFE.kept()), True),
     Case("one of both is false", both(SAFE.acknowledged(), ZOMBIE.kept()), False),

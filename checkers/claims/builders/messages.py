@@ -132,12 +132,16 @@ class Messages:
             on=(number,),
         )
 
-    def consumed(self, *, since: str = "", until: str, at_least: int = 1) -> str:
-        """Between two marks a consumer received every one. Unknown if nobody received anything."""
+    def consumed(self, *, since: str = "", until: str, at_least: int = 1, readers: int = 1) -> str:
+        """Between two marks at least ``readers`` consumers received every one. Unknown if none received any.
+
+        The history does not say in which AZ a consumer runs: count those that the scenario starts meanwhile.
+        """
         limit = f"true{window(since, until)}"
         anybody = f" CROSS JOIN (SELECT count(*) AS received FROM reads WHERE {limit})"
-        wanted = "count(DISTINCT r.offset) > 0"
-        return self._found(wanted, "reads", limit, "max(received) > 0", at_least, beside=anybody)
+        wanted = f"count(DISTINCT r.reader) >= {readers}"
+        given = "max(received) > 0"
+        return self._found(wanted, "reads", limit, given, at_least, beside=anybody, by_reader=readers > 1)
 
     def not_consumed(self, *, beside: Messages, until: str, at_least: int = 1) -> str:
         """Up to a mark consumers received none of them, but every one of ``beside``."""
@@ -188,14 +192,16 @@ class Messages:
         *,
         on: tuple[int, ...] = (),
         beside: str = "",
+        by_reader: bool = False,
     ) -> str:
         offset = f"CASE WHEN {is_in('r.broker', on)} THEN r.offset END" if on else "r.offset"
         where = f" on {', '.join(f'broker{number}' for number in on)}" if on else ""
+        each, shown = ("consumers", "r.reader") if by_reader else ("copies", offset)
         rows = f"(SELECT * FROM {table} WHERE {limit})" if limit else table
         return answer(
             f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if(fits) = count(*) END",
-            f"concat({counted('message')}, ', copies of each{where}: ', {listed('found')})",
-            f"(SELECT m.writer, m.seq, count(DISTINCT {offset}) AS found, {wanted} AS fits "
+            f"concat({counted('message')}, ', {each} of each{where}: ', {listed('found')})",
+            f"(SELECT m.writer, m.seq, count(DISTINCT {shown}) AS found, {wanted} AS fits "
             f"FROM (SELECT * FROM life WHERE {self.where}) m "
             f"LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq GROUP BY m.writer, m.seq){beside}",
         )
