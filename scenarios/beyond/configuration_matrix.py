@@ -124,6 +124,9 @@ _PRODUCER_SAYS = {
     "idempotent": "acks=all with idempotence",
 }
 
+_NOT_LOST = ("kept", "failed", "unknown_kept", "unknown_dropped")
+"""Fates of writes that were acknowledged and kept, or not acknowledged."""
+
 
 def _claim(kind: MatrixTopic, producer: str) -> Claim:
     fate = fate_of(kind, producer)
@@ -187,9 +190,20 @@ SCENARIO = Scenario(
             name="only-two-settings-together",
             section="configuration matrix",
             says="After the isolation, acks=all with min.insync.replicas=2 or without unclean election loses "
-            "nothing that it acknowledged. (A leader that loses its disk is another matter.)",
-            holds=messages_where("acks = -1 AND topic != 'shrunk-min1-unclean'").none_lost(
-                at_risk_after="isolated", at_least=2
+            "nothing that it acknowledged; with neither it loses all of it. (Two cases are not in this matrix: an unclean "
+            "election after all in-sync replicas have failed, which min.insync.replicas=2 does not prevent, and a "
+            "leader that loses its disk.)",
+            holds=both(
+                messages_where("acks = -1 AND topic != 'shrunk-min1-unclean'").none_lost(
+                    at_risk_after="isolated", at_least=2
+                ),
+                *(
+                    messages(topic=topics, acks=-1, after="isolated").became(*_NOT_LOST, at_least=8)
+                    for topics in ("%-min2-%", "%-clean")
+                ),
+                messages(topic="shrunk-min1-unclean", acks=-1, after="isolated").acknowledged_then_lost(
+                    at_least=2
+                ),
             ),
         ),
         Claim(

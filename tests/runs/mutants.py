@@ -84,10 +84,15 @@ def mutant(function: Mutant) -> Mutant:
 
 
 @mutant
-def acknowledged_and_kept(recorded: Recorded) -> Recorded | None:
-    """Every message that was sent after the fault is acknowledged at once, and is in the final log."""
-    changed = acknowledged_at_once(recorded)
-    return nothing_lost(recorded if changed is None else changed)
+def acks_all_never_fails(recorded: Recorded) -> Recorded | None:
+    """Every acks=all message that was sent after the fault is acknowledged at once, and in the final log."""
+    waiting = {row["writer"] for row in recorded.rows("writers") if row["acks"] == -1}
+    ok = {"outcome": "ok", "error": 0}
+    sends = _sends(
+        recorded, lambda row: row | ok | {"done_ns": row["sent_ns"] + MS} if row["writer"] in waiting else row
+    )
+    changed = recorded.having(sends=sends)
+    return _kept(recorded if changed is None else changed, lambda row: row["writer"] in waiting)
 
 
 # What the cluster says about partitions ---------------------------------------------------------------------
@@ -547,6 +552,11 @@ def unacknowledged_gone(recorded: Recorded) -> Recorded | None:
 @mutant
 def nothing_lost(recorded: Recorded) -> Recorded | None:
     """Every message is at the end of the final log, and its answer says so."""
+    return _kept(recorded, lambda row: True)
+
+
+def _kept(recorded: Recorded, chosen: Callable[[Row], bool]) -> Recorded | None:
+    """The chosen messages are at the end of the final log, if they were not in it, and their answers say so."""
     copies, sends = recorded.rows("copies"), recorded.rows("sends")
     there = {_message(row) for row in copies}
     ends: dict[tuple[str, int], int] = {}
@@ -558,7 +568,7 @@ def nothing_lost(recorded: Recorded) -> Recorded | None:
     blank: Row = dict.fromkeys(TABLES["copies"].arrow().names)
     for row in sends:
         place = (row["topic"], row["partition"])
-        if _message(row) in there:
+        if _message(row) in there or not chosen(row):
             continue
         offset = ends[place] = ends.get(place, 0) + 1
         row["offset"] = offset if row["outcome"] == "ok" else row["offset"]

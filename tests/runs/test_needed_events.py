@@ -35,8 +35,14 @@ def without(recorded: Recorded, removed: Callable[[str, Row], bool]) -> Recorded
             "min-insync-safe",
             lambda name, row: name in ("az1-before", "az1-inside") and row["topic"] == "m",
         ),
+        ("configuration-matrix", "only-two-settings-together", lambda name, row: "-min2-" in name),
+        (
+            "configuration-matrix",
+            "only-two-settings-together",
+            lambda name, row: name == "shrunk-min2-unclean idempotent",
+        ),
     ],
-    ids=["to the isolated leader with min.insync.replicas=2"],
+    ids=["to the leader with min.insync.replicas=2", "all with min.insync.replicas=2", "one of them"],
 )
 def test_a_claim_about_writes_is_unknown_without_them(
     scenario: str, claim: str, removed: Callable[[str, Row], bool]
