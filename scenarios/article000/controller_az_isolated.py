@@ -129,11 +129,13 @@ CLAIMS = (
     Claim(
         name="old-controller-powerless",
         section="beyond 000 §4.1",
-        says="The old controller cannot act: a topic requested from it is never created, not even after the heal.",
+        says="The old controller cannot act. It does not refuse a request for a topic, as a broker that is no controller "
+        "does (error 41), but does not answer, and the topic is never created, not even after the heal.",
         holds=both(
             MADE_BY_NEW.exists(at="converged"),
             opposite(MADE_BY_OLD.exists(at="before-heal")),
             opposite(MADE_BY_OLD.exists(at="converged")),
+            noted("create-by-old", "%: no answer; no such topic"),
         ),
         given=broker(3).names_controller(3, at="create-by-old"),
     ),

@@ -9,6 +9,7 @@ from checkers.claims.builders import (
     controller_is,
     controller_stays,
     messages,
+    noted,
     opposite,
     partition,
 )
@@ -74,11 +75,13 @@ CLAIMS = (
         name="old-controller-idle",
         section="001 scenario 8",
         quote="由于不能从zookeeper接收到任何新的指令,因此不会进行进一步的操作",
-        says="It has no effect: a topic requested from it is never created, while its successor creates one.",
+        says="It has no effect: a request for a topic is not refused (error 41), as by a broker that is no controller, "
+        "but not answered, and the topic is never created, while its successor creates one.",
         holds=both(
             opposite(MADE_BY_OLD.exists(at="before-heal")),
             opposite(MADE_BY_OLD.exists(at="converged")),
             MADE_BY_NEW.is_led_by((1, 2), at="before-heal"),
+            noted("create-by-old", "%: no answer; no such topic"),
         ),
         given=broker(3).names_controller(3, at="create-by-old"),
     ),

@@ -95,6 +95,16 @@ def acks_all_never_fails(recorded: Recorded) -> Recorded | None:
     return _kept(recorded if changed is None else changed, lambda row: row["writer"] in waiting)
 
 
+@mutant
+def answers_that_it_is_no_controller(recorded: Recorded) -> Recorded | None:
+    """A broker that was asked for a new topic, and did not answer, answers NOT_CONTROLLER (41)."""
+    rows = recorded.rows("marks")
+    for row in rows:
+        if " asked to create " in (row["text"] or ""):
+            row["text"] = row["text"].replace("no answer", "answered with error 41")
+    return recorded.having(marks=rows)
+
+
 # What the cluster says about partitions ---------------------------------------------------------------------
 
 
@@ -556,7 +566,7 @@ def nothing_lost(recorded: Recorded) -> Recorded | None:
 
 
 def _kept(recorded: Recorded, chosen: Callable[[Row], bool]) -> Recorded | None:
-    """The chosen messages are at the end of the final log, if they were not in it, and their answers say so."""
+    """The chosen messages that the final log lacks are at its end, and their answers say so."""
     copies, sends = recorded.rows("copies"), recorded.rows("sends")
     there = {_message(row) for row in copies}
     ends: dict[tuple[str, int], int] = {}
