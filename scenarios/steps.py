@@ -193,6 +193,14 @@ def updated_to(ids: str) -> str:
     return f"text RLIKE ' to {ids} ( |[(]under-min-isr[)] )?and '"
 
 
+def shrinking_to(ids: str) -> str:
+    """SQL about a row of `log_events`: the leader's line `Shrinking ISR …` says that these ids would remain.
+
+    ``ids`` is a regular expression such as `1,3`.
+    """
+    return f"text RLIKE ' to {ids}[.] '"
+
+
 def isr_updates(stage: Stage, leader: str, topic: str, isr: Iterable[int]) -> int:
     """How often the leader has logged that the ISR is this one."""
     members = set(isr)

@@ -96,7 +96,13 @@ def _controller(
 
 
 ROWS: dict[str, list[dict[str, Any]]] = {
-    "configs": [{"scope": "topic", "name": "t", "key": "min.insync.replicas", "value": "2"}],
+    "configs": [
+        {"scope": "topic", "name": "t", "key": "min.insync.replicas", "value": "2"},
+        *(
+            {"scope": "broker", "name": name, "key": "inter.broker.protocol.version", "value": value}
+            for name, value in (("broker1", "2.6-IV0"), ("broker2", "2.7"), ("broker3", "3.10-IV1"))
+        ),
+    ],
     "views": [
         _said(1, "zookeeper2", "t", 1, 0, (1, 2, 3)),
         _said(25, "zookeeper2", "t", 2, 1, (2, 3)),
@@ -306,6 +312,10 @@ CASES = (
     Case("answered less long", answers_until_silent("zookeeper3", after="cut", at_least_s=2), False),
     Case("silent at once", answers_until_silent("broker2", after="cut", at_least_s=0), False),
     Case("not yet silent", answers_until_silent("broker1", after="cut", at_least_s=0), None),
+    Case("speaks an older protocol", broker(1).speaks_before("2.7"), True, True),
+    Case("speaks this protocol", broker(2).speaks_before("2.7"), False),
+    Case("speaks a newer protocol, by number", broker(3).speaks_before("3.9"), False),
+    Case("speaks nobody knows what", broker(4).speaks_before("2.7"), False),
     Case("logged", broker(1).logged("isr_shrinking", of=T, after="cut"), True, True),
     Case("logged twice", broker(1).logged("truncated", of=T, after="cut", at_least=2), True, True),
     Case("not logged so often", broker(1).logged("isr_shrinking", of=T, after="cut", at_least=2), False),

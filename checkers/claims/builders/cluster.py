@@ -369,6 +369,23 @@ class Broker:
         """After a mark it gave up the controller's role."""
         return self.logged("resigned", after=after)
 
+    def speaks_before(self, protocol: str) -> str:
+        """Its inter.broker.protocol.version, read back, is older than this one (`2.7`). False if unknown.
+
+        For what only such brokers do: in a claim's `given`, or in its other outcome.
+        """
+        major, minor = map(int, protocol.split("."))
+
+        def number(group: int) -> str:
+            return f"cast(regexp_extract(value, '^([0-9]+)[.]([0-9]+)', {group}) AS int)"
+
+        return answer(
+            f"coalesce(max({number(1)} * 1000 + {number(2)}) < {major * 1000 + minor}, false)",
+            f"concat('protocol of {self.host}: ', {text_of('max(value)')})",
+            f"configs WHERE scope = 'broker' AND name = '{self.host}' "
+            "AND key = 'inter.broker.protocol.version' AND value RLIKE '^[0-9]+[.][0-9]'",
+        )
+
     def _log(self, holds: str, kind: str, of: Partition | None, after: str, before: str, where: str) -> str:
         return answer(
             holds,
