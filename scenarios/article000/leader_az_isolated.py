@@ -136,10 +136,10 @@ CLAIMS = (
         says="They still can when broker-0 wants to shrink its ISRs and cannot.",
         holds=_AFTER_IT_WANTED.acknowledged(at_least=3),
         either=Either(
-            says="With inter.broker.protocol.version 2.6 broker-0 may hang from then on, and answer nobody.",
+            says="With an inter.broker.protocol.version before 2.7 broker-0 may hang from then on, and answer nobody.",
             because="before KIP-497 the thread that shrinks ISRs waits for ZooKeeper without limit, with the lock "
             "of the first partition held; which one is first is a race",
-            holds=_AFTER_IT_WANTED.unanswered(at_least=3),
+            holds=both(_AFTER_IT_WANTED.unanswered(at_least=3), broker(1).speaks_before("2.7")),
         ),
     ),
     Claim(

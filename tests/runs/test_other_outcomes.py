@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checkers.claims.evaluate import ClaimResult
-from tests.runs.mutants import Recorded, Row
+from tests.runs.mutants import MUTANTS, Recorded, Row
 from tests.runs.stored import judge_tables, read_stored
 
 ISOLATED = "leader-az-isolated"
@@ -68,3 +68,10 @@ def test_a_leader_that_did_not_try_to_shrink_this_isr_shows_nothing_about_it() -
 def test_a_leader_that_may_hang_on_another_partition_need_not_try_to_shrink_this_isr() -> None:
     history = under_2_6(shrinks_only_the_stream(recorded(ISOLATED)))
     assert judged(ISOLATED, "old-leader-unaware", history).status == "confirmed"
+
+
+def test_only_a_leader_of_an_old_protocol_may_hang() -> None:
+    hangs = MUTANTS["none-answered"]
+    assert judged(ISOLATED, "zombie-accepts-on", hangs(recorded(ISOLATED))).status == "refuted"
+    old = judged(ISOLATED, "zombie-accepts-on", hangs(under_2_6(recorded(ISOLATED))))
+    assert old.either and old.occurred == old.either["says"]
