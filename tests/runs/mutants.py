@@ -885,7 +885,7 @@ def ten_seconds_late(recorded: Recorded) -> Recorded | None:
 # What changes least is tried first, what changes most last.
 _LEAST = (
     *("partitions-are-not-passed-on", "truncates-to-the-high-watermark", "one-consumer-receives-it"),
-    "leaders-want-the-isr-that-is",
+    *("leaders-want-the-isr-that-is", "changes-come-at-once"),
 )
 for _name in (
     *(name for name in tuple(MUTANTS) if name not in _LEAST),
