@@ -299,6 +299,8 @@ def _cut_alike(cut: PartitionEvent, cuts: list[PartitionEvent], loss: _Loss) -> 
 
 _STORAGE = ("power_cut", "wipe", "truncate", "damage")
 """Mechanisms that take records from a replica."""
+_TAKES_AT_ONCE = ("power_cut", "wipe")
+"""Those that leave nothing to truncate; a broker may truncate a damaged log itself."""
 
 
 def _storage(
@@ -326,7 +328,8 @@ def _storage(
             continue
         if any(0 <= cut.offset <= loss.offset for cut in mine if cut.ns <= since):
             continue  # Kafka had truncated it before.
-        if any(cut.offset == loss.offset and cut.kind == "truncated" for cut in mine if cut.ns > since):
+        there = (cut.offset == loss.offset and cut.kind == "truncated" for cut in mine if cut.ns > since)
+        if fault.mechanism in _TAKES_AT_ONCE and any(there):
             continue  # A log is truncated at the offset of a record only if it holds that record.
         if not _decides(elections, hit, loss, since):
             continue

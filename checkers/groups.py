@@ -178,7 +178,8 @@ class GroupHistory:
                     else f"new coordinator: broker{after.broker} leads {place} since epoch {after.epoch} and "
                     "does not know it"
                 )
-                return OffsetFinding(name="commit_lost", lost=lost, cause=cause, rows=[*rows, after.row()])
+                rows.append((unclean[0] if unclean else after).row())
+                return OffsetFinding(name="commit_lost", lost=lost, cause=cause, rows=rows)
         later = [one for one in self.answers if one.asked_ns > answer.ns and one.offset == commit.offset]
         if later:
             rows.append(

@@ -144,6 +144,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], History, str]] = {
     "missing": (_missing, kept().logs(FOUR), "copies.parquet is missing"),
     "truncated": (_truncated, kept().logs(FOUR), "copies.parquet cannot be read as Parquet"),
     "impossible value": (lambda _: None, kept().send(9, offset=-7).logs(FOUR), "offset < -1"),
+    "negative writer": (lambda _: None, kept().send(9, offset=9, writer=-1).logs(FOUR), "writer < 0"),
+    "negative seq": (lambda _: None, kept().send(-1, "info", sent_ns=9, done_ns=9).logs(FOUR), "seq < 0"),
     "identity twice": (lambda _: None, kept().send(3, offset=3).logs(FOUR), "writer 1, seq 3 twice"),
     "offset twice": (lambda _: None, kept().logs([*FOUR, (3, 3)]), "offset 3 twice"),
 }

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import permutations
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from checkers.evidence import SMALL, Evidence, evidence_of
+from checkers.evidence import SMALL, Evidence, evidence_of, gather
+from checkers.general.life import step_findings
 from checkers.groups import (
     NOT_KNOWN,
     Commit,
@@ -21,7 +25,12 @@ from checkers.groups import (
     group_histories,
     offsets_partition,
 )
+from checkers.tables.source import open_source
 from harness.history.schema import TABLES
+from tests.histories import History
+from tests.oracles import duckdb_plan
+from tests.spark.reader_anomalies import READERS, committed_past
+from tests.unit.checkers.test_causes import lives
 
 PLACE: dict[str, Any] = {"group": "g", "topic": "t", "partition": 0}
 Row = dict[str, Any]
@@ -182,6 +191,110 @@ def test_an_owner_that_gives_the_partition_up_late() -> None:
     assert found["cause"] == "reader 1 is not known to have given the partition up"
 
 
+def grounds_of(texts: list[str]) -> list[tuple[str, int, str]]:
+    """The rows of an `evidence` column: table, time, what they say."""
+    return [(row["table"], row["ns"], row["what"]) for row in map(json.loads, texts)]
+
+
+NEW_COORDINATOR = ("views", 500, "broker2 leads in epoch 1; ISR before [1, 2, 3]")
+SHARED = [("groups", 100, "reader 1 assigned"), ("groups", 300, "reader 2 assigned")]
+
+GROUNDS: dict[str, tuple[list[Row], tuple[Row, ...], list[tuple[str, int, str]]]] = {
+    "commit_lost by a new coordinator": (
+        [commit(100, 10, broker=1), commit(300, 20, broker=1), fetched(600, 10, broker=2)],
+        FAILOVER,
+        [
+            ("groups", 300, "offset 20 acknowledged by broker1"),
+            ("groups", 600, "offset 10 answered by broker2"),
+            NEW_COORDINATOR,
+        ],
+    ),
+    "commit_lost, which several answers show": (
+        [
+            commit(100, 10, broker=1),
+            commit(300, 20, broker=1),
+            fetched(540, 5, broker=2),
+            commit(550, 21, broker=1),
+            fetched(600, 10, broker=2),
+            fetched(610, None, broker=2),
+        ],
+        FAILOVER,
+        [
+            ("groups", 550, "offset 21 acknowledged by broker1"),
+            ("groups", 610, "offset none answered by broker2"),
+            NEW_COORDINATOR,
+        ],
+    ),
+    "commit_lost after an unclean election": (
+        [commit(100, 10, broker=1), commit(300, 20, broker=1), fetched(600, 10, broker=2)],
+        (elected(10, 1, 0, isr=(1,)), elected(500, 2, 1, isr=(2,))),
+        [
+            ("groups", 300, "offset 20 acknowledged by broker1"),
+            ("groups", 600, "offset 10 answered by broker2"),
+            ("views", 500, "broker2 leads in epoch 1; ISR before [1]"),
+        ],
+    ),
+    "commit_lost after an unclean election and a clean one": (
+        [commit(100, 10, broker=1), commit(300, 20, broker=1), fetched(800, 10, broker=3)],
+        (elected(10, 1, 0, isr=(1,)), elected(500, 2, 1, isr=(2, 3)), elected(700, 3, 2, isr=(3,))),
+        [
+            ("groups", 300, "offset 20 acknowledged by broker1"),
+            ("groups", 800, "offset 10 answered by broker3"),
+            ("views", 500, "broker2 leads in epoch 1; ISR before [1]"),
+        ],
+    ),
+    "commit_lost for an unknown reason": (
+        [commit(100, 10), fetched(400, None)],
+        (),
+        [("groups", 100, "offset 10 acknowledged"), ("groups", 400, "offset none answered")],
+    ),
+    "stale_offset of a replaced coordinator": (
+        [commit(100, 10, broker=1), commit(700, 12, broker=2), fetched(800, 10, broker=1)],
+        FAILOVER,
+        [
+            ("groups", 700, "offset 12 acknowledged by broker2"),
+            ("groups", 800, "offset 10 answered by broker1"),
+            NEW_COORDINATOR,
+        ],
+    ),
+    "stale_offset before a later answer": (
+        [commit(100, 10), commit(300, 20), fetched(400, 10), fetched(500, 20, broker=3)],
+        (),
+        [
+            ("groups", 300, "offset 20 acknowledged"),
+            ("groups", 400, "offset 10 answered"),
+            ("groups", 500, "offset 20 answered by broker3"),
+        ],
+    ),
+    "double_ownership until the notice": (
+        [member(100, "assigned", 1), member(300, "assigned", 2), member(400, "lost", 1)],
+        (),
+        [*SHARED, ("groups", 400, "reader 1 lost")],
+    ),
+    "double_ownership until the partition was given up": (
+        [member(100, "assigned", 1), member(300, "assigned", 2), member(400, "revoked", 1)],
+        (),
+        [*SHARED, ("groups", 400, "reader 1 revoked")],
+    ),
+    "double_ownership until the last sign": (
+        [
+            *(member(100, "assigned", 1), member(300, "assigned", 2)),
+            *(member(400, "commit_failed", 1, offset=3), member(500, "assigned", 1)),
+        ],
+        (),
+        [*SHARED, ("groups", 400, "reader 1 gave its last sign")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROUNDS)
+def test_a_finding_about_a_group_names_the_rows_it_rests_on(name: str) -> None:
+    rows, views, grounds = GROUNDS[name]
+    found = group_findings(evidence(*rows, views=views))[0]
+    assert name.startswith(found["class"])
+    assert grounds_of(found["evidence"]) == grounds
+
+
 def cause(*rows: Row, views: tuple[Row, ...] = (), before: int = 1, back: bool = True) -> str:
     step = StreamStep(group="g", reader=2, ns=1000, before_reader=before, before_ns=350, back=back)
     text, grounds = group_histories(evidence(*rows, views=views))["g", "t", 0].cause_of_step(step)
@@ -226,6 +339,49 @@ def test_what_looks_like_a_cause_of_what_a_group_receives_again() -> None:
     assert cause(*first, *given_up, member(990, "lost", 1)) == NOT_KNOWN
     others = [member(20, "assigned", 1), member(310, "assigned", 3), member(990, "lost", 1)]
     assert cause(*first, *others) == NOT_KNOWN
+
+
+def skips(history: History, folder: Path) -> list[Row]:
+    """The findings of class `skip`, first by the fast plan, then by the general one."""
+    lives(history, folder)
+    found = [row for path in folder.glob("findings/*") for row in pq.read_table(path).to_pylist()]
+    with duckdb_plan(folder / "history") as db:
+        moves = db.table("found_moves").to_arrow_table()
+    found += step_findings(gather(open_source(folder / "history")), moves).to_pylist()
+    return [row for row in found if row["class"] == "skip"]
+
+
+@pytest.mark.parametrize("name", ["committed-past", "committed-past-by-itself"])
+def test_a_group_skips_what_a_member_committed_unread(tmp_path: Path, name: str) -> None:
+    _, history, _ = READERS[name]
+    found = skips(history, tmp_path)
+    assert [row["reader"] for row in found] == ["group g", "group g"], "one finding of each plan"
+    for row in found:
+        assert row["cause"] == "commit past what was handed over: reader 1 committed offset 3"
+        assert grounds_of(row["evidence"]) == [("groups", 9002, "offset 3 acknowledged")]
+
+
+@pytest.mark.parametrize("name", ["beyond-the-commit", "its-own-commit"])
+def test_a_skip_has_another_cause_than_a_commit_of_what_was_handed_over(tmp_path: Path, name: str) -> None:
+    """A member committed no more than it had received; the next one continued beyond that."""
+    _, history, _ = READERS[name]
+    found = skips(history, tmp_path)
+    assert [(row["cause"], row["evidence"]) for row in found] == [(NOT_KNOWN, [])] * 2
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(committed_past(committer=7), id="by a client that received nothing"),
+        pytest.param(committed_past(assigned=False), id="by a client that was not assigned the partition"),
+        pytest.param(committed_past((9001, "sought", 1)), id="by a member that had sought"),
+        pytest.param(committed_past((9001, "lost", 1)), id="by a member that had lost the partition"),
+    ],
+)
+def test_a_commit_ahead_of_the_last_record_may_be_of_what_was_handed_over(
+    tmp_path: Path, history: History
+) -> None:
+    assert skips(history, tmp_path) == []
 
 
 def test_the_partition_of_the_offsets_topic_is_that_of_kafka() -> None:

@@ -158,6 +158,25 @@ def test_a_message_sent_to_two_partitions_is_refused(tmp_path: Path, size: int) 
         fast_findings(folder, piece_messages=size)
 
 
+@pytest.mark.parametrize("size", [1_000_000, 1])
+@pytest.mark.parametrize("column", ["writer", "seq"])
+def test_a_negative_number_of_a_writer_or_a_message_is_refused(
+    tmp_path: Path, column: str, size: int
+) -> None:
+    """The general plan does the same; `test_general` runs it."""
+    history = kept()
+    history.rows["sends"][-1][column] = -1
+    with pytest.raises(BadDataError, match=rf"^sends of t/0 hold {column} -1 in row \d, which is impossible"):
+        fast_findings(history.write(tmp_path), piece_messages=size)
+
+
+@pytest.mark.parametrize("size", [1_000_000, 1])
+def test_writers_and_messages_may_be_numbered_from_zero(tmp_path: Path, size: int) -> None:
+    history = History().send(0, offset=0, writer=0).send(1, offset=1, writer=0)
+    history.logs([(0, 0), (1, 1)], writer=0)
+    assert fast_findings(history.write(tmp_path), piece_messages=size) == Counter()
+
+
 def test_writers_of_several_partitions_are_fine(tmp_path: Path) -> None:
     history = History()
     for seq in range(10):
