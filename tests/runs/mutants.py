@@ -400,6 +400,28 @@ def controllers_run(recorded: Recorded) -> Recorded | None:
     return _at_marks(recorded, "controller", change)
 
 
+@mutant
+def roles_move_while_sessions_last(recorded: Recorded) -> Recorded | None:
+    """Another controller is elected, and others lead, although the brokers of before keep their sessions.
+
+    These end with the last observation; the sessions of all other brokers end a second after the fault.
+    """
+    rows = [row for row in recorded.rows("views") if row["ns"] < recorded.since]
+    before = {row[role] for row in rows for role in ("leader", "controller")}
+    changed: Recorded | None = recorded
+    for change in (another_leader, epoch_higher, another_controller):
+        changed = changed and change(changed)
+    if changed is None:
+        return None
+    blank: Row = dict.fromkeys(TABLES["log_events"].arrow().names)
+    ended = [
+        {**blank, "kind": "session_expired", "host": f"broker{number}"}
+        | {"ns": recorded.last_view_ns if number in before else recorded.since + S}
+        for number in {number for brokers in recorded.brokers_of.values() for number in brokers}
+    ]
+    return changed.having(log_events=[*recorded.rows("log_events"), *ended])
+
+
 # What brokers log -------------------------------------------------------------------------------------------
 
 _LOGGED = (
@@ -885,7 +907,7 @@ def ten_seconds_late(recorded: Recorded) -> Recorded | None:
 # What changes least is tried first, what changes most last.
 _LEAST = (
     *("partitions-are-not-passed-on", "truncates-to-the-high-watermark", "one-consumer-receives-it"),
-    *("leaders-want-the-isr-that-is", "changes-come-at-once"),
+    *("leaders-want-the-isr-that-is", "changes-come-at-once", "roles-move-while-sessions-last"),
 )
 for _name in (
     *(name for name in tuple(MUTANTS) if name not in _LEAST),
