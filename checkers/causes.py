@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.evidence import Evidence, FaultSpan, Row, Sightings
+from checkers.evidence import DATA_LOSS, Evidence, FaultSpan, Row, Sightings
 from checkers.partition.fate import CODE, LOSSES
 from checkers.partition.fates import Fates
 from checkers.partition.logs import PartitionReplicas
@@ -73,6 +73,16 @@ class _Loss:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Scene:
+    """What is known about one partition, for all of its losses."""
+
+    partition: PartitionReplicas
+    evidence: Evidence
+    cuts: list[PartitionEvent]
+    elections: list[PartitionEvent]
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Cause:
     text: str
     rows: tuple[str, ...] = ()
@@ -126,19 +136,6 @@ def partition_events(
     return sorted(truncations, key=lambda event: event.ns), elections
 
 
-def _alone(evidence: Evidence, topic: str, partition: int) -> list[Row]:
-    """Views of a partition whose leader is the only member of the ISR, by time."""
-    rows = evidence.rows_about("views", TopicPartition(topic, partition))
-    alone = (
-        row
-        for row in rows
-        if row["subject"] == "partition"
-        and or_minus_one(row["leader"]) >= 0
-        and row["isr"] == [row["leader"]]
-    )
-    return sorted(alone, key=lambda row: int(row["ns"]))
-
-
 def or_minus_one(value: int | None) -> int:
     """A number that may be null."""
     return -1 if value is None else int(value)
@@ -165,7 +162,7 @@ def loss_causes(
     if not len(rows):
         return Causes(texts=pa.nulls(len(fate), pa.string()), evidence=_no_rows(len(fate)))
     cuts, elections = partition_events(evidence, partition.topic, partition.number)
-    alone = _alone(evidence, partition.topic, partition.number)
+    scene = _Scene(partition=partition, evidence=evidence, cuts=cuts, elections=elections)
     holder = np.where(seen.last_broker >= 0, seen.last_broker, acked_by)[rows]
     end = np.where(seen.gone_ns >= 0, seen.gone_ns, FOREVER)[rows]
     when, at, by = acked_ns[rows], offset[rows], acked_by[rows]
@@ -183,11 +180,7 @@ def loss_causes(
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
     found = [
         _explain(
-            partition,
-            evidence.faults,
-            cuts,
-            elections,
-            alone,
+            scene,
             _Loss(
                 acked_ns=int(when[i]),
                 acked_by=int(by[i]),
@@ -209,18 +202,12 @@ def loss_causes(
     )
 
 
-def _explain(
-    partition: PartitionReplicas,
-    faults: tuple[FaultSpan, ...],
-    cuts: list[PartitionEvent],
-    elections: list[PartitionEvent],
-    alone: list[Row],
-    loss: _Loss,
-) -> _Cause:
+def _explain(scene: _Scene, loss: _Loss) -> _Cause:
     """How one message was lost, in words."""
-    storage = _storage(partition, faults, cuts, elections, alone, loss)
+    storage = _storage(scene, loss)
     if storage is not None:
         return storage
+    faults, cuts, elections = scene.evidence.faults, scene.cuts, scene.elections
     later = [e for e in elections if e.ns >= loss.acked_ns and e.broker != loss.acked_by]
     ruling = next((e for e in reversed(elections) if e.ns < loss.acked_ns), None)
     cut = next((c for c in cuts if _took(c, loss)), None)
@@ -297,31 +284,22 @@ def _cut_alike(cut: PartitionEvent, cuts: list[PartitionEvent], loss: _Loss) -> 
     return tuple(alike[broker] for broker in sorted(alike))
 
 
-_STORAGE = ("power_cut", "wipe", "truncate", "damage")
-"""Mechanisms that take records from a replica."""
 _TAKES_AT_ONCE = ("power_cut", "wipe")
-"""Those that leave nothing to truncate; a broker may truncate a damaged log itself."""
+"""Mechanisms of `DATA_LOSS` that leave nothing to truncate; a broker may truncate a damaged log itself."""
 
 
-def _storage(
-    partition: PartitionReplicas,
-    faults: tuple[FaultSpan, ...],
-    cuts: list[PartitionEvent],
-    elections: list[PartitionEvent],
-    alone: list[Row],
-    loss: _Loss,
-) -> _Cause | None:
+def _storage(scene: _Scene, loss: _Loss) -> _Cause | None:
     """A storage fault that took the message from the replica that acknowledged it."""
     host = f"broker{loss.acked_by}"
     hits = [
         fault
-        for fault in faults
-        if fault.mechanism in _STORAGE
-        and (not fault.partitions or partition.name in fault.partitions)
+        for fault in scene.evidence.faults
+        if fault.mechanism in DATA_LOSS
+        and (not fault.partitions or scene.partition.name in fault.partitions)
         and loss.acked_ns <= fault.from_ns <= loss.gone_ns
     ]
     hit = {name for fault in hits for name in fault.hosts}
-    mine = [cut for cut in cuts if cut.broker == loss.acked_by and cut.ns >= loss.acked_ns]
+    mine = [cut for cut in scene.cuts if cut.broker == loss.acked_by and cut.ns >= loss.acked_ns]
     for fault in hits:
         since = fault.from_ns
         if host not in fault.hosts or loss.again_ns > since:
@@ -331,9 +309,8 @@ def _storage(
         there = (cut.offset == loss.offset and cut.kind == "truncated" for cut in mine if cut.ns > since)
         if fault.mechanism in _TAKES_AT_ONCE and any(there):
             continue  # A log is truncated at the offset of a record only if it holds that record.
-        if not _decides(elections, hit, loss, since):
-            continue
-        return _storage_cause(fault, alone, loss.acked_by)
+        if _decides(scene.elections, hit, loss, since):
+            return _storage_cause(scene, fault, loss.acked_by)
     return None
 
 
@@ -346,18 +323,34 @@ def _decides(elections: list[PartitionEvent], hit: set[str], loss: _Loss, since:
     return not any(one.isr_before and one.broker not in one.isr_before for one in later)
 
 
-def _storage_cause(fault: FaultSpan, alone: list[Row], broker: int) -> _Cause:
+def _storage_cause(scene: _Scene, fault: FaultSpan, broker: int) -> _Cause:
+    row = _fault_row(fault)
     if fault.mechanism == "power_cut":
-        text = (
-            f"un-fsynced data lost: `{fault.name}` took what broker{broker} had acknowledged but not flushed"
-        )
-        return _Cause(text=text, rows=(_fault_row(fault),))
-    back = next((row for row in alone if row["ns"] > fault.from_ns and row["leader"] == broker), None)
-    if fault.mechanism == "wipe" and back is not None:
+        text = f"`{fault.name}` took what broker{broker} had acknowledged but not flushed"
+        return _Cause(text=f"un-fsynced data lost: {text}", rows=(row,))
+    back = _led_alone(scene, broker, fault.from_ns) if fault.mechanism == "wipe" else None
+    if back is not None:
         text = f"last in-sync replica wiped: `{fault.name}` emptied broker{broker}, which then led again"
-        led = f"{back['source']}: broker{broker} leads in epoch {back['epoch']}; ISR [{broker}]"
-        return _Cause(text=text, rows=(_fault_row(fault), evidence_row("views", back["ns"], led)))
-    return _Cause(text=f"storage fault: `{fault.name}` on broker{broker}", rows=(_fault_row(fault),))
+        return _Cause(text=text, rows=(row, back))
+    return _Cause(text=f"storage fault: `{fault.name}` on broker{broker}", rows=(row,))
+
+
+def _led_alone(scene: _Scene, broker: int, since_ns: int) -> str | None:
+    """The first view after a time in which the broker leads as the only member of the ISR."""
+    views = scene.evidence.rows_about("views", TopicPartition(scene.partition.topic, scene.partition.number))
+    alone = (
+        row
+        for row in views
+        if row["subject"] == "partition"
+        and row["ns"] > since_ns
+        and row["leader"] == broker
+        and row["isr"] == [broker]
+    )
+    first = min(alone, key=lambda row: int(row["ns"]), default=None)
+    if first is None:
+        return None
+    what = f"{first['source']}: broker{broker} leads in epoch {first['epoch']}; ISR [{broker}]"
+    return evidence_row("views", first["ns"], what)
 
 
 RETRY_OF_UNKNOWN = "client retry of an unknown outcome"

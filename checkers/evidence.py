@@ -20,6 +20,8 @@ from harness.kafka.model import TopicPartition
 
 Row = dict[str, Any]
 """A row of a table, by column; the schema says which type each value has."""
+DATA_LOSS = ("power_cut", "wipe", "truncate", "damage")
+"""Mechanisms of faults that take data from a replica's disk."""
 
 SMALL = (
     "writers",

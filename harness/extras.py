@@ -6,9 +6,9 @@ import importlib.util
 from collections.abc import Mapping
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2"),
+    "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec"),
     "lab": (
-        *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "msgspec", "javaproperties"),
+        *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "javaproperties"),
         *("cramjam", "lz4", "snappy", "zstandard"),
     ),
 }

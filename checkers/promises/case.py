@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from checkers.evidence import FaultSpan, Row
-from checkers.promises.facts import DATA_LOSS, Facts, Message, State, broker_number
+from checkers.evidence import DATA_LOSS, FaultSpan, Row
+from checkers.promises.facts import Facts, Message, State, broker_number
 from harness.errors import BadDataError, json_object
 
 

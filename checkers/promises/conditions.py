@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from checkers.convergence import STUCK
+from checkers.evidence import DATA_LOSS
 from checkers.partition.messages import FOREVER
 from checkers.promises.case import FindingContext
-from checkers.promises.facts import DATA_LOSS, broker_number
+from checkers.promises.facts import broker_number
 from harness.kafka.model import OFFSETS_LOG
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
 

@@ -15,8 +15,6 @@ from checkers.partition.messages import FOREVER
 from harness.errors import BadDataError, json_object
 from harness.kafka.versions import version_key
 
-DATA_LOSS = ("power_cut", "wipe", "truncate", "damage")
-"""Mechanisms of faults that take data from a replica's disk."""
 _ENDED = ("killed", "stopped", "exited")
 
 

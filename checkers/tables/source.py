@@ -137,6 +137,10 @@ def open_source(folder: Path | str) -> Source:
     return Source(base, found)
 
 
+_ANOTHER = re.compile(rf"({'|'.join(TABLES)})[^A-Za-z].*\.parquet")
+"""Such as `copies-2.parquet` beside `copies.parquet`."""
+
+
 def _require_tables(system: pafs.FileSystem, root: str, base: str) -> None:
     """Refuse what looks like a table and would not be read, because its messages would count as lost."""
     for entry in system.get_file_info(pafs.FileSelector(root, recursive=False, allow_not_found=True)):
@@ -151,10 +155,6 @@ def _require_tables(system: pafs.FileSystem, root: str, base: str) -> None:
                 f"{base}/{entry.base_name} would not be read; put all files of {another[1]} into the folder "
                 f"{base}/{another[1]}.parquet/, or move it elsewhere."
             )
-
-
-_ANOTHER = re.compile(rf"({'|'.join(TABLES)})[^A-Za-z].*\.parquet")
-"""Such as `copies-2.parquet` beside `copies.parquet`."""
 
 
 def _files_in(system: pafs.FileSystem, folder: str, prefix: str) -> list[str]:

@@ -9,8 +9,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from harness.errors import BadDataError, UsageError
 from harness.series.plan import Cell, remaining
 from harness.series.summary import FILE, RunSummary, append, read_summaries
@@ -71,6 +69,8 @@ class SeriesFolder:
         file = self.path / CELLS
         if not file.is_file():
             return []
+        import msgspec  # the command line begins without it
+
         try:
             lines = file.read_text(encoding="utf-8").split("\n")
             return [msgspec.json.decode(line, type=Cell) for line in lines if line]

@@ -119,5 +119,5 @@ class Judgement(TypedDict, total=False):
     promises: list[_Promise] | None
 
 
-MANIFEST, DECLARED, JUDGEMENT = "run.json", "claims.json", "judgement.json"
-SHAPES: Mapping[str, Any] = {MANIFEST: Manifest, DECLARED: Declared, JUDGEMENT: Judgement}
+RUN, DECLARED, JUDGEMENT = "run.json", "claims.json", "judgement.json"
+SHAPES: Mapping[str, Any] = {RUN: Manifest, DECLARED: Declared, JUDGEMENT: Judgement}

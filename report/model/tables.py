@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import DAMAGED, BadDataError, json_file
 from harness.history.schema import SCHEMA_VERSION, TABLES, readable
-from report.model.shapes import JUDGEMENT, MANIFEST, SHAPES
+from report.model.shapes import JUDGEMENT, RUN, SHAPES
 
 Row = dict[str, Any]
 _DERIVED = ("life", "findings", "transaction_fates", "transaction_records")
@@ -32,7 +32,7 @@ class RunTables:
         inner = folder / "history"
         self._history = inner if inner.is_dir() else folder
         self._kept: dict[Path, pa.Table] = {}
-        if not (folder / MANIFEST).is_file() and not (folder / JUDGEMENT).is_file():
+        if not (folder / RUN).is_file() and not (folder / JUDGEMENT).is_file():
             raise BadDataError(
                 f"{folder} is not a judged run folder: it has neither run.json nor judgement.json; "
                 f"name one like runs/<scenario>/latest."
@@ -46,7 +46,7 @@ class RunTables:
         remedy = "judge the run again with `acked check`" if name == JUDGEMENT else DAMAGED
         found = json_file(file, remedy)
         version = found.get("schema_version")
-        if name == MANIFEST and not readable(version):
+        if name == RUN and not readable(version):
             raise BadDataError(
                 f"{file} has schema_version {version!r}; this acked reads version {SCHEMA_VERSION}."
             )

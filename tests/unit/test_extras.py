@@ -14,6 +14,7 @@ import pytest
 from harness.cli import main as commands
 from harness.cli.main import main
 from harness.extras import EXTRAS, OF_STORED_RUNS, lacks
+from tests.runs.judged import judged_run
 from tests.unit.test_rooms import ROOMS, imports
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,3 +114,40 @@ def test_a_shell_completes_the_names_of_scenarios(
     with pytest.raises(SystemExit):
         main()
     assert capsys.readouterr().out.split() == ["leader-az-isolated", "leader-az-isolated-acks-all"]
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_commands_of_stored_runs_need_only_the_extra_check(tmp_path: Path) -> None:
+    """Each of them runs with the packages of the extra `lab` out of reach."""
+    run = tmp_path / "run"
+    judged_run("no-fault", run)
+    calls = [
+        ["check", str(run)],
+        ["story", "1/0", str(run)],
+        ["sql", "SELECT count(*) AS n FROM marks", str(run)],
+        ["report", str(run), "--output", str(tmp_path / "page.html")],
+        ["export", str(run), "--to", str(tmp_path / "history.edn")],
+        ["compare", str(run), str(run)],
+        ["runs", "--runs", str(tmp_path)],
+    ]
+    for call in calls:
+        code = _WITHOUT.format(lab=sorted(EXTRAS["lab"]), argv=["acked", *call])
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, f"{call[0]}: {done.stdout}\n{done.stderr}"
+
+
+_WITHOUT = """
+import importlib.machinery, sys
+
+class Others(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {lab} else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Others
+sys.argv = {argv}
+from harness.cli.main import main
+main()
+"""
+"""The command line on a machine without the packages of the extra `lab`."""
