@@ -17,7 +17,7 @@ def export(
     run: Annotated[Path, typer.Argument(help="A run folder, or a folder of imported tables.")],
     to: Annotated[Path, typer.Option("--to", help="File to write; .edn or .json decides the form.")],
     final_log: Annotated[
-        bool, typer.Option(help="Append polls of the leader's final log, as those of one more process.")
+        bool, typer.Option(help="Append polls of the final log, as those of one more process.")
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:

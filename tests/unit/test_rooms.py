@@ -145,8 +145,8 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("checkers.tables", "harness.history.schema", "harness.errors"),
     ),
     "checkers/ask/jepsen": (
-        *("checkers.ask.jepsen", "checkers.ask.sql", "checkers.tables", "harness.history.schema"),
-        "harness.errors",
+        *("checkers.ask.jepsen", "checkers.ask.sql", "checkers.partition.logs", "checkers.tables"),
+        *("harness.history.schema", "harness.errors"),
     ),
     "checkers/spark": (
         *("checkers.spark", "checkers.evidence", "checkers.promises", "checkers.run_folder"),

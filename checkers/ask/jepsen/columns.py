@@ -34,7 +34,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     "reads": ("topic", "partition", "reader", "ns", "offset", "writer", "seq", "poll", "isolation"),
     "copies": ("topic", "partition", "broker", "offset", "writer", "seq", "control"),
-    "replicas": ("topic", "partition", "broker", "leader"),
+    "replicas": ("topic", "partition", "broker", "complete", "leo", "leader", "in_sync"),
     "groups": ("ns", "reader", "event", "topic", "partition"),
     "transactions": ("ns", "writer", "txn", "event"),
 }

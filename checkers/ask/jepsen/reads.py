@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from checkers.ask.jepsen.columns import UNKNOWN, Flags, Keys, array, keys_of, load, numbers, read, values_of
 from checkers.ask.jepsen.form import ASSIGN, OK, POLL, Form, Longs, Operations, operations
 from checkers.ask.jepsen.sends import SentMessages
+from checkers.partition.logs import Replica, choose_reference
 from checkers.tables.source import Source
 
 POLL_RECORDS = 1000
@@ -39,25 +41,23 @@ def assign_ops(groups: pa.Table, reads: pa.Table, keys: Keys, form: Form) -> lis
     A seek is written as an assignment without the partition and then one with it, because only then may the
     next poll begin at any offset. A reader without a group is assigned all partitions that it reads.
     """
-    known = [row for row in groups.to_pylist() if (row["topic"], row["partition"]) in keys]
-    known.sort(key=lambda row: int(row["ns"]))
     assigned: dict[int, set[int]] = {}
     pairs = np.unique(np.stack([numbers(reads, "reader"), keys_of(reads, keys)]), axis=1)
     for reader, key in pairs.T.tolist():
         assigned.setdefault(reader, set()).add(key)
-    for row in known:
-        if row["event"] == "assigned":
-            assigned.get(row["reader"], set()).discard(keys[row["topic"], row["partition"]])
+    events = _events(groups, assigned, keys)
+    for _, reader, event, key in events:
+        if event == "assigned":
+            assigned.get(reader, set()).discard(key)
     steps: list[tuple[int, int, list[int]]] = []
-    for row in known:
-        now = assigned.setdefault(row["reader"], set())
-        key = keys[row["topic"], row["partition"]]
-        if row["event"] in ("revoked", "lost", "sought"):
+    for ns, reader, event, key in events:
+        now = assigned.setdefault(reader, set())
+        if event in ("revoked", "lost", "sought"):
             now.discard(key)
-            steps.append((row["ns"], row["reader"], sorted(now)))
-        if row["event"] in ("assigned", "sought"):
+            steps.append((ns, reader, sorted(now)))
+        if event in ("assigned", "sought"):
             now.add(key)
-            steps.append((row["ns"], row["reader"], sorted(now)))
+            steps.append((ns, reader, sorted(now)))
     if not steps:
         return []
     values = pa.array([f"[{form.comma.join(map(str, now))}]" for _, _, now in steps], pa.large_string())
@@ -74,6 +74,17 @@ def assign_ops(groups: pa.Table, reads: pa.Table, keys: Keys, form: Form) -> lis
             completion=values,
         )
     ]
+
+
+def _events(groups: pa.Table, readers: Mapping[int, Set[int]], keys: Keys) -> list[tuple[int, int, str, int]]:
+    """Time, reader, event and key, in order. An event without a partition concerns all that it reads."""
+    found = []
+    for row in sorted(groups.to_pylist(), key=lambda row: int(row["ns"])):
+        key = keys.get((row["topic"], row["partition"]))
+        everything = row["topic"] is None and row["partition"] is None
+        concerned = sorted(readers.get(row["reader"], ())) if everything else [] if key is None else [key]
+        found += [(row["ns"], row["reader"], row["event"], key) for key in concerned]
+    return found
 
 
 class Audit:
@@ -133,7 +144,7 @@ def poll_ops(reads: pa.Table, keys: Keys, audit: Audit, form: Form) -> Operation
 
 
 def final_ops(source: Source, keys: Keys, audit: Audit, end_ns: int, form: Form) -> list[Operations]:
-    """A process that is assigned every partition from its beginning, and polls the leaders' final logs."""
+    """A process that is assigned every partition from its beginning, and polls the final logs."""
     log = _final_log(source, keys)
     records = ReadRecords(key=keys_of(log, keys), value=values_of(log), offset=numbers(log, "offset"))
     records = records.take(np.lexsort((records.offset, records.key, records.offset // POLL_RECORDS)))
@@ -166,32 +177,45 @@ def final_ops(source: Source, keys: Keys, audit: Audit, end_ns: int, form: Form)
 
 
 def _final_log(source: Source, keys: Keys) -> pa.Table:
-    """Messages in the log of each partition's leader; without one, of the replica with the most records."""
-    leaders = {
-        (row["topic"], row["partition"], row["broker"])
-        for row in load(source, "replicas").to_pylist()
-        if row["leader"]
-    }
-    columns = ("topic", "partition", "broker")
-    counts: dict[tuple[str, int, int], int] = {}
-    for path in source.paths("copies"):
-        counted = read(path, "copies", columns).group_by(list(columns)).aggregate([([], "count_all")])
-        for row in counted.to_pylist():
-            replica = (row["topic"], row["partition"], row["broker"])
-            counts[replica] = counts.get(replica, 0) + row["count_all"]
-    chosen: dict[tuple[str, int], tuple[bool, int, int]] = {}
-    for replica, count in counts.items():
-        rank = (replica in leaders, count, -replica[2])
-        chosen[replica[:2]] = max(rank, chosen.get(replica[:2], rank))
+    """Messages in the log of each partition's reference replica, by which the checker judges."""
+    replicas: dict[tuple[str, int], dict[int, Replica]] = {}
+    for row in load(source, "replicas").to_pylist():
+        replicas.setdefault((row["topic"], row["partition"]), {})[row["broker"]] = Replica(
+            broker=row["broker"],
+            complete=row["complete"],
+            leo=-1 if row["leo"] is None else row["leo"],
+            leader=bool(row["leader"]),
+            in_sync=row["in_sync"],
+        )
+    ends = _ends(source, keys)
     broker_of_key = np.full(len(keys), UNKNOWN)
-    for partition, (_, _, negative) in chosen.items():
-        broker_of_key[keys[partition]] = -negative
+    for partition, key in keys.items():
+        known, listed = replicas.get(partition, {}), "replicas" in source.files
+        broker_of_key[key], _ = choose_reference(known, ends.get(key, {}), listed)
 
-    def of_leader(rows: pa.Table) -> pa.Table:
-        leads = broker_of_key[keys_of(rows, keys)] == numbers(rows, "broker")
-        return rows.filter(pa.array(leads & (numbers(rows, "control", 0) == 0)))
+    def of_reference(rows: pa.Table) -> pa.Table:
+        chosen = broker_of_key[keys_of(rows, keys)] == numbers(rows, "broker")
+        return rows.filter(pa.array(chosen & (numbers(rows, "control", 0) == 0)))
 
-    return load(source, "copies", of_leader)
+    return load(source, "copies", of_reference)
+
+
+def _ends(source: Source, keys: Keys) -> dict[int, dict[int, tuple[int, int]]]:
+    """Last epoch and offset of each replica that holds records, by key and broker."""
+    found: dict[int, dict[int, tuple[int, int]]] = {}
+    for path in source.paths("copies"):
+        rows = read(path, "copies", ("topic", "partition", "broker", "offset", "epoch"))
+        key, broker, offset, epoch = (
+            keys_of(rows, keys),
+            *(numbers(rows, name) for name in ("broker", "offset", "epoch")),
+        )
+        order = np.lexsort((offset, broker, key))
+        last = (np.diff(key[order], append=UNKNOWN) != 0) | (np.diff(broker[order], append=UNKNOWN) != 0)
+        for row in order[last].tolist():
+            ends = found.setdefault(int(key[row]), {})
+            end = int(epoch[row]), int(offset[row])
+            ends[int(broker[row])] = max(end, ends.get(int(broker[row]), end), key=lambda one: one[1])
+    return found
 
 
 def _poll_invocations(count: int, form: Form) -> pa.Array:

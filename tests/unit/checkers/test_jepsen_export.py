@@ -71,6 +71,27 @@ def test_the_final_log_is_polled_in_order(tmp_path: Path) -> None:
     assert [len(op["value"][0][1]["0"]) for op in polls(ops)] == [1000, 1000, 1000, 500]
 
 
+def test_the_log_of_a_leader_that_holds_nothing_is_empty(tmp_path: Path) -> None:
+    history = History().send(0, offset=0).log(2, [(0, 0)]).log(3, [(0, 0)])
+    history.replica(1, leader=True, leo=0).replica(2, leo=1).replica(3, leo=1)
+    _, ops = exported(history, tmp_path)
+    assert analyse(ops) == {"unseen": [(0, value(0))]}
+
+
+def test_without_a_leader_the_final_log_is_the_one_by_which_the_checker_judges(tmp_path: Path) -> None:
+    """The replica with the most records is out of sync, and its last epoch is older."""
+    history = History().send(0, offset=0).send(1, offset=1).send(2, offset=2).send(3, offset=1)
+    history.log(1, [(0, 0), (1, 1), (2, 2)])
+    for broker in (2, 3):
+        history.log(broker, [(0, 0), {"offset": 1, "seq": 3, "epoch": 1}]).replica(broker, leo=2)
+    _, ops = exported(history.replica(1, in_sync=False, leo=3), tmp_path)
+    assert analyse(ops) == {
+        "inconsistent-offsets": [(0, 1)],
+        "lost-write": [(0, value(1))],
+        "unseen": [(0, value(1)), (0, value(2))],
+    }
+
+
 def test_polls_of_one_moment_keep_their_order(tmp_path: Path) -> None:
     history = kept(40)
     for seq in range(40):
@@ -82,7 +103,7 @@ def test_polls_of_one_moment_keep_their_order(tmp_path: Path) -> None:
 def test_two_exports_of_one_history_are_equal(tmp_path: Path) -> None:
     history = History()
     for number in range(3000):  # everything happens at once
-        place = {"writer": number % 7, "partition": number % 5, "sent_ns": 1, "done_ns": 2}
+        place: dict[str, Any] = {"writer": number % 7, "partition": number % 5, "sent_ns": 1, "done_ns": 2}
         history.send(number, offset=number, **place)
         copy = {"offset": number, "seq": number, "writer": number % 7, "partition": number % 5}
         history.log(1, [copy])
@@ -107,8 +128,8 @@ def test_records_of_a_poll_keep_the_order_of_delivery(tmp_path: Path) -> None:
     }
 
 
-def rewound(*events: str) -> History:
-    """Reader 1 has read two partitions to their end, and reads the first again after ``events`` about it."""
+def rewound(*events: str, partition: int | None = 0) -> History:
+    """Reader 1 has read two partitions to their end, and reads the first again after ``events``."""
     history = kept(3)
     for seq in range(3, 6):
         history.send(seq, offset=seq - 3, partition=1)
@@ -118,8 +139,9 @@ def rewound(*events: str) -> History:
     for seq in range(3, 6):
         history.read(seq - 3, seq, 9000, poll=1, partition=1)
     for number, event in enumerate(events):
-        row = {"group": "g", "reader": 1, "event": event, "topic": "t", "partition": 0, "offset": 0}
-        history.add("groups", ns=9100 + number, **row)
+        topic = None if partition is None else "t"
+        row = {"group": "g", "reader": 1, "event": event, "topic": topic, "partition": partition}
+        history.add("groups", ns=9100 + number, offset=0, **row)
     return history.read(0, 0, 9200, poll=2)
 
 
@@ -128,6 +150,15 @@ def rewound(*events: str) -> History:
 )
 def test_a_rewind_that_was_asked_for_is_no_anomaly(tmp_path: Path, events: tuple[str, ...]) -> None:
     _, ops = exported(rewound(*events), tmp_path)
+    assert analyse(ops) == {}
+
+
+@pytest.mark.parametrize("events", [("sought",), ("revoked", "assigned"), ("lost", "assigned")])
+def test_an_event_that_names_no_partition_concerns_all_that_the_reader_reads(
+    tmp_path: Path, events: tuple[str, ...]
+) -> None:
+    history = rewound(*events, partition=None).read(0, 3, 9201, poll=3, partition=1)
+    _, ops = exported(history, tmp_path)
     assert analyse(ops) == {}
 
 
