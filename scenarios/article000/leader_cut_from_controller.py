@@ -84,10 +84,16 @@ CLAIMS = (
         given=_FAILED.not_seen_on(3, until="before-heal", at_least=3),
     ),
     Claim(
-        name="nothing-lost",
+        name="replicas-agree",
         section="000 §2",
         quote="也不会出现数据不一致的情况",
-        says="Data do not become inconsistent either: nothing that was acknowledged is lost.",
+        says="Data do not become inconsistent either: all replicas hold the same messages in the end.",
+        holds=T.logs_agree(replicas=3, at_least=6),
+    ),
+    Claim(
+        name="nothing-lost",
+        section="beyond 000 §2",
+        says="Nothing that was acknowledged is lost.",
         holds=messages().none_lost(at_risk_after="cut"),
     ),
 )

@@ -116,8 +116,13 @@ CLAIMS = (
         name="successor-stays",
         section="001 scenario 8",
         quote="一旦网络分区问题解决它将不再成为一个控制节点",
-        says="Its successor stays controller.",
-        holds=controller_stays(since="succession", until="converged"),
+        says="Once the partition is over it is no longer the controller, not even in its own view: its successor stays.",
+        holds=both(
+            controller_is(1, 2, at="converged"),
+            opposite(broker(3).names_controller(3, at="converged")),
+            controller_stays(since="succession", until="converged"),
+        ),
+        given=broker(3).names_controller(3, at="before-heal"),
     ),
     Claim(
         name="acks-all-safe",

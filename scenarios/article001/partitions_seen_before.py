@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.claims.builders import both, broker, controller_stays, messages, opposite, partition
+from checkers.claims.builders import (
+    both,
+    broker,
+    controller_stays,
+    messages,
+    messages_where,
+    opposite,
+    partition,
+    topic_is_set,
+)
 from harness.cluster.timings import BASE, Timings
 from harness.run.stage import Stage
 from harness.scenario import Claim, Either, Erratum, Scenario
@@ -167,6 +176,9 @@ FOLLOWER_ISOLATED = _same(
 L = partition(leader_az_isolated.TOPIC)
 _INSIDE = "az1-acks1"
 _AFTER_L = messages(_INSIDE, after="wanted", before="split")
+_SERVED = messages(topic=leader_az_isolated.TOPIC, acks=1, az="az2", after="failover", before="wanted")
+_BY_NEW = messages_where(f"{_SERVED.where} AND outcome = 'ok'")
+"""The new leader acknowledged them before messages `_AFTER_L` were sent to the old one."""
 
 
 def _wants(isr: str) -> str:
@@ -239,9 +251,25 @@ LEADER_ISOLATED = _same(
             ),
         ),
         Claim(
-            name="acks-all-safe",
+            name="split-brain",
             section="001 scenario 6",
             quote="这是一个当acks=1且min.insync.replicas=1时由于网络分区会导致短时间脑裂的案例",
+            says="With acks=1 and min.insync.replicas=1 there is a short split brain: until the partition ends, two brokers "
+            "act as leader at the same time, and both acknowledge acks=1 writes.",
+            holds=both(
+                L.is_led_by(2, at="split"),
+                broker(2).believes(L, leader=2, at="split"),
+                broker(1).believes(L, leader=1, at="split"),
+                _BY_NEW.answered_by(2),
+                _AFTER_L.acknowledged(at_least=3),
+                _AFTER_L.answered_by(1, at_least=3),
+                broker(1).believes(L, leader=2, at="converged"),
+            ),
+            given=topic_is_set(leader_az_isolated.TOPIC, "min.insync.replicas", "1"),
+        ),
+        Claim(
+            name="acks-all-safe",
+            section="beyond 001 scenario 6",
             says="Only acks=1 loses messages: acks=all loses nothing.",
             holds=messages(acks=-1).none_lost(at_risk_after="cut", at_least=2),
         ),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from checkers.claims.builders import both, broker, heard_at, mark, messages, partition
+from checkers.claims.builders.sql import listed
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic
@@ -95,6 +96,9 @@ _FASTER_WITHOUT = f"""SELECT CASE WHEN least(inside, outside) >= 3 THEN inside_m
         ' ms on average, ', outside, ' without it ', coalesce(cast(outside_ms AS string), 'unknown'), ' ms') AS observed
 FROM (SELECT count_if(waits) AS inside, round(avg(ms) FILTER (WHERE waits), 1) AS inside_ms,
     count_if(NOT waits) AS outside, round(avg(ms) FILTER (WHERE NOT waits), 1) AS outside_ms FROM ({_IN_OR_OUT}))"""
+_SET_TO_30_S = f"""SELECT CASE WHEN count(*) > 0 THEN count_if(value = '30000') = count(*) END AS holds,
+    concat('replica.lag.time.max.ms=', {listed("value")}) AS observed
+FROM configs WHERE scope = 'broker' AND key = 'replica.lag.time.max.ms'"""
 _FETCHES = Claim(
     name="does-not-stop",
     section="beyond 001, use of the ISR",
@@ -169,10 +173,10 @@ _DEFAULT = (
     _FETCHES,
     Claim(
         name="stays",
-        section="001, use of the ISR",
-        quote="缺省值是30秒",
-        says="With the default of 30 s the same follower stays in the ISR for the 12 s that the link is slow.",
+        section="beyond 001, use of the ISR",
+        says="With replica.lag.time.max.ms=30000 the same follower stays in the ISR for the 12 s that the link is slow.",
         holds=both(
+            _SET_TO_30_S,
             T.stays(since="seeded", until="before-heal"),
             broker(1).never_logged("isr_shrinking", of=T, after="seeded", before="before-heal"),
         ),

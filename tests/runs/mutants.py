@@ -106,6 +106,54 @@ def answers_that_it_is_no_controller(recorded: Recorded) -> Recorded | None:
     return recorded.having(marks=rows)
 
 
+@mutant
+def a_follower_differs(recorded: Recorded) -> Recorded | None:
+    """One follower of each partition holds another message at its last offset."""
+    follows = {
+        (row["topic"], row["partition"]): row["broker"]
+        for row in recorded.rows("replicas")
+        if not row["leader"]
+    }
+    rows = recorded.rows("copies")
+    ends: dict[tuple[str, int], Row] = {}
+    for row in rows:
+        place = (row["topic"], row["partition"])
+        if row["broker"] == follows.get(place) and row["seq"] is not None:
+            ends[place] = max(row, ends.get(place, row), key=lambda one: int(one["offset"]))
+    for row in ends.values():
+        row["seq"] += 1_000_000
+    return recorded.having(copies=rows)
+
+
+@mutant
+def deposed_leaders_refuse(recorded: Recorded) -> Recorded | None:
+    """After the fault, a broker that does not lead by the metadata store refuses every message (error 6)."""
+    leaders: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for row in recorded.rows("views"):
+        if row["subject"] == "partition" and not row["source"].startswith("broker"):
+            leaders.setdefault((row["topic"], row["partition"]), []).append((row["ns"], row["leader"]))
+    for stated in leaders.values():
+        stated.sort()
+
+    def change(row: Row) -> Row:
+        stated = leaders.get((row["topic"], row["partition"]), [])
+        leader = max((one for one in stated if one[0] <= row["sent_ns"]), default=(0, row["broker"]))[1]
+        refused = row["broker"] is not None and row["broker"] != leader
+        return row | ({"outcome": "fail", "error": 6, "offset": None} if refused else {})
+
+    return recorded.having(sends=_sends(recorded, change))
+
+
+@mutant
+def settings_are_others(recorded: Recorded) -> Recorded | None:
+    """Every setting that is a number is one larger than it was."""
+    rows = recorded.rows("configs")
+    for row in rows:
+        if (row["value"] or "").isdigit():
+            row["value"] = str(int(row["value"]) + 1)
+    return recorded.having(configs=rows)
+
+
 # What the cluster says about partitions ---------------------------------------------------------------------
 
 
