@@ -81,6 +81,20 @@ CLAIMS = (
         holds=broker(2).believes(T, leader=1, isr=(1, 2, 3), at="unavailable"),
     ),
     Claim(
+        name="zookeeper-first",
+        section="001, consensus",
+        quote="控制节点会首先更新zookeeper上的信息,然后通知所有分区副本节点当前leader已经发生改变",
+        says="The controller first updates ZooKeeper, then tells the replicas: ZooKeeper names broker-1 as leader while "
+        "the controller cannot tell it, and broker-1 takes over after that.",
+        holds=both(
+            T.is_led_by(2, epoch=1, at="elected"),
+            broker(2).believes(T, leader=1, epoch=0, at="unavailable"),
+            broker(2).never_logged("became_leader", of=T, after="cut", before="unavailable"),
+            broker(2).logged("became_leader", of=T, after="unavailable", where="epoch = 1"),
+            broker(3).believes(T, leader=2, epoch=1, at="unavailable"),
+        ),
+    ),
+    Claim(
         name="metadata-inconsistent",
         section="000 §2",
         quote="controller 无法将 leader 和 isr 的变化更新给 broker，导致元数据不一致",

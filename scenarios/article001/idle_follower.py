@@ -124,6 +124,18 @@ CLAIMS = (
         ),
     ),
     Claim(
+        name="keeps-its-data",
+        section="001, rejoining",
+        quote="期间不会被阻塞,也不会丢弃原有数据",
+        says="Until it joins them again it is not blocked, as it gets all that it missed, and it discards nothing that it has.",
+        holds=both(
+            messages(("az1-busy", "az1-first", "az1-after")).seen_on(2, until="converged", at_least=5),
+            *(broker(2).never_logged("truncated", of=one, after="cut", before="converged") for one in (Q, B)),
+            messages("az1-seed").held_by(1, 2, 3, at_least=4),
+        ),
+        given=messages("az1-busy").not_seen_on(2, until="before-heal", at_least=3),
+    ),
+    Claim(
         name="nothing-lost",
         section="beyond 001, use of the ISR",
         says="Nothing that was acknowledged is lost.",

@@ -154,6 +154,36 @@ CLAIMS = (
         ),
     ),
     Claim(
+        name="leader-advances-hw",
+        section="001, replication",
+        quote="只有leader可以推进HW,同时也负责让所有follower在每次fetch请求中获知当前最新的HW值",
+        says="Only the leader advances the high watermark; a follower learns it with each fetch. broker3, cut off when it "
+        "had fetched m3, still has 2, although every replica has m3; broker2, which fetched once more, has 3.",
+        holds=both(
+            M3_NEW.seen_on(1, 2, 3, until="follower-cut"),
+            M4_NEW.seen_on(2, until="cut"),
+            M4_NEW.not_seen_on(3, until="cut"),
+            broker(3).starts("follower", T_NEW, epoch=1, log_end_offset=3, high_watermark=2, after="cut"),
+            broker(2).starts("leader", T_NEW, epoch=1, log_end_offset=4, high_watermark=3, after="cut"),
+        ),
+    ),
+    Claim(
+        name="hw-follows-fetches",
+        section="004, HW of the leader",
+        quote="leader处理follower FETCH请求时：当leader处理follower的FETCH请求时首先会从底层的log读取数据，之后会尝试更新分区HW值",
+        says="The leader advances the high watermark when followers fetch: to 3 for m1 to m3, which both have and "
+        "which it acknowledged with acks=all. It stays at 3 once broker3 fetches no more, though m4 and z1 to z4 are written.",
+        holds=both(
+            messages("az1-acks-all", topic=NEW).kept(at_least=3),
+            M3_NEW.seen_on(1, 2, 3, until="follower-cut"),
+            M4_NEW.not_seen_on(3, until="cut"),
+            messages(("az1-acks1", "az1-zombie"), topic=NEW).acknowledged(at_least=5),
+            broker(1).starts(
+                "follower", T_NEW, epoch=1, log_end_offset=8, high_watermark=3, after="before-heal"
+            ),
+        ),
+    ),
+    Claim(
         name="new-leader-cuts-to-hw",
         section="001 failover",
         quote="新的leader将使用新的HW作为当前自己的LEO",

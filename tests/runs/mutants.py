@@ -145,6 +145,44 @@ def deposed_leaders_refuse(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def high_watermarks_are_log_ends(recorded: Recorded) -> Recorded | None:
+    """Every replica that becomes leader or follower logs its log end offset as its high watermark."""
+    rows = recorded.rows("log_events")
+    for row in rows:
+        if row["kind"] in ("became_leader", "became_follower"):
+            row["text"] = re.sub(r"high watermark \d+", f"high watermark {row['offset']}", row["text"] or "")
+    return recorded.having(log_events=rows)
+
+
+@mutant
+def replicas_are_told_first(recorded: Recorded) -> Recorded | None:
+    """A replica that becomes leader or follower after the fault began logs it when the fault begins."""
+    told = ("became_leader", "became_follower")
+    return recorded.having(
+        log_events=[
+            row | {"ns": recorded.since + MS} if row["kind"] in told and row["ns"] > recorded.since else row
+            for row in recorded.rows("log_events")
+        ]
+    )
+
+
+@mutant
+def followers_start_over(recorded: Recorded) -> Recorded | None:
+    """When the last fault ends, every follower truncates its logs to 0; in the end it has all again."""
+    heals = [row["ns"] for row in recorded.rows("faults") if row["moment"] == "healed"]
+    if not heals:
+        return None
+    blank: Row = dict.fromkeys(TABLES["log_events"].arrow().names)
+    added = [
+        {**blank, "ns": max(heals) + MS, "host": f"broker{row['broker']}", "kind": "truncated", "offset": 0}
+        | {"topic": row["topic"], "partition": row["partition"], "text": "Truncating to offset 0"}
+        for row in recorded.rows("replicas")
+        if not row["leader"]
+    ]
+    return recorded.having(log_events=[*recorded.rows("log_events"), *added])
+
+
+@mutant
 def settings_are_others(recorded: Recorded) -> Recorded | None:
     """Every setting that is a number is one larger than it was."""
     rows = recorded.rows("configs")
