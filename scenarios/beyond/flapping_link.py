@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import both, controller_stays, messages, partition
+from checkers.claims.builders import both, controller_stays, mark, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
@@ -40,7 +40,35 @@ def body(stage: Stage) -> None:
 
 
 T = partition(TOPIC)
+_LED_BY_BROKER1 = partition("stream")
+_FLAPPED = messages(role="stream", az="az2", after="cut", before="before-heal")
 _FLIPS = "size(from_json(evidence, 'flips array<struct<up_ns: bigint, down_ns: bigint>>').flips)"
+_STALL_S = 0.6
+"""Longer than a record takes to a follower and until it is seen there; shorter than half a period."""
+
+
+def _stalls(at_least: int) -> str:
+    """While the link flaps, broker2 waits so often for records of broker1's that broker3 has at once.
+
+    Unknown if broker3 had to wait as well: then something else than the link stopped the records.
+    """
+    seen = ", ".join(
+        f"min(CASE WHEN broker = {number} THEN seen_ns END) AS on{number}" for number in (1, 2, 3)
+    )
+    stall_ns = int(_STALL_S * 1e9)
+    waited = f"count_if(on2 - on1 > {stall_ns} AND on2 - before > {stall_ns})"
+    beside = f"count_if(on3 - on1 > {stall_ns})"
+    return (
+        f"SELECT CASE WHEN {{tailed:broker2}} >= {mark('before-heal')} AND {beside} = 0 "
+        f"THEN {waited} >= {at_least} END AS holds, "
+        f"concat('broker2 waited ', {waited}, ' times for records; broker3 waited for ', {beside}) AS observed "
+        f"FROM (SELECT *, lag(on2) OVER (ORDER BY offset) AS before FROM (SELECT offset, {seen} "
+        f"FROM sightings WHERE {_LED_BY_BROKER1.where} GROUP BY offset)) "
+        f"WHERE on1 > {mark('seeded')} AND on1 <= {mark('before-heal')}"
+    )
+
+
+_STALLS = _stalls(at_least=3)
 CLAIMS = (
     Claim(
         name="flapped",
@@ -51,10 +79,19 @@ CLAIMS = (
         "FROM faults WHERE moment = 'healed'",
     ),
     Claim(
-        name="leader-stays",
+        name="fetches-stop",
         section="beyond the articles",
-        says="A link that flaps between leader and follower changes neither leader nor ISR nor controller, "
-        "for longer than a cut link leaves the follower in the ISR. (The brokers' sessions cross another link.)",
+        says="The follower across the link again and again gets nothing of the leader's for more than "
+        f"{_STALL_S:g} s, while the other follower gets the same records at once.",
+        holds=_STALLS,
+    ),
+    Claim(
+        name="isr-stays",
+        section="beyond the articles",
+        says="The follower nevertheless stays in the ISR, for longer than a cut link would leave it there. "
+        "Leader and controller stay as well, but are not at risk: the brokers' sessions and the controller's "
+        "requests cross other links.",
+        given=_STALLS,
         holds=both(
             T.stays(since="cut", until="converged"),
             controller_stays(since="cut", until="converged"),
@@ -63,10 +100,13 @@ CLAIMS = (
     Claim(
         name="all-acknowledged",
         section="beyond the articles",
-        says="An idempotent producer that may retry gets every message written, exactly once.",
+        says="An idempotent producer that may retry gets every message written, exactly once, also one whose "
+        "own link to the leader flaps.",
         holds=both(
             messages("az1-idempotent").kept(at_least=11),
             messages("az1-idempotent").in_final_log(copies=1, at_least=11),
+            _FLAPPED.kept(at_least=30),
+            _FLAPPED.in_final_log(copies=1, at_least=30),
         ),
     ),
     Claim(

@@ -75,3 +75,17 @@ def test_only_a_leader_of_an_old_protocol_may_hang() -> None:
     assert judged(ISOLATED, "zombie-accepts-on", hangs(recorded(ISOLATED))).status == "refuted"
     old = judged(ISOLATED, "zombie-accepts-on", hangs(under_2_6(recorded(ISOLATED))))
     assert old.either and old.occurred == old.either["says"]
+
+
+def test_an_isr_that_stays_shows_nothing_if_the_flapping_link_never_held_the_follower_up() -> None:
+    harmless = MUTANTS["seen-everywhere"](recorded("flapping-link"))
+    assert judged("flapping-link", "fetches-stop", harmless).status == "refuted"
+    assert judged("flapping-link", "isr-stays", harmless).status == "not reproduced"
+
+
+def test_a_follower_beside_a_flapping_link_that_waits_as_well_decides_nothing() -> None:
+    history = recorded("flapping-link")
+    rows = history.rows("sightings")
+    for row in rows:
+        row["seen_ns"] += 1_000_000_000 if row["broker"] == 3 else 0
+    assert judged("flapping-link", "fetches-stop", history.having(sightings=rows)).status == "unknown"
