@@ -1,0 +1,35 @@
+"""A claim that something does not happen sees it wherever in its window it happens."""
+
+from __future__ import annotations
+
+from tests.runs.mutants import MS, Recorded, Row
+from tests.runs.test_other_outcomes import judged, recorded
+
+
+def mark_of(history: Recorded, name: str) -> int:
+    """The time of a mark, ns."""
+    return max(int(row["ns"]) for row in history.rows("marks") if row["name"] == name)
+
+
+def test_a_leader_that_is_elected_before_there_is_another_controller_is_noticed() -> None:
+    """A second after the last moment at which the session of the dead controller was looked at."""
+    history = recorded("controller-killed")
+    early, killed = mark_of(history, "headless") + 1000 * MS, mark_of(history, "killed")
+
+    def elected(row: Row) -> bool:
+        return bool(row["subject"] == "partition" and row["topic"] == "c" and row["ns"] > killed)
+
+    rows = [row | {"ns": early} if elected(row) else row for row in history.rows("views")]
+    found = judged("controller-killed", "nobody-elects-meanwhile", history.having(views=rows))
+    assert found.status == "refuted", found.observed
+
+
+def test_a_controller_that_is_elected_at_once_leaves_no_time_in_which_nobody_elects() -> None:
+    history = recorded("controller-killed")
+    killed, returned = mark_of(history, "killed"), mark_of(history, "before-return")
+    rows = history.rows("views")
+    for row in rows:
+        if killed < row["ns"] < returned:
+            row["ns"] = killed + (row["ns"] - killed) // 10
+    found = judged("controller-killed", "nobody-elects-meanwhile", history.having(views=rows))
+    assert found.status == "refuted", found.observed
