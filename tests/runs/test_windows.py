@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.runs.mutants import MS, Recorded, Row
 from tests.runs.test_other_outcomes import judged, recorded
 
@@ -33,3 +35,18 @@ def test_a_controller_that_is_elected_at_once_leaves_no_time_in_which_nobody_ele
             row["ns"] = killed + (row["ns"] - killed) // 10
     found = judged("controller-killed", "nobody-elects-meanwhile", history.having(views=rows))
     assert found.status == "refuted", found.observed
+
+
+@pytest.mark.parametrize("version", ["3.7.0", "4.3.1"])
+@pytest.mark.parametrize("shifted_s", [-2, 3])
+def test_a_leader_resigns_neither_before_nor_long_after_one_and_a_half_fetch_timeouts(
+    version: str, shifted_s: int
+) -> None:
+    stored = f"versions/kraft-followers-die@{version}"
+    history = recorded(stored)
+    rows = history.rows("log_events")
+    for row in rows:
+        if row["kind"] == "resigned" and mark_of(history, "alone") < row["ns"] < mark_of(history, "standing"):
+            row["ns"] += shifted_s * 1000 * MS
+    found = judged(stored, "leads-for-ever", history.having(log_events=rows))
+    assert not found.as_declared, found.observed

@@ -43,6 +43,18 @@ class Controller:
         """Between two marks it logged that it gave up leading, because no majority fetched from it."""
         return self._resigned("true", "false", after, before)
 
+    def resigns(self, *, after: str, within_s: float, not_within_s: float = 0.0) -> str:
+        """It logs that it resigns within ``within_s`` after a mark, and not within ``not_within_s``."""
+        return in_time(
+            f"SELECT min(ns) AS moment FROM log_events "
+            f"WHERE host = '{self.host}' AND kind = 'resigned'{window(after, '')}",
+            after=after,
+            within_s=within_s,
+            not_within_s=not_within_s,
+            happened=f"{self.host} resigned ",
+            never=f"{self.host} never resigned",
+        )
+
     def never_resigned(self, *, after: str, before: str) -> str:
         """Between two marks it did not log that it resigned, and its log was followed to the second."""
         return self._resigned("false", "true", after, before)
