@@ -30,7 +30,8 @@ translation, and the claims of the [catalogue](catalogue.md) that judge it, or t
 is what a run must show. The articles count brokers from 0 and acked from 1, so their broker-0 is `broker1`.
 
 *Refuted* means that Kafka does something else, which is in italics. *Differs by scenario* means that the
-sentence holds in some scenarios and not in others. *Either* means that Kafka may do one or the other.
+sentence holds in some scenarios and not in others. *Either* means that Kafka may do what the sentence says, or
+something else in the same scenario, which is in italics; each run says which of the two it did.
 
 ## Counts
 """
@@ -51,10 +52,15 @@ def document() -> str:
 
 
 def outcome(sentence: Sentence, catalogue: Catalogue) -> str:
-    """The outcome of a sentence; empty if no claim judges it."""
+    """The outcome of a sentence; empty if no claim judges it.
+
+    If one claim leaves open whether it holds and the others hold, so does the sentence.
+    """
     words = {word for word, _ in _judgements(sentence, catalogue)}
     if not words:
         return WAITS if sentence.planned else ""
+    if words == {HOLDS, EITHER}:
+        return EITHER
     return words.pop() if len(words) == 1 else DIFFERS
 
 
@@ -145,8 +151,9 @@ def _instead(scenario: Scenario, claim: Claim) -> tuple[str, str]:
 
 
 def _against(scenario: Scenario, claim: Claim) -> tuple[str, str]:
-    other = f"; or: *{claim.either.says}*" if claim.either else ""
-    return REFUTED, f"refuted: *{claim.says}*{other}"
+    if claim.either:
+        return EITHER, f"refuted: *{claim.says}*; or: *{claim.either.says}*"
+    return REFUTED, f"refuted: *{claim.says}*"
 
 
 def _versions(entry: Claim | Erratum) -> str:

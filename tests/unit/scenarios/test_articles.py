@@ -19,6 +19,7 @@ SENTENCE = Sentence(
 )
 STAYS = Claim(name="stays", section="000 §1", quote="不变", says="It stays.", holds="SELECT")
 MOVES = Erratum(says="It moves.", because="it does", holds="SELECT")
+RACE = Either("It moves.", "a race", "SELECT")
 
 
 def _article(*sentences: Sentence) -> list[Article]:
@@ -124,13 +125,18 @@ def test_a_claim_beyond_the_articles_needs_no_sentence() -> None:
         (SENTENCE, STAYS, articles_page.HOLDS),
         (SENTENCE, replace(STAYS, erratum=MOVES), articles_page.REFUTED),
         (SENTENCE, replace(STAYS, erratum=replace(MOVES, since="4.0.0")), articles_page.HOLDS),
-        (SENTENCE, replace(STAYS, either=Either("It moves.", "a race", "SELECT")), articles_page.EITHER),
+        (SENTENCE, replace(STAYS, either=RACE), articles_page.EITHER),
         (
             replace(SENTENCE, claims=(), instead=("case.stays",)),
             replace(STAYS, erratum=MOVES),
             articles_page.HOLDS,
         ),
         (replace(SENTENCE, claims=(), against=("case.stays",)), STAYS, articles_page.REFUTED),
+        (
+            replace(SENTENCE, claims=(), against=("case.stays",)),
+            replace(STAYS, either=RACE),
+            articles_page.EITHER,
+        ),
         (replace(SENTENCE, against=("case.stays",)), STAYS, articles_page.DIFFERS),
         (replace(SENTENCE, claims=(), planned=("soon",)), STAYS, articles_page.WAITS),
         (replace(SENTENCE, claims=(), not_judged="opinion: of the author"), STAYS, ""),
@@ -139,3 +145,27 @@ def test_a_claim_beyond_the_articles_needs_no_sentence() -> None:
 def test_the_outcome_of_a_sentence_is_that_of_its_claims(sentence: Sentence, claim: Claim, word: str) -> None:
     """A refuted claim refutes it, unless what Kafka does instead is what the sentence says."""
     assert articles_page.outcome(sentence, _case(claim)) == word
+
+
+@pytest.mark.parametrize(
+    ("beside", "word"),
+    [
+        (STAYS, articles_page.EITHER),
+        (replace(STAYS, either=RACE), articles_page.EITHER),
+        (replace(STAYS, erratum=MOVES), articles_page.DIFFERS),
+    ],
+)
+def test_a_sentence_that_one_claim_leaves_open_is_not_one_that_differs_by_scenario(
+    beside: Claim, word: str
+) -> None:
+    """Unless another claim refutes it."""
+    sentence = replace(SENTENCE, claims=("case.stays", "case.beside"))
+    catalogue = _case(replace(STAYS, either=RACE), replace(beside, name="beside"))
+    assert articles_page.outcome(sentence, catalogue) == word
+
+
+def test_some_sentences_are_left_open() -> None:
+    """The declared races are counted in a column of their own."""
+    catalogue = all_scenarios()
+    words = [articles_page.outcome(sentence, catalogue) for one in articles() for sentence in one.sentences]
+    assert articles_page.EITHER in words
