@@ -34,7 +34,9 @@ KINDS = {
     "opinion": "gives a reason or an opinion",
 }
 """Kinds of reasons not to judge a sentence."""
-BEYOND = ("beyond", "acked", "control", "configuration matrix")
+CONTROL = "control"
+"""The section of a claim that only shows that the harness works."""
+BEYOND = ("beyond", "acked", CONTROL, "configuration matrix")
 """The beginning of a claim's section if the claim judges no sentence of an article."""
 _KEYS = {"id", "quote", "says", "claims", "instead", "against", "planned", "not_judged", "note"}
 _LISTS = ("claims", "instead", "against", "planned")
@@ -153,6 +155,8 @@ def faults(known: Iterable[Article], catalogue: Catalogue) -> Iterator[str]:
             named.setdefault(reference, []).append(sentence)
             if not claims_named(reference, catalogue):
                 yield f"{sentence.id} names {reference}, which does not exist"
+            if any(claim.section == CONTROL for claim in claims_named(reference, catalogue)):
+                yield f"{sentence.id} names {reference}, which controls the harness and judges no sentence"
         for reference in sentence.instead:
             if not any(claim.erratum for claim in claims_named(reference, catalogue)):
                 yield f"{sentence.id} names {reference} under 'instead', but it has no erratum"

@@ -99,6 +99,17 @@ SCENARIO = Scenario(
             ),
         ),
         Claim(
+            name="replicated-is-read",
+            section="004, an example",
+            quote="此时消息已经成功地被复制到leader和follower的log中且分区HW是1，表明consumer能够消费offset = 0的这条消息",
+            says="What has been replicated to leader and followers can be consumed: a consumer that starts then receives "
+            "every message.",
+            holds=both(
+                messages(topic=TOPIC).held_by(1, 2, 3, at_least=62),
+                messages(topic=TOPIC).consumed(since="converged", until="read", at_least=62),
+            ),
+        ),
+        Claim(
             name="nothing-changes",
             section="control",
             says="Controller, leader, leader epoch and ISR stay as they are.",

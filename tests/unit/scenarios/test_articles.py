@@ -96,6 +96,7 @@ def test_what_fits_has_no_faults() -> None:
         ((SENTENCE,), (replace(STAYS, quote="不变…controller"),), "quotes 'controller', which no sentence"),
         ((SENTENCE,), (replace(STAYS, quote=""),), "begin its section with 'beyond'"),
         ((SENTENCE,), (replace(STAYS, section="beyond 000"),), "quotes an article, but its section"),
+        ((SENTENCE,), (replace(STAYS, quote="", section="control"),), "which controls the harness"),
         ((replace(SENTENCE, planned=("case",)),), (STAYS,), "waits for case, which exists"),
         ((replace(SENTENCE, instead=("case.stays",)),), (STAYS,), "under 'instead', but it has no erratum"),
         (
