@@ -17,7 +17,7 @@ from checkers.claims.builders import (
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from harness.scenario import Claim, Either, Scenario
 from scenarios.steps import pins, read_in_vain, seed, settle, try_create_topic, wait_for_controller
 
 TOPIC = "t"
@@ -55,6 +55,15 @@ def body(stage: Stage) -> None:
 
 T, MADE_BY_OLD, MADE_BY_NEW = partition(TOPIC), partition(BY_OLD), partition(BY_NEW)
 _OTHERS = messages(("az1-patient", "az2-later"))
+FIRST_COMES = "whoever is first to create /controller in ZooKeeper, when it has vanished, becomes controller"
+
+
+def _elected(number: int) -> str:
+    return both(
+        controller_changes(since="seeded", until="succession"), controller_is(number, at="succession")
+    )
+
+
 CLAIMS = (
     Claim(
         name="zookeeper-in-az3-down",
@@ -71,6 +80,14 @@ CLAIMS = (
         holds=both(
             controller_changes(since="seeded", until="succession"), controller_is(1, 2, at="succession")
         ),
+    ),
+    Claim(
+        name="broker-0-elected",
+        section="000 §4.1",
+        quote="最终 broker-0 选举为 controller",
+        says="In the end broker-0 is elected controller.",
+        holds=_elected(1),
+        either=Either(says="broker-1 is elected controller.", because=FIRST_COMES, holds=_elected(2)),
     ),
     Claim(
         name="two-controllers",

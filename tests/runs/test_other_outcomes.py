@@ -89,3 +89,83 @@ def test_a_follower_beside_a_flapping_link_that_waits_as_well_decides_nothing() 
     for row in rows:
         row["seen_ns"] += 1_000_000_000 if row["broker"] == 3 else 0
     assert judged("flapping-link", "fetches-stop", history.having(sightings=rows)).status == "unknown"
+
+
+STUCK, REFUSED = "leader-cut-from-followers-stuck", "offsets-commit-refused"
+
+
+def without_the_shrink_to_the_leader(history: Recorded) -> list[Row]:
+    """Events without those by which an ISR becomes the leader alone; it expands afterwards."""
+    return [
+        row
+        for row in history.rows("log_events")
+        if row["kind"] != "isr_updated" or " to 1 and version " not in row["text"]
+    ]
+
+
+def test_an_isr_that_only_expands_after_the_heal_has_not_shrunk_late() -> None:
+    history = recorded(STUCK)
+    found = judged(STUCK, "late-shrink", history.having(log_events=without_the_shrink_to_the_leader(history)))
+    assert found.status == "refuted"
+
+
+def test_a_late_shrink_by_one_follower_is_named() -> None:
+    history = recorded(STUCK)
+    rows = without_the_shrink_to_the_leader(history)
+    for row in rows:
+        if row["kind"] == "isr_shrinking":
+            row["text"] = row["text"].replace(" to 1. ", " to 1,3. ")
+    alone = judged(STUCK, "late-shrink", history)
+    found = judged(STUCK, "late-shrink", history.having(log_events=rows))
+    assert alone.either and alone.occurred == alone.says
+    assert found.either and found.occurred == found.either["says"]
+
+
+def answered(error: int, seconds_sooner: int = 0) -> Recorded | None:
+    """The commit that waits for the followers got this error, and so much sooner."""
+    history = recorded(REFUSED)
+    rows = history.rows("groups")
+    for row in rows:
+        if row["event"] == "commit_failed" and row["offset"] == 20:
+            row |= {"error": error, "ns": row["ns"] - seconds_sooner * 1_000_000_000}
+    return history.having(groups=rows)
+
+
+def test_whether_a_waiting_commit_outlives_the_isr_is_named() -> None:
+    timed_out = judged(REFUSED, "waiting-commit-not-acknowledged", recorded(REFUSED))
+    refused = judged(REFUSED, "waiting-commit-not-acknowledged", answered(15))
+    assert timed_out.either and timed_out.occurred == timed_out.says
+    assert refused.either and refused.occurred == refused.either["says"]
+
+
+def test_a_waiting_commit_does_not_time_out_at_once() -> None:
+    assert judged(REFUSED, "waiting-commit-not-acknowledged", answered(7, 3)).status == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "claim", "as_said"),
+    [
+        ("controller-az-isolated", "broker-0-elected", 1),
+        ("controller-and-leader-isolated", "two-controllers", 3),
+    ],
+)
+def test_who_becomes_controller_is_named(scenario: str, claim: str, as_said: int) -> None:
+    history = recorded(scenario)
+    (successor,) = {
+        row["controller"]
+        for row in history.rows("views")
+        if row["subject"] == "controller" and row["epoch"] == 2 and row["source"].startswith("zookeeper")
+    }
+
+    def elected(number: int) -> ClaimResult:
+        rows = history.rows("views")
+        for row in rows:
+            if row["subject"] == "controller" and row["controller"] == successor:
+                row["controller"] = number
+        return judged(scenario, claim, history if number == successor else history.having(views=rows))
+
+    candidates = {1, 2, 3} - {3 if as_said == 1 else 1}
+    for number in candidates:
+        found = elected(number)
+        assert found.either
+        assert found.occurred == (found.says if number == as_said else found.either["says"])
