@@ -5,14 +5,13 @@ Nobody restarts, and no election is unclean. This is KAFKA-1211, which led to KI
 
 from __future__ import annotations
 
-from checkers.claims.builders import both, broker, topic_is_set
+from checkers.claims.builders import both, broker, messages, opposite, topic_is_set
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
 from scenarios.article002.hw_truncation import (
     BECAUSE,
     GONE,
     M2_OLD,
-    M3_OLD,
     OLD,
     PARKED,
     T_NEW,
@@ -124,7 +123,7 @@ SCENARIO = Scenario(
             section="002 case 1, 004 §1",
             quote="当A重启回来后也会执行日志截断,将HW调整回1",
             says="A comes back and truncates to high watermark 1 as well, though m3 was written meanwhile.",
-            given=M3_OLD.acknowledged(),
+            given=opposite(messages(topic=OLD, label="m3").not_acknowledged()),
             holds=broker(1).truncated(T_OLD, to=1, after="third"),
             erratum=Erratum(
                 says="A truncates to its own high watermark, which is 2, and so removes nothing: m2 stays beside "

@@ -26,6 +26,39 @@ def notes_say_otherwise(recorded: Recorded) -> Recorded | None:
 
 
 @of_parts
+def windows_are_missed(recorded: Recorded) -> Recorded | None:
+    """The scenario noted that a window was closed wherever it noted that one was open."""
+    return recorded.having(
+        marks=[row | {"name": row["name"].replace("-open", "-closed")} for row in recorded.rows("marks")]
+    )
+
+
+@of_parts
+def never_acknowledged(recorded: Recorded) -> Recorded | None:
+    """No message was ever acknowledged, before the fault or after it."""
+    rows = recorded.rows("sends")
+    return recorded.having(sends=[row | {"outcome": "fail", "error": 7, "offset": None} for row in rows])
+
+
+@of_parts
+def always_led_by_another(recorded: Recorded) -> Recorded | None:
+    """Another replica leads every partition, before the fault and after it."""
+    rows = recorded.rows("views")
+    for row in rows:
+        if row["subject"] == "partition":
+            row["leader"] = row["leader"] % 3 + 1
+    return recorded.having(views=rows)
+
+
+@of_parts
+def switches_are_turned(recorded: Recorded) -> Recorded | None:
+    """Every setting that is true is false, and vice versa."""
+    other = {"true": "false", "false": "true"}
+    rows = recorded.rows("configs")
+    return recorded.having(configs=[row | {"value": other.get(row["value"], row["value"])} for row in rows])
+
+
+@of_parts
 def never_seen(recorded: Recorded) -> Recorded | None:
     """No record was ever seen on a replica, before the fault or after it."""
     return recorded.having(sightings=still_tailed(recorded, []))

@@ -47,15 +47,17 @@ def _closing(text: str, opening: int) -> int:
 def declared_parts(run: StoredRun) -> Iterator[dict[str, Any]]:
     """Each part of a compound claim of a stored run (no precondition) as a claim: `<claim>/<which>/<number>`.
 
-    ``which`` is `holds` or `erratum`.
+    ``which`` is `holds`, `erratum`, `either` or `given`. The last two are there also if they are no
+    compounds: a mutant that turns the whole claim need not refute them.
     """
     for claim in run.declared["claims"]:
         if claim["name"] not in run.claims:
             continue
-        sentences = {"holds": claim["holds"], "erratum": (claim.get("erratum") or {}).get("holds")}
-        for which, sentence in sentences.items():
+        others = {which: (claim.get(which) or {}).get("holds") for which in ("erratum", "either")}
+        for which, sentence in {"holds": claim["holds"], **others, "given": claim.get("given")}.items():
             parts = parts_of(sentence) if sentence else []
-            for number, part in enumerate(parts if len(parts) > 1 else ()):
+            wanted = len(parts) > 1 or which in ("either", "given")
+            for number, part in enumerate(parts if wanted else ()):
                 name = f"{claim['name']}/{which}/{number}"
                 yield {**claim, "name": name, "holds": part, "given": "", "erratum": None, "either": None}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,10 @@ NEEDED = {
     "everybody-is-assigned-everything": ("static-member-az-isolated", "nobody-takes-over/holds/0"),
     "a-minute-late": ("slow-follower", "leaves/holds/0"),
     "what-did-not-happen-is-noted": ("isr-stuck-for-ever", "stuck-until-reordered/holds/1"),
+    "windows-are-missed": ("hw-truncation-by-version", "truncated/given/0"),
+    "never-acknowledged": ("hw-truncation-fast-failovers", "a-truncates/given/0"),
+    "always-led-by-another": ("no-fault", "nothing-changes/given/0"),
+    "switches-are-turned": ("operator-actions", "forced-leads/given/0"),
     "written-once": ("follower-az-isolated", "retries-duplicate/holds/1"),
 }
 """For each of `OF_PARTS` a stored run and a part that it refutes."""
@@ -67,6 +72,25 @@ def test_a_part_that_always_holds_is_found() -> None:
     names = ("another-isr", "logs-say-everything", "logs-say-nothing", "all-lost")
     assert set(names) <= set(MUTANTS)
     assert unrefuted(run, names, [planted]) == {planted["name"]: "whatever"}
+
+
+def test_the_situation_and_the_other_outcome_are_parts_as_well() -> None:
+    """Also if they are no compounds, because a mutant of the whole claim need not refute them."""
+    names = {part["name"] for part in declared_parts(read_stored("flapping-link"))}
+    assert {"isr-stays/given/0", "isr-stays/holds/0", "isr-stays/holds/1"} <= names
+    assert "fetches-stop/holds/0" not in names
+    names = {part["name"] for part in declared_parts(read_stored("leader-paused"))}
+    assert {"sleeper-not-kept/either/0", "sleeper-not-kept/either/1"} <= names
+
+
+def test_a_situation_that_always_holds_is_found() -> None:
+    run = read_stored("leader-killed")
+    vacuous = "SELECT count(*) >= 0 AS holds, 'whatever' AS observed FROM views"
+    declared = {**run.declared, "claims": [{**run.declared["claims"][0], "given": vacuous}]}
+    changed = replace(run, declared=declared)
+    planted = [part for part in declared_parts(changed) if "/given/" in part["name"]]
+    names = ("another-isr", "logs-say-nothing", "all-lost")
+    assert set(unrefuted(changed, names, planted).values()) == {"whatever"}
 
 
 def test_a_combination_is_split_at_every_depth() -> None:
