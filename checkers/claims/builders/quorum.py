@@ -44,16 +44,24 @@ class Controller:
         return self._resigned("true", "false", after, before)
 
     def resigns(self, *, after: str, within_s: float, not_within_s: float = 0.0) -> str:
-        """It logs that it resigns within ``within_s`` after a mark, and not within ``not_within_s``."""
-        return in_time(
+        """It logs that it resigns within ``within_s`` after a mark, and not within ``not_within_s``.
+
+        False only if its log was followed until then.
+        """
+        event = (
             f"SELECT min(ns) AS moment FROM log_events "
-            f"WHERE host = '{self.host}' AND kind = 'resigned'{window(after, '')}",
+            f"WHERE host = '{self.host}' AND kind = 'resigned'{window(after, '')}"
+        )
+        in_its_log = in_time(
+            event,
             after=after,
             within_s=within_s,
             not_within_s=not_within_s,
             happened=f"{self.host} resigned ",
             never=f"{self.host} never resigned",
         )
+        read = f"{{log:{self.host}}} >= {mark(after)} + {int(within_s * 1e9)}"
+        return answer(f"CASE WHEN holds OR {read} THEN holds END", "observed", f"({in_its_log})")
 
     def never_resigned(self, *, after: str, before: str) -> str:
         """Between two marks it did not log that it resigned, and its log was followed to the second."""
