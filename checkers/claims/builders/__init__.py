@@ -26,8 +26,8 @@ older than the moment. Without one the answer is null, which makes the claim *un
 
 * `is_led_by`, `stays`, `controller_is`, ...: the observer still followed the cluster at that moment;
 * `believes`, `names_controller`: that broker itself still answered at that moment;
-* `never_logged`, `never_resigned`: that host's log was followed to the end of the window; `resigns` is false only
-  then;
+* `never_logged`, `never_resigned`: that host's log was followed to the end of the window (`resigns` is false
+  only then);
 * `leads`, `epoch_stays` of a KRaft controller: that controller itself was followed until that moment;
 * `answers_until_silent`: the source fell silent;
 * `not_seen_on`: the broker's replicas were still followed at that moment;
