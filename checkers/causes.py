@@ -174,7 +174,8 @@ def loss_causes(
     again = np.where(seen.first_broker == acked_by, seen.again_ns, -1)[rows]
     cell = [np.searchsorted(edge_ns, when), np.searchsorted(edge_ns, end), np.searchsorted(edge_ns, again)]
     cell += [by, holder, sighted]
-    offsets = np.unique(np.array([cut.offset for cut in cuts], dtype=np.int64))
+    places = [cut.offset for cut in cuts] + [fault.first_offset for fault in evidence.faults]
+    offsets = np.unique(np.array(places, dtype=np.int64))
     cell += [np.searchsorted(offsets, at), np.searchsorted(offsets, at, side="right")]
     table = np.stack([np.asarray(values, dtype=np.int64) for values in cell], axis=1)
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
@@ -297,6 +298,7 @@ def _storage(scene: _Scene, loss: _Loss) -> _Cause | None:
         if fault.mechanism in DATA_LOSS
         and (not fault.partitions or scene.partition.name in fault.partitions)
         and loss.acked_ns <= fault.from_ns <= loss.gone_ns
+        and (loss.offset < 0 or fault.first_offset <= loss.offset)  # recovery truncates from there on
     ]
     hit = {name for fault in hits for name in fault.hosts}
     mine = [cut for cut in scene.cuts if cut.broker == loss.acked_by and cut.ns >= loss.acked_ns]

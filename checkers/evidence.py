@@ -53,6 +53,8 @@ class FaultSpan:
     """Exact names of the hosts it names as targets."""
     partitions: frozenset[str]
     """`topic/partition` of the partitions it is restricted to; empty: no restriction."""
+    first_offset: int = -1
+    """The first offset that it damaged or took in these partitions; -1: not recorded."""
     from_ns: int
     until_ns: int
     moment: str
@@ -157,6 +159,7 @@ def _fault_spans(table: pa.Table) -> tuple[FaultSpan, ...]:
                 mechanism=row["mechanism"] or mechanism_of(row["kind"], row["name"]),
                 hosts=hosts,
                 partitions=partitions,
+                first_offset=_first_offset(row),
                 from_ns=row["ns"],
                 until_ns=ends.get(number, FOREVER),
                 moment=row["moment"],
@@ -230,6 +233,22 @@ def named_in(targets: str) -> tuple[frozenset[str], frozenset[str]]:
         if isinstance(found.get("partition"), str):
             partitions.add("/".join(found["partition"].rsplit("-", 1)))
     return frozenset(hosts), frozenset(partitions)
+
+
+def _first_offset(fault: Row) -> int:
+    """The first offset that a fault damaged or took; -1 if its row does not state it.
+
+    The evidence states that of the damaged batch; the targets have the offset that the fault should hit.
+    """
+    for column, key in (("evidence", "first_offset"), ("targets", "offset")):
+        try:
+            found = json_value(fault[column] or "{}", f"{column} of faults")
+        except BadDataError:
+            continue
+        offset = found.get(key) if isinstance(found, dict) else None
+        if type(offset) is int and offset >= 0:
+            return offset
+    return -1
 
 
 def _texts(items: object) -> set[str]:

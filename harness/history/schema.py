@@ -488,9 +488,15 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "text",
                         'JSON object of exact names, for example `{"hosts": ["broker1"], "partitions": '
                         '["t/0"]}`; keys that causes use: `hosts`, `links` (`broker1 -> broker2`, also with '
-                        "`:port`), `partitions`",
+                        "`:port`), `partitions`, `offset` (of damaged or truncated logs, unless the "
+                        "evidence has `first_offset`)",
                     ),
-                    Column("evidence", "text", "JSON: probes and counters, for `injected` and `healed`"),
+                    Column(
+                        "evidence",
+                        "text",
+                        "JSON: probes and counters, for `injected` and `healed`; key that causes use: "
+                        "`first_offset`, the first offset of a damaged batch or of what was truncated",
+                    ),
                     Column("mechanism", "text", "what the fault does: one of the [mechanisms](#mechanisms)"),
                 ),
             ),

@@ -85,16 +85,16 @@ class Storage:
         """Flip a byte in the batch that holds ``offset`` now; the broker may run."""
         name = f"corrupt offset {offset} of {topic}/{partition} on {host}"
         folder = logs.replica_folder(self._data(host), topic, partition)
-        where: list[str] = []
+        found: dict[str, object] = {}
 
         def act() -> None:
-            file, position = logs.corrupt(folder, offset)
-            where.append(f"{file.name}@{position}")
+            file, position, first_offset = logs.corrupt(folder, offset)
+            found.update(where=[f"{file.name}@{position}"], first_offset=first_offset)
 
         def verify() -> Evidence:
             if logs.intact(folder, offset):
                 raise InvalidRunError(f"The checksum at offset {offset} in {folder} still holds.")
-            return {"where": where}
+            return found
 
         fault = Action(
             name,

@@ -49,8 +49,11 @@ def wipe(folder: Path) -> int:
     return size_bytes
 
 
-def corrupt(folder: Path, offset: int) -> tuple[Path, int]:
-    """Flip the last byte of the batch that holds ``offset``; returns the file and the position in it."""
+def corrupt(folder: Path, offset: int) -> tuple[Path, int, int]:
+    """Flip the last byte of the batch that holds ``offset``.
+
+    Returns the file, the position in it, and the first offset of the batch.
+    """
     for file in segments(folder):
         data = file.read_bytes()
         position = 0
@@ -62,7 +65,7 @@ def corrupt(folder: Path, offset: int) -> tuple[Path, int]:
                 with file.open("r+b") as log:
                     log.seek(position - 1)
                     log.write(bytes([data[position - 1] ^ 0xFF]))
-                return file, position - 1
+                return file, position - 1, batch.offset
     raise UsageError(f"No batch in {folder} holds offset {offset}; is it written yet, and not deleted?")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from checkers.causes import NO_EVIDENCE
 from tests.histories import History
 from tests.unit.checkers.test_causes import SEEN, cut, fault, led, lives, lost
 
@@ -25,8 +26,8 @@ def damaged(since: int = 2000, **more: Any) -> History:
     return fault(cut(history), NAME, "storage", since, **row)
 
 
-def at(host: str, *partitions: str) -> str:
-    return json.dumps({"hosts": [host], "partitions": list(partitions), "offset": 1})
+def at(host: str, *partitions: str, offset: object = 1) -> str:
+    return json.dumps({"hosts": [host], "partitions": list(partitions), "offset": offset})
 
 
 def loss(history: History, folder: Path) -> dict[str, Any]:
@@ -46,6 +47,13 @@ def loss(history: History, folder: Path) -> dict[str, Any]:
         pytest.param(damaged(targets=at("broker1")), id="all partitions of the broker"),
         pytest.param(damaged(targets=at("broker1", "t/1", "t/0")), id="one of several partitions"),
         pytest.param(damaged(mechanism=None, targets='["broker1:t-0"]'), id="recorded without a mechanism"),
+        pytest.param(damaged(targets=at("broker1", "t/0", offset=0)), id="at an earlier offset"),
+        pytest.param(
+            damaged(targets=at("broker1", "t/0", offset=2), evidence='{"first_offset": 1}'),
+            id="at a later offset of the same batch",
+        ),
+        pytest.param(damaged(targets=at("broker1", "t/0", offset="2")), id="at an offset that is no number"),
+        pytest.param(damaged(evidence="[2]"), id="with evidence of another shape"),
     ],
 )
 def test_damage_is_the_cause_of_a_loss(tmp_path: Path, history: History) -> None:
@@ -66,6 +74,11 @@ def test_damage_is_the_cause_of_a_loss(tmp_path: Path, history: History) -> None
         pytest.param(damaged(100), id="before the message was acknowledged"),
         pytest.param(damaged(9000), id="after the message was gone"),
         pytest.param(damaged(mechanism="other"), id="in the name of the fault only"),
+        pytest.param(damaged(targets=at("broker1", "t/0", offset=2)), id="at a later offset"),
+        pytest.param(damaged(evidence='{"first_offset": 2}'), id="in a later batch"),
+        pytest.param(
+            damaged(mechanism="truncate", targets=at("broker1", "t/0", offset=2)), id="truncated later"
+        ),
     ],
 )
 def test_damage_elsewhere_or_at_another_time_is_no_cause_of_a_loss(tmp_path: Path, history: History) -> None:
@@ -82,3 +95,11 @@ def test_damage_to_a_message_that_other_replicas_hold_takes_nothing(tmp_path: Pa
     fault(history, NAME, "storage", 2000, mechanism="damage", targets=at("broker1", "t/0"))
     found = lives(history, tmp_path)
     assert [(row["fate"], row["cause"]) for row in found] == [("kept", None)] * 2
+
+
+def test_damage_explains_only_what_lies_behind_it(tmp_path: Path) -> None:
+    """Recovery truncates a log from its damaged batch on; the message before it was lost otherwise."""
+    history = lost().send(2, offset=2, broker=1)
+    fault(history, NAME, "storage", 4000, mechanism="damage", targets=at("broker1", "t/0", offset=2))
+    causes = {row["seq"]: row["cause"] for row in lives(history, tmp_path) if row["fate"] == "lost"}
+    assert causes == {1: NO_EVIDENCE, 2: f"storage fault: `{NAME}` on broker1"}

@@ -58,7 +58,8 @@ def test_wiping_what_is_not_there_names_what_is(data: Path) -> None:
 def test_one_damaged_batch_and_no_other(data: Path, offset: int) -> None:
     folder = data / "t-0"
     assert logs.intact(folder, offset)
-    logs.corrupt(folder, offset)
+    *_, first_offset = logs.corrupt(folder, offset)
+    assert first_offset == offset
     damaged = [b.offset for b in read_folder(folder).batches if not b.crc_ok]
     assert damaged == [offset]
     assert not logs.intact(folder, offset)

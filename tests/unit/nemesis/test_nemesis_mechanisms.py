@@ -5,17 +5,20 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.record.util import calc_crc32c
 from nemesis_fakes import TOPOLOGY, Remembering, Rows
 
 from harness.errors import UsageError
 from harness.history.mechanisms import MECHANISMS
 from harness.kafka.model import PartitionState
+from harness.kafka.wire.produce import one_record_batch
 from harness.lab.model import Result
 from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
@@ -216,3 +219,18 @@ def test_an_unknown_mechanism_is_refused(rows: Rows) -> None:
     fault.mechanism = "magic"
     with pytest.raises(UsageError, match="'magic'; use one of cut, "):
         Injection(1, fault, rows.journal)
+
+
+def test_damage_records_the_first_offset_of_the_batch(tmp_path: Path, rows: Rows) -> None:
+    lab = StubLab(tmp_path)
+    folder = lab.data_dir("broker1") / "data" / "t-0"
+    folder.mkdir(parents=True)
+    batch = bytearray(one_record_batch(b"value"))
+    struct.pack_into(">q", batch, 0, 3)
+    struct.pack_into(">i", batch, 23, 2)  # it ends at offset 5
+    struct.pack_into(">I", batch, 17, calc_crc32c(bytes(batch[21:])))
+    (folder / "00000000000000000003.log").write_bytes(batch)
+    Nemesis(lab, rows.journal).storage.corrupt("broker1", "t", 5)  # type: ignore[arg-type]
+    row = rows.all()[-1]
+    assert (row["moment"], json.loads(row["targets"])["offset"]) == ("injected", 5)
+    assert json.loads(row["evidence"])["first_offset"] == 3
