@@ -235,7 +235,7 @@ def step_findings(evidence: Evidence, table: pa.Table) -> pa.Table:
             "offset": mine["o"],
             "writer": mine["w"],
             "seq": mine["q"],
-            "count": 1,
+            "count": mine["messages"],
             "reader": [reader_name(step.group, step.reader) for step in steps],
             "cause": causes,
             "evidence": grounds,

@@ -438,7 +438,7 @@ STEPS: Mapping[str, str] = {
         left join tr on tr.w = l.mw and tr.q = l.mq
         where case when tr.q is null then sm.visible else tr.visible end or z.uncommitted""",
     "jumped": """
-        select z.t, z.p, z.stream, z.n, min(z.o) as o from passed z
+        select z.t, z.p, z.stream, z.n, min(z.o) as o, count(distinct z.o) as messages from passed z
         left join r x on x.t = z.t and x.p = z.p and x.stream = z.stream and x.w = z.mw and x.q = z.mq
                      and (z.since_ns is null or x.ns >= z.since_ns)
                      and (z.until_ns is null or x.ns <= z.until_ns)
@@ -454,7 +454,7 @@ STEPS: Mapping[str, str] = {
         group by z.t, z.p, z.stream, z.n, z.po, z.start_o, z.start_ns, z.g, z.prd, z.pns, z.pu
         having bool_or(ge.event = 'assigned') and max(ge.ns) < z.pns""",
     "unhanded": """
-        select z.t, z.p, z.stream, z.n, min(l.o) as o from past z
+        select z.t, z.p, z.stream, z.n, min(l.o) as o, count(distinct l.o) as messages from past z
         join l on l.t = z.t and l.p = z.p and l.o > z.po and l.o < z.start_o and l.intact
         join sm on sm.t = l.t and sm.p = l.p and sm.w = l.mw and sm.q = l.mq and sm.sent_ns <= z.start_ns
         left join tr on tr.w = l.mw and tr.q = l.mq
@@ -464,14 +464,16 @@ STEPS: Mapping[str, str] = {
     "found_moves": """
         select case when g is null then 'non_monotonic' else 'replay' end as class, t, p, o,
                case when w >= 0 then w end as w, case when q >= 0 then q end as q, g, rd, ns, prd, pns,
-               cast(null as bigint) as committed
+               cast(null as bigint) as committed, 1 as messages
         from backward
         union all
-        select 'skip', j.t, j.p, j.o, l.w, l.q, z.g, z.rd, z.ns, z.prd, z.pns, null from jumped j
+        select 'skip', j.t, j.p, j.o, l.w, l.q, z.g, z.rd, z.ns, z.prd, z.pns, null, j.messages
+        from jumped j
         join l on l.t = j.t and l.p = j.p and l.o = j.o
         join moves z on z.t = j.t and z.p = j.p and z.stream = j.stream and z.n = j.n
         union all
-        select 'skip', j.t, j.p, j.o, l.w, l.q, z.g, z.prd, z.start_ns, z.prd, z.pns, z.start_o
+        select 'skip', j.t, j.p, j.o, l.w, l.q, z.g, z.prd, z.start_ns, z.prd, z.pns, z.start_o,
+               j.messages
         from unhanded j
         join l on l.t = j.t and l.p = j.p and l.o = j.o
         join past z on z.t = j.t and z.p = j.p and z.stream = j.stream and z.n = j.n""",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
 from random import Random
@@ -359,6 +359,32 @@ def test_a_group_skips_what_a_member_committed_unread(tmp_path: Path, name: str)
     for row in found:
         assert row["cause"] == "commit past what was handed over: reader 1 committed offset 3"
         assert grounds_of(row["evidence"]) == [("groups", 9002, "offset 3 acknowledged")]
+
+
+def walked(offsets: Sequence[int], messages: int = 6) -> History:
+    """A reader without a group received these of the messages."""
+    history = History().logs([(n, n) for n in range(messages)])
+    for n in range(messages):
+        history.send(n, offset=n, sent_ns=n, done_ns=n)
+    for number, offset in enumerate(offsets):
+        history.read(offset, offset, 1000 + number, reader=1)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("history", "counts"),
+    [
+        pytest.param(walked([0, 3]), [2], id="two messages in one step"),
+        pytest.param(walked([0, 2, 5]), [1, 2], id="two steps"),
+        pytest.param(walked([0, 4, 1]), [2], id="one of three was received later"),
+        pytest.param(committed_past(), [2], id="committed past what was handed over"),
+    ],
+)
+def test_both_plans_count_the_messages_that_a_step_skips(
+    tmp_path: Path, history: History, counts: list[int]
+) -> None:
+    found = [row["count"] for row in skips(history, tmp_path)]
+    assert (sorted(found[: len(counts)]), sorted(found[len(counts) :])) == (counts, counts)
 
 
 @pytest.mark.parametrize("name", ["beyond-the-commit", "its-own-commit"])
