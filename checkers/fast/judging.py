@@ -330,7 +330,7 @@ def _read_window(job: JudgingContext, task: ReadWindow) -> ReadOrderResult:
     window = task.times.window("ns")
     table = read_rows(job.source.files["reads"], "reads", READ_COLUMNS, where, (window,))
     table = table.filter(pa.array(task.times.of(numbers(table, "ns"))))
-    reads = read_arrays(table, KeyIndex(NOTHING, NOTHING, str(where)), job.evidence)
+    reads = read_arrays(table, KeyIndex(NOTHING, NOTHING, str(where)), job.evidence, str(where))
     steps = suspicious_steps(
         reads, group_events(job.evidence, where), reference_between(job, where, partition)
     )

@@ -154,7 +154,8 @@ def load(
     if partition is None:
         partition = partition_of(job.source, job.evidence, where, by_broker)
     logs = split_logs(partition, index, by_broker, identities.homes)
-    reads = read_arrays(rows_of(job, where, "reads", READ_COLUMNS, seqs), index, job.evidence)
+    read = rows_of(job, where, "reads", READ_COLUMNS, seqs)
+    reads = read_arrays(read, index, job.evidence, str(where))
     if seqs is not None:
         offsets = _offsets_of_interest(partition, sends, logs, reads)
         more = others_at(job, where, seqs, offsets)

@@ -304,7 +304,8 @@ _IMPOSSIBLE = {
         "seq < 0",
         "done_ns < sent_ns",
     ),
-    "copies": ("broker < 0", "`offset` < 0"),
+    "copies": ("broker < 0", "`offset` < 0", "writer < 0", "seq < 0"),
+    "reads": ("writer < 0", "seq < 0"),
 }
 _ONCE = {
     "sends": ("writer", "seq"),
@@ -315,6 +316,8 @@ _ONCE = {
 def refuse_impossible(session: SparkSession, source: Source) -> None:
     """Raise BadDataError for impossible values, as the fast plan does."""
     for name, conditions in _IMPOSSIBLE.items():
+        if not source.paths(name):
+            continue
         frame = table_frame(session, source, name)
         needed = [column.name for column in TABLES[name].columns if column.required]
         nulls = tuple(f"`{column}` is null" for column in needed)
@@ -324,7 +327,9 @@ def refuse_impossible(session: SparkSession, source: Source) -> None:
                     f"{source.folder}/{name}.parquet holds rows with {condition.replace('`', '')}, "
                     f"which is impossible."
                 )
-        keys = _ONCE[name]
+        keys = _ONCE.get(name, ())
+        if not keys:
+            continue
         twice = frame.groupBy(*keys).count().filter("count > 1").limit(1).collect()
         if twice:
             place = ", ".join(f"{key} {twice[0][key]}" for key in keys)

@@ -31,8 +31,10 @@ def copy_arrays(table: pa.Table, name: str) -> Copies:
         at_home=at_home(table["home"], name),
         control=numbers(table, "control", 0).astype(bool),
     )
-    refuse(copies.broker < 0, copies.broker, "broker", f"copies of {name}")
-    refuse(copies.offset < 0, copies.offset, "offset", f"copies of {name}")
+    place = {"broker": copies.broker, "offset": copies.offset}
+    refuse(copies.broker < 0, "broker", f"copies of {name}", place)
+    refuse(copies.offset < 0, "offset", f"copies of {name}", place)
+    refuse_negative_identities(table, f"copies of {name}", place)
     return copies
 
 
@@ -49,11 +51,27 @@ def at_home(column: pa.ChunkedArray, name: str) -> Flags:
     return np.concatenate(parts).astype(bool)
 
 
-def refuse(bad: Flags, values: Ints, column: str, where: str) -> None:
-    """Raise BadDataError naming the first impossible value."""
+def refuse(bad: Flags, column: str, where: str, values: Mapping[str, Ints], note: str = "") -> None:
+    """Raise BadDataError naming the first impossible value of ``column``.
+
+    ``values`` has that column and those that tell which row it is: a table's file may be read in pieces.
+    """
     if np.any(bad):
         row = int(np.argmax(bad))
-        raise BadDataError(f"{where} hold {column} {int(values[row])} in row {row}, which is impossible.")
+        others = " and ".join(f"{key} {int(found[row])}" for key, found in values.items() if key != column)
+        raise BadDataError(
+            f"{where} hold {column} {int(values[column][row])}{note} in the row with {others}, which is "
+            f"impossible."
+        )
+
+
+def refuse_negative_identities(table: pa.Table, where: str, place: Mapping[str, Ints]) -> None:
+    """Raise BadDataError for a record that names a negative number; null says that it names no message."""
+    for column in ("writer", "seq"):
+        least = pc.min(table[column]).as_py()
+        if least is not None and least < 0:
+            values = numbers(table, column, 0)
+            refuse(values < 0, column, where, {**place, column: values})
 
 
 def partition_of(
@@ -115,14 +133,15 @@ def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupRow]:
     ]
 
 
-def read_arrays(table: pa.Table, index: KeyIndex, evidence: Evidence) -> Reads:
-    """Columns of `reads` as arrays."""
+def read_arrays(table: pa.Table, index: KeyIndex, evidence: Evidence, name: str) -> Reads:
+    """Columns of `reads` as arrays; refuses impossible values."""
     coded = pc.dictionary_encode(table["group"].cast(pa.string()).combine_chunks())
     writer, seq = numbers(table, "writer"), numbers(table, "seq")
-    offset = numbers(table, "offset")
+    reader, offset = numbers(table, "reader"), numbers(table, "offset")
+    refuse_negative_identities(table, f"reads of {name}", {"reader": reader, "offset": offset})
     undone, floor = _undone(table, offset, evidence)
     return Reads(
-        reader=numbers(table, "reader"),
+        reader=reader,
         ns=numbers(table, "ns"),
         offset=offset,
         writer=writer,
@@ -170,11 +189,13 @@ def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
         withheld=aborted,
         transaction=transaction,
     )
-    refuse(sends.writer < 0, sends.writer, "writer", f"sends of {name}")
-    refuse(sends.seq < 0, sends.seq, "seq", f"sends of {name}")
-    refuse(sends.offset < -1, sends.offset, "offset", f"sends of {name}")
+    where, message = f"sends of {name}", {"writer": sends.writer, "seq": sends.seq}
+    refuse(sends.writer < 0, "writer", where, message)
+    refuse(sends.seq < 0, "seq", where, message)
+    refuse(sends.offset < -1, "offset", where, {**message, "offset": sends.offset})
     done = numbers(table, "done_ns")
-    refuse((done >= 0) & (done < sends.sent_ns), done, "done_ns (before it was sent)", f"sends of {name}")
+    early = (done >= 0) & (done < sends.sent_ns)
+    refuse(early, "done_ns", where, {**message, "done_ns": done}, " (before it was sent)")
     return sends
 
 

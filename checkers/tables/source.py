@@ -413,8 +413,7 @@ def _read_file(
             continue
         column = read[name]
         if not field.nullable and column.null_count:
-            row = pc.index(pc.is_null(column), True).as_py()
-            raise BadDataError(f"{file.path}: column {name} is required, but row {row} has none.")
+            raise BadDataError(f"{file.path}: column {name} is required, but a row has none.")
         try:
             same = column.type == field.type or (column.type == _CODED_TEXT and name in CODED)
             arrays.append(column if same else column.cast(field.type))

@@ -146,6 +146,26 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], History, str]] = {
     "impossible value": (lambda _: None, kept().send(9, offset=-7).logs(FOUR), "offset < -1"),
     "negative writer": (lambda _: None, kept().send(9, offset=9, writer=-1).logs(FOUR), "writer < 0"),
     "negative seq": (lambda _: None, kept().send(-1, "info", sent_ns=9, done_ns=9).logs(FOUR), "seq < 0"),
+    "negative writer of a record": (
+        lambda _: None,
+        kept().logs([*FOUR, {"offset": 4, "writer": -1, "seq": 1}]),
+        "writer < 0",
+    ),
+    "negative seq of a record": (
+        lambda _: None,
+        kept().logs([*FOUR, {"offset": 4, "seq": -1}]),
+        "copies.parquet holds rows with seq < 0",
+    ),
+    "negative writer of a read": (
+        lambda _: None,
+        kept().logs(FOUR).read(0, 0, 9000, writer=-1),
+        "reads.parquet holds rows with writer < 0",
+    ),
+    "negative seq of a read": (
+        lambda _: None,
+        kept().logs(FOUR).read(0, -1, 9000),
+        "reads.parquet holds rows with seq < 0",
+    ),
     "identity twice": (lambda _: None, kept().send(3, offset=3).logs(FOUR), "writer 1, seq 3 twice"),
     "offset twice": (lambda _: None, kept().logs([*FOUR, (3, 3)]), "offset 3 twice"),
 }

@@ -166,8 +166,81 @@ def test_a_negative_number_of_a_writer_or_a_message_is_refused(
     """The general plan does the same; `test_general` runs it."""
     history = kept()
     history.rows["sends"][-1][column] = -1
-    with pytest.raises(BadDataError, match=rf"^sends of t/0 hold {column} -1 in row \d, which is impossible"):
+    with pytest.raises(BadDataError, match=rf"^sends of t/0 hold {column} -1 in the row with .*, which is"):
         fast_findings(history.write(tmp_path), piece_messages=size)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "sentence"),
+    [
+        ("sends", "writer", -1, "sends of t/0 hold writer -1 in the row with seq 5, which is impossible."),
+        ("sends", "offset", -7, "sends of t/0 hold offset -7 in the row with writer 1 and seq 5, which is"),
+        (
+            "sends",
+            "done_ns",
+            0,
+            "hold done_ns 0 (before it was sent) in the row with writer 1 and seq 5, which",
+        ),
+        (
+            "copies",
+            "offset",
+            -7,
+            "copies of t/0 hold offset -7 in the row with broker 3, which is impossible.",
+        ),
+        (
+            "copies",
+            "broker",
+            -1,
+            "copies of t/0 hold broker -1 in the row with offset 5, which is impossible.",
+        ),
+        ("copies", "seq", -1, "hold seq -1 in the row with broker 3 and offset 5, which is impossible."),
+        ("reads", "seq", -1, "reads of t/0 hold seq -1 in the row with reader 1 and offset 4, which is"),
+    ],
+)
+@pytest.mark.parametrize("size", [1_000_000, 2])
+def test_an_impossible_row_is_named_by_its_place_whatever_the_piece(
+    tmp_path: Path, table: str, column: str, value: int, sentence: str, size: int
+) -> None:
+    """A piece does not know which row of the table it is."""
+    history = kept().read(4, 4, 9000)
+    history.rows[table][-1][column] = value
+    with pytest.raises(BadDataError) as raised:
+        fast_findings(history.write(tmp_path), piece_messages=size)
+    assert sentence in raised.value.message
+
+
+@pytest.mark.parametrize("size", [1_000_000, 2])
+def test_a_missing_value_is_named_without_the_row_of_a_piece(tmp_path: Path, size: int) -> None:
+    folder = kept().write(tmp_path)
+    rows = pq.read_table(folder / "sends.parquet")
+    place = rows.schema.get_field_index("sent_ns")
+    rows = rows.set_column(place, "sent_ns", pa.array([1, 2, 3, 4, 5, None], pa.int64()))
+    pq.write_table(rows, folder / "sends.parquet", row_group_size=2)
+    with pytest.raises(
+        BadDataError, match=r"sends.parquet: column sent_ns is required, but a row has none\."
+    ):
+        fast_findings(folder, piece_messages=size)
+
+
+@pytest.mark.parametrize("size", [1_000_000, 2, 1])
+@pytest.mark.parametrize("column", ["writer", "seq"])
+@pytest.mark.parametrize("table", ["copies", "reads"])
+def test_a_record_that_names_a_negative_number_is_refused(
+    tmp_path: Path, table: str, column: str, size: int
+) -> None:
+    """Null says that a record names no message, not a negative number. `test_general` runs the other plan."""
+    history = kept().read(4, 4, 9000)
+    history.rows[table][-1][column] = -1
+    with pytest.raises(BadDataError, match=rf"^{table} of t/0 hold {column} -1 in the row with .*, which is"):
+        fast_findings(history.write(tmp_path), piece_messages=size)
+
+
+@pytest.mark.parametrize("size", [1_000_000, 1])
+def test_a_record_may_name_no_message(tmp_path: Path, size: int) -> None:
+    history = kept().read(4, None, 9000)
+    history.logs([(6, None)])
+    found = fast_findings(history.write(tmp_path), piece_messages=size)
+    assert found == Counter([("foreign", "t", 0, 6, None, None), ("aborted_read", "t", 0, 4, None, None)])
 
 
 @pytest.mark.parametrize("size", [1_000_000, 1])
