@@ -46,6 +46,7 @@ from harness.errors import (
 )
 from harness.extras import lacks
 from harness.run.environment import note_command
+from harness.run.scratch import temporary_folder
 from report.terminal import show_error
 
 
@@ -126,7 +127,8 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # unless a shell had it ignored
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        status = app(standalone_mode=False, prog_name="acked")
+        with temporary_folder():
+            status = app(standalone_mode=False, prog_name="acked")
     except AckedError as error:
         show_error(error)
         sys.exit(error.exit_code)

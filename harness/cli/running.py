@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -237,7 +236,6 @@ def _run_one(
     from harness.run.claims import require_sql
     from harness.run.client_choice import parse_client
     from harness.run.folder import RunFolder
-    from harness.run.scratch import scratch_folder
     from harness.run.session import RunOutcome, prepare, run_and_judge
     from report import terminal
     from report.model.blocked import blocked_in
@@ -280,10 +278,7 @@ def _run_one(
 
     if lab != "embedded":
         return work()
-    # Spark's JVM runs inside the namespaces and is killed with them, so it cannot remove its temporary files.
-    with scratch_folder() as scratch:
-        tempfile.tempdir = str(scratch)
-        return run_inside(work)
+    return run_inside(work)
 
 
 def _run_many(

@@ -1,4 +1,4 @@
-"""Temporary folders of runs. A run that is killed leaves its folder; the next run removes it."""
+"""Temporary folders of commands. A command that is killed leaves its folder; the next one removes it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "acked-scratch-"
+
+
+@contextmanager
+def temporary_folder() -> Iterator[None]:
+    """Put all temporary files of this process and of Spark into a `scratch_folder`.
+
+    A JVM that is killed does not remove its files, nor does a process that is killed itself.
+    """
+    before = tempfile.tempdir
+    with ExitStack() as stack:
+        with suppress(OSError):  # no place for it: what needs temporary files will say so
+            tempfile.tempdir = str(stack.enter_context(scratch_folder()))
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 @contextmanager

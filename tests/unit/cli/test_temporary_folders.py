@@ -1,0 +1,69 @@
+"""Temporary folders of a command go with it; those of a killed one go with the next command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main as cli
+
+HOLD = """
+import sys
+import tempfile
+
+from harness.cli import main as cli
+
+
+def judge(**_options):
+    print(tempfile.mkdtemp(prefix="acked-judge-"), flush=True)
+    sys.stdin.read()
+
+
+cli.app = judge
+cli.main()
+"""
+
+
+def acked(folder: Path) -> None:
+    """Another command, with ``folder`` for its temporary files."""
+    command = [sys.executable, "-m", "harness.cli.main", "clean", "--help"]
+    subprocess.run(command, env=os.environ | {"TMPDIR": str(folder)}, check=True, capture_output=True)
+
+
+def test_a_command_removes_what_a_killed_one_left_and_nothing_of_a_live_one(tmp_path: Path) -> None:
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", HOLD], env=environment, **options) as owner:  # type: ignore[call-overload]
+        left = Path(owner.stdout.readline().strip())
+        acked(tmp_path)
+        assert left.is_dir()
+        owner.kill()
+        owner.wait(10)
+        assert left.is_dir()
+    acked(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_removes_its_own_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = []
+    monkeypatch.setattr(cli, "app", lambda **_options: made.append(Path(tempfile.mkdtemp())))
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert made[0].is_relative_to(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert tempfile.tempdir == str(tmp_path)
+
+
+def test_a_command_works_without_a_place_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    monkeypatch.setattr(cli, "app", lambda **_options: 3)
+    with pytest.raises(SystemExit, match="3"):
+        cli.main()
