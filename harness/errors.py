@@ -86,9 +86,17 @@ DAMAGED = "the run folder is damaged"
 
 
 def json_value(text: str | bytes, place: object, remedy: str = DAMAGED) -> Any:
-    """The value that a stored JSON text holds. Raises BadDataError with ``place`` and ``remedy``."""
+    """The value that a stored JSON text holds. Raises BadDataError with ``place`` and ``remedy``.
+
+    Half a surrogate pair, which JSON may hold and UTF-8 may not, becomes a question mark.
+    """
     try:
-        return json.loads(text)
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        found = json.loads(text)
+        if text.isascii() and "\\ud" not in text and "\\uD" not in text:
+            return found
+        return json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
     except ValueError as error:
         raise BadDataError(f"{place} is not valid JSON ({error}); {remedy}.") from error
     except RecursionError as error:

@@ -26,7 +26,7 @@ from report.model.model import ReportModel, Split
 from report.page.render import ICONS, page
 from report.page.svg import tag
 from report.page.write import write_page
-from tests.runs.judged import RUNS
+from tests.runs.judged import RUNS, judged_run
 
 Judged = Callable[[str], Path]
 _VOID = {"meta", "link", "br", "input"}
@@ -290,3 +290,15 @@ def test_example_for_duckdb_works_when_pasted(judged: Judged, capfd: pytest.Capt
     (code,) = re.findall(r'<pre><code class="duckdb">(.*?)</code>', html, re.DOTALL)
     subprocess.run([sys.executable, "-c", unescape(code)], check=True)
     assert "kept" in capfd.readouterr().out
+
+
+def test_half_a_surrogate_pair_in_a_text_of_the_run_is_replaced(tmp_path: Path) -> None:
+    folder = judged_run("leader-az-isolated", tmp_path / "run", scenario="leader \ud800 isolated")
+    table = pq.read_table(folder / "history" / "faults.parquet")
+    place = table.schema.get_field_index("targets")
+    halves = pa.array([r'{"hosts": ["\ud800"], "links": ["\udc00 -> broker1"]}'] * len(table), pa.string())
+    pq.write_table(
+        table.set_column(place, table.schema.field(place), halves), folder / "history" / "faults.parquet"
+    )
+    html = write_page(folder).read_text(encoding="utf-8")
+    assert "leader ? isolated" in html
