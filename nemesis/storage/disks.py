@@ -45,19 +45,25 @@ class Disks:
         if data.exists():
             raise UsageError(f"{data} exists already: make the disk of {host} before its first start.")
         disk = self._attach(host, folder / "disk", (kind,) if kind else KINDS)
-        if self._lab.execute(host, ("mountpoint", "-q", self._lab.inside(host, disk.mount))).status != 0:
+        try:
+            self._require_seen(host, disk)
+            # Not the root of the file system: ext4 keeps lost+found there, which names no partition.
+            (disk.mount / "d").mkdir()
+            data.symlink_to(Path("disk") / "d")
+        except BaseException:
             disk.detach()
             disk.mount.rmdir()
+            raise
+        self._disks[host] = disk
+        return disk
+
+    def _require_seen(self, host: str, disk: Disk) -> None:
+        if self._lab.execute(host, ("mountpoint", "-q", self._lab.inside(host, disk.mount))).status != 0:
             raise UnfitError(
                 f"{host} does not see file systems that are mounted after its start, so its power can only "
                 f"be cut by emulation: run the {self._lab.kind} lab as root in the engine's own mount "
                 f"namespace, or use the embedded lab."
             )
-        # Not the root of the file system: ext4 keeps lost+found there, which names no partition.
-        (disk.mount / "d").mkdir()
-        data.symlink_to(Path("disk") / "d")
-        self._disks[host] = disk
-        return disk
 
     def _attach(self, host: str, mount: Path, kinds: Sequence[DiskKind]) -> Disk:
         reasons = []

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from nemesis_fakes import TOPOLOGY, Rows
 
-from harness.errors import UnfitError
+from harness.errors import LabError, UnfitError
 from harness.lab.model import Lab, Result
 from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
@@ -92,6 +92,25 @@ def test_a_disk_that_the_host_does_not_see_is_refused_and_removed(
     assert lab.asked == [("broker1", ("mountpoint", "-q", "/host/disk"))]
     assert [disk.attached for disk in made] == [False]
     assert list(lab.data_dir("broker1").iterdir()) == [], "the broker makes its data folder itself"
+    assert disks.get("broker1") is None
+
+
+@pytest.mark.parametrize(
+    "error", [LabError("broker1 is not up."), KeyboardInterrupt()], ids=["failed", "ended"]
+)
+def test_a_disk_is_removed_if_its_host_cannot_be_asked(
+    tmp_path: Path, made: list[FolderDisk], monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_: object) -> Result:
+        raise error
+
+    monkeypatch.setattr(BlindLab, "execute", fail)
+    lab = BlindLab(tmp_path)
+    disks = Disks(cast(Lab, lab))
+    with pytest.raises(type(error)):
+        disks.make("broker1")
+    assert [disk.attached for disk in made] == [False]
+    assert list(lab.data_dir("broker1").iterdir()) == []
     assert disks.get("broker1") is None
 
 
