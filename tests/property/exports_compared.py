@@ -58,6 +58,8 @@ def judged(seed: int, numbers: Iterable[int], plan: str, folder: Path, *, layout
     alike: dict[int, list[Case]] = defaultdict(list)
     for case in cases(seed, numbers, layouts):
         if _can_be_exported(case.history):
+            moved = {**case.history, "groups": [*case.history.get("groups", ()), *_moves(case)]}
+            case.history = layout(seed, case.layout).strip(moved)
             case.history = {**case.history, "reads": list(_in_polls(case))}
             alike[case.layout].append(case)
     for number, some in alike.items():
@@ -75,6 +77,21 @@ def judged(seed: int, numbers: Iterable[int], plan: str, folder: Path, *, layout
 def _can_be_exported(history: History) -> bool:
     """Whether every message has a value; `acked export` refuses others."""
     return all(row["writer"] <= MAX_WRITER and row["seq"] < WRITER_STEP for row in history["sends"])
+
+
+def _moves(case: Case) -> Iterator[Row]:
+    """Events of readers without a group, between two records that they received."""
+    random = Random(case.number)
+    last: dict[tuple[int, TopicPartition], int] = {}
+    for row in in_order(case.history.get("reads", ())):
+        place = row["topic"], row["partition"]
+        key = row["reader"], place
+        since = last[key] if key in last else row["ns"]
+        last[key] = row["ns"]
+        if row.get("group") is None and row["ns"] - since > 1 and random.random() < 0.2:
+            event = random.choice(("assigned", "revoked", "lost", "sought"))
+            where = {"topic": place[0], "partition": place[1], "reader": row["reader"]}
+            yield {"ns": random.randrange(since + 1, row["ns"]), "group": "", "event": event, **where}
 
 
 def _in_polls(case: Case) -> Iterator[Row]:
@@ -144,7 +161,6 @@ class Comparison:
         for row in case.history.get("transactions", ()):
             self.ends[row["writer"], row["txn"]] = row["event"]
         self.members = {row["reader"] for row in partition.reads if row.get("group") is not None}
-        self.members |= {row["reader"] for row in case.history.get("groups", ()) if row["event"] != "sought"}
         self.received = {message_id(row) for row in partition.reads}
 
     def differences(self) -> Iterator[str]:

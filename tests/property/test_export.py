@@ -65,7 +65,10 @@ MUTANTS = {
         reads.poll_ops, "np.lexsort((ns[kept], records.key", "np.lexsort((records.offset[kept], records.key"
     ),
     "seeks are left out": Mutant(
-        reads.assign_ops, '("revoked", "lost", "sought")', '("revoked", "lost")'
+        reads.assign_ops, 'else ("assigned", "sought")', 'else ("assigned",)'
+    ),
+    "readers without a group are judged like members": Mutant(
+        reads.assign_ops, 'if reader in members else ("assigned", "sought")', "if reader else ()"
     ),
     "the leader is taken for a follower": Mutant(
         reads._final_log, 'bool(row["leader"])', "False"

@@ -32,7 +32,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "sends": (
         *("topic", "partition", "writer", "seq", "sent_ns", "done_ns", "outcome", "error", "offset", "txn"),
     ),
-    "reads": ("topic", "partition", "reader", "ns", "offset", "writer", "seq", "poll", "isolation"),
+    "reads": ("topic", "partition", "reader", "ns", "offset", "writer", "seq", "poll", "group", "isolation"),
     "copies": ("topic", "partition", "broker", "offset", "writer", "seq", "control"),
     "replicas": ("topic", "partition", "broker", "complete", "leo", "leader", "in_sync"),
     "groups": ("ns", "reader", "event", "topic", "partition"),

@@ -39,20 +39,24 @@ def assign_ops(groups: pa.Table, reads: pa.Table, keys: Keys, form: Form) -> lis
     """The assignment of a reader, each time it changes.
 
     A seek is written as an assignment without the partition and then one with it, because only then may the
-    next poll begin at any offset. A reader without a group is assigned all partitions that it reads.
+    next poll begin at any offset. A reader without a group is assigned all partitions that it reads. As the
+    checker judges it, it may begin anywhere when it is assigned a partition again, but it keeps its place in
+    one that it gave up.
     """
+    members = set(reads["reader"].filter(pc.is_valid(reads["group"])).unique().to_pylist())
     assigned: dict[int, set[int]] = {}
     pairs = np.unique(np.stack([numbers(reads, "reader"), keys_of(reads, keys)]), axis=1)
     for reader, key in pairs.T.tolist():
         assigned.setdefault(reader, set()).add(key)
     events = _events(groups, assigned, keys)
     for _, reader, event, key in events:
-        if event == "assigned":
+        if event == "assigned" and reader in members:
             assigned.get(reader, set()).discard(key)
     steps: list[tuple[int, int, list[int]]] = []
     for ns, reader, event, key in events:
         now = assigned.setdefault(reader, set())
-        if event in ("revoked", "lost", "sought"):
+        away = ("revoked", "lost", "sought") if reader in members else ("assigned", "sought")
+        if event in away:
             now.discard(key)
             steps.append((ns, reader, sorted(now)))
         if event in ("assigned", "sought"):

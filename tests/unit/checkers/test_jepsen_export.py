@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from checkers.ask.jepsen.export import Exported, export
 from harness.errors import BadDataError, UsageError
 from tests.histories import History
 from tests.jepsen import Op, analyse
+from tests.property.test_checker import fast_findings
 
 Exporting = tuple[Exported, list[Op]]
 
@@ -162,10 +164,41 @@ def test_an_event_that_names_no_partition_concerns_all_that_the_reader_reads(
     assert analyse(ops) == {}
 
 
-@pytest.mark.parametrize("events", [(), ("committed",), ("assigned",)])
+@pytest.mark.parametrize("events", [(), ("committed",), ("revoked",), ("lost",)])
 def test_a_rewind_that_nobody_asked_for_is_one(tmp_path: Path, events: tuple[str, ...]) -> None:
     _, ops = exported(rewound(*events), tmp_path)
     assert analyse(ops) == {"nonmonotonic-poll": [(0, value(2), value(0))]}
+
+
+EVENTS = ("assigned", "revoked", "lost", "sought", "committed")
+
+
+@pytest.mark.parametrize("partition", [0, 1, None])
+@pytest.mark.parametrize("events", [e for n in (0, 1, 2) for e in permutations(EVENTS, n)], ids=str)
+def test_a_reader_without_a_group_may_start_anywhere_where_the_checker_says_so(
+    tmp_path: Path, events: tuple[str, ...], partition: int | None
+) -> None:
+    """It may when it was assigned the partition again, or sought; not when it gave the partition up."""
+    history = rewound(*events, partition=partition)
+    history.write(tmp_path)
+    found = {name for name, *_ in fast_findings(tmp_path)}
+    moved = partition != 1 and not {"assigned", "sought"}.isdisjoint(events)
+    assert found == (set() if moved else {"non_monotonic"})
+    _, ops = exported(history, tmp_path)
+    assert set(analyse(ops)) == (set() if moved else {"nonmonotonic-poll"})
+
+
+@pytest.mark.parametrize(
+    ("events", "found"), [(("assigned",), {"nonmonotonic-poll"}), (("revoked",), set()), (("lost",), set())]
+)
+def test_a_member_of_a_group_keeps_its_place_while_it_keeps_the_partition(
+    tmp_path: Path, events: tuple[str, ...], found: set[str]
+) -> None:
+    history = rewound(*events)
+    for row in history.rows["reads"]:
+        row["group"] = "g"
+    _, ops = exported(history, tmp_path)
+    assert set(analyse(ops)) == found
 
 
 def test_a_seek_in_one_partition_does_not_excuse_another(tmp_path: Path) -> None:
