@@ -26,7 +26,15 @@ from checkers.fast.tasks import (
     WholePartition,
 )
 from checkers.tables.arrays import make_partition
-from checkers.tables.source import Source, TableFile, file_system, line_of, only, refuse_nulls
+from checkers.tables.source import (
+    Source,
+    TableFile,
+    file_system,
+    line_of,
+    only,
+    refuse_bad_text,
+    refuse_nulls,
+)
 from harness.errors import BadDataError
 from harness.history.schema import BY_PARTITION, TABLES
 from harness.kafka.model import TopicPartition
@@ -147,6 +155,7 @@ def _conform(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
             columns.append(pa.nulls(table.num_rows, field.type))
             continue
         column = table[field.name]
+        refuse_bad_text(path, field.name, column)
         if not field.nullable and column.null_count:
             refuse_nulls(path, table.select([field.name]))
         try:

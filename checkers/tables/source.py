@@ -235,7 +235,10 @@ def _topic_partition_of(meta: pq.FileMetaData) -> TopicPartition | None:
             stats = meta.row_group(group).column(index).statistics
             if stats is None or not stats.has_min_max or stats.null_count:
                 return None
-            seen |= {stats.min, stats.max}
+            try:
+                seen |= {stats.min, stats.max}
+            except UnicodeDecodeError:
+                return None
         if len(seen) != 1:
             return None
         found.append(seen.pop())
@@ -266,6 +269,7 @@ def _count_mixed(file: TableFile) -> Iterator[tuple[TopicPartition, int]]:
     for batch in batches([file.path], ["topic", "partition"]):
         table = pa.Table.from_batches([batch])
         refuse_nulls(file.path, table)
+        refuse_bad_text(file.path, "topic", table["topic"])
         counted = table.group_by(["topic", "partition"]).aggregate([([], "count_all")])
         for row in counted.to_pylist():
             yield TopicPartition(str(row["topic"]), int(row["partition"])), int(row["count_all"])
@@ -276,6 +280,19 @@ def refuse_nulls(path: str, table: pa.Table) -> None:
     for name in table.column_names:
         if table[name].null_count:
             raise BadDataError(f"{path}: column {name} is required, but a row has none.")
+
+
+def refuse_bad_text(path: str, name: str, column: pa.ChunkedArray) -> None:
+    """Raise BadDataError if a column of texts holds bytes that are not UTF-8."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+        return
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise BadDataError(
+            f"{path}: column {name} holds text that is not UTF-8; write the column again as UTF-8."
+        ) from error
 
 
 def batches(paths: Sequence[str], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -412,6 +429,7 @@ def _read_file(
             arrays.append(pa.nulls(read.num_rows, field.type))
             continue
         column = read[name]
+        refuse_bad_text(file.path, name, column)
         if not field.nullable and column.null_count:
             raise BadDataError(f"{file.path}: column {name} is required, but a row has none.")
         try:

@@ -151,6 +151,27 @@ def test_names_of_topics_mean_nothing(tmp_path: Path, topic: str) -> None:
         assert fast_findings(history.write(tmp_path / str(size)), piece_messages=size) == expected
 
 
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        *(("sends", name) for name in ("topic", "outcome", "label")),
+        *(("copies", "home"), ("reads", "group"), ("faults", "name"), ("writers", "name")),
+    ],
+)
+@pytest.mark.parametrize("size", [1_000_000, 2])
+def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path, table: str, column: str, size: int) -> None:
+    """Half a surrogate pair, which some programs write."""
+    history = kept().read(0, 0, 9000).add("writers", writer=1, name="one")
+    history.add("faults", ns=1, fault=1, name="isolate az1", kind="link", moment="injected")
+    folder = history.write(tmp_path)
+    rows = pq.read_table(folder / f"{table}.parquet")
+    place = rows.schema.get_field_index(column)
+    half = pa.array([b"\xed\xa0\x80"] * len(rows), pa.binary()).view(pa.string())
+    pq.write_table(rows.set_column(place, rows.schema.field(place), half), folder / f"{table}.parquet")
+    with pytest.raises(BadDataError, match=rf"{table}.parquet: column {column} holds text that is not UTF-8"):
+        fast_findings(folder, piece_messages=size, split_rows=3 if size == 2 else 1_000_000)
+
+
 @pytest.mark.parametrize("size", [1_000_000, 1])
 def test_a_message_sent_to_two_partitions_is_refused(tmp_path: Path, size: int) -> None:
     folder = kept().send(3, offset=0, partition=1).write(tmp_path)
