@@ -115,7 +115,7 @@ class GroupHistory:
                 stable=row["event"] == "assigned",
             )
             for row in self.rows
-            if row["event"] in ANSWERS and row["asked_ns"] is not None and row["error"] == 0
+            if row["event"] in ANSWERS and row["asked_ns"] is not None and not row["error"]
         ]
 
     @cached_property

@@ -117,7 +117,7 @@ def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: 
     owner = {
         row["topic"]: case
         for case in batch
-        for name in ("sends", "copies", "replicas", "reads")
+        for name in ("sends", "copies", "replicas", "reads", "groups")
         for row in case.history.get(name, ())
     }
     for case in batch:

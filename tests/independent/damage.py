@@ -302,6 +302,32 @@ def follower_has_more(world: World, partition: Replicated) -> bool:
     return True
 
 
+def names_other_aborted(world: World, partition: Replicated) -> bool:
+    """A follower names other aborted transactions to readers than its leader does."""
+    random = world.random
+    follower = _follower(world, partition, in_sync=random.random() < 0.8)
+    if follower is None:
+        return False
+    others = [dict(one) for one in partition.aborted]
+    spare = {"producer_id": 999, "first_offset": random.randint(0, partition.end())}
+    if not others or random.random() < 0.4:
+        others.append(spare)
+    elif random.random() < 0.5:
+        others.remove(random.choice(others))
+    else:
+        changed = random.choice(("producer_id", "first_offset"))
+        random.choice(others)[changed] = spare[changed]
+    for row in partition.replicas.values():
+        row["aborted"] = list(partition.aborted)
+    partition.replicas[follower]["aborted"] = others
+    for row in partition.replicas.values():
+        if random.random() < 0.2:
+            row["last_stable_offset"] = random.randint(row["log_start"], row["leo"])
+        if random.random() < 0.1:
+            row["aborted"] = None
+    return True
+
+
 def old_leader(world: World, partition: Replicated) -> bool:
     """A replica outside the ISR still holds what it acknowledged; the others went on without it."""
     offset, follower = _pick(world, partition), _follower(world, partition, in_sync=False)
@@ -430,6 +456,7 @@ LOG_DAMAGE: dict[str, Damage] = {
         empty_follower,
         follower_differs,
         follower_has_more,
+        names_other_aborted,
         old_leader,
         lagging,
         retention,

@@ -16,7 +16,7 @@ from harness.history.schema import TABLES
 from tests.independent.damage import LAST, LOG_DAMAGE, Damage
 from tests.independent.model import History
 from tests.independent.readers import READ_DAMAGE, consume
-from tests.independent.world import World, healthy
+from tests.independent.world import Replicated, World, healthy
 
 RUN_DAMAGE = ("process_exit", "server_error", "config_mismatch")
 ATTEMPTS = 20
@@ -88,6 +88,9 @@ def _damage_the_run(world: World, kind: str) -> None:
 def _surroundings(world: World) -> None:
     """Tables that explain and name things, and that change neither fates nor findings."""
     random = world.random
+    for partition in world.partitions:
+        _name_aborted(random, partition)
+        _forget(random, partition)
     for writer in world.writers:
         if random.random() < 0.7:
             world.rows("writers").append(
@@ -121,6 +124,31 @@ def _surroundings(world: World) -> None:
             "asked": random.choice(("1", None)),
         }
     )
+
+
+def _name_aborted(random: Random, partition: Replicated) -> None:
+    """Replicas name the same aborted transactions, in any order, or the history does not say which."""
+    known = random.random() < 0.5
+    for row in partition.replicas.values():
+        if "aborted" not in row and known and random.random() < 0.8:
+            row["aborted"] = random.sample(partition.aborted, len(partition.aborted))
+
+
+def _forget(random: Random, partition: Replicated) -> None:
+    """Nulls where a history need not say what it knows."""
+    old_format = random.random() < 0.06
+    for broker, row in partition.replicas.items():
+        last = max(partition.logs[broker], default=-1)
+        if random.random() < 0.1 and row["leo"] == last + 1:
+            row["leo"] = None
+        if random.random() < 0.2 and row["log_start"] == 0:
+            row["log_start"] = None
+    for log in partition.logs.values():
+        for record in log.values():
+            if old_format:
+                record["epoch"] = None
+            if random.random() < 0.3:
+                record.setdefault("control", False)
 
 
 def _tables(world: World) -> History:

@@ -34,7 +34,7 @@ def old_answers(rows: list[Row]) -> Iterator[tuple[str, tuple[int, int]]]:
     answers = [
         r
         for r in rows
-        if r["event"] in ("fetched", "assigned") and r.get("asked_ns") is not None and r.get("error") == 0
+        if r["event"] in ("fetched", "assigned") and r.get("asked_ns") is not None and not r.get("error")
     ]
     for answer in answers:
         value = -1 if answer.get("offset") is None else answer["offset"]

@@ -54,6 +54,10 @@ class Log:
     leader: bool = False
     in_sync: bool | None = None
     compacted: bool = False
+    stable: int | None = None
+    """The last stable offset."""
+    aborted: frozenset[tuple[int, int]] | None = None
+    """Producer id and first offset of each aborted transaction that it names; ``None`` if not known."""
 
     @property
     def counts_as_in_sync(self) -> bool:
@@ -162,6 +166,8 @@ def partitions_of(history: History) -> dict[TopicPartition, Partition]:
             leader=bool(row.get("leader")),
             in_sync=True if row.get("leader") else row.get("in_sync"),
             compacted="compact" in (row.get("cleanup") or ""),
+            stable=row.get("last_stable_offset"),
+            aborted=_aborted(row),
         )
     for row in history["copies"]:
         logs = partition(row).logs
@@ -171,6 +177,12 @@ def partitions_of(history: History) -> dict[TopicPartition, Partition]:
     for row in in_order(history.get("reads", ())):
         partition(row).reads.append(row)
     return found
+
+
+def _aborted(row: Row) -> frozenset[tuple[int, int]] | None:
+    """The aborted transactions that a row of `replicas` names."""
+    named = row.get("aborted")
+    return None if named is None else frozenset((one["producer_id"], one["first_offset"]) for one in named)
 
 
 def in_order(reads: Iterable[Row]) -> list[Row]:

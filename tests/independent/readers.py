@@ -38,7 +38,7 @@ def event(
         {
             "ns": world.tick(),
             "asked_ns": asked_ns if name in ("committed", "fetched") else None,
-            "error": 0,
+            "error": world.random.choice((0, 0, None)),
             "group": group,
             "reader": reader,
             "event": name,
@@ -89,6 +89,8 @@ def _consume_as_group(world: World, partition: Replicated, offsets: list[int], i
     commits = world.random.random() < 0.8
     while position < len(offsets):
         reader = members[member]
+        event(world, partition, group, reader, "joined")
+        world.rows("groups")[-1] |= {"generation": position, "topic": None, "partition": None}
         event(world, partition, group, reader, "assigned")
         stop = min(len(offsets), position + world.random.randint(1, 6))
         for offset in offsets[position:stop]:
@@ -302,7 +304,12 @@ def asks_an_old_coordinator(world: World, partition: Replicated) -> bool:
         if random.random() < 0.8:  # the time of the other requests is not known
             row["asked_ns"] = max(0, row["ns"] - random.choice((1, 1, 100, 2000)))
     for _ in range(random.randint(1, 3)):
-        event(world, partition, group, world.reader(), "fetched", random.choice((None, *range(1, 9))))
+        name = random.choice(("fetched", "fetched", "assigned"))
+        event(world, partition, group, world.reader(), name, random.choice((None, *range(1, 9))))
+        row = world.rows("groups")[-1]
+        row["asked_ns"] = random.choice((row["ns"] - 1, row["ns"] - 1, row["ns"] - 1, None))
+        if random.random() < 0.1:
+            row["error"] = 16
     return True
 
 

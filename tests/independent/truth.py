@@ -328,6 +328,8 @@ class PartitionJudge:
             found[Finding(name, topic, partition, offset, *ids)] += 1
         for offset in self._disagreements():
             found[Finding("diverged", topic, partition, offset)] += 1
+        for offset in self._named_differently():
+            found[Finding("diverged", topic, partition, offset)] += 1
         for message, fate in self.fates.items():
             if fate == "diverged" and not any(
                 log.counts_as_in_sync and self.good(log, message) for log in self._logs()
@@ -396,6 +398,25 @@ class PartitionJudge:
             # `a log that begins late or ends early is one finding, at the first record that it lacks`
             points |= {min(part) for part in (head, behind) if part}
         return points | ({min(beyond)} if beyond else set())
+
+    def _named_differently(self) -> Iterator[int]:
+        """`A replica that names other aborted transactions to readers of committed records than its leader
+        does is one finding, at the first record of such a transaction`.
+        """
+        # `Only in-sync replicas that were read to their ends, and whose aborted is known, are compared.`
+        logs = [log for log in self.partition.logs.values() if log.whole and log.counts_as_in_sync]
+        known = [(log, log.aborted) for log in logs if log.aborted is not None]
+        # `If the leader is not one of them, the replica with the lowest broker id takes its place.`
+        known.sort(key=lambda one: (not one[0].leader, one[0].broker))
+        for log, named in known[1:]:
+            first, expected = known[0]
+            # `Transactions that begin before the log start offset of either replica, or at or above the last
+            # stable offset of either, do not count.`
+            start = max(first.start, log.start)
+            ends = [one.stable for one in (first, log) if one.stable is not None]
+            other = [at for _, at in named ^ expected if at >= start and all(at < end for end in ends)]
+            if other:
+                yield min(other)
 
     def _differ(self, mine: Row, theirs: Row) -> bool:
         content = [(bool(row.get("control")), row.get("writer"), row.get("seq")) for row in (mine, theirs)]

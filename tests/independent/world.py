@@ -46,6 +46,8 @@ class Replicated:
     """Broker → row of `replicas`."""
     sends: dict[MessageId, dict[str, Any]] = field(default_factory=dict)
     epoch: int = 0
+    aborted: list[dict[str, int]] = field(default_factory=list)
+    """Aborted transactions, as a correct replica names them in `replicas`."""
 
     @property
     def leader(self) -> int:
@@ -279,5 +281,9 @@ def transaction(world: World, partition: Replicated, writer: int, end: str) -> l
     events.append({"ns": world.tick(), "writer": writer, "txn": txn, "event": "begin"})
     offsets = [world.write(partition, writer, txn=txn) for _ in range(world.random.randint(1, 3))]
     partition.append({"epoch": partition.epoch, "control": True, "transactional": True})
+    if end == "aborted":
+        partition.aborted.append({"producer_id": 1000 + writer, "first_offset": offsets[0]})
+    if asked := {"committed": "committing", "aborted": "aborting"}.get(end):
+        events.append({"ns": world.tick(), "writer": writer, "txn": txn, "event": asked})
     events.append({"ns": world.tick(), "writer": writer, "txn": txn, "event": end})
     return offsets

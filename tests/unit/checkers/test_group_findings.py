@@ -156,6 +156,11 @@ def test_none_is_an_answer_too() -> None:
     assert names(evidence(fetched(50, None), commit(100, 10))) == []
 
 
+def test_an_answer_without_an_error_code_has_no_error() -> None:
+    """Null says the same as 0: there was none."""
+    assert names(evidence(commit(100, 10), commit(300, 20), fetched(400, 10, error=None))) == ["commit_lost"]
+
+
 def test_two_owners_at_one_time() -> None:
     rows = [member(100, "assigned", 1), member(300, "assigned", 2), member(2_000_000_300, "lost", 1)]
     rows.append(member(3_000_000_000, "revoked", 2))
