@@ -22,11 +22,15 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
+from itertools import islice, pairwise
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -38,10 +42,10 @@ from checkers.fast.tasks import JudgingContext
 from checkers.health import check_health
 from checkers.tables.output import TALLY
 from checkers.tables.source import open_source
-from tests.independent.generate import RUN_DAMAGE, generate
-from tests.independent.layout import LAYOUTS, Layout, layout, plain
+from tests.independent.generate import COMBINATIONS, KINDS, PAIRS, RUN_DAMAGE, generate, layout_of
+from tests.independent.layout import LAYOUTS, TELLING, Layout, layout, plain
 from tests.independent.model import Finding, History, MessageId
-from tests.independent.truth import Truth, truths_of
+from tests.independent.truth import Truth, truth_of, truths_of
 from tests.independent.world import EXTREMES
 from tests.oracles import duckdb_plan
 
@@ -49,6 +53,10 @@ RUN_WIDE = ("process_exit", "server_error", "config_mismatch")
 """Findings about a run as a whole; of histories that are judged together only their number is compared."""
 SLOW_S = 60
 """Time-out for judging a batch, besides one second for each of its histories."""
+PLANS = ("fast", "general", "pieces")
+"""The fast plan, the general plan, and the fast plan with partitions cut into pieces."""
+PIECES = (3, 5, 8, 8, 12, 12, 20)
+"""Messages of a piece. Most partitions have 1 to 40, and every piece costs time."""
 MOST_REFERENCES = 64
 """At most this many combinations of equally good references are tried."""
 
@@ -88,7 +96,7 @@ def cases(seed: int, numbers: Iterable[int], count: int = LAYOUTS) -> Iterator[C
     layouts = [layout(seed, number) for number in range(count)]
     for number in numbers:
         history, planted = generate(seed, number)
-        lies = number % count
+        lies = layout_of(seed, number, count)
         yield Case(number, lies, layouts[lies].strip(history), planted)
 
 
@@ -108,9 +116,9 @@ def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: 
 
         lies.write(merged, folder)
         judge_import(session, folder, plan=plan)
-    elif plan == "fast":
+    elif plan in ("fast", "pieces"):
         lies.write(merged, folder)
-        judge_fast_here(folder)
+        judge_fast_here(folder, _piece_messages(batch) if plan == "pieces" else None)
     else:
         plain(lies.number).write(merged, folder, without=lies.absent_tables)
         judge_generally_here(folder)
@@ -119,6 +127,7 @@ def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: 
         for case in batch
         for name in ("sends", "copies", "replicas", "reads", "groups")
         for row in case.history.get(name, ())
+        if row.get("topic") is not None
     }
     for case in batch:
         case.fates, case.findings, case.hidden = {}, [], set()
@@ -137,7 +146,12 @@ def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: 
     return alone
 
 
-def judge_fast_here(folder: Path) -> None:
+def _piece_messages(batch: Sequence[Case]) -> int:
+    """The size of the pieces into which a batch is cut."""
+    return Random(f"pieces/{batch[0].number}").choice(PIECES)
+
+
+def judge_fast_here(folder: Path, piece_messages: int | None = None) -> None:
     """The fast plan in this process, without Spark; life and findings go beside the history."""
     life, findings = folder / "life.parquet", folder / "findings.parquet"
     source = open_source(folder)
@@ -145,7 +159,7 @@ def judge_fast_here(folder: Path) -> None:
     life.mkdir()
     findings.mkdir()
     job = JudgingContext(source=source, evidence=evidence, life=str(life), findings=str(findings))
-    pieces = int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
+    pieces = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
     check_health(evidence, findings, judge_all(run_here, job, piece_messages=pieces))
 
 
@@ -265,8 +279,115 @@ def disagreements(
     with tempfile.TemporaryDirectory(prefix="acked-independent-") as scratch:
         for batch in batches(seed, numbers, size, layouts):
             lies = layout(seed, batch[0].layout)
+            said: dict[str, list[Answer]] = {}
             for plan in plans:
-                yield from _judge_and_compare(session, batch, lies, plan, folder or Path(scratch) / "history")
+                found = _judge_and_compare(session, batch, lies, plan, folder or Path(scratch) / "history")
+                yield from found
+                if not any(one.kind.startswith("refused") for one in found):
+                    said[plan] = [Answer(case.fates, Counter(case.findings)) for case in batch]
+            yield from _compare_plans(batch, said)
+
+
+class Answer(NamedTuple):
+    """What a plan said of a history."""
+
+    fates: dict[MessageId, str]
+    findings: Counter[Finding]
+
+
+def _compare_plans(batch: Sequence[Case], said: Mapping[str, Sequence[Answer]]) -> Iterator[Disagreement]:
+    """Differences between plans, also where the document leaves a choice."""
+    for first, other in pairwise(said):
+        for case, one, two in zip(batch, said[first], said[other], strict=True):
+            if one != two:
+                fates = sorted(dict(one.fates.items() ^ two.fates.items()))
+                text = f"fates of {fates}, findings {[*(one.findings - two.findings)]} "
+                text += f"and {[*(two.findings - one.findings)]}"
+                kind = f"{first} and {other} differ"
+                yield Disagreement(case.number, other, kind, text, case.size, tuple(case.planted))
+
+
+# ---- many histories, in several processes
+
+
+@dataclass
+class Coverage:
+    """What histories contain, by what was planted and what the truth found."""
+
+    histories: int = 0
+    alone: set[tuple[str, frozenset[str]]] = field(default_factory=set)
+    """A kind of damage that was planted alone, and the tables of `TELLING` that the history lacks."""
+    pairs: set[tuple[str, ...]] = field(default_factory=set)
+    """Two kinds that were planted together, in the order of `KINDS`, and nothing else."""
+    classes: set[str] = field(default_factory=set)
+    """Classes of findings that the truth found."""
+
+    def add(self, case: Case, absent: frozenset[str]) -> None:
+        planted = tuple(kind for kind in KINDS if kind in case.planted)
+        self.histories += 1
+        if len(planted) == 1:
+            self.alone.add((planted[0], absent & frozenset(TELLING)))
+        if len(planted) == 2:
+            self.pairs.add(planted)
+
+    def merge(self, other: Coverage) -> None:
+        self.histories += other.histories
+        self.alone |= other.alone
+        self.pairs |= other.pairs
+        self.classes |= other.classes
+
+    @property
+    def complete(self) -> bool:
+        """Every kind occurs alone with every combination of tables, and every pair occurs."""
+        return len(self.alone) == len(KINDS) * COMBINATIONS and len(self.pairs) == len(PAIRS)
+
+    def __str__(self) -> str:
+        kinds = {kind for kind, _ in self.alone}
+        return (
+            f"{self.histories} histories; {len(kinds)} kinds of damage, each alone, "
+            f"{len(self.alone)} of {len(KINDS) * COMBINATIONS} times with other tables; "
+            f"{len(self.pairs)} of {len(PAIRS)} pairs; {len(self.classes)} classes of findings"
+        )
+
+
+def coverage(seed: int, numbers: Iterable[int], *, truths: bool = True) -> Coverage:
+    """What these histories cover; without ``truths`` not which classes they have."""
+    seen = Coverage()
+    absent = [layout(seed, number).absent_tables for number in range(LAYOUTS)]
+    for case in cases(seed, numbers):
+        seen.add(case, absent[case.layout])
+        if truths:
+            seen.classes |= {finding.name for finding in truth_of(case.history).findings}
+    return seen
+
+
+def judge_many(
+    seed: int, numbers: Sequence[int], plans: Sequence[str], processes: int
+) -> tuple[list[Disagreement], Coverage]:
+    """Judge histories by every plan in several processes; all of a layout in one."""
+    units: dict[int, list[int]] = {}
+    for number in numbers:
+        units.setdefault(layout_of(seed, number), []).append(number)
+    found: list[Disagreement] = []
+    seen = Coverage()
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        for one, covered in pool.map(partial(_judge_unit, seed, tuple(plans)), units.values()):
+            found += one
+            seen.merge(covered)
+    return found, seen
+
+
+def _judge_unit(
+    seed: int, plans: tuple[str, ...], numbers: Sequence[int]
+) -> tuple[list[Disagreement], Coverage]:
+    return list(disagreements(None, seed, numbers, plans)), coverage(seed, numbers)
+
+
+def in_words(found: Sequence[Disagreement]) -> str:
+    """How many findings were missed, false, or otherwise different."""
+    kinds = Counter(one.kind.split()[0] for one in found)
+    other = len(found) - kinds["missed"] - kinds["false"]
+    return f"{kinds['missed']} missed, {kinds['false']} false, {other} other differences"
 
 
 def _judge_and_compare(
@@ -324,7 +445,8 @@ def main() -> int:
         "--only", type=int, help="judge this history alone, keep its files, and print where they are"
     )
     parser.add_argument("--jobs", type=int, default=1, help="Spark tasks side by side")
-    parser.add_argument("--plan", choices=("fast", "general", "both"), default="fast")
+    parser.add_argument("--plan", choices=(*PLANS, "both", "all"), default="fast")
+    parser.add_argument("--processes", type=int, help="judge in so many processes, with every layout")
     parser.add_argument("--spark", action="store_true", help="judge in a Spark session")
     parser.add_argument("--batch", type=int, default=200, help="histories that are judged together, at most")
     parser.add_argument("--layouts", type=int, default=LAYOUTS, help="ways to lay histories down")
@@ -341,7 +463,13 @@ def main() -> int:
         numbers = range(arguments.only, arguments.only + 1)
         folder = Path(tempfile.mkdtemp(prefix="acked-independent-"))
         print(f"files: {folder}")
-    plans = ("fast", "general") if arguments.plan == "both" else (arguments.plan,)
+    plans = {"both": PLANS[:2], "all": PLANS}.get(arguments.plan, (arguments.plan,))
+    if arguments.processes is not None:
+        begun = time.monotonic()
+        found, seen = judge_many(arguments.seed, numbers, plans, arguments.processes)
+        print(f"{seen}; by {', '.join(plans)}: {in_words(found)} ({time.monotonic() - begun:.0f} s)")
+        report(found, arguments.show)
+        return 1 if found else 0
     session = None
     if arguments.spark:
         from checkers.spark.session import start_session

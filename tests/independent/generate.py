@@ -14,21 +14,41 @@ from typing import Any
 
 from harness.history.schema import TABLES
 from tests.independent.damage import LAST, LOG_DAMAGE, Damage
+from tests.independent.layout import LAYOUTS, TELLING
 from tests.independent.model import History
 from tests.independent.readers import READ_DAMAGE, consume
 from tests.independent.world import Replicated, World, healthy
 
 RUN_DAMAGE = ("process_exit", "server_error", "config_mismatch")
-ATTEMPTS = 20
+ATTEMPTS = 200
 KINDS = (*LOG_DAMAGE, *READ_DAMAGE)
+PAIRS = tuple(combinations(KINDS, 2))
+COMBINATIONS = 2 ** len(TELLING)
+COMPLETE = len(KINDS) + len(PAIRS)
+"""So many histories come first; they have every table: each kind alone, then each pair."""
+SCHEDULED = COMPLETE + len(KINDS) * COMBINATIONS
+"""So many hold, besides, each kind alone with every combination of the tables in `TELLING`."""
 
 
 def kinds_of(random: Random, number: int) -> list[str]:
-    """The kinds to plant: first every kind alone, then every pair of kinds, then up to three at random."""
-    scheduled = [*((kind,) for kind in KINDS), *combinations(KINDS, 2)]
-    if number < len(scheduled):
-        return list(scheduled[number])
+    """The kinds to plant: those of the schedule (`SCHEDULED`), then up to three at random."""
+    if number < len(KINDS):
+        return [KINDS[number]]
+    if number < COMPLETE:
+        return list(PAIRS[number - len(KINDS)])
+    if number < SCHEDULED:
+        return [KINDS[(number - COMPLETE) % len(KINDS)]]
     return random.sample(KINDS, random.choice((0, 1, 1, 1, 1, 2, 2, 2, 2, 3)))
+
+
+def layout_of(seed: int, number: int, count: int = LAYOUTS) -> int:
+    """The layout of a history, of ``count``: those of the schedule (`SCHEDULED`), then any."""
+    if count < LAYOUTS:
+        return number % count
+    if COMPLETE <= number < SCHEDULED:
+        return 2 * ((number - COMPLETE) // len(KINDS)) + 1
+    random = Random(f"layout of/{seed}/{number}")
+    return 2 * random.randrange(LAYOUTS // 2) if number < COMPLETE else random.randrange(LAYOUTS)
 
 
 def generate(seed: int, number: int) -> tuple[History, list[str]]:

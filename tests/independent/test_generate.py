@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import combinations
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.independent import deliveries
+from harness.history.schema import TABLES
+from tests.independent import deliveries, test_independent_oracle
 from tests.independent import generate as making
-from tests.independent.compare import cases
-from tests.independent.generate import KINDS, generate
-from tests.independent.layout import LAYOUTS, TELLING, layout
+from tests.independent.compare import cases, coverage
+from tests.independent.generate import COMPLETE, KINDS, SCHEDULED, generate
+from tests.independent.layout import IDENTITY, LAYOUTS, TELLING, layout
 from tests.independent.truth import truth_of
 
 SEED = 3
-PAIRS = len(KINDS) * (len(KINDS) - 1) // 2
+DECIDING = {
+    "sends": ("outcome", "offset", "txn"),
+    "copies": ("epoch", "writer", "seq", "intact", "home", "control"),
+    "replicas": (
+        *("leo", "log_start", "leader", "in_sync"),
+        *("cleanup", "aborted", "last_stable_offset"),
+    ),
+    "reads": ("writer", "seq", "group", "isolation"),
+    "groups": ("topic", "partition", "offset", "asked_ns", "error"),
+    "configs": ("asked",),
+}
+"""Columns that decide fates or findings here and may be null."""
 
 FATES = {
     "kept",
@@ -59,12 +72,40 @@ def test_the_same_history_again() -> None:
     assert generate(SEED, 5) != generate(SEED + 1, 5)
 
 
-def test_every_kind_alone_and_in_pairs() -> None:
-    """The first histories hold each kind alone, the next each pair, where a partition has room for both."""
-    alone = [set(generate(SEED, number)[1]) for number in range(len(KINDS))]
-    assert all(kind in planted for kind, planted in zip(KINDS, alone, strict=True))
-    pairs = [len(set(generate(SEED, len(KINDS) + number)[1]) & set(KINDS)) for number in range(PAIRS)]
-    assert pairs.count(2) > 0.95 * PAIRS
+def test_the_ten_thousand_cover_every_kind_with_every_combination_of_tables_and_every_pair() -> None:
+    """By what was planted, not by what was wanted. The first histories suffice; the others can only add."""
+    assert SCHEDULED < test_independent_oracle.MANY
+    covered = coverage(test_independent_oracle.SEED, range(SCHEDULED), truths=False)
+    tables = {frozenset(absent) for size in range(len(TELLING) + 1) for absent in combinations(TELLING, size)}
+    assert covered.alone == {(kind, absent) for kind in KINDS for absent in tables}
+    assert covered.pairs == set(combinations(KINDS, 2))
+    assert covered.complete
+
+
+def test_every_other_optional_table_is_absent_from_some_layouts() -> None:
+    """With some tables that tell, and without them; so each kind of damage occurs alone without it."""
+    odd = [layout(test_independent_oracle.SEED, number).absent_tables for number in range(1, LAYOUTS, 2)]
+    for table in set(TABLES) - {*TELLING, "sends", "copies"}:
+        assert 2 < sum(table in absent for absent in odd) < len(odd) - 2, table
+
+
+def test_every_optional_column_is_absent_from_some_layouts() -> None:
+    seed = test_independent_oracle.SEED
+    absent = frozenset().union(*(layout(seed, number).absent_columns for number in range(LAYOUTS)))
+    optional = {
+        (name, column.name) for name in TABLES for column in TABLES[name].columns if not column.required
+    }
+    assert {one for one in optional - absent if one[1] not in IDENTITY} == set()
+
+
+def test_every_column_that_decides_is_null_in_some_rows() -> None:
+    values: dict[tuple[str, str], set[bool]] = {}
+    for number in range(COMPLETE, SCHEDULED, 7):
+        for table, rows in generate(SEED, number)[0].items():
+            for row in rows:
+                for column in DECIDING.get(table, ()):
+                    values.setdefault((table, column), set()).add(row.get(column) is None)
+    assert values == {(table, column): {True, False} for table in DECIDING for column in DECIDING[table]}
 
 
 def test_every_fate_and_finding_occurs() -> None:
@@ -95,7 +136,7 @@ def test_layouts_have_every_combination_of_the_tables_that_tell() -> None:
 def test_a_healthy_history_has_no_finding() -> None:
     """Where nothing was planted nothing is found: the control of everything else."""
     healthy = 0
-    for number in range(len(KINDS) + PAIRS, len(KINDS) + PAIRS + 400):
+    for number in range(SCHEDULED, SCHEDULED + 400):
         history, planted = generate(SEED, number)
         if not planted:
             truth = truth_of(history)

@@ -197,6 +197,46 @@ def test_diverged_on_an_in_sync_follower() -> None:
     assert Finding("diverged", T, 0, 1) in truth.findings
 
 
+NAMES_1 = {"aborted": [{"producer_id": 5, "first_offset": 1}]}
+NAMES_0_1 = {"aborted": [*NAMES_1["aborted"], {"producer_id": 6, "first_offset": 0}]}
+
+
+@pytest.mark.parametrize(
+    "leader, follower, other, found",
+    [
+        pytest.param(NAMES_1, NAMES_0_1, NAMES_1, [0], id="one names more"),
+        pytest.param(NAMES_1, NAMES_0_1, {"aborted": []}, [0, 1], id="each is a finding"),
+        pytest.param(NAMES_1, {"aborted": NAMES_1["aborted"] * 2}, {}, [], id="the same, twice"),
+        pytest.param(NAMES_1, {"aborted": None}, {}, [], id="not known"),
+        pytest.param({}, NAMES_0_1, NAMES_1, [0], id="the leader's are not known"),
+        pytest.param(NAMES_1, NAMES_0_1 | {"log_start": 1}, {}, [], id="before a log start"),
+        pytest.param(NAMES_1, {"aborted": [], "last_stable_offset": 1}, {}, [], id="not below an LSO"),
+        pytest.param(NAMES_1, {"aborted": [], "complete": False}, {}, [], id="not read to its end"),
+    ],
+)
+def test_replicas_that_name_other_aborted_transactions(
+    leader: dict[str, Any], follower: dict[str, Any], other: dict[str, Any], found: list[int]
+) -> None:
+    """All logs are the same, but readers of committed records would get other records."""
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("0 1") + log("0 1", 2) + log("0 1", 3),
+        replicas=[replica(1, 2, **leader), replica(2, 2, **follower), replica(3, 2, **other)],
+    )
+    assert sorted(finding for finding in truth.findings.elements()) == [
+        Finding("diverged", T, 0, offset) for offset in found
+    ]
+
+
+def test_out_of_sync_replicas_may_name_other_aborted_transactions() -> None:
+    truth = judged(
+        sends=sent("ok0 ok1"),
+        copies=log("0 1") + log("0 1", 2),
+        replicas=[replica(1, 2, **NAMES_1), replica(2, 2, in_sync=False, **NAMES_0_1)],
+    )
+    check(truth, "kept kept", "not_converged")
+
+
 def test_diverged_outside_the_isr() -> None:
     """A message that only a replica outside the ISR holds is not lost, and still a finding."""
     truth = judged(
