@@ -14,7 +14,7 @@ DAMAGE ?= clean
 export SCENARIOS VERSIONS REPEAT SHARD BUDGET LAB
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
-# Four workers, one file of tests at a time, so that what a file shares (a cluster, a session) is made once;
+# Four workers, one file of tests at a time (all Spark tests by one), so that what they share is made once;
 # in the order of tests/conftest.py.
 SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 

@@ -37,6 +37,11 @@ KNOWN = (
         "Unhandled scenario for peer sid:",
         "ZooKeeper's leader sends a follower all data, because its log does not show what the follower lacks",
     ),
+    Known(
+        "Error closing a command socket",
+        "a ZooKeeper node that starts alone was asked for its state before it had read its data (3.4)",
+        any_time=True,
+    ),
     *(
         Known(
             part,

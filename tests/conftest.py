@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 from harness import doctor
 from harness.lab.docker import engine as docker_engine
@@ -35,7 +37,25 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", f"ignore:{name} is deprecated:DeprecationWarning")
 
 
-_LONGEST_FIRST = ("property", "runs", "spark", "independent", "unit")
+class _OneSession(LoadFileScheduling):  # type: ignore[misc]
+    """As `--dist loadfile`, but one worker runs all Spark tests: starting and warming up a JVM takes longer
+    than most of them.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return _SPARK if file.startswith(f"{_SPARK}/") else file
+
+
+_SPARK = "tests/spark"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _OneSession | None:
+    """Which worker runs which tests, with the options of `make test`."""
+    return _OneSession(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+_LONGEST_FIRST = ("spark", "property", "runs", "independent", "unit")
 """Folders of tests without clusters, by the time that one of their files takes."""
 _CLUSTERS_WITHIN = 0.6
 """In which part of the files those with clusters stand. If a file of minutes began last, the other workers

@@ -396,12 +396,12 @@ LOOKS: dict[str, Callable[[], list[str]]] = {
 FIRST: dict[str, Callable[[], list[str]]] = {
     "written": written_differences,
     "fates": fate_differences,
-    "damaged": lambda: damaged_differences(1_000_000, 40),
-    "cut": lambda: damaged_differences(1, 30),
-    "apart": lambda: differences_apart(20),
-    "planted": lambda: planted_differences(30),
+    "damaged": lambda: damaged_differences(1_000_000, 15),
+    "cut": lambda: damaged_differences(1, 10),
+    "apart": lambda: differences_apart(8),
+    "planted": lambda: planted_differences(10),
     "transactions": transaction_differences,
-    "planted pieces": lambda: planted_differences(20, piece_messages=1, split_rows=2),
+    "planted pieces": lambda: planted_differences(6, piece_messages=1, split_rows=2),
 }
 """The same with the first histories of each, for the control."""
 

@@ -17,6 +17,7 @@ from tests.property.test_checker import SETTINGS
 from tests.property.test_mutants import MUTANTS, mutated
 from tests.property.transactions import planted
 from tests.property.transactions_compared import WAYS, check_model, differences, disagreements, histories_of
+from tests.sampling import every
 
 FEW = (*range(40), 150)
 """Numbers of the histories; in the last one, the start of a successor alone makes a write a fenced one."""
@@ -83,7 +84,7 @@ DEFECTS: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = {
 """Defects, and the ways that then differ from the fast plan; pieces share its code."""
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize("defect", every(2, DEFECTS))
 def test_a_defect_in_one_way_is_noticed(monkeypatch: pytest.MonkeyPatch, defect: str) -> None:
     plant, ways = DEFECTS[defect]
     plant(monkeypatch)

@@ -15,6 +15,7 @@ from checkers.transactions import hung
 from checkers.transactions.hung import hung_transactions
 from harness.history.schema import TABLES
 from tests.mutants import Mutant, mutated
+from tests.sampling import every
 
 S = 1_000_000_000
 Rows = list[dict[str, Any]]
@@ -244,7 +245,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", every(3, MUTANTS))
 def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Within the same histories."""
     mutant = MUTANTS[name]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.sampling import every
 from tests.unit.promises.runs import Run
 
 UNFLUSHED = str(2**63 - 1)
@@ -151,7 +152,7 @@ def combinations() -> list[Settings]:
     ]
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", every(3, FAULTS))
 def test_a_loss_breaks_a_promise_in_just_these_combinations(name: str) -> None:
     fault = FAULTS[name]
     wrong = []

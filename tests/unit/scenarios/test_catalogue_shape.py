@@ -6,6 +6,8 @@ import ast
 import inspect
 import re
 from collections import Counter
+from functools import cache
+from types import ModuleType
 
 import pytest
 
@@ -44,19 +46,24 @@ def test_a_scenario_says_what_it_is(scenario: Scenario) -> None:
     assert len({topic.name for topic in scenario.setup.topics}) == len(scenario.setup.topics)
 
 
+@cache
+def _texts(module: ModuleType | None) -> frozenset[object]:
+    """The constants in the source of a module."""
+    assert module is not None
+    tree = ast.parse(inspect.getsource(module))
+    return frozenset(node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value)
+
+
 @pytest.mark.parametrize("scenario", EVERY, ids=_id)
 def test_claims_name_marks_that_the_scenario_sets(scenario: Scenario) -> None:
     """With a misspelt mark a claim would always be unknown."""
     module = inspect.getmodule(scenario.body)
     assert module is not None
-    text = inspect.getsource(module) + inspect.getsource(inspect.getmodule(document.main))  # type: ignore[arg-type]
+    written = _texts(module) | _texts(inspect.getmodule(document.main))
     for name in list(vars(module)):
         origin = inspect.getmodule(getattr(module, name))
         if origin is not None and origin.__name__.startswith("scenarios."):
-            text += inspect.getsource(origin)
-    written = {
-        node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant) and node.value
-    }
+            written |= _texts(origin)
     for query in _queries(scenario):
         for mark in (*marks_named(query), *_NOTED.findall(query)):
             assert mark in written, f"{scenario.name} has no mark {mark!r}"
