@@ -128,8 +128,16 @@ def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
 
 def wait_elected(stage: Stage, topic: str, leader: str) -> bool:
     """Wait for an election that the settings under test may forbid; false if there was none."""
+    return awaited(lambda: stage.wait_for_leader(topic, on=leader, within_s=stage.timings.session_end_s))
+
+
+def awaited(wait: Callable[[], object]) -> bool:
+    """Wait for what a sentence of an article denies; false if it did not happen in time.
+
+    The scenario goes on without it, so that the claims can say that the sentence holds.
+    """
     try:
-        stage.wait_for_leader(topic, on=leader, within_s=stage.timings.session_end_s)
+        wait()
     except WaitTimeoutError:
         return False
     return True

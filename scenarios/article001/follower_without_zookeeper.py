@@ -9,7 +9,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Scenario
-from scenarios.steps import seed, settle, stand, wait_log, wait_unregistered
+from scenarios.steps import awaited, seed, settle, stand, wait_log, wait_unregistered
 
 TOPIC = "t"
 SESSION_MS = 6000
@@ -34,15 +34,10 @@ def body(stage: Stage) -> None:
 
     with stage.nemesis.without_zookeeper("broker3"):
         stage.mark("cut", "broker3 has lost ZooKeeper for good; it still reaches the leader")
-        stage.wait_for_isr(TOPIC, 1, 2)
-        wait_log(
-            stage,
-            "broker3",
-            "has an older epoch (0) than the current leader",
-            "t-0",
-            within_s=10 + stage.timings.recovery_s,
-        )
-        fenced = stage.mark("fenced", "broker3 has stopped fetching")
+        awaited(lambda: stage.wait_for_isr(TOPIC, 1, 2))
+        refused = ("has an older epoch (0) than the current leader", "t-0")
+        awaited(lambda: wait_log(stage, "broker3", *refused, within_s=10 + stage.timings.recovery_s))
+        fenced = stage.mark("fenced", "broker3 has stopped fetching, if it is fenced")
         for label in ("m2", "m3"):
             writer.send(TOPIC, label)
         stand(stage, fenced, FETCHED_S)

@@ -11,7 +11,7 @@ from harness.kafka.model import Topic
 from harness.run.stage import Stage
 from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
-from scenarios.steps import pins, seed, settle, wait_isr_committed
+from scenarios.steps import awaited, pins, seed, settle, wait_isr_committed
 
 CLEAN, UNCLEAN, TWO = "t", "u", "m"
 TOPICS = (CLEAN, UNCLEAN, TWO)
@@ -39,7 +39,7 @@ def shrink_then_isolate(stage: Stage, *, early_heal: bool) -> None:
     for topic in TOPICS:
         inside.send(topic, "x2")
     stage.wait_for_leader(UNCLEAN, on="broker2")
-    stage.wait_for_no_leader(CLEAN)
+    awaited(lambda: stage.wait_for_no_leader(CLEAN))
     stage.mark("elected", "the unclean topics have another leader, the clean one has none")
     if early_heal:
         # Once the follower has fetched from the new leader, the leader asks for a larger ISR. It asks the

@@ -5,7 +5,8 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from scenarios.steps import updated_isr, updated_to
+from harness.errors import ProcessDiedError, WaitTimeoutError
+from scenarios.steps import awaited, updated_isr, updated_to
 from scenarios.transactions.idempotent_first_sequence import REFUSED
 from tests.runs.stored import translate
 
@@ -46,3 +47,16 @@ def test_a_refused_message_is_recognised_in_the_logs_of_all_versions(partition: 
     line = f"[ReplicaManager] Error processing append operation on partition {partition} (ReplicaManager)"
     assert all(words in line for words in REFUSED)
     assert not all(words in line.replace("t-0", "other-0") for words in REFUSED)
+
+
+def test_a_scenario_goes_on_if_what_a_sentence_denies_does_not_happen() -> None:
+    def in_vain() -> None:
+        raise WaitTimeoutError("no election")
+
+    def ended() -> None:
+        raise ProcessDiedError("broker1 has ended")
+
+    assert awaited(lambda: None)
+    assert not awaited(in_vain)
+    with pytest.raises(ProcessDiedError):
+        awaited(ended)
