@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import shutil
@@ -17,16 +18,19 @@ PREFIX = "acked-scratch-"
 def temporary_folder() -> Iterator[None]:
     """Put all temporary files of this process and of Spark into a `scratch_folder`.
 
-    A JVM that is killed does not remove its files, nor does a process that is killed itself.
+    A JVM that is killed does not remove its files, nor does a process that is killed itself. The folder stays
+    until this process exits: a thread that starts Spark's JVM waits in it for the JVM's answer, also after an
+    interruption, and Python waits for that thread before it calls what is registered.
     """
     before = tempfile.tempdir
-    with ExitStack() as stack:
-        with suppress(OSError):  # no place for it: what needs temporary files will say so
-            tempfile.tempdir = str(stack.enter_context(scratch_folder()))
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
+    stack = ExitStack()
+    with suppress(OSError):  # no place for it: what needs temporary files will say so
+        tempfile.tempdir = str(stack.enter_context(scratch_folder()))
+    atexit.register(stack.close)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from tests.independent.compare import PIECE_VARIABLE, PLANS, disagreements, in_w
 from tests.independent.generate import KINDS
 from tests.independent.model import Finding
 from tests.property.test_mutants import Mutant, mutated
+from tests.sampling import every
 
 SEED = 20261126
 LAYOUTS = 6
@@ -90,7 +91,7 @@ def test_few_histories_agree() -> None:
     assert not list(disagreements(None, REVEALING, range(FEW), ("fast",), layouts=1))
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", every(3, MUTANTS))
 def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The same histories disagree with a checker that is wrong in one place."""
     mutant = MUTANTS[name]

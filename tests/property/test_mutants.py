@@ -28,6 +28,7 @@ from tests.oracles import duckdb_plan, fates_of
 from tests.property.test_checker import SETTINGS, Damaged, damaged, fast_fates, fast_findings, walked
 from tests.property.transactions import planted
 from tests.property.transactions_compared import check_model
+from tests.sampling import every
 from tests.spark.anomalies import CASES, LISTED
 from tests.spark.reader_anomalies import READERS
 from tests.transaction_anomalies import TRANSACTIONS
@@ -461,7 +462,11 @@ SLOW = (
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in MUTANTS]
+    "name",
+    [
+        *every(4, [name for name in MUTANTS if name not in SLOW]),
+        *(pytest.param(name, marks=pytest.mark.long) for name in SLOW),
+    ],
 )
 def test_a_mutant_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     mutant = MUTANTS[name]

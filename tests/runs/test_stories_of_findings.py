@@ -15,7 +15,7 @@ from tests.runs.judged import judged_run
     ("scenario", "name", "subject"),
     [
         ("delayed-end-txn-librdkafka", "torn_transaction", "Transaction "),
-        ("leader-az-isolated", "lost", "Message "),
+        pytest.param("leader-az-isolated", "lost", "Message ", marks=pytest.mark.long),
     ],
 )
 def test_it_is_that_of_the_transaction_if_the_finding_is_about_one(

@@ -14,6 +14,7 @@ from checkers.judge import judge, judge_import
 from checkers.verdict import Judgement
 from harness.errors import BadDataError, UnfitError, UsageError
 from tests.histories import History, together
+from tests.sampling import every
 from tests.spark.anomalies import CASES, FOUR, LISTED, kept
 from tests.spark.reader_anomalies import READERS
 
@@ -171,7 +172,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], History, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.parametrize("name", every(3, DAMAGES))
 def test_damage_behind_a_uri_is_one_sentence(spark: Any, tmp_path: Path, name: str) -> None:
     damage, history, says = DAMAGES[name]
     folder = history.write(tmp_path)

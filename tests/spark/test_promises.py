@@ -108,7 +108,7 @@ def test_a_run_without_findings_has_no_promises(spark: Any, tmp_path: Path) -> N
     assert judge_import(spark, history.write(tmp_path)).promises == ()
 
 
-@pytest.mark.parametrize("plan", ["fast", "general"])
+@pytest.mark.parametrize("plan", ["fast", pytest.param("general", marks=pytest.mark.long)])
 def test_no_table_of_an_earlier_history_is_used(spark: Any, tmp_path: Path, plan: str) -> None:
     """One session judges one run after the other; `transaction_records` decides about an aborted read."""
     stale = ("transaction_records", "transaction_fates", "findings")

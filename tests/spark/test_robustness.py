@@ -20,6 +20,7 @@ from harness.cli.main import app
 from harness.errors import AckedError, BadDataError, UsageError
 from harness.history.schema import TABLES
 from tests.histories import History
+from tests.sampling import every
 from tests.spark.test_general import explained, stored_run
 
 pytestmark = pytest.mark.spark
@@ -75,7 +76,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", every(4, QUERIES))
 def test_queries_are_run(acked: Run, run: Path, name: str) -> None:
     rows = json.loads(acked("sql", QUERIES[name], run, "--json"))
     assert rows

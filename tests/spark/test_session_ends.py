@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import os, signal
 from py4j.protocol import Py4JError
@@ -28,6 +30,7 @@ print(first, failed, ended, counted(start_session()))
 """
 
 
+@pytest.mark.long
 def test_another_jvm_takes_the_place_of_one_that_was_killed() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, check=False
