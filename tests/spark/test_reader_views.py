@@ -103,7 +103,7 @@ def readable(history: History) -> set[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("plan", ["fast", pytest.param("general", marks=pytest.mark.long)])
 def test_when_each_replica_let_readers_have_a_transaction(spark: Any, tmp_path: Path, plan: str) -> None:
-    histories = {f"{plan}-{seed}": drawn(seed) for seed in range(4)}
+    histories = {f"{plan}-{seed}": drawn(seed) for seed in range(8)}
     for name, history in histories.items():
         judge_import(spark, history.write(tmp_path / name), plan=plan)
     folders = [tmp_path / name for name in histories]
