@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 
 from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
 from harness.kafka.model import Topic, TopicPartition, broker_id
@@ -280,10 +279,11 @@ def stand(stage: Stage, since: int, for_s: float) -> None:
 
 def give_time(stage: Stage, happened: Callable[[], bool], within_s: float, awaiting: str) -> None:
     """Wait until something has happened, but go on without it after ``within_s``."""
-    with suppress(WaitTimeoutError):
-        wait_until(
+    awaited(
+        lambda: wait_until(
             happened, accept=bool, within_s=within_s, awaiting=awaiting, abort=stage.cluster.check_alive
         )
+    )
 
 
 def read_in_vain(stage: Stage, az: str, topic: str, *brokers: str, mark: str, within_s: float = 4.0) -> None:

@@ -79,6 +79,24 @@ def _setup(config: Mapping[str, str], *, stream_rate: float = 10.0) -> Setup:
 
 T = partition(TOPIC)
 _WRITTEN, _LATER = messages("az1-acks-all"), messages("az1-acks-all", after="fenced")
+_NO_ACTION = Claim(
+    name="no-action",
+    section="001 scenario 3",
+    quote="zookeeper由于不能收到这个broker的心跳信息,因此认为它已经失效,但由于它仅仅是一个follower,因此没有更多的动作",
+    says="ZooKeeper regards it as dead. Since it is only a follower, nobody is elected.",
+    holds=both(
+        T.stays(since="seeded", until="before-heal", what="leader"),
+        controller_stays(since="seeded", until="before-heal"),
+    ),
+    given=opposite(broker(3).is_registered(at="before-heal")),
+)
+_NOTHING_LOST = Claim(
+    name="nothing-lost",
+    section="001 conclusion",
+    quote="如果影响的是follower副本节点,不会导致数据丢失",
+    says="A network partition that affects followers loses no data.",
+    holds=messages().none_lost(at_risk_after="cut", at_least=2),
+)
 CLAIMS = (
     Claim(
         name="blink-harmless",
@@ -117,17 +135,7 @@ CLAIMS = (
             ),
         ),
     ),
-    Claim(
-        name="no-action",
-        section="001 scenario 3",
-        quote="zookeeper由于不能收到这个broker的心跳信息,因此认为它已经失效,但由于它仅仅是一个follower,因此没有更多的动作",
-        says="ZooKeeper regards it as dead. Since it is only a follower, nobody is elected.",
-        holds=both(
-            T.stays(since="seeded", until="before-heal", what="leader"),
-            controller_stays(since="seeded", until="before-heal"),
-        ),
-        given=opposite(broker(3).is_registered(at="before-heal")),
-    ),
+    _NO_ACTION,
     Claim(
         name="stale-metadata",
         section="beyond 001 scenario 3",
@@ -150,13 +158,7 @@ CLAIMS = (
             T.is_led_by(1, isr=(1, 2, 3), epoch=1, at="converged"),
         ),
     ),
-    Claim(
-        name="nothing-lost",
-        section="001 conclusion",
-        quote="如果影响的是follower副本节点,不会导致数据丢失",
-        says="A network partition that affects followers loses no data.",
-        holds=messages().none_lost(at_risk_after="cut", at_least=2),
-    ),
+    _NOTHING_LOST,
 )
 
 FENCED = Scenario(
@@ -219,24 +221,8 @@ UNFENCED = Scenario(
                 _TO_3.seen_on(3, until="before-heal", at_least=2),
             ),
         ),
-        Claim(
-            name="no-action",
-            section="001 scenario 3",
-            quote="zookeeper由于不能收到这个broker的心跳信息,因此认为它已经失效,但由于它仅仅是一个follower,因此没有更多的动作",
-            says="ZooKeeper regards it as dead. Since it is only a follower, nobody is elected.",
-            holds=both(
-                T.stays(since="seeded", until="before-heal", what="leader"),
-                controller_stays(since="seeded", until="before-heal"),
-            ),
-            given=opposite(broker(3).is_registered(at="before-heal")),
-        ),
-        Claim(
-            name="nothing-lost",
-            section="001 conclusion",
-            quote="如果影响的是follower副本节点,不会导致数据丢失",
-            says="A network partition that affects followers loses no data.",
-            holds=messages().none_lost(at_risk_after="cut", at_least=2),
-        ),
+        _NO_ACTION,
+        _NOTHING_LOST,
     ),
     faults=("broker3 without zookeeper",),
     outcome="nothing lost; the follower goes on fetching, and the leader takes it back into the ISR",
