@@ -13,7 +13,8 @@ from tests.cluster.conftest import run_by
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 
-@pytest.mark.parametrize("case", [pytest.param("paused", marks=pytest.mark.long), "isolated"])
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["paused", "isolated"])
 def test_the_harness_moves_to_another_zookeeper_node(case: str, runs: Path) -> None:
     folder = run_by("interrupted_worker", case, runs, timeout_s=200)
     manifest = RunFolder.open(folder).manifest()

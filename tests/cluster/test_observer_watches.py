@@ -11,6 +11,7 @@ from harness.history.tables import read_table
 from tests.cluster.conftest import run_by
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.timeout(180)
 def test_a_node_that_was_away_shows_changes_again(runs: Path) -> None:

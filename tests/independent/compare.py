@@ -55,7 +55,7 @@ SLOW_S = 60
 """Time-out for judging a batch, besides one second for each of its histories."""
 PLANS = ("fast", "general", "pieces")
 """The fast plan, the general plan, and the fast plan with partitions cut into pieces."""
-PIECES = (3, 5, 8, 8, 12, 12, 20)
+PIECES = (5, 8, 12, 12, 20, 20, 20)
 """Messages of a piece. Most partitions have 1 to 40, and every piece costs time."""
 MOST_REFERENCES = 64
 """At most this many combinations of equally good references are tried."""
@@ -364,7 +364,9 @@ def coverage(seed: int, numbers: Iterable[int], *, truths: bool = True) -> Cover
 def judge_many(
     seed: int, numbers: Sequence[int], plans: Sequence[str], processes: int
 ) -> tuple[list[Disagreement], Coverage]:
-    """Judge histories by every plan in several processes; all of a layout in one."""
+    """Judge histories by every plan in several processes, all of a layout in one; shows on stderr how
+    far it is.
+    """
     units: dict[int, list[int]] = {}
     for number in numbers:
         units.setdefault(layout_of(seed, number), []).append(number)
@@ -374,6 +376,7 @@ def judge_many(
         for one, covered in pool.map(partial(_judge_unit, seed, tuple(plans)), units.values()):
             found += one
             seen.merge(covered)
+            print(f"{seen.histories} of {len(numbers)}: {in_words(found)}", file=sys.stderr, flush=True)
     return found, seen
 
 

@@ -47,7 +47,7 @@ class Layout:
         """At most this many histories are joined: every task reads all rows of files that mix partitions."""
         if self.files == "partitions":
             return 200
-        return 10 if self.row_group < 10 else 40
+        return 3 if self.row_group < 10 else 40
 
     def strip(self, history: History) -> dict[str, list[Row]]:
         """What remains of a history: the rows of the tables and columns that this layout has."""
@@ -139,7 +139,7 @@ def layout(seed: int, number: int) -> Layout:
         wide=random.random() < 0.3,
         compression=random.choice(("snappy", "zstd", "none", "gzip")),
         dictionary=random.random() < 0.3,
-        row_group=random.choice((3, 100, 100_000)),
+        row_group=random.choice((6, 100, 100_000)),
     )
 
 

@@ -48,7 +48,7 @@ def test_sixty_histories_by_the_general_plan() -> None:
 
 def test_partitions_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first histories hold every kind of damage alone."""
-    monkeypatch.setenv(PIECE_VARIABLE, "4")
+    monkeypatch.setenv(PIECE_VARIABLE, "8")
     agree("fast", len(KINDS), layouts=1)
 
 

@@ -19,7 +19,7 @@ from tests.property.transactions import planted
 from tests.property.transactions_compared import WAYS, check_model, differences, disagreements, histories_of
 from tests.sampling import every
 
-FEW = (*range(40), 150)
+FEW = (*range(20), 150)
 """Numbers of the histories; in the last one, the start of a successor alone makes a write a fenced one."""
 
 
@@ -39,7 +39,7 @@ def test_every_way_comes_to_the_same() -> None:
     assert not disagreements(few())
 
 
-@settings(SETTINGS, max_examples=100)
+@settings(SETTINGS, max_examples=40)
 @given(planted())
 def test_the_fast_plan_finds_what_was_planted(history: History) -> None:
     """One by one, so that hypothesis can shrink what fails."""

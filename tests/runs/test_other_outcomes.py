@@ -91,6 +91,34 @@ def test_a_follower_beside_a_flapping_link_that_waits_as_well_decides_nothing() 
     assert judged("flapping-link", "fetches-stop", history.having(sightings=rows)).status == "unknown"
 
 
+def test_records_that_both_followers_waited_for_do_not_hide_the_others() -> None:
+    history = recorded("flapping-link")
+    rows = history.rows("sightings")
+    late = sorted(row["offset"] for row in rows if row["broker"] == 3 and row["topic"] == "stream")[-3:]
+    for row in rows:
+        row["seen_ns"] += 1_000_000_000 if row["broker"] == 3 and row["offset"] in late else 0
+    assert judged("flapping-link", "fetches-stop", history.having(sightings=rows)).status == "confirmed"
+
+
+def test_whether_a_flapping_link_costs_the_follower_its_place_is_named() -> None:
+    history = recorded("flapping-link")
+    (cut,) = (row["ns"] for row in history.rows("marks") if row["name"] == "cut")
+    rows = history.rows("views")
+    known = [
+        row for row in rows if row["source"] == "zookeeper1" and row["topic"] == "t" and row["ns"] < cut
+    ][-1]
+    left = known | {"ns": cut + 3_000_000_000, "isr": [1, 3]}
+    back = known | {"ns": cut + 5_000_000_000}
+    stays = judged("flapping-link", "isr-stays", history)
+    leaves = judged("flapping-link", "isr-stays", history.having(views=[*rows, left, back]))
+    led_by_another = judged(
+        "flapping-link", "isr-stays", history.having(views=[*rows, left | {"leader": 3}, back])
+    )
+    assert stays.either and stays.occurred == stays.says
+    assert leaves.either and leaves.occurred == leaves.either["says"]
+    assert led_by_another.status == "refuted"
+
+
 STUCK, REFUSED = "leader-cut-from-followers-stuck", "offsets-commit-refused"
 
 

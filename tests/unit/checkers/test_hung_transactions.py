@@ -245,7 +245,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", every(3, MUTANTS))
+@pytest.mark.parametrize("name", every(6, MUTANTS))
 def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Within the same histories."""
     mutant = MUTANTS[name]

@@ -163,7 +163,7 @@ def wandering(seed: int) -> tuple[History, set[tuple[int, int]]]:
     return history, found
 
 
-@pytest.mark.parametrize("seed", every(4, range(12)))
+@pytest.mark.parametrize("seed", every(12, range(12)))
 def test_steps_back_are_found_by_pieces_sql_and_brute_force(seed: int, tmp_path: Path) -> None:
     for number in range(4):
         history, expected = wandering(10 * seed + number)
@@ -172,7 +172,7 @@ def test_steps_back_are_found_by_pieces_sql_and_brute_force(seed: int, tmp_path:
         assert back == sorted(offset for offset, _ in expected)
 
 
-@pytest.mark.parametrize("name", every(4, {**REWINDS, **SENDS, **REASSIGNED}))
+@pytest.mark.parametrize("name", every(8, {**REWINDS, **SENDS, **REASSIGNED}))
 def test_pieces_and_sql_agree_on_polls_and_sends(name: str, tmp_path: Path) -> None:
     ways_to_findings(ALL[name][1], tmp_path)
 

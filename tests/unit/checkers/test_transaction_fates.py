@@ -32,7 +32,7 @@ def test_names_what_is_wrong_and_nothing_else(name: str, tmp_path: Path) -> None
     assert len(found) == len(expected)
 
 
-@pytest.mark.parametrize("name", every(4, [*TRANSACTIONS, "operator unknown"]))
+@pytest.mark.parametrize("name", every(12, [*TRANSACTIONS, "operator unknown"]))
 def test_sql_and_pieces_come_to_the_same(name: str, tmp_path: Path) -> None:
     history = TRANSACTIONS[name][1] if name in TRANSACTIONS else aborted_by(None)
     whole = judged(history, tmp_path / "whole")

@@ -10,12 +10,14 @@ from harness.search.findings import Finding
 from harness.search.shrinking import _story
 from tests.runs.judged import judged_run
 
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
 
 @pytest.mark.parametrize(
     ("scenario", "name", "subject"),
     [
         ("delayed-end-txn-librdkafka", "torn_transaction", "Transaction "),
-        pytest.param("leader-az-isolated", "lost", "Message ", marks=pytest.mark.long),
+        ("leader-az-isolated", "lost", "Message "),
     ],
 )
 def test_it_is_that_of_the_transaction_if_the_finding_is_about_one(
