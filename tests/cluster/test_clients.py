@@ -15,7 +15,7 @@ EXAMPLE = HERE.parents[1] / "examples" / "clients" / "python_client.py"
 LIAR = HERE / "lying_client.py"
 PROGRAM = HERE.parent / "unit" / "workloads" / "program.py"
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 def test_every_lie_of_a_client_is_caught(tmp_path: Path) -> None:
@@ -32,7 +32,6 @@ def test_every_lie_of_a_client_is_caught(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "client", ["java", f"{sys.executable} {EXAMPLE}", "verifiable"], ids=["java", "python", "verifiable"]
 )
@@ -47,7 +46,6 @@ def test_honest_clients_pass(tmp_path: Path, client: str) -> None:
     assert done.json()["skipped"] == skipped
 
 
-@pytest.mark.long
 def test_a_client_that_breaks_off_makes_the_run_invalid(tmp_path: Path) -> None:
     done = acked("run", "canary", "--client", f"{sys.executable} {PROGRAM} dies", "--runs", tmp_path)
     assert done.status == 2, done.stderr

@@ -93,6 +93,7 @@ def make(target: str, folder: Path, *, night: Path, **settings: str) -> subproce
     )
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.timeout(600)
 def test_a_night_that_is_interrupted_resumed_and_merged(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_every_query_names_its_run(found: Measures) -> None:
     assert {row["run"] for query in found.values() for row in query} == {"case/one"}
 
 
-@pytest.mark.parametrize("name", every(3, QUERIES))
+@pytest.mark.parametrize("name", every(6, QUERIES))
 def test_sql_answers_every_query_in_the_same_way(
     name: str, spark: Any, folder: Path, found: Measures
 ) -> None:

@@ -172,7 +172,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], History, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(3, DAMAGES))
+@pytest.mark.parametrize("name", every(9, DAMAGES))
 def test_damage_behind_a_uri_is_one_sentence(spark: Any, tmp_path: Path, name: str) -> None:
     damage, history, says = DAMAGES[name]
     folder = history.write(tmp_path)

@@ -101,7 +101,8 @@ def readable(history: History) -> set[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.parametrize("plan", ["fast", pytest.param("general", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("plan", ["fast", "general"])
 def test_when_each_replica_let_readers_have_a_transaction(spark: Any, tmp_path: Path, plan: str) -> None:
     histories = {f"{plan}-{seed}": drawn(seed) for seed in range(8)}
     for name, history in histories.items():

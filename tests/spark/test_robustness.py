@@ -76,7 +76,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", every(4, QUERIES))
+@pytest.mark.parametrize("name", every(8, QUERIES))
 def test_queries_are_run(acked: Run, run: Path, name: str) -> None:
     rows = json.loads(acked("sql", QUERIES[name], run, "--json"))
     assert rows
