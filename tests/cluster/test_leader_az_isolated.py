@@ -28,10 +28,14 @@ def test_every_zombie_write_is_lost_and_nothing_else(runs: Path) -> None:
         assert finding["last_broker"] == 1
         assert finding["epoch"] == epoch
 
+
+@pytest.mark.long
+def test_a_run_is_judged_again_alike(runs: Path) -> None:
+    run = acked("run", "leader-az-isolated", "--runs", runs, "--json")
     again = acked("check", runs / "leader-az-isolated" / "latest", "--json")
     assert again.status == run.status
     for key in ("verdict", "claims", "fates_by_writer", "findings_by_class"):
-        assert again.json()[key] == judgement[key]
+        assert again.json()[key] == run.json()[key]
 
 
 def _epoch_before_the_cut(folder: Path) -> int:
