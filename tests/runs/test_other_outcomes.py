@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from checkers.claims.evaluate import ClaimResult
@@ -83,21 +85,24 @@ def test_an_isr_that_stays_shows_nothing_if_the_flapping_link_never_held_the_fol
     assert judged("flapping-link", "isr-stays", harmless).status == "not reproduced"
 
 
-def test_a_follower_beside_a_flapping_link_that_waits_as_well_decides_nothing() -> None:
+def late_on_broker3(late: Callable[[Row], bool]) -> Recorded | None:
+    """broker3 got these records a second later."""
     history = recorded("flapping-link")
     rows = history.rows("sightings")
     for row in rows:
-        row["seen_ns"] += 1_000_000_000 if row["broker"] == 3 else 0
-    assert judged("flapping-link", "fetches-stop", history.having(sightings=rows)).status == "unknown"
+        row["seen_ns"] += 1_000_000_000 if row["broker"] == 3 and late(row) else 0
+    return history.having(sightings=rows)
+
+
+def test_a_follower_beside_a_flapping_link_that_waits_as_well_decides_nothing() -> None:
+    assert judged("flapping-link", "fetches-stop", late_on_broker3(lambda _: True)).status == "unknown"
 
 
 def test_records_that_both_followers_waited_for_do_not_hide_the_others() -> None:
-    history = recorded("flapping-link")
-    rows = history.rows("sightings")
+    rows = recorded("flapping-link").rows("sightings")
     late = sorted(row["offset"] for row in rows if row["broker"] == 3 and row["topic"] == "stream")[-3:]
-    for row in rows:
-        row["seen_ns"] += 1_000_000_000 if row["broker"] == 3 and row["offset"] in late else 0
-    assert judged("flapping-link", "fetches-stop", history.having(sightings=rows)).status == "confirmed"
+    some = late_on_broker3(lambda row: row["offset"] in late)
+    assert judged("flapping-link", "fetches-stop", some).status == "confirmed"
 
 
 def test_whether_a_flapping_link_costs_the_follower_its_place_is_named() -> None:
