@@ -6,20 +6,18 @@ Only queries run; a statement that would change or write something is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from checkers.claims.moments import names_moments, read_moments, resolve
 from checkers.partition.fate import LOST
 from checkers.spark.errors import reason, spark_errors
 from checkers.spark.reader_views import READER_VIEWS
-from checkers.spark.views import table_frame
-from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES, ddl
+from checkers.spark.views import DERIVED, table_frame
+from checkers.tables.output import ddl
 from checkers.tables.source import open_source
 from harness.errors import BadDataError, UsageError
 from harness.history.schema import TABLES, VIEWS
@@ -71,6 +69,12 @@ RUN_VIEWS: Mapping[str, str] = MappingProxyType(
 each message), `leaders` that any source reported, by epoch, the `timeline` of events, `blocked_readers` by
 partition and transaction, and when transactions were `readable_since`."""
 
+_VIEWS: Mapping[str, str] = {
+    **{name: text.replace("SELECT ns,", "SELECT run, ns,", 1) for name, text in VIEWS.items()},
+    **RUN_VIEWS,
+}
+"""All views, those that others name first."""
+
 _PROGRAMS = frozenset({"ScriptTransformation", "CallMethodViaReflection", "TryReflect"})
 """Nodes of a query's plan that start a program or call a Java method."""
 
@@ -85,7 +89,7 @@ def query(
     """
     text = with_moments(text, folders)
     require_query(session, text)
-    names = register_runs(session, folders)
+    names = register_runs(session, folders, text)
     try:
         frame = session.sql(text)
         _refuse_programs(frame)
@@ -124,25 +128,42 @@ def require_query(session: SparkSession, text: str) -> None:
         ) from None
 
 
-def register_runs(session: SparkSession, runs: Sequence[Path]) -> list[str]:
-    """Register all tables and views of the runs in the session; each row has a column `run`.
+def register_runs(session: SparkSession, runs: Sequence[Path], text: str | None = None) -> list[str]:
+    """Register tables and views of the runs in the session; each row has a column `run`.
 
-    Returns the names that can be queried. Raises BadDataError for a folder that holds no history.
+    With ``text``, only those that this query needs: registering all of them takes longer than most queries.
+    Returns all names that can be queried. Raises BadDataError for a folder that holds no history.
     """
     if not runs:
         raise BadDataError("No run was named; give at least one run folder, for example runs/*/latest.")
     sources = [(_name(folder), open_source(history_of(folder)), folder) for folder in runs]
-    for table in TABLES:
+    names = [*TABLES, *DERIVED, *_VIEWS]
+    needed = set(names) if text is None else _needed(text, names)
+    for name in names:
+        session.catalog.dropTempView(name)  # an earlier query's, of other runs
+    for table in TABLES.keys() & needed:
         frames = [_with_run(table_frame(session, source, table), name) for name, source, _ in sources]
         _union(frames).createOrReplaceTempView(table)
-    outputs = {"life": LIFE, "findings": FINDING, **TRANSACTION_TABLES}
-    for table, schema in outputs.items():
-        frames = [_with_run(_output(session, folder, table, schema), name) for name, _, folder in sources]
+    for table in DERIVED.keys() & needed:
+        frames = [_with_run(_output(session, folder, table), name) for name, _, folder in sources]
         _union(frames).createOrReplaceTempView(table)
-    views = {name: text.replace("SELECT ns,", "SELECT run, ns,", 1) for name, text in VIEWS.items()}
-    for name, text in {**views, **RUN_VIEWS}.items():
-        session.sql(text).createOrReplaceTempView(name)
-    return sorted([*TABLES, *outputs, *views, *RUN_VIEWS])
+    for name, view in _VIEWS.items():
+        if name in needed:
+            session.sql(view).createOrReplaceTempView(name)
+    return sorted(names)
+
+
+def _needed(text: str, names: Iterable[str]) -> set[str]:
+    """Tables and views that a query names, and those that these views name."""
+    needed: set[str] = set()
+    ahead = [text]
+    while ahead:
+        words = set(re.findall(r"\w+", ahead.pop().lower()))
+        if "identifier" in words:  # Spark's clause makes a name from a string
+            return set(names)
+        ahead += [_VIEWS[name] for name in (words & _VIEWS.keys()) - needed]
+        needed |= words & set(names)
+    return needed
 
 
 def run_folders(paths: Sequence[Path]) -> list[Path]:
@@ -212,8 +233,8 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda whole, frame: whole.unionAll(frame), frames)
 
 
-def _output(session: SparkSession, folder: Path, table: str, schema: pa.Schema) -> DataFrame:
-    path = folder / f"{table}.parquet"
+def _output(session: SparkSession, folder: Path, table: str) -> DataFrame:
+    schema, path = ddl(DERIVED[table]), folder / f"{table}.parquet"
     if path.exists():
-        return session.read.schema(ddl(schema)).parquet(str(path))
-    return session.createDataFrame([], ddl(schema))
+        return session.read.schema(schema).parquet(str(path))
+    return session.createDataFrame([], schema)

@@ -123,6 +123,15 @@ def test_many_runs_are_told_apart(acked: Run, run: Path) -> None:
     assert asked(acked, "select distinct run from sends", run.parent, run) == [{"run": "made-up/one"}]
 
 
+@pytest.mark.parametrize("table", ["sends", "truth", "identifier('se' || 'nds')"])
+def test_a_query_sees_only_its_own_runs(acked: Run, run: Path, tmp_path: Path, table: str) -> None:
+    """After a query about another run, and also through a name that Spark makes from a string."""
+    other = stored_run(tmp_path / "other" / "two", explained())
+    query = f"select distinct run from {table}"
+    assert asked(acked, query, run) == [{"run": "made-up/one"}]
+    assert asked(acked, query, other) == [{"run": "other/two"}]
+
+
 def test_rows_beyond_the_limit_are_said_to_be_there(acked: Run, run: Path) -> None:
     shown = acked("sql", "select label, fate from life order by seq", run, "--limit", "2")
     assert [line.split() for line in shown.splitlines()[:3]] == [

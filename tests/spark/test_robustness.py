@@ -32,8 +32,14 @@ def run(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A judged run."""
     folder = stored_run(tmp_path_factory.mktemp("runs") / "made-up" / "one", explained())
     judge(spark, folder)
-    register_runs(spark, [folder])
     return folder
+
+
+@pytest.fixture(scope="module")
+def shown(spark: Any, run: Path) -> Path:
+    """The run, once its tables are registered; a query replaces them, a refused statement does not."""
+    register_runs(spark, [run])
+    return run
 
 
 @pytest.fixture
@@ -127,11 +133,11 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_anything_but_a_query_is_refused_before_it_runs(
-    spark: Any, acked: Run, run: Path, tmp_path: Path, name: str
+    spark: Any, acked: Run, shown: Path, tmp_path: Path, name: str
 ) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
     with pytest.raises(UsageError, match="Only one query .* can be run") as caught:
-        acked("sql", STATEMENTS[name].format(folder=tmp_path), run)
+        acked("sql", STATEMENTS[name].format(folder=tmp_path), shown)
     refused(caught.value)
     assert not list(tmp_path.iterdir())
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
