@@ -12,7 +12,7 @@ import json
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -255,14 +255,34 @@ def judge_tables(tables: Tables, declared: Mapping[str, Any]) -> list[ClaimResul
         judging.close()
 
 
-def ask(tables: Tables, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Columns and rows that a query in Spark's SQL returns from the tables of a history."""
+Answer = tuple[list[str], list[tuple[Any, ...]]]
+"""Columns and rows."""
+
+
+@contextmanager
+def database(tables: Tables) -> Iterator[Callable[[str], Answer]]:
+    """Answers queries in Spark's SQL from the tables and views of a history, and `life` if it is given."""
     with duckdb.connect() as db:
+        db.execute("SET threads TO 1")
         db.execute(_NUMBER_OF)
         for name, table in TABLES.items():
             _create(db, name, tables.get(name, table.arrow().empty_table()))
-        answer = db.execute(translate(query))
-        return [column[0] for column in answer.description], answer.fetchall()
+        for name, view in VIEWS.items():
+            db.execute(f"CREATE TEMP VIEW {name} AS {translate(view)}")
+        if "life" in tables:
+            _create(db, "life", tables["life"])
+
+        def answer(query: str) -> Answer:
+            found = db.execute(translate(query))
+            return [column[0] for column in found.description], found.fetchall()
+
+        yield answer
+
+
+def ask(tables: Tables, query: str) -> Answer:
+    """What one query returns from the tables of a history."""
+    with database(tables) as answer:
+        return answer(query)
 
 
 def _words(texts: Iterable[str]) -> set[str]:

@@ -6,11 +6,12 @@ true that needs an observation. `test_catalogue_sql` tries the catalogue's own c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from checkers.claims.builders import (
@@ -34,10 +35,11 @@ from checkers.claims.builders import (
     topic_is_set,
 )
 from checkers.claims.evaluate import ask
-from checkers.claims.moments import Moments
+from checkers.claims.moments import Moments, resolve
 from checkers.spark.session import settings_for_small_data
 from checkers.tables.output import LIFE, ddl
 from harness.history.schema import TABLES, VIEWS
+from tests.runs.stored import database
 
 pytestmark = pytest.mark.spark
 
@@ -451,33 +453,52 @@ CASES = (
 TRUE = tuple(case for case in CASES if case.holds)
 
 
-@pytest.fixture(scope="module")
-def history(spark: Any) -> Any:
-    """The rows as views of the session."""
+Asking = Callable[[Moments, Iterable[Case]], dict[str, bool | None]]
+
+
+def _by_spark(session: Any) -> Asking:
     for name, table in TABLES.items():
         rows = [tuple(row.get(column.name) for column in table.columns) for row in ROWS.get(name, [])]
-        spark.createDataFrame(rows, table.spark_ddl()).createOrReplaceTempView(name)
+        session.createDataFrame(rows, table.spark_ddl()).createOrReplaceTempView(name)
     for name, query in VIEWS.items():
-        spark.sql(query).createOrReplaceTempView(name)
+        session.sql(query).createOrReplaceTempView(name)
     rows = [tuple(row.get(name) for name in LIFE.names) for row in MESSAGES]
-    spark.createDataFrame(rows, ddl(LIFE)).createOrReplaceTempView("life")
-    return spark
+    session.createDataFrame(rows, ddl(LIFE)).createOrReplaceTempView("life")
+
+    def answers(moments: Moments, cases: Iterable[Case]) -> dict[str, bool | None]:
+        with settings_for_small_data(session):
+            found = ask(session, {case.name: case.sentence for case in cases}, moments)
+        return {name: answer.holds for name, answer in found.items()}
+
+    return answers
 
 
-def _answers(session: Any, moments: Moments, cases: Iterable[Case]) -> dict[str, bool | None]:
-    with settings_for_small_data(session):
-        answers = ask(session, {case.name: case.sentence for case in cases}, moments)
-    return {name: answer.holds for name, answer in answers.items()}
+def _by_duckdb() -> Asking:
+    tables = {name: pa.Table.from_pylist(ROWS.get(name, []), table.arrow()) for name, table in TABLES.items()}
+    life = pa.Table.from_pylist([dict(row) for row in MESSAGES], LIFE)
+
+    def answers(moments: Moments, cases: Iterable[Case]) -> dict[str, bool | None]:
+        resolved = {case.name: resolve(case.sentence, moments) for case in cases}
+        with database({**tables, "life": life}) as answer:
+            return {name: None if one.missing else answer(one.sql)[1][0][0] for name, one in resolved.items()}
+
+    return answers
+
+
+@pytest.fixture(scope="module", params=["duckdb", pytest.param("spark", marks=pytest.mark.long)])
+def asking(request: pytest.FixtureRequest) -> Asking:
+    """Asks the rows. DuckDB needs a second for what takes Spark a minute."""
+    return _by_duckdb() if request.param == "duckdb" else _by_spark(request.getfixturevalue("spark"))
 
 
 @pytest.fixture(scope="module")
-def watched(history: Any) -> dict[str, bool | None]:
-    return _answers(history, WATCHED, CASES)
+def watched(asking: Asking) -> dict[str, bool | None]:
+    return asking(WATCHED, CASES)
 
 
 @pytest.fixture(scope="module")
-def blind(history: Any) -> dict[str, bool | None]:
-    return _answers(history, BLIND, TRUE)
+def blind(asking: Asking) -> dict[str, bool | None]:
+    return asking(BLIND, TRUE)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
