@@ -326,7 +326,7 @@ SETTINGS = settings(
 )
 
 
-@settings(SETTINGS, max_examples=12)
+@settings(SETTINGS, max_examples=8)
 @given(damaged())
 def test_finds_exactly_the_damage(history: Damaged) -> None:
     check(history)
@@ -347,7 +347,7 @@ def test_finds_exactly_the_damage_ten_thousand_times(part: int) -> None:
     find()
 
 
-@settings(SETTINGS, max_examples=10)
+@settings(SETTINGS, max_examples=7)
 @given(walked())
 def test_pieces_find_what_the_whole_finds(history: Damaged) -> None:
     """A partition cut into pieces of two messages, and its files apart, comes to the same; so does SQL."""
