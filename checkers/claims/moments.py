@@ -21,8 +21,9 @@ wait for ever.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -109,23 +110,28 @@ def _name_marks_of_old_runs(text: str) -> str:
 
 def read_moments(source: Source, texts: Iterable[str]) -> Moments:
     """The moments of a history, as far as the texts name them."""
+    return moments_of(partial(read_small, source), texts)
+
+
+def moments_of(table: Callable[[str], pa.Table], texts: Iterable[str]) -> Moments:
+    """The moments of the history whose tables ``table`` returns by name, as far as the texts name them."""
     kinds = {
         kind.removesuffix("?") for text in texts for kind, _ in _NAME.findall(_name_marks_of_old_runs(text))
     }
-    marks = _newest(read_small(source, "marks"), "name", "ns") if "mark" in kinds else {}
+    marks = _newest(table("marks"), "name", "ns") if "mark" in kinds else {}
     if not kinds - {"mark"}:
         return Moments(marks=marks)
     tailed: dict[str, int] = {}
-    sightings = read_small(source, "sightings")
+    sightings = table("sightings")
     for column in ("seen_ns", "gone_ns"):
         for broker, ns in _newest(sightings, "broker", column).items():
             tailed[f"broker{broker}"] = max(ns, tailed.get(f"broker{broker}", ns))
-    views = read_small(source, "views")
+    views = table("views")
     heard = _newest(views, "source", "ns")
     for host, ns in tailed.items():
         heard[host] = max(ns, heard.get(host, ns))
-    replicas = read_small(source, "replicas")
-    logs = _newest(read_small(source, "log_events"), "host", "ns")
+    replicas = table("replicas")
+    logs = _newest(table("log_events"), "host", "ns")
     # Logs are read completely after the run. A host that was seen after its last log event, for instance when
     # its replicas were read at the end, had logged nothing else by then.
     read = {f"broker{broker}": ns for broker, ns in _newest(replicas, "broker", "ns").items()}

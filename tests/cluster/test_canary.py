@@ -11,6 +11,7 @@ from tests.cluster.conftest import acked
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.long
 def test_one_flipped_byte_of_one_replica_is_seen(runs: Path) -> None:
     """A byte of one replica's log is flipped on disk: exactly that record is found, on that replica."""
     run = acked("run", "canary", "--runs", runs, "--json")

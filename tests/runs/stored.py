@@ -13,7 +13,7 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.claims.evaluate import ClaimResult, QueryResult, queries_of, result, texts_of
-from checkers.claims.moments import read_moments, resolve
+from checkers.claims.moments import moments_of, resolve
 from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
@@ -32,7 +32,7 @@ from checkers.fast.tasks import JudgingContext
 from checkers.fast.transactions import FATES_FILE, conclude
 from checkers.health import check_health
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_RECORD
-from checkers.tables.source import open_source
+from checkers.tables.source import open_source, read_small
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from harness.history.schema import TABLES, VIEWS
 from harness.run.catalogue import find
@@ -182,23 +182,12 @@ class Judging:
         """Close the database."""
         self._db.close()
 
-    def judge(self, tables: Tables) -> list[ClaimResult]:
-        """Judge the claims on these tables, as `checkers.judge.judge_history` does, without Spark."""
-        with written(tables) as history:
-            return self._judge(tables, history)
+    def judge(self, tables: Tables, history: Path | None = None) -> list[ClaimResult]:
+        """Judge the claims on these tables, as `checkers.judge.judge_history` does, without Spark.
 
-    def judge_folder(self, history: Path) -> list[ClaimResult]:
-        """The same with the tables of a history folder."""
-        source = open_source(history)
-        tables = {}
-        for name in TABLES:
-            parts = [_complete(pq.read_table(path), name) for path in source.paths(name)]
-            if parts:
-                tables[name] = pa.concat_tables(parts)
-        return self._judge(tables, history)
-
-    def _judge(self, tables: Tables, history: Path) -> list[ClaimResult]:
-        moments = read_moments(open_source(history), self._texts)
+        ``history`` is a folder that holds just these tables, if there is one.
+        """
+        moments = moments_of(lambda name: tables.get(name, TABLES[name].arrow().empty_table()), self._texts)
         changed = self._show(tables, history)
         answers = {}
         for name, query in self._queries.items():
@@ -212,11 +201,17 @@ class Judging:
             answers[name] = answer
         return [result(claim, answers) for claim in self._declared["claims"]]
 
+    def judge_folder(self, history: Path) -> list[ClaimResult]:
+        """The same with the tables of a history folder."""
+        source = open_source(history)
+        tables = {name: read_small(source, name) for name in TABLES if source.files.get(name)}
+        return self.judge(tables, history)
+
     def _ask(self, sql: str) -> QueryResult:
         found = self._db.execute(translate(sql)).fetchall()
         return QueryResult(*found[0][:2]) if found else QueryResult(None, "the query returned no row")
 
-    def _show(self, tables: Tables, history: Path) -> set[str]:
+    def _show(self, tables: Tables, history: Path | None) -> set[str]:
         """Make the database hold these tables; returns the names of those that changed."""
         wanted = {name: tables.get(name) for name in TABLES if name in self._words}
         full = {
@@ -236,13 +231,14 @@ class Judging:
                 changed.add(name)
         return changed
 
-    def _derive(self, tables: Tables, history: Path) -> Derived:
+    def _derive(self, tables: Tables, history: Path | None) -> Derived:
         basis = [tables.get(name) for name in _BASIS]
         key = tuple(map(id, basis))
         if key not in self._derived:
             if len(self._derived) > 1:  # the others are made from the first history
                 self._derived.popitem()
-            self._derived[key] = basis, derive(history)
+            with nullcontext(history) if history else written(tables) as folder:
+                self._derived[key] = basis, derive(folder)
         return self._derived[key][1]
 
 

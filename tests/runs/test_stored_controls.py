@@ -58,7 +58,7 @@ def stored(request: pytest.FixtureRequest) -> Iterator[Stored]:
     run = read_stored(request.param)
     judging = Judging(run.declared)
     with written(run.tables) as folder:
-        yield Stored(run, folder, judging, judging.judge(run.tables))
+        yield Stored(run, folder, judging, judging.judge(run.tables, folder))
     judging.close()
 
 

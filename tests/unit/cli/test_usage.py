@@ -8,12 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from harness import artifacts, doctor
 from harness.cli import main as commands
 from harness.cli.main import main
 from harness.errors import EXIT_INTERRUPTED
 from tests.unit.cluster.malformed import AZ, BROKER_PROPERTIES, CLUSTER_FILES, TABLES
+
+
+BUILT = typer.main.get_command(commands.app)
+"""Built once: that takes longer than to refuse a command."""
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +28,7 @@ def _nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def started(*_: object, **__: object) -> None:
         pytest.fail("the command started to work")
 
+    monkeypatch.setattr(typer.main, "get_command", lambda _: BUILT)
     monkeypatch.setattr(doctor, "require", started)
     monkeypatch.setattr(artifacts, "resolve", started)
     monkeypatch.setattr(artifacts, "resolve_all", started)
