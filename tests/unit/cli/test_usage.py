@@ -16,7 +16,6 @@ from harness.cli.main import main
 from harness.errors import EXIT_INTERRUPTED
 from tests.unit.cluster.malformed import AZ, BROKER_PROPERTIES, CLUSTER_FILES, TABLES
 
-
 BUILT = typer.main.get_command(commands.app)
 """Built once: that takes longer than to refuse a command."""
 
