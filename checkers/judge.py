@@ -88,13 +88,11 @@ def judge(
     findings that the folder declares. Raises BadDataError when the folder is damaged or half-written.
     """
     folder = str(run_dir)
-    manifest = read_manifest(folder)
+    manifest = require_run(folder)
     declared = read_declared(folder) if by is None else by
     history = inside(folder, "history")
     unjudged = manifest.status in NOT_JUDGED
-    if manifest.status != "complete" and not is_folder(history):
-        if not unjudged:
-            raise BadDataError(f"{folder} is half-written: its run did not end, and it has no history.")
+    if unjudged and not is_folder(history):
         return _finish(folder, _without_history(manifest), write)
     try:
         source = open_source(history)
@@ -110,6 +108,14 @@ def judge(
             return _finish(folder, _without_history(manifest, problem), write)
         raise
     return _finish(folder, _with_status(found, manifest), write)
+
+
+def require_run(folder: str) -> Manifest:
+    """The manifest of a run folder. Raises BadDataError when it is damaged, or the run is half-written."""
+    manifest = read_manifest(folder)
+    if manifest.status not in ("complete", *NOT_JUDGED) and not is_folder(inside(folder, "history")):
+        raise BadDataError(f"{folder} is half-written: its run did not end, and it has no history.")
+    return manifest
 
 
 def judge_import(

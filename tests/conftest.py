@@ -53,6 +53,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """DuckDB complains of objects that are left when Python ends."""
+    gc.unfreeze()
+
+
 class _OneSession(LoadFileScheduling):  # type: ignore[misc]
     """As `--dist loadfile`, but one worker runs all Spark tests: starting and warming up a JVM takes longer
     than most of them.

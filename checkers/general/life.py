@@ -190,17 +190,20 @@ def findings(session: SparkSession, evidence: Evidence, life_view: str) -> DataF
         "offset": "o",
         "writer": "w",
         "seq": "q",
-        "count": "1",
+        "count": "n",
         "expected": "false",
     }
-    rest = "found_strays union all select * from found_differences union all select * from found_reads"
+    rest = (
+        "select *, 1 as n from found_strays union all select * from counted_differences "
+        "union all select *, 1 as n from found_reads"
+    )
     found = session.sql(f"""
         select {_as_findings(disagreements)} from found_messages m
         left join {life_view} l on l.topic = m.t and l.partition = m.p and l.writer = m.w and l.seq = m.q
         left join (select t, p, count(*) as n from life_core where fate = 'undetermined' group by t, p) u
           on u.t = m.t and u.p = m.p
         union all
-        select {_as_findings(bare)} from (select * from {rest}) z""")
+        select {_as_findings(bare)} from ({rest}) z""")
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -284,7 +284,7 @@ STEPS: Mapping[str, str] = {
         left join c on c.t = f.t and c.p = f.p and c.b = f.b and c.o = l.o
         where c.o is null and reported.o is null""",
     "ends_elsewhere": """
-        select t, p, b, place, min(o) as o from unmatched
+        select t, p, b, place, min(o) as o, count(*) as n from unmatched
         where (place = 'tail' and complete and (not compacted or leo < 0 or o >= leo))
            or (place = 'head' and not compacted)
         group by t, p, b, place""",
@@ -298,29 +298,32 @@ STEPS: Mapping[str, str] = {
         where l.o is null and reported.o is null and (ref.complete or a.o <= coalesce(z.end_o, -1))
           and a.o >= ref.start_o and not (ref.compacted and a.o < ref.end_o)""",
     "differ": """
-        select f.t, f.p, f.b, a.o, a.w, a.q from followers f
+        select f.t, f.p, f.b, a.o, a.w, a.q, 1 as n from followers f
         join c a on a.t = f.t and a.p = f.p and a.b = f.b join l on l.t = a.t and l.p = a.p and l.o = a.o
         where a.w <> l.w or a.q <> l.q or a.control <> l.control
            or (a.e <> l.e and a.e >= 0 and l.e >= 0)
         union all
-        select t, p, b, o, w, q from unmatched where place = 'middle' and not compacted
+        select t, p, b, o, w, q, 1 from unmatched where place = 'middle' and not compacted
         union all
-        select u.t, u.p, u.b, u.o, u.w, u.q from unmatched u
+        select u.t, u.p, u.b, u.o, u.w, u.q, z.n from unmatched u
         join ends_elsewhere z on z.t = u.t and z.p = u.p and z.b = u.b and z.o = u.o and z.place = u.place
         union all
-        select t, p, b, o, w, q from surplus where not beyond
+        select t, p, b, o, w, q, 1 from surplus where not beyond
         union all
-        select t, p, b, o, w, q from (
-            select u.*, row_number() over (partition by t, p order by o, b) as rn from surplus u
-            where beyond) z where rn = 1""",
-    "found_differences": """
+        select t, p, b, o, w, q, n from (
+            select u.*, row_number() over (partition by t, p order by o, b) as rn,
+                   first_value(mine) over (partition by t, p order by b) as n
+            from (select s.*, count(*) over (partition by t, p, b) as mine from surplus s where beyond) u
+        ) z where rn = 1""",
+    "counted_differences": """
         select 'diverged' as class, d.t, d.p, d.o, case when d.w >= 0 then d.w end as w,
-               case when d.q >= 0 then d.q end as q
+               case when d.q >= 0 then d.q end as q, d.n
         from (select differ.*, row_number() over (partition by differ.t, differ.p, differ.o order by b) as rn
               from differ
               left join reported on reported.t = differ.t and reported.p = differ.p and reported.o = differ.o
               where reported.o is null) d
         where d.rn = 1""",
+    "found_differences": "select class, t, p, o, w, q from counted_differences",
     # What readers received.
     "read_of": """
         select r.*, lc.fate, lc.q is not null as known, lc.found, lc.o as acked_o, lc.in_sync, lc.copies,

@@ -302,10 +302,14 @@ def _network(case: FindingContext) -> Answer:
 
 
 def _damaged(case: FindingContext) -> Answer:
-    brokers = tuple(case.finding["brokers"] or ())
-    hit = case.hits(("damage", "truncate"), brokers or None)
+    brokers, offset = tuple(case.finding["brokers"] or ()), case.finding["offset"]
     if case.finding["class"] == "diverged":  # the finding may name either of the replicas that differ
-        hit = case.hits(("damage", "truncate"))
+        brokers = ()
+    hit = [
+        fault
+        for fault in case.hits(("damage", "truncate"), brokers or None)
+        if offset is None or fault.first_offset <= offset
+    ]
     return Answer(bool(hit), f"`{hit[0].name}`" if hit else "no storage fault changed bytes there")
 
 

@@ -22,12 +22,17 @@ def judge_folders(places: Sequence[Place], *, master: str = "", plan: str = "aut
 
     ``master`` is a Spark cluster that reaches the folders; without one they are judged here.
     """
-    from checkers.judge import judge
+    from checkers.judge import judge, require_run
+    from checkers.run_folder import read_declared
     from checkers.spark.session import start_session
 
     folders: list[Place] = []
     for place in places:
         folders += [place] if _is_uri(place) else [folder.path for folder in _runs_below(Path(place))]
+    for folder in folders:
+        if not _is_uri(folder):
+            require_run(str(folder))  # before Spark starts, which takes seconds
+            read_declared(str(folder))
     if master:
         return list(_judged_on(master, judge, folders, plan))
     session = start_session()

@@ -73,9 +73,19 @@ def _fault(number: int, found: Mapping[str, Row], ends: Sequence[Row], seconds: 
         proven=injected and "failed" not in found,
         hosts=hosts,
         links=links,
+        partitions=_texts(targets.get("partitions")),
+        first_offset=_first_offset(begun, targets),
         links_without_effect=_texts(_object(found.get("failed", {}).get("evidence")).get("links")),
         proofs=tuple(_proofs(found)),
     )
+
+
+def _first_offset(begun: Row, targets: Mapping[str, object]) -> int:
+    """That of the damaged batch, or of runs that do not state it, the offset that the fault should hit."""
+    for stated in (_object(begun["evidence"]).get("first_offset"), targets.get("offset")):
+        if isinstance(stated, int):
+            return stated
+    return -1
 
 
 def _proofs(found: Mapping[str, Row]) -> Iterable[Proof]:

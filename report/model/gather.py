@@ -336,13 +336,16 @@ class _Gathering:
         for row in rows:
             for broker in row["brokers"] or ():
                 by = [
-                    one.from_s
+                    (-one.first_offset, one.from_s)
                     for one in self.faults
                     if one.mechanism == "damage"
                     and f"broker{broker}" in one.hosts
-                    and one.name.startswith(f"corrupt offset {row['offset']} of {name} ")
+                    and name in one.partitions
+                    and one.first_offset <= row["offset"]
                 ]
-                found[broker, row["offset"]] = Damage(min(by, default=None), row["epoch"])
+                # The batch that begins last is the one that holds the record.
+                damaged_s = min(by)[1] if by else None
+                found[broker, row["offset"]] = Damage(damaged_s, row["epoch"])
         return found
 
     def _zombies(

@@ -115,6 +115,10 @@ class Fault:
     """It took effect, and lasted until it was healed."""
     hosts: tuple[str, ...]
     links: tuple[str, ...]
+    partitions: tuple[str, ...] = ()
+    """`topic/partition` of the topic partitions to which the fault is restricted; empty: no restriction."""
+    first_offset: int = -1
+    """The first offset that it damaged in them; -1: not recorded."""
     links_without_effect: tuple[str, ...] = ()
     """Links that the fault names and on which it had no effect, each as ``broker1 -> broker2``."""
     proofs: tuple[Proof, ...] = ()

@@ -31,13 +31,13 @@ def _eraser(row: Row, faults: Iterable[Fault], seconds: Seconds) -> Fault | None
     if row["gone_ns"] is None:
         return None
     seen_s, gone_s = seconds(row["seen_ns"]), seconds(row["gone_ns"])
-    host = f"broker{row['broker']}"
+    host, place = f"broker{row['broker']}", f"{row['topic']}/{row['partition']}"
     found = [
         one
         for one in faults
-        if (one.mechanism == "power_cut" or one.name.startswith(f"wipe {row['topic']} "))
+        if (one.mechanism == "power_cut" or (one.mechanism == "wipe" and place in one.partitions))
         and one.injected
-        and (host in one.hosts or one.name.endswith(f" on {host}"))
+        and host in one.hosts
         and seen_s <= one.from_s <= gone_s
     ]
     return found[-1] if found else None

@@ -113,7 +113,7 @@ def test_a_series_interrupted_while_spark_starts_leaves_nothing(number: signal.S
 def test_a_check_interrupted_while_spark_starts_leaves_nothing(runs: Path) -> None:
     """A command that has nothing to add still reports one sentence."""
     runs.mkdir()
-    (runs / "run.json").write_text(json.dumps({"status": "running", "schema_version": 1}))
+    (runs / "run.json").write_text(json.dumps({"status": "complete", "schema_version": 1}))
     (runs / "claims.json").write_text(json.dumps({"claims": [], "expected": []}))
     stderr = _interrupted_while_spark_starts(signal.SIGINT, runs, "check", runs)
     assert "interrupted" in _one_sentence(stderr)

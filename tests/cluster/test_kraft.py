@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import acked, as_declared
+from checkers.claims.builders.sql import TOO_BUSY
+from harness.run.catalogue import find
+from tests.cluster.conftest import acked, as_declared, run_by
+from tests.runs.stored import Judging
 
 pytestmark = pytest.mark.cluster
 
@@ -21,9 +24,15 @@ def claims_of(runs: Path, name: str, version: str, mode: str) -> dict[str, str]:
 
 def test_the_main_case_in_kraft(runs: Path) -> None:
     """A combined cluster takes the scenario written for ZooKeeper: the controller is where it asks for it."""
-    claims = claims_of(runs, "leader-az-isolated", "3.9.1", "kraft-combined")
-    assert claims["zombie-writes-lost"] == "confirmed"
-    manifest = json.loads((runs / "leader-az-isolated" / "latest" / "run.json").read_text())
+    name, version, mode = "leader-az-isolated", "3.9.1", "kraft-combined"
+    folder = run_by("version_worker", name, version, mode, runs)
+    judging = Judging(find(name).declared(version))
+    claims = judging.judge_folder(folder / "history")  # by DuckDB, which needs less time than Spark
+    judging.close()
+    wrong = {one.name: one.observed for one in claims if not one.as_declared}
+    assert all(observed.endswith(TOO_BUSY) for observed in wrong.values()), wrong
+    assert {one.name: one.status for one in claims}["zombie-writes-lost"] == "confirmed"
+    manifest = json.loads((folder / "run.json").read_text())
     assert manifest["roles"]["controller"] == "broker2"
     assert manifest["mode"] == "kraft-combined"
 
@@ -33,11 +42,11 @@ def test_the_main_case_in_kraft(runs: Path) -> None:
     ("version", "mode"),
     [
         *((version, "zookeeper") for version in ("2.8.2", "3.3.2", "3.5.2", "3.9.1")),
-        *((version, "kraft-combined") for version in ("3.7.2", "3.8.1", "4.0.1", "4.2.0")),
+        *((version, "kraft-combined") for version in ("3.7.2", "3.8.1", "3.9.1", "4.0.1", "4.2.0")),
     ],
 )
 def test_the_main_case_on_each_version(runs: Path, version: str, mode: str) -> None:
-    """As declared on the versions that no other test runs: acks=1 writes are lost, no acks=all write is."""
+    """As declared on the versions that no other test judges: acks=1 writes are lost, no acks=all write is."""
     claims = claims_of(runs, "leader-az-isolated", version, mode)
     assert (claims["zombie-writes-lost"], claims["acks-all-safe"]) == ("confirmed", "confirmed")
 

@@ -28,10 +28,9 @@ from tests.runs.stored import derive, judge_tables, read_stored, write_tables
 
 RUNS = (
     "leader-az-isolated",
-    "no-fault",
     *(
         pytest.param(name, marks=pytest.mark.long)
-        for name in ("kraft-zombie-controller", "hw-truncation-diverges", "power-cut")
+        for name in ("no-fault", "kraft-zombie-controller", "hw-truncation-diverges", "power-cut")
     ),
 )
 """Scenarios whose stored runs the tests of the model and of the page show."""

@@ -12,7 +12,7 @@ import json
 import re
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -60,7 +60,18 @@ class StoredRun:
     @property
     def claims(self) -> tuple[str, ...]:
         """Names of its claims, without preconditions."""
-        return tuple(c["name"] for c in self.declared["claims"] if not c.get("precondition"))
+        return _without_preconditions(self.declared)
+
+
+def _without_preconditions(declared: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(claim["name"] for claim in declared["claims"] if not claim.get("precondition"))
+
+
+def claims_of_stored(name: str) -> tuple[str, ...]:
+    """The claims of a stored run, without preconditions and without reading its tables."""
+    with zipfile.ZipFile(STORED / f"{name}.zip") as file:
+        manifest = json.loads(file.read("run.json"))
+    return _without_preconditions(find(manifest["scenario"]).declared(manifest["kafka"]))
 
 
 def stored_names() -> list[str]:
@@ -166,7 +177,6 @@ class Judging:
 
     def __init__(self, declared: Mapping[str, Any]) -> None:
         self._declared = declared
-        self._queries = queries_of(declared["claims"])
         self._texts = texts_of(declared)
         self._words = _words(self._texts)
         self._views = [name for name in VIEWS if name in self._words]
@@ -182,24 +192,31 @@ class Judging:
         """Close the database."""
         self._db.close()
 
-    def judge(self, tables: Tables, history: Path | None = None) -> list[ClaimResult]:
-        """Judge the claims on these tables, as `checkers.judge.judge_history` does, without Spark.
+    def judge(
+        self, tables: Tables, history: Path | None = None, *, only: Set[str] | None = None
+    ) -> list[ClaimResult]:
+        """Judge the claims (or only those of some names) on these tables, without Spark.
 
-        ``history`` is a folder that holds just these tables, if there is one.
+        The result is that of `checkers.judge.judge_history`. ``history`` is a folder that holds just these
+        tables, if there is one.
         """
         moments = moments_of(lambda name: tables.get(name, TABLES[name].arrow().empty_table()), self._texts)
         changed = self._show(tables, history)
+        self._answers = {
+            name: known for name, known in self._answers.items() if not changed & _words([known[0]])
+        }
         answers = {}
-        for name, query in self._queries.items():
+        chosen = [claim for claim in self._declared["claims"] if only is None or claim["name"] in only]
+        for name, query in queries_of(chosen).items():
             resolved = resolve(query, moments)
             asked, answer = self._answers.get(name, ("", QueryResult(None, "")))
             if resolved.missing:
                 asked, answer = "", QueryResult(None, "; ".join(resolved.missing))
-            elif asked != resolved.sql or changed & _words([resolved.sql]):
+            elif asked != resolved.sql:
                 asked, answer = resolved.sql, self._ask(resolved.sql)
             self._answers[name] = asked, answer
             answers[name] = answer
-        return [result(claim, answers) for claim in self._declared["claims"]]
+        return [result(claim, answers) for claim in chosen]
 
     def judge_folder(self, history: Path) -> list[ClaimResult]:
         """The same with the tables of a history folder."""

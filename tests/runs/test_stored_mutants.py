@@ -7,7 +7,7 @@ from collections.abc import Set
 import pytest
 
 from tests.runs.mutants import MUTANTS, Recorded
-from tests.runs.stored import Judging, all_stored, read_stored
+from tests.runs.stored import Judging, all_stored, claims_of_stored, read_stored
 from tests.runs.turning import judge_mutants, read_turned
 
 RENEW = "python -m tests.runs.turning"
@@ -50,7 +50,7 @@ def every_claim_is_turned(scenario: str, mutants: Set[str]) -> None:
 
 def test_every_claim_has_a_mutant() -> None:
     for scenario in all_stored():
-        unmoved = set(read_stored(scenario).claims) - set(read_turned().get(scenario, {}))
+        unmoved = set(claims_of_stored(scenario)) - set(read_turned().get(scenario, {}))
         assert not unmoved, f"no mutant is known that turns these claims: {RENEW} {scenario}"
 
 

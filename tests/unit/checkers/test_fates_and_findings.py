@@ -4,6 +4,7 @@ of one message, the SQL of the general plan in DuckDB.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ from checkers.evidence import gather
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
 from checkers.fast.tasks import JudgingContext
+from checkers.partition.replicas import KINDS
 from checkers.tables.source import open_source
 from harness.history.schema import TABLES
 from tests.histories import History
 from tests.oracles import duckdb_plan
 
-Said = tuple[list[str], list[tuple[str, int | None]]]
-"""Fates in the order of the messages' numbers, and class and offset of each finding."""
+Said = tuple[list[str], list[tuple[str, int | None]], dict[int, int]]
+"""Fates in the order of the messages' numbers, class and offset of each finding, and by offset, how many
+records each difference between replicas stands for.
+"""
 
 
 def by_the_fast_plan(history: History, folder: Path, piece_messages: int) -> Said:
@@ -35,6 +39,7 @@ def by_the_fast_plan(history: History, folder: Path, piece_messages: int) -> Sai
     return (
         [row["fate"] for row in sorted(_rows(life), key=lambda row: row["seq"])],
         sorted(((row["class"], row["offset"]) for row in _rows(findings)), key=str),
+        {row["offset"]: row["count"] for row in _rows(findings) if row["detail"] in KINDS},
     )
 
 
@@ -49,15 +54,46 @@ def by_the_general_plan(history: History, folder: Path) -> Said:
     with duckdb_plan(folder) as db:
         fates = db.execute("select fate from life_core order by q").fetchall()
         found = db.execute("select class, o from found_all").fetchall()
-    return [fate for (fate,) in fates], sorted(found, key=str)
+        counts = dict(db.execute("select o, n from counted_differences").fetchall())
+    return [fate for (fate,) in fates], sorted(found, key=str), counts
 
 
-def check(history: History, folder: Path, fates: str, *findings: tuple[str, int | None]) -> None:
-    """Every plan says the same."""
-    expected = (fates.split(), sorted(findings, key=str))
-    assert by_the_fast_plan(history, folder / "whole", 1_000_000) == expected
-    assert by_the_fast_plan(history, folder / "pieces", 1) == expected
-    assert by_the_general_plan(history, folder / "general") == expected
+def check(
+    history: History, folder: Path, fates: str, *findings: tuple[str, int | None], counts: Sequence[int] = ()
+) -> None:
+    """Every plan says the same; ``counts`` are those of differences between replicas, by offset."""
+    said = [
+        by_the_fast_plan(history, folder / "whole", 1_000_000),
+        by_the_fast_plan(history, folder / "pieces", 1),
+        by_the_general_plan(history, folder / "general"),
+    ]
+    assert said[0][:2] == (fates.split(), sorted(findings, key=str))
+    assert said == said[:1] * 3
+    assert not counts or [said[0][2][offset] for offset in sorted(said[0][2])] == [*counts]
+
+
+def test_the_end_of_a_log_counts_all_records_that_are_not_there(tmp_path: Path) -> None:
+    """Broker 2 begins two records late and lacks three at its end; broker 3 has all."""
+    history = History().log(2, [(o, o) for o in range(2, 7)])
+    for seq in range(10):
+        history.send(seq, offset=seq)
+    for broker in (1, 3):
+        history.log(broker, [(o, o) for o in range(10)])
+    for broker in (1, 2, 3):
+        history.replica(broker, leader=broker == 1, in_sync=True)
+    check(history, tmp_path, "kept " * 10, ("diverged", 0), ("diverged", 7), counts=[2, 3])
+
+
+def test_a_reference_that_ends_early_counts_what_the_first_follower_has(tmp_path: Path) -> None:
+    """Broker 2 has two records more than the leader, broker 3 has three."""
+    history = History()
+    for seq in range(7):
+        history.send(seq, "ok" if seq < 4 else "info", seq if seq < 4 else None)
+    for broker, end in ((1, 4), (2, 6), (3, 7)):
+        history.log(broker, [(o, o) for o in range(end)])
+        history.replica(broker, leader=broker == 1, in_sync=True)
+    fates = "kept " * 4 + "unknown_dropped " * 3
+    check(history, tmp_path, fates, ("diverged", 4), counts=[2])
 
 
 def test_a_partition_that_holds_nothing_and_was_not_read(tmp_path: Path) -> None:

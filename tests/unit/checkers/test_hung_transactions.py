@@ -224,9 +224,9 @@ def hung_differences(numbers: range) -> list[int]:
 
 
 def test_planted_answers_are_judged_as_second_by_second() -> None:
-    """A thousand histories; about one in four has a finding."""
-    assert sum(bool(hung_by_seconds(*planted(number))) for number in range(1000)) > 100
-    assert hung_differences(range(1000)) == []
+    """About one history in four has a finding."""
+    assert sum(bool(hung_by_seconds(*planted(number))) for number in range(500)) > 50
+    assert hung_differences(range(500)) == []
 
 
 MUTANTS = {
@@ -250,4 +250,4 @@ def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None
     """Within the same histories."""
     mutant = MUTANTS[name]
     monkeypatch.setattr(mutant.function, "__code__", mutated(mutant).__code__)
-    assert hung_differences(range(1000))
+    assert any(hung_differences(range(first, first + 50)) for first in range(0, 500, 50))

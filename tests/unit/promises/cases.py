@@ -361,6 +361,20 @@ CASES: dict[str, Callable[[], Expected]] = {
         "storage-damage",
         {"brokers": [1]},
     ),
+    "corrupt where the damaged batch begins": lambda: Expected(
+        Run().fault("damage", 15, targets='{"hosts": ["broker1"], "offset": 7}'),
+        "corrupt",
+        "not promised",
+        "storage-damage",
+        {"brokers": [1], "offset": 7},
+    ),
+    "corrupt before the damaged batch": lambda: Expected(
+        Run().fault("damage", 15, targets='{"hosts": ["broker1"], "offset": 8}'),
+        "corrupt",
+        "broken",
+        "checksum",
+        {"brokers": [1], "offset": 7},
+    ),
     "corrupt on another replica": lambda: Expected(
         Run().fault("damage", 15, targets=AGAIN), "corrupt", "broken", "checksum", {"brokers": [2]}
     ),

@@ -73,7 +73,9 @@ def test_page_opens_without_request_or_complaint(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 768, pytest.param(1280, marks=pytest.mark.long), 2560])
+@pytest.mark.parametrize(
+    "width", [360, *(pytest.param(w, marks=pytest.mark.long) for w in (768, 1280)), 2560]
+)
 def test_page_is_never_wider_than_the_window(browser: Any, lossy: Path, width: int, scheme: str) -> None:
     """Pictures scroll in boxes of their own."""
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}

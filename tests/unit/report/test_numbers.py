@@ -22,14 +22,13 @@ Judged = Callable[[str], Path]
 Rows = list[dict[str, Any]]
 RUNS = (
     "leader-az-isolated",
-    "canary",
-    "follower-az-isolated",
     "delayed-end-txn",
     *(
         pytest.param(name, marks=pytest.mark.long)
         for name in (
-            *("no-fault", "kraft-zombie-controller", "hw-truncation-diverges", "at-least-once-az-isolated"),
-            *("server-side-rebalance-during-cut", "commit-marker-lost", "power-cut"),
+            *("canary", "follower-az-isolated", "no-fault", "kraft-zombie-controller", "power-cut"),
+            *("hw-truncation-diverges", "at-least-once-az-isolated", "server-side-rebalance-during-cut"),
+            "commit-marker-lost",
         )
     ),
 )

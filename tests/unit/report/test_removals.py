@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from harness.history.schema import TABLES
 from report.model.gather import report_model
 from report.page.render import page
 
@@ -33,6 +37,24 @@ def test_a_run_without_a_loss_removes_nothing(judged: Judged) -> None:
     model = report_model(judged("no-fault"))
     assert all(one.kind != "removed" for story in model.partitions for one in story.turns)
     assert "acknowledged messages were removed" not in page(model)
+
+
+@pytest.mark.parametrize("name", ["kraft-last-replica-wiped", "canary"])
+def test_a_storage_fault_is_known_by_what_it_hit_not_by_its_name(
+    judged: Judged, name: str, tmp_path: Path
+) -> None:
+    """An erased log, and a damaged record."""
+    named = report_model(judged(name)).partitions
+    renamed = tmp_path / "renamed"
+    shutil.copytree(judged(name), renamed)
+    file = renamed / "history" / "faults.parquet"
+    rows = pq.read_table(file).to_pylist()
+    table = pa.Table.from_pylist([{**row, "name": "a fault"} for row in rows], TABLES["faults"].arrow())
+    pq.write_table(table, file)
+    assert report_model(renamed).partitions == named
+    if name != "canary":
+        texts = [turn.text for story in named for turn in story.turns]
+        assert "broker1 was erased: 3 acknowledged messages removed" in texts
 
 
 @pytest.mark.long
