@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +27,17 @@ from tests.transaction_anomalies import (
 from tests.transactions import judged, ordered
 
 
+@cache
+def found_in(name: str) -> Mapping[str, list[dict[str, Any]]]:
+    """What the fast plan finds in one of these histories; several tests look at it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return judged(TRANSACTIONS[name][1], Path(folder) / "history")
+
+
 @pytest.mark.parametrize("name", TRANSACTIONS)
-def test_names_what_is_wrong_and_nothing_else(name: str, tmp_path: Path) -> None:
-    sentence, history, expected = TRANSACTIONS[name]
-    found = judged(history, tmp_path)["findings"]
+def test_names_what_is_wrong_and_nothing_else(name: str) -> None:
+    sentence, _, expected = TRANSACTIONS[name]
+    found = found_in(name)["findings"]
     assert {(r["class"], r["partition"], r["offset"], r["seq"]) for r in found} == expected, sentence
     assert len(found) == len(expected)
 
@@ -80,8 +90,8 @@ FATES = {
 
 
 @pytest.mark.parametrize("name", FATES)
-def test_every_transaction_has_a_fate(name: str, tmp_path: Path) -> None:
-    fates = judged(TRANSACTIONS[name][1], tmp_path)["fates"]
+def test_every_transaction_has_a_fate(name: str) -> None:
+    fates = found_in(name)["fates"]
     columns = ("reported", "visible", "messages", "readable", "finding")
     assert [tuple(row[column] for column in columns) for row in fates] == FATES[name]
 
@@ -115,8 +125,8 @@ CAUSES = {
 
 
 @pytest.mark.parametrize("name", CAUSES)
-def test_the_cause_is_named(name: str, tmp_path: Path) -> None:
-    (found,) = judged(TRANSACTIONS[name][1], tmp_path)["findings"]
+def test_the_cause_is_named(name: str) -> None:
+    (found,) = found_in(name)["findings"]
     assert found["cause"].startswith(CAUSES[name])
     tables = [json.loads(text)["table"] for text in found["evidence"]]
     assert tables, "a cause rests on rows of the history"
@@ -228,8 +238,8 @@ def test_what_looks_like_a_cause_is_none(name: str, tmp_path: Path) -> None:
     assert found["evidence"], "what was reported and the markers"
 
 
-def test_the_marker_that_decided_a_record_is_named(tmp_path: Path) -> None:
-    records = judged(TRANSACTIONS["lost-marker-operator"][1], tmp_path)["records"]
+def test_the_marker_that_decided_a_record_is_named() -> None:
+    records = found_in("lost-marker-operator")["records"]
     columns = ("offset", "state", "marker", "marker_offset", "marker_epoch", "coordinator_epoch")
     assert [tuple(row[column] for column in columns) for row in records] == [
         (0, "aborted", "abort", 2, 0, -1)
