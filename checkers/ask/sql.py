@@ -16,7 +16,7 @@ from checkers.claims.moments import names_moments, read_moments, resolve
 from checkers.partition.fate import LOST
 from checkers.spark.errors import reason, spark_errors
 from checkers.spark.reader_views import READER_VIEWS
-from checkers.spark.views import DERIVED, table_frame
+from checkers.spark.views import DERIVED, names_in, table_frame
 from checkers.tables.output import ddl
 from checkers.tables.source import open_source
 from harness.errors import BadDataError, UsageError
@@ -155,15 +155,12 @@ def register_runs(session: SparkSession, runs: Sequence[Path], text: str | None 
 
 def _needed(text: str, names: Iterable[str]) -> set[str]:
     """Tables and views that a query names, and those that these views name."""
-    needed: set[str] = set()
-    ahead = [text]
-    while ahead:
-        words = set(re.findall(r"\w+", ahead.pop().lower()))
-        if "identifier" in words:  # Spark's clause makes a name from a string
-            return set(names)
-        ahead += [_VIEWS[name] for name in (words & _VIEWS.keys()) - needed]
-        needed |= words & set(names)
-    return needed
+    words = names_in([text])
+    if "identifier" in words:  # Spark's clause makes a name from a string
+        return set(names)
+    while more := names_in(_VIEWS[name] for name in words & _VIEWS.keys()) - words:
+        words |= more
+    return words & set(names)
 
 
 def run_folders(paths: Sequence[Path]) -> list[Path]:

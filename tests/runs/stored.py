@@ -184,9 +184,7 @@ class Judging:
         self._current: dict[str, pa.Table] = {}
         self._answers: dict[str, tuple[str, QueryResult]] = {}
         self._derived: dict[tuple[int, ...], tuple[Any, Derived]] = {}
-        self._db = duckdb.connect()
-        self._db.execute("SET threads TO 1")
-        self._db.execute(_NUMBER_OF)
+        self._db = _connect()
 
     def close(self) -> None:
         """Close the database."""
@@ -275,9 +273,7 @@ Answer = tuple[list[str], list[tuple[Any, ...]]]
 @contextmanager
 def database(tables: Tables) -> Iterator[Callable[[str], Answer]]:
     """Answers queries in Spark's SQL from the tables and views of a history, and `life` if it is given."""
-    with duckdb.connect() as db:
-        db.execute("SET threads TO 1")
-        db.execute(_NUMBER_OF)
+    with _connect() as db:
         for name, table in TABLES.items():
             _create(db, name, tables.get(name, table.arrow().empty_table()))
         for name, view in VIEWS.items():
@@ -305,6 +301,13 @@ def _words(texts: Iterable[str]) -> set[str]:
 def _joined(folder: Path, schema: pa.Schema) -> pa.Table:
     parts = [pq.read_table(file) for file in folder.glob("*.parquet")]
     return pa.concat_tables([schema.empty_table(), *parts])
+
+
+def _connect() -> Any:
+    db = duckdb.connect()
+    db.execute("SET threads TO 1")
+    db.execute(_NUMBER_OF)
+    return db
 
 
 def _create(db: Any, name: str, rows: pa.Table) -> None:
