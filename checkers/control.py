@@ -22,7 +22,8 @@ from checkers.claims.evaluate import ClaimResult
 from checkers.evidence import first_injection
 from checkers.judge import judge_history
 from checkers.run_folder import read_declared, read_manifest
-from checkers.tables.source import Source, inside, open_source, read_small
+from checkers.tables.files import inside
+from checkers.tables.source import Source, open_source, read_small
 from harness.errors import UsageError
 from harness.history.schema import TABLES
 
@@ -81,9 +82,7 @@ def require_control(control: str) -> None:
         raise UsageError(f"There is no control {control!r}; choose one of {', '.join(CONTROLS)}.")
 
 
-def run_control(
-    session: SparkSession, run_dir: Path | str, control: str, plan: str = "auto"
-) -> ControlResult:
+def run_control(session: SparkSession, run_dir: Path | str, control: str) -> ControlResult:
     """Judge a stored run under one of `CONTROLS`; returns the claims that hold all the same.
 
     Raises UsageError for an unknown control, BadDataError when the run folder is damaged.
@@ -103,7 +102,7 @@ def run_control(
                 why = "no fault was injected"
                 return ControlResult(run=folder, scenario=scenario, control=control, skipped=why)
             write_deaf(source, since_ns, reduced)
-        found = judge_history(session, reduced, None, declared, plan)
+        found = judge_history(session, reduced, None, declared)
     preconditions = {claim["name"] for claim in declared["claims"] if claim.get("precondition") is True}
     counted = [claim for claim in found.claims if claim.name not in preconditions]
     return ControlResult(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from checkers.convergence import incomplete_isrs
 from checkers.evidence import Evidence, first_injection
@@ -18,6 +17,7 @@ from checkers.groups import CLASSES as OF_GROUPS
 from checkers.groups import group_findings
 from checkers.known_errors import KNOWN
 from checkers.partition.messages import FOREVER
+from checkers.tables.files import inside, write_parquet
 from checkers.tables.output import FINDING, TALLY, build
 from checkers.transactions.hung import hung_transactions
 
@@ -33,7 +33,7 @@ CLASSES = (
 SERIOUS = ("error", "fatal")
 
 
-def check_health(evidence: Evidence, findings: Path, tallies: pa.Table) -> pa.Table:
+def check_health(evidence: Evidence, findings: Path | str, tallies: pa.Table) -> pa.Table:
     """Write findings about the run itself to the folder ``findings``; returns the tallies with them."""
     rows = [
         *_process_exits(evidence),
@@ -47,7 +47,7 @@ def check_health(evidence: Evidence, findings: Path, tallies: pa.Table) -> pa.Ta
     if not rows:
         return tallies
     found = pa.Table.from_pylist([{"expected": False, **row} for row in rows], schema=FINDING)
-    pq.write_table(found, findings / "health.parquet")
+    write_parquet(inside(findings, "health.parquet"), found)
     counted: dict[tuple[str, str | None, int | None], int] = {}
     for row in rows:
         key = (row["class"], row.get("topic"), row.get("partition"))

@@ -1,7 +1,7 @@
 """From a stored history to a verdict: fates, findings, claims, and what follows from them.
 
-`judge` takes a run folder, `judge_import` the tables of another program, `judge_history` tables alone. A plan
-(`checkers.fast`, `checkers.general`) finds fates and findings; all later steps are the same for both.
+`judge` takes a run folder, `judge_import` the tables of another program, `judge_history` tables alone.
+`checkers.fast` finds fates and findings, a task for each topic partition.
 """
 
 from __future__ import annotations
@@ -9,82 +9,49 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from checkers.claims.evaluate import judge_claims, texts_of
-from checkers.claims.moments import Moments, read_moments
+from checkers.claims.moments import read_moments
 from checkers.evidence import Evidence, gather
-from checkers.fast.run import judge_fast
-from checkers.promises.facts import Facts, facts_of
+from checkers.fast.run import Results, judge_partitions
+from checkers.promises.facts import facts_of
 from checkers.promises.summary import described
-from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest, write_text
+from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
 from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import SMALL_ROWS, forget, names_in, register
+from checkers.tables.files import inside, is_folder, write_bytes
 from checkers.tables.output import FATES
-from checkers.tables.source import Source, inside, is_folder, is_uri, open_source
+from checkers.tables.source import Source, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
-from harness.errors import BadDataError, UsageError
+from harness.errors import BadDataError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-PLANS = ("auto", "fast", "general")
 SAMPLE = 200
 """At most this many findings are listed in a judgement."""
-
-
-class Results(Protocol):
-    """Life and findings as a plan left them in a scratch folder."""
-
-    @property
-    def life(self) -> DataFrame:
-        """One row per message."""
-
-    def transactions(self, names: Collection[str]) -> Mapping[str, DataFrame]:
-        """Those of the tables about transactions (`TRANSACTION_TABLES`) that are among ``names``."""
-
-    def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
-        """Fill the findings' column `expected`; returns the expected findings by class. Called first."""
-
-    def findings_of(self, classes: Sequence[str]) -> pa.Table:
-        """The findings of some classes."""
-
-    def judge_promises(self, facts: Facts) -> pa.Table:
-        """Fill the columns about promises (`checkers.promises`); returns their counts."""
-
-    def findings(self) -> DataFrame:
-        """All findings."""
-
-    def tallies(self) -> pa.Table:
-        """Fates and findings, counted (`checkers.tables.output.TALLY`)."""
-
-    def sample(self, limit: int) -> list[dict[str, Any]]:
-        """Up to ``limit`` findings for people, unexpected ones first."""
-
-    def keep(self, out: str) -> None:
-        """Put life and findings into a folder or URI. Called last."""
 
 
 def judge(
     session: SparkSession,
     run_dir: Path | str,
     write: bool = True,
-    plan: str = "auto",
     *,
     by: Declared | None = None,
 ) -> Judgement:
     """Judge a stored run folder; ``write`` puts life, findings and judgement into it.
 
-    ``run_dir`` is a path, or a URI of any Hadoop file system. ``by`` replaces the claims and expected
+    ``run_dir`` is a path or a URI (`checkers.tables.files.SCHEMES`). ``by`` replaces the claims and expected
     findings that the folder declares. Raises BadDataError when the folder is damaged or half-written.
     """
     folder = str(run_dir)
@@ -101,7 +68,7 @@ def judge(
             return _finish(folder, _without_history(manifest, unread), write)
         with spark_errors_as_sentences(f"judging {folder}"):
             out = folder if write else None
-            found = judge_history(session, history, out, declared, plan, manifest=manifest)
+            found = judge_history(session, history, out, declared, manifest=manifest)
     except BadDataError as error:
         if unjudged:
             problem = f"its history cannot be judged: {error.message}"
@@ -118,9 +85,7 @@ def require_run(folder: str) -> Manifest:
     return manifest
 
 
-def judge_import(
-    session: SparkSession, folder: Path | str, write: bool = True, plan: str = "auto"
-) -> Judgement:
+def judge_import(session: SparkSession, folder: Path | str, write: bool = True) -> Judgement:
     """Judge a folder of tables that another program wrote: `sends` and `copies`, others optional."""
     base = str(folder)
     if not is_folder(base):
@@ -128,7 +93,7 @@ def judge_import(
             f"{base} is not a folder; give the one that holds sends.parquet and copies.parquet."
         )
     with spark_errors_as_sentences(f"judging {base}"):
-        found = judge_history(session, base, base if write else None, plan=plan)
+        found = judge_history(session, base, base if write else None)
     return _finish(base, found, write)
 
 
@@ -137,31 +102,24 @@ def judge_history(
     history: Path | str,
     out: Path | str | None,
     declared: Declared = NOTHING_DECLARED,
-    plan: str = "auto",
     *,
     manifest: Manifest | None = None,
 ) -> Judgement:
     """Judge the tables of one folder; life and findings go to ``out`` (None: they are discarded).
 
-    ``plan`` is `fast`, `general`, or `auto`: the fast one wherever it works (docs/analysis.md). ``manifest``
-    names Kafka's version, on which some promises depend.
+    ``manifest`` names Kafka's version, on which some promises depend.
     """
     clock = _Clock()
     source = open_source(history)
     evidence = gather(source)
     forget(session)
     clock.lap("read")
-    general = _needs_general(source, plan)
-    small = not general and source.rows("sends") + source.rows("copies") <= SMALL_ROWS
+    small = source.rows("sends") + source.rows("copies") <= SMALL_ROWS
     target = None if out is None else str(out)
-    judging: AbstractContextManager[Results]
-    if general:
-        from checkers.general.run import judge_generally
-
-        judging = judge_generally(session, source, evidence, target)
-    else:
-        judging = judge_fast(session, source, evidence, small=small)
-    with settings_for_small_data(session) if small else nullcontext(), judging as results:
+    with (
+        settings_for_small_data(session) if small else nullcontext(),
+        judge_partitions(session, source, evidence, target, small=small) as results,
+    ):
         clock.lap("fates")
         texts = texts_of(declared)
         moments = read_moments(source, texts)
@@ -174,13 +132,12 @@ def judge_history(
         expected = results.mark_expected(declared["expected"], moments)
         clock.lap("findings")
         results.life.createOrReplaceTempView("life")
-        tallies = results.tallies()
-        promises = _judge_promises(session, source, evidence, results, tallies, manifest)
+        promises = _judge_promises(session, source, evidence, results, manifest)
         if "findings" in named:
             results.findings().createOrReplaceTempView("findings")
         claims = judge_claims(session, declared["claims"], moments)
         clock.lap("claims")
-        counts, by_writer = _counts(tallies, evidence)
+        counts, by_writer = _counts(results.counts, evidence)
         sample = results.sample(SAMPLE)
         if target is not None:
             results.keep(target)
@@ -209,11 +166,10 @@ def _judge_promises(
     source: Source,
     evidence: Evidence,
     results: Results,
-    tallies: pa.Table,
     manifest: Manifest | None,
 ) -> tuple[Mapping[str, Any], ...]:
     """Judge the findings by the promise table; returns the counts by row of the table."""
-    classes = {row["name"] for row in tallies.to_pylist() if row["kind"] == "finding" and row["count"]}
+    classes = {row["name"] for row in results.counts.to_pylist() if row["kind"] == "finding" and row["count"]}
     if not classes:
         return ()
     facts = facts_of(
@@ -294,7 +250,7 @@ def _problem(manifest: Manifest) -> str:
 def _finish(folder: str, found: Judgement, write: bool) -> Judgement:
     named = replace(found, run=folder)
     if write:
-        write_text(inside(folder, "judgement.json"), json.dumps(named.as_json(), indent=1) + "\n")
+        write_bytes(inside(folder, "judgement.json"), (json.dumps(named.as_json(), indent=1) + "\n").encode())
     return named
 
 
@@ -309,15 +265,3 @@ class _Clock:
         now = time.monotonic()
         self.laps[name] = round(now - self._last, 3)
         self._last = now
-
-
-def _needs_general(source: Source, wanted: str) -> bool:
-    """Whether to use the general plan: it was asked for, or workers cannot open the files."""
-    if wanted not in PLANS:
-        raise UsageError(f"There is no plan {wanted!r}; it is one of {', '.join(PLANS)}.")
-    remote = is_uri(source.folder)
-    if remote and wanted == "fast":
-        raise UsageError(
-            f"The fast plan reads paths, not {source.folder}; leave --plan out, or mount the folder."
-        )
-    return remote or wanted == "general"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from checkers.tables.source import exists, file_system, inside
+from checkers.tables.files import FAILURES, exists, inside, line_of, read_bytes
 from harness.errors import BadDataError, json_object
 from harness.history.schema import SCHEMA_VERSION, readable
 
@@ -48,12 +48,12 @@ def read_json(place: str) -> dict[str, Any]:
         raise BadDataError(
             f"{place} cannot be read (No such file or directory); is this the folder of a run?"
         )
-    system, inner = file_system(place)
     try:
-        with system.open_input_stream(inner) as stream:
-            return json_object(stream.read(), place)
-    except OSError as error:
-        raise BadDataError(f"{place} cannot be read ({error}); is this the folder of a run?") from error
+        return json_object(read_bytes(place), place)
+    except FAILURES as error:
+        raise BadDataError(
+            f"{place} cannot be read ({line_of(error)}); is this the folder of a run?"
+        ) from error
 
 
 def read_manifest(folder: str) -> Manifest:
@@ -94,13 +94,6 @@ def read_declared(folder: str) -> Declared:
         for key in ("finding", "where"):
             _needed(file, what, expected[-1], key)
     return {"claims": claims, "expected": expected}
-
-
-def write_text(place: str, text: str) -> None:
-    """Write a small file."""
-    system, inner = file_system(place)
-    with system.open_output_stream(inner) as stream:
-        stream.write(text.encode())
 
 
 def _claim(file: str, what: str, entry: object) -> Mapping[str, Any]:

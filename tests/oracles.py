@@ -1,90 +1,9 @@
-"""Oracles: the general plan's SQL in DuckDB, and a brute-force model in Python."""
+"""An oracle: what is wrong with a history, by brute force in Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import duckdb
-
-from checkers.evidence import Evidence
-from checkers.general import life as whole
-from checkers.general.steps import BASE, STEPS, sql_of
-from checkers.general.transactions import QUERIES
-from harness.history.schema import TABLES
-
-Finding = tuple[str, str, int, int | None, int | None, int | None]
-"""class, topic, partition, offset, writer, seq"""
-
-_SQL = {"int": "INTEGER", "long": "BIGINT", "text": "VARCHAR", "flag": "BOOLEAN", "ints": "INTEGER[]"}
-
-
-@contextmanager
-def duckdb_plan(folder: Path, *, whole_rows: bool = False) -> Iterator[Any]:
-    """A DuckDB connection in which every step of the general plan is a table."""
-    base = {**BASE, **(whole.BASE if whole_rows else {})}
-    steps = {**STEPS, **(whole.STEPS if whole_rows else {})}
-    with duckdb.connect() as db:
-        db.execute("set threads to 1")
-        for name, (table, columns) in base.items():
-            file = folder / f"{table}.parquet"
-            if file.exists():
-                source = f"read_parquet('{file}', file_row_number=true)"
-            else:
-                fields = ", ".join(
-                    f'null::{_SQL.get(c.kind, "VARCHAR")} as "{c.name}"' for c in TABLES[table].columns
-                )
-                source = f"(select {fields} limit 0)"
-            row = "file_row_number" if file.exists() else "0"
-            quoted = columns.format(offset='"offset"', group='"group"', row=row)
-            db.execute(f"create temp table {name} as select {quoted} from {source}")
-        there = (folder / "replicas.parquet").exists()
-        db.execute(f"create temp table listed as select {there} as there")
-        for name, text in steps.items():
-            db.execute(f"create temp table {name} as {sql_of(text)}")
-        yield db
-
-
-def findings_of(db: Any) -> list[Finding]:
-    """Findings of the plan."""
-    found: list[Finding] = db.execute("select class, t, p, o, w, q from found_all").fetchall()
-    return found
-
-
-def fates_of(db: Any) -> list[tuple[Any, ...]]:
-    """Every message with its outcome, reported offset, copies, place and fate."""
-    found: list[tuple[Any, ...]] = db.execute(
-        "select t, p, w, q, outcome, o, copies, found, fate from life_core"
-    ).fetchall()
-    return found
-
-
-def transactions_of(db: Any) -> dict[str, list[dict[str, Any]]]:
-    """The rows of `transaction_fates` and `transaction_records`, by table."""
-    found = {}
-    for name, text in QUERIES.items():
-        table = db.sql(text).to_arrow_table()
-        names = ["offset" if column == "at_offset" else column for column in table.column_names]
-        found[name] = table.rename_columns(names).to_pylist()
-    return found
-
-
-def life_of(db: Any, evidence: Evidence) -> list[dict[str, Any]]:
-    """Whole rows of life, with causes, by DuckDB and `checkers.general.life` (inside such a plan)."""
-    table = db.table("life_all").to_arrow_table()
-    found: list[dict[str, Any]] = (
-        whole.attribute(evidence, table).drop_columns(["further", "evidence"]).to_pylist()
-    )
-    return found
-
-
-def duckdb_findings(folder: Path) -> list[Finding]:
-    """Findings of a history folder as DuckDB sees them."""
-    with duckdb_plan(folder) as db:
-        return findings_of(db)
-
 
 Message = tuple[int, int]
 """writer, seq"""

@@ -1,4 +1,4 @@
-"""Transactions of a history judged by the fast plan in this process."""
+"""Transactions of a history judged in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.histories import History
 
 
 def judged(history: History, folder: Path, **cut: int) -> dict[str, list[dict[str, Any]]]:
-    """Findings, transactions and records by the fast plan in this process."""
+    """Findings, transactions and records, judged in this process."""
     return judged_folder(history.write(folder), **cut)
 
 

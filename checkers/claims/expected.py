@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.errors import reason
+from checkers.spark.frames import write_frame
 from checkers.spark.views import output_frame
-from checkers.tables.output import FINDING, LIFE, ddl
+from checkers.tables.files import inside, move, open_parquet, parquet_files, remove, write_parquet
+from checkers.tables.output import FINDING, LIFE
 from checkers.tables.source import batches
 from harness.errors import BadDataError
 
@@ -30,25 +31,25 @@ _KEEP_WHOLE = 300_000
 def mark_expected(
     session: SparkSession,
     lives: DataFrame,
-    findings: Path,
+    findings: str,
     expected: Sequence[Mapping[str, str]],
     moments: Moments,
     *,
     small: bool = False,
 ) -> dict[str, int]:
-    """Fill the column `expected` of the findings' files; returns expected findings by class.
+    """Fill the column `expected` of the files in the folder ``findings``; returns expected findings by class.
 
     ``lives`` is life as a DataFrame. If ``small`` is set, Spark gets rows instead of the files.
     Raises BadDataError naming the condition that cannot be understood.
     """
-    parts = sorted(str(path) for path in findings.glob("*.parquet"))
+    parts = parquet_files(findings)
     if not expected or not parts:
         return {}
     found = output_frame(session, "findings", parts, small=small)
-    return _rewrite(session, marked_frame(found, lives, expected, moments), findings, parts)
+    return _rewrite(_marked(found, lives, expected, moments), findings, parts)
 
 
-def marked_frame(
+def _marked(
     found: DataFrame, lives: DataFrame, expected: Sequence[Mapping[str, str]], moments: Moments
 ) -> DataFrame:
     """Findings with their column `expected` filled, given life; as DataFrames.
@@ -100,42 +101,39 @@ def _named(entry: Mapping[str, str]) -> Iterator[None]:
         ) from error
 
 
-def _rewrite(
-    session: SparkSession, marked: DataFrame, findings: Path, parts: Sequence[str]
-) -> dict[str, int]:
-    rows = sum(pq.ParquetFile(path).metadata.num_rows for path in parts)
-    if rows <= _KEEP_WHOLE:
+def _rewrite(marked: DataFrame, findings: str, parts: Sequence[str]) -> dict[str, int]:
+    """Replace the findings' files; returns the expected findings by class."""
+    if sum(_rows(path) for path in parts) <= _KEEP_WHOLE:
         table = marked.toArrow().cast(FINDING)
         for path in parts:
-            Path(path).unlink()
-        pq.write_table(table, findings / "part-0.parquet")
+            remove(path)
+        write_parquet(inside(findings, "part-0.parquet"), table)
     else:
-        beside = findings.with_name("marked")
-        marked.write.mode("overwrite").parquet(str(beside))
+        beside = f"{findings}-marked"
+        write_frame(marked, beside, FINDING)
         for path in parts:
-            Path(path).unlink()
-        for part in beside.glob("*.parquet"):
-            part.rename(findings / part.name)
-        table = (
-            session.read.schema(ddl(FINDING))
-            .parquet(str(findings))
-            .filter("expected")
-            .groupBy("class")
-            .count()
-            .toArrow()
-        )
-        return {row["class"]: row["count"] for row in table.to_pylist()}
-    counted = table.filter(table["expected"]).group_by(["class"]).aggregate([([], "count_all")])
-    return {row["class"]: row["count_all"] for row in counted.to_pylist()}
+            remove(path)
+        for path in parquet_files(beside):
+            move(path, inside(findings, path.rpartition("/")[2]))
+        remove(beside)
+    counts: Counter[str] = Counter()
+    for batch in batches(parquet_files(findings), ["class", "expected"]):
+        counts.update(batch.column(0).filter(batch.column(1)).to_pylist())
+    return dict(counts)
+
+
+def _rows(path: str) -> int:
+    with open_parquet(path) as parquet:
+        return int(parquet.metadata.num_rows)
 
 
 def sample_findings(
-    findings: Path, limit: int, start_ns: int, acks: Mapping[int, int]
+    findings: str, limit: int, start_ns: int, acks: Mapping[int, int]
 ) -> list[dict[str, Any]]:
     """Up to ``limit`` findings, `described`: unexpected ones first, then by place."""
     chosen: list[tuple[tuple[Any, ...], int, dict[str, Any]]] = []
     taken = 0
-    for path in sorted(str(path) for path in findings.glob("*.parquet")):
+    for path in parquet_files(findings):
         for batch in batches([path], [field.name for field in FINDING]):
             table = pa.Table.from_batches([batch])
             for wanted in (False, True):

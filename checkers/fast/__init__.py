@@ -1,8 +1,7 @@
-"""The fast plan: one Spark task per topic partition; large partitions are cut into pieces and merged again.
+"""One Spark task per topic partition; large partitions are cut into pieces and merged again.
 
 The driver (`plan`) cuts a history (`cut`) into `tasks`, which Spark's Python workers carry out (`judging`);
 they read (`loading`) and write Parquet files themselves. The driver puts their results together (`merge`).
-`run` is the part that knows Spark. The plan works for every history whose files each worker can open as
-paths. Imports the kernel, the tables, the evidence, the promises, and the fates of transactions; never the
-general plan.
+`run` is the part that knows Spark. Files may be at paths and at URIs. Imports the kernel, the tables, the
+evidence, the promises, and the fates of transactions.
 """

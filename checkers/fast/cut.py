@@ -7,7 +7,6 @@ rows of all partitions. Then large partitions are cut into ranges of sequence nu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +25,10 @@ from checkers.fast.tasks import (
     WholePartition,
 )
 from checkers.tables.arrays import make_partition
+from checkers.tables.files import file_system, inside, line_of, make_folder, open_parquet
 from checkers.tables.source import (
     Source,
     TableFile,
-    file_system,
-    line_of,
     only,
     refuse_bad_text,
     refuse_nulls,
@@ -66,9 +64,8 @@ def chunks(source: Source, folder: str, limit: int = SPLIT_ROWS) -> list[MixedRo
         found.append(MixedRows(table=table, path=path, groups=tuple(groups), folder=folder, name=name))
 
     for table, file in mixed:
-        system, inner = file_system(file.path)
-        with system.open_input_file(inner) as handle:
-            meta = pq.ParquetFile(handle).metadata
+        with open_parquet(file.path) as parquet:
+            meta = parquet.metadata
             rows = [meta.row_group(group).num_rows for group in range(meta.num_row_groups)]
         groups: list[int] = []
         for group, count in enumerate(rows):
@@ -91,9 +88,9 @@ def sort_apart(task: MixedRows) -> FilesResult:
     def flush(where: TopicPartition) -> None:
         table = pa.concat_tables(pending.pop(where))
         if where not in writers:
+            make_folder(inside(task.folder, task.table))
             path = f"{task.folder}/{task.table}/{task.name}-{len(writers):06}.parquet"
             system, inner = file_system(path)
-            system.create_dir(str(PurePosixPath(inner).parent), recursive=True)
             writers[where] = pq.ParquetWriter(inner, table.schema, filesystem=system)
             written[where] = (path, 0)
         writers[where].write_table(table)
@@ -120,16 +117,11 @@ def sort_apart(task: MixedRows) -> FilesResult:
 
 def _apart(chunk: MixedRows, schema: pa.Schema) -> Iterator[tuple[TopicPartition, pa.Table]]:
     """Rows of a chunk by topic partition, in their order, batch by batch."""
-    system, inner = file_system(chunk.path)
-    try:
-        with system.open_input_file(inner) as handle:
-            parquet = pq.ParquetFile(handle)
-            names = [name for name in schema.names if name in parquet.schema_arrow.names]
-            for batch in parquet.iter_batches(1 << 17, row_groups=list(chunk.groups), columns=names):
-                table = _conform(pa.Table.from_batches([batch]), schema, chunk.path)
-                yield from _by_partition(table)
-    except (pa.ArrowException, OSError) as error:
-        raise BadDataError(f"{chunk.path} cannot be read as Parquet: {line_of(error)}") from error
+    with open_parquet(chunk.path) as parquet:
+        names = [name for name in schema.names if name in parquet.schema_arrow.names]
+        for batch in parquet.iter_batches(1 << 17, row_groups=list(chunk.groups), columns=names):
+            table = _conform(pa.Table.from_batches([batch]), schema, chunk.path)
+            yield from _by_partition(table)
 
 
 def _by_partition(table: pa.Table) -> Iterator[tuple[TopicPartition, pa.Table]]:
@@ -239,9 +231,8 @@ def _files(source: Source, where: TopicPartition, table: str) -> Iterator[tuple[
     """The files that may hold rows of a partition, and whether they also hold rows of others."""
     for file in source.files.get(table, ()):
         if file.topic_partition in (None, where):
-            system, inner = file_system(file.path)
-            with system.open_input_file(inner) as handle:
-                yield pq.ParquetFile(handle), file.topic_partition is None
+            with open_parquet(file.path) as parquet:
+                yield parquet, file.topic_partition is None
 
 
 def _groups(source: Source, where: TopicPartition, table: str, column: str) -> list[tuple[int, int, int]]:

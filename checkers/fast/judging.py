@@ -1,4 +1,4 @@
-"""One task of the fast plan, in a worker: from files to life, findings, and facts that other tasks need."""
+"""One task, in a worker: from files to life, findings, and facts that other tasks need."""
 
 from __future__ import annotations
 

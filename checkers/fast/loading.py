@@ -13,7 +13,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from checkers.fast.tasks import (
     HOMES,
@@ -51,10 +50,10 @@ from checkers.partition.logs import (
 from checkers.partition.logs import UNRESOLVED as NOT_LOOKED_UP
 from checkers.partition.messages import FAIL, NOTHING, Flags, Homes, Ints, KeyIndex, Reads, Sends
 from checkers.tables.arrays import copy_arrays, partition_of, read_arrays, send_arrays, transaction_rows
+from checkers.tables.files import open_parquet
 from checkers.tables.source import (
     Source,
     Window,
-    file_system,
     meets,
     numbers,
     read_file,
@@ -306,9 +305,8 @@ def lookups(source: Source, wanted: Ints) -> list[IdentityLookup]:
     low, high = int(wanted[:, 1].min()), int(wanted[:, 1].max())
     found = []
     for file in source.files["sends"]:
-        system, inner = file_system(file.path)
-        with system.open_input_file(inner) as handle:
-            meta = pq.ParquetFile(handle).metadata
+        with open_parquet(file.path) as parquet:
+            meta = parquet.metadata
         groups: list[int] = []
         rows = 0
         for group in range(meta.num_row_groups):

@@ -1,4 +1,4 @@
-"""The driver's side of the fast plan: which tasks there are, and what each must know of the others.
+"""The driver's side: which tasks there are, and what each must know of the others.
 
 There is one task per topic partition. Each reads its own files and writes its own part of life and findings.
 The driver gets counts, and what other tasks must know. A task that runs again replaces its earlier parts.
@@ -56,8 +56,9 @@ from checkers.fast.tasks import (
 from checkers.partition.deliveries import EdgeReads
 from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import NO_HOMES, Homes, Ints
+from checkers.tables.files import make_folder, remove
 from checkers.tables.output import TALLY, write
-from checkers.tables.source import make_folder, numbers, partitions, remove
+from checkers.tables.source import numbers, partitions
 from harness.kafka.model import TopicPartition
 
 PACK_ROWS = 400_000
@@ -186,7 +187,7 @@ class _Plan:
                 break
             self._run(todo)
         else:
-            raise AssertionError("tasks of the fast plan never agreed")
+            raise AssertionError("tasks never agreed")
         return self._put_together()
 
     def _write_markers(self) -> None:

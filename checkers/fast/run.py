@@ -1,20 +1,18 @@
-"""The fast plan on Spark: its tasks run in the workers, and write life and findings to a temporary folder."""
+"""Judging on Spark: tasks run in the workers, and write life and findings to a scratch folder."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
+import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from checkers.claims.expected import mark_expected, sample_findings
 from checkers.claims.moments import Moments
@@ -27,8 +25,21 @@ from checkers.fast.transactions import ANOMALIES_FILE, FATES_FILE, conclude
 from checkers.health import check_health
 from checkers.promises.facts import Facts
 from checkers.promises.judging import with_promises
-from checkers.promises.summary import counted
+from checkers.promises.summary import COUNTED_DDL, counted
+from checkers.spark.frames import by_workers
 from checkers.spark.views import output_frame
+from checkers.tables.files import (
+    exists,
+    inside,
+    is_folder,
+    local_path,
+    make_folder,
+    move,
+    parquet_files,
+    read_parquet,
+    remove,
+    write_parquet,
+)
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES
 from checkers.tables.source import Source
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
@@ -36,6 +47,7 @@ from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+TRANSACTIONS_FOLDER = "transactions"
 PIECE_VARIABLE = "ACKED_PIECE_MESSAGES"
 """Environment variable: how many messages a piece of a large partition holds, for tests of the cutting."""
 
@@ -92,125 +104,141 @@ def run_here(job: JudgingContext, groups: Sequence[Sequence[Task]]) -> dict[int,
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastResults:
-    """See `checkers.judge.Results`."""
+class Results:
+    """Life, findings and the tables about transactions, in a scratch folder."""
 
     session: SparkSession
     evidence: Evidence
-    folder: Path
+    folder: str
     """Holds `life.parquet` and `findings.parquet`, both folders."""
     counts: pa.Table
+    """Fates and findings, counted (`checkers.tables.output.TALLY`)."""
     life: DataFrame
+    """One row per message."""
     small: bool
 
     def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
-        """Fill the findings' column `expected`; returns the expected findings by class."""
+        """Fill the findings' column `expected`; returns the expected findings by class. Called first."""
         return mark_expected(self.session, self.life, self._findings, expected, moments, small=self.small)
 
     def findings_of(self, classes: Sequence[str]) -> pa.Table:
         """The findings of some classes."""
         wanted = pc.field("class").isin(list(classes))
-        parts = [pq.read_table(path, schema=FINDING, filters=wanted) for path in _parts(self._findings)]
-        return pa.concat_tables(parts or [FINDING.empty_table()])
+        parts = [read_parquet(path, FINDING, wanted) for path in parquet_files(self._findings)]
+        return pa.concat_tables([FINDING.empty_table(), *parts])
 
     def judge_promises(self, facts: Facts) -> pa.Table:
-        """Fill the columns about promises, file by file; returns their counts."""
-        counts = []
-        for path in _parts(self._findings):
-            judged = with_promises(pq.read_table(path, schema=FINDING), facts)
-            pq.write_table(judged, path)
-            counts.append(counted(judged))
-        return pa.concat_tables(counts)
+        """Fill the columns about promises (`checkers.promises`), file by file; returns their counts."""
+        paths = parquet_files(self._findings)
+        judge = partial(_judge_file, facts)
+        if self.small:
+            return pa.concat_tables([table for path in paths for table in judge(path)])
+        return by_workers(self.session, paths, judge, COUNTED_DDL).toArrow()
 
     def findings(self) -> DataFrame:
         """All findings."""
-        return output_frame(self.session, "findings", _parts(self._findings), small=self.small)
-
-    def tallies(self) -> pa.Table:
-        """Fates and findings, counted."""
-        return self.counts
+        return output_frame(self.session, "findings", parquet_files(self._findings), small=self.small)
 
     def sample(self, limit: int) -> list[dict[str, Any]]:
         """Up to ``limit`` findings for people, unexpected ones first."""
         return sample_findings(self._findings, limit, self.evidence.start_ns, self.evidence.acks)
 
     def keep(self, out: str) -> None:
-        """Put life and findings into the folder ``out``."""
-        for name, schema in (("life.parquet", LIFE), ("findings.parquet", FINDING)):
-            _keep(self.folder / name, Path(out) / name, schema)
+        """Put everything into the folder ``out``. Called last."""
+        for name, schema in (("life", LIFE), ("findings", FINDING)):
+            _keep(inside(self.folder, f"{name}.parquet"), inside(out, f"{name}.parquet"), schema)
         for name in TRANSACTION_TABLES:
-            _keep(self._transactions[name], Path(out) / f"{name}.parquet", None)
+            _keep(self._transactions[name], inside(out, f"{name}.parquet"), None)
 
     def transactions(self, names: Collection[str]) -> Mapping[str, DataFrame]:
-        """Those of the tables about transactions that are among ``names``."""
-        found = {}
-        for name, place in self._transactions.items():
-            if name not in names:
-                continue
-            paths = [str(place)] if place.is_file() else _parts(place) if place.is_dir() else []
-            found[name] = output_frame(self.session, name, paths, small=self.small)
-        return found
-
-    @property
-    def _transactions(self) -> Mapping[str, Path]:
-        base = self.folder / "transactions"
+        """Those of the tables about transactions (`TRANSACTION_TABLES`) that are among ``names``."""
         return {
-            "transaction_fates": base / FATES_FILE,
-            "transaction_records": base / RECORDS_FOLDER,
-            "isolation_anomalies": base / ANOMALIES_FILE,
+            name: output_frame(self.session, name, _parts(place), small=self.small)
+            for name, place in self._transactions.items()
+            if name in names
         }
 
     @property
-    def _findings(self) -> Path:
-        return self.folder / "findings.parquet"
+    def _transactions(self) -> Mapping[str, str]:
+        base = inside(self.folder, TRANSACTIONS_FOLDER)
+        return {
+            "transaction_fates": inside(base, FATES_FILE),
+            "transaction_records": inside(base, RECORDS_FOLDER),
+            "isolation_anomalies": inside(base, ANOMALIES_FILE),
+        }
+
+    @property
+    def _findings(self) -> str:
+        return inside(self.folder, "findings.parquet")
+
+
+def _judge_file(facts: Facts, path: str) -> Iterator[pa.Table]:
+    """Fill the columns about promises in a file of findings; yields their counts."""
+    judged = with_promises(read_parquet(path, FINDING), facts)
+    write_parquet(path, judged)
+    yield counted(judged)
 
 
 @contextmanager
-def judge_fast(
-    session: SparkSession, source: Source, evidence: Evidence, *, small: bool
-) -> Iterator[FastResults]:
-    """Fates and findings by one task per topic partition; with ``small``, Spark gets rows, not files."""
-    with tempfile.TemporaryDirectory(prefix="acked-judge-") as scratch:
-        folder = Path(scratch)
-        life, findings = folder / "life.parquet", folder / "findings.parquet"
-        life.mkdir()
-        findings.mkdir()
-        transactions = folder / "transactions"
-        for name in (PARTS_FOLDER, RECORDS_FOLDER):
-            (transactions / name).mkdir(parents=True)
+def judge_partitions(
+    session: SparkSession, source: Source, evidence: Evidence, out: str | None, *, small: bool
+) -> Iterator[Results]:
+    """Fates and findings by one task per topic partition; with ``small``, Spark gets rows, not files.
+
+    ``out`` is where they will be kept. If that, or the history, is behind a URI, scratch files are there too,
+    where all workers reach them.
+    """
+    with _scratch_folder(out or source.folder) as folder:
+        life, findings, transactions = (
+            inside(folder, name) for name in ("life.parquet", "findings.parquet", TRANSACTIONS_FOLDER)
+        )
+        parts, records = (inside(transactions, name) for name in (PARTS_FOLDER, RECORDS_FOLDER))
+        for place in (life, findings, parts, records):
+            make_folder(place)
         job = JudgingContext(
-            source=source,
-            evidence=evidence,
-            life=str(life),
-            findings=str(findings),
-            transactions=str(transactions),
+            source=source, evidence=evidence, life=life, findings=findings, transactions=transactions
         )
         tallies = run(session, job, small=small)
         tallies = conclude(source, evidence, transactions, findings, tallies)
-        yield FastResults(
+        yield Results(
             session=session,
             evidence=evidence,
             folder=folder,
             counts=check_health(evidence, findings, tallies),
-            life=output_frame(session, "life", _parts(life), small=small),
+            life=output_frame(session, "life", parquet_files(life), small=small),
             small=small,
         )
 
 
-def _parts(folder: Path) -> list[str]:
-    return sorted(str(path) for path in folder.glob("*.parquet"))
+@contextmanager
+def _scratch_folder(beside: str) -> Iterator[str]:
+    """A folder for what is written in between: in ``beside`` if that is elsewhere than on this machine."""
+    if local_path(beside) is not None:
+        with tempfile.TemporaryDirectory(prefix="acked-judge-") as folder:
+            yield folder
+        return
+    scratch = inside(beside, f".acked-judge-{uuid.uuid4().hex[:8]}")
+    try:
+        make_folder(scratch)
+        yield scratch
+    finally:
+        remove(scratch)
 
 
-def _keep(place: Path, target: Path, schema: pa.Schema | None) -> None:
-    """Put a table into ``target``; an empty table is written only if it has a schema here."""
-    if target.is_dir():
-        shutil.rmtree(target)
-    elif target.exists():
-        target.unlink()
-    parts = [str(place)] if place.is_file() else _parts(place)
+def _parts(place: str) -> list[str]:
+    """The files of a table that is a file or a folder."""
+    return parquet_files(place) if is_folder(place) else [place] if exists(place) else []
+
+
+def _keep(place: str, target: str, schema: pa.Schema | None) -> None:
+    """Move a table to ``target``; an empty table is written only if it has a schema here."""
+    remove(target)
+    parts = _parts(place)
     if len(parts) == 1:
-        shutil.copyfile(parts[0], target)
+        move(parts[0], target)
     elif parts:
-        shutil.copytree(place, target)
+        make_folder(target)
+        for part in parts:
+            move(part, inside(target, part.rpartition("/")[2]))
     elif schema is not None:
-        pq.write_table(schema.empty_table(), target)
+        write_parquet(target, schema.empty_table())

@@ -1,16 +1,16 @@
-"""The last step of the fast plan for transactions: sums of all partitions, fates, and findings."""
+"""The last step of judging transactions: sums of all partitions, fates, and findings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
 from checkers.fast.cut import partition_of
+from checkers.tables.files import inside, parquet_files, read_parquet, write_parquet
 from checkers.tables.output import FINDING, PARTS, TALLY, TRANSACTION_RECORD, build
 from checkers.tables.source import Source
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
@@ -22,27 +22,29 @@ from checkers.transactions.isolation import reads_in_transactions
 FATES_FILE, ANOMALIES_FILE = "fates.parquet", "anomalies.parquet"
 
 
-def conclude(source: Source, evidence: Evidence, folder: Path, findings: Path, tallies: pa.Table) -> pa.Table:
+def conclude(
+    source: Source, evidence: Evidence, folder: Path | str, findings: Path | str, tallies: pa.Table
+) -> pa.Table:
     """Write the fates of transactions into ``folder`` and their findings into ``findings``.
 
-    ``folder`` is `Job.transactions`. Returns the tallies with the findings. Without
+    ``folder`` is `JudgingContext.transactions`. Returns the tallies with the findings. Without
     transactions it writes nothing.
     """
-    parts = _parts(folder / PARTS_FOLDER)
+    parts = _parts(inside(folder, PARTS_FOLDER))
     if not parts and not len(evidence.transactions):
         return tallies
     fates = fates_of(pa.concat_tables([PARTS.empty_table(), *parts]), evidence)
-    pq.write_table(fates, folder / FATES_FILE)
-    odd, records = suspects(fates), folder / RECORDS_FOLDER
+    write_parquet(inside(folder, FATES_FILE), fates)
+    odd, records = suspects(fates), parquet_files(inside(folder, RECORDS_FOLDER))
     found = findings_of(odd, _records(records, odd), evidence) if odd.num_rows else FINDING.empty_table()
     reads = reads_in_transactions(source)
     if reads.num_rows:
-        anomalies = isolation.anomalies_of(reads, _read(sorted(records.glob("*.parquet")), None))
-        pq.write_table(anomalies, folder / ANOMALIES_FILE)
+        anomalies = isolation.anomalies_of(reads, _read(records, None))
+        write_parquet(inside(folder, ANOMALIES_FILE), anomalies)
         found = pa.concat_tables([found, isolation.findings_of(anomalies)])
     if not found.num_rows:
         return tallies
-    pq.write_table(found, findings / "transactions.parquet")
+    write_parquet(inside(findings, "transactions.parquet"), found)
     counts = found.group_by(["class", "topic", "partition"]).aggregate([([], "count_all")])
     columns = {
         "kind": "finding",
@@ -54,23 +56,22 @@ def conclude(source: Source, evidence: Evidence, folder: Path, findings: Path, t
     return pa.concat_tables([tallies, build(TALLY, columns, counts.num_rows)])
 
 
-def _parts(folder: Path) -> list[pa.Table]:
+def _parts(folder: str) -> list[pa.Table]:
     """The messages of each partition by transaction; the ranges of a partition are summed."""
     found: dict[str, list[pa.Table]] = {}
-    for path in sorted(folder.glob("*.parquet")):
-        found.setdefault(partition_of(path.stem), []).append(pq.read_table(path, schema=PARTS))
+    for path in parquet_files(folder):
+        found.setdefault(partition_of(PurePosixPath(path).stem), []).append(read_parquet(path, PARTS))
     return [one[0] if len(one) == 1 else one_partition(pa.concat_tables(one)) for one in found.values()]
 
 
-def _records(folder: Path, odd: pa.Table) -> pa.Table:
+def _records(paths: Sequence[str], odd: pa.Table) -> pa.Table:
     """The records of these transactions, and those that the same markers decided."""
-    paths = sorted(folder.glob("*.parquet"))
     writers, numbers = (pc.unique(odd[name]) for name in ("writer", "txn"))
     own = pc.field("writer").isin(writers) & pc.field("txn").isin(numbers)
     markers = pc.unique(_read(paths, own)["marker_offset"]).drop_null()
     return _read(paths, own | pc.field("marker_offset").isin(markers))
 
 
-def _read(paths: Sequence[Path], wanted: pc.Expression | None) -> pa.Table:
-    parts = [pq.read_table(path, schema=TRANSACTION_RECORD, filters=wanted) for path in paths]
+def _read(paths: Sequence[str], wanted: pc.Expression | None) -> pa.Table:
+    parts = [read_parquet(path, TRANSACTION_RECORD, wanted) for path in paths]
     return pa.concat_tables([TRANSACTION_RECORD.empty_table(), *parts])

@@ -15,6 +15,10 @@ ORDER = ("broken", "unknown", "not promised")
 """What a promise may be, worst first."""
 
 
+COUNTED_DDL = ", ".join(f"`{name}` string" for name in ("class", *COLUMNS)) + ", count bigint"
+"""The columns of `counted` as Spark DDL."""
+
+
 def counted(findings: pa.Table) -> pa.Table:
     """Judged findings by class and the columns about promises, with a column `count`."""
     keys = ["class", *COLUMNS]

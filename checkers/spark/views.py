@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from checkers.spark.frames import are_local, by_workers
 from checkers.spark.reader_views import READER_VIEWS
+from checkers.tables.files import read_parquet
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES, ddl
-from checkers.tables.source import Source, read_small
+from checkers.tables.source import Source, batches, read_small, read_whole
 from harness.history.schema import SPARK, TABLES, VIEWS
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ def table_frame(session: SparkSession, source: Source, name: str) -> DataFrame:
     table = TABLES[name]
     if not paths:
         return session.createDataFrame([], table.spark_ddl())
+    if not are_local(paths):
+        return by_workers(session, paths, partial(read_whole, name), table.spark_ddl())
     if all(piece.exact for piece in source.files[name]):
         return session.read.schema(table.spark_ddl()).parquet(*paths)
     read = session.read.parquet(*paths)
@@ -42,11 +46,21 @@ def table_frame(session: SparkSession, source: Source, name: str) -> DataFrame:
 
 def output_frame(session: SparkSession, name: str, paths: list[str], *, small: bool = False) -> DataFrame:
     """`life` or `findings` from the files that the checker wrote; with ``small`` they are read here."""
+    schema = DERIVED[name]
     if not paths:
-        return as_rows(session, DERIVED[name].empty_table())
+        return as_rows(session, schema.empty_table())
     if small:
-        return as_rows(session, pq.read_table(paths, schema=DERIVED[name]))
-    return session.read.schema(ddl(DERIVED[name])).parquet(*paths)
+        return as_rows(session, pa.concat_tables([read_parquet(path, schema) for path in paths]))
+    if not are_local(paths):
+        return by_workers(session, paths, partial(_rows_of, name), ddl(schema))
+    return session.read.schema(ddl(schema)).parquet(*paths)
+
+
+def _rows_of(name: str, path: str) -> Iterator[pa.Table]:
+    """The rows of a file that the checker wrote, in a worker."""
+    schema = DERIVED[name]
+    for batch in batches([path], schema.names):
+        yield pa.Table.from_batches([batch]).cast(schema)
 
 
 def forget(session: SparkSession) -> None:

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pyarrow as pa
-import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from checkers.partition.fate import BENIGN
 from checkers.partition.fate import FATES as EVERY_FATE
-from checkers.tables.source import file_system
+from checkers.tables.files import inside, remove, write_parquet
 
 FATES: Mapping[str, str] = MappingProxyType({fate.name: fate.meaning for fate in EVERY_FATE})
 """What became of a message; every message has exactly one fate."""
@@ -213,7 +211,7 @@ PARTS = pa.schema(
         ("last_before", pa.int64()),
     ]
 )
-"""Messages of one partition (or of a range of one) by transaction; an internal table of the fast plan.
+"""Messages of one partition (or of a range of one) by transaction; an internal table.
 
 `owed` counts undecided messages whose marker a coordinator still had to write. `first_commit` is the offset
 of the first commit marker that decided some of them (`FOREVER` for none). `last_before` is that of the last
@@ -268,13 +266,11 @@ def build(schema: pa.Schema, columns: Mapping[str, object], rows: int) -> pa.Tab
 
 def write(folder: str, part: str, table: pa.Table) -> None:
     """Write one part of an output table; it replaces the part of an earlier attempt of the task."""
-    system, inner = file_system(f"{folder}/{part}.parquet")
-    if not table.num_rows:
-        if system.get_file_info(inner).type != pafs.FileType.NotFound:
-            system.delete_file(inner)
-        return
-    with system.open_output_stream(inner) as stream:
-        pq.write_table(table, stream, compression="snappy", use_dictionary=_texts(table.schema))
+    place = inside(folder, f"{part}.parquet")
+    if table.num_rows:
+        write_parquet(place, table, compression="snappy", use_dictionary=_texts(table.schema))
+    else:
+        remove(place)
 
 
 def _texts(schema: pa.Schema) -> list[str]:

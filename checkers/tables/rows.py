@@ -62,30 +62,6 @@ def life_of(
     seen: Sightings,
 ) -> Life:
     """One row per message. ``table`` holds the rows of `sends`."""
-    return attributed(
-        partition,
-        evidence,
-        table=table,
-        sends=sends,
-        fates=fates,
-        seen=seen,
-        holders=_holders(fates.holders, logs),
-        overwriters=_overwriters(reference_of(partition, logs), fates),
-    )
-
-
-def attributed(
-    partition: PartitionReplicas,
-    evidence: Evidence,
-    *,
-    table: pa.Table,
-    sends: Sends,
-    fates: Fates,
-    seen: Sightings,
-    holders: pa.Array,
-    overwriters: pa.Array,
-) -> Life:
-    """The same, if it is already known who holds each message and which record is at its offset."""
     count = len(sends)
     sent, done = numbers(table, "sent_ns"), numbers(table, "done_ns")
     ok = sends.outcome == OK
@@ -129,7 +105,7 @@ def attributed(
         "broker": table["broker"],
         "acked_by": nullable(acked_by, pa.int32()),
         "copies": fates.copies,
-        "replicas": holders,
+        "replicas": _holders(fates.holders, logs),
         "found_offset": nullable(fates.found_offset, pa.int64()),
         "found_epoch": nullable(fates.found_epoch, pa.int32()),
         "reads": np.asarray(fates.reads, dtype=np.int32),
@@ -140,7 +116,7 @@ def attributed(
         "last_offset": nullable(seen.last_offset, pa.int64()),
         "last_epoch": nullable(last_epoch, pa.int32()),
         "gone_ns": nullable(seen.gone_ns, pa.int64()),
-        "overwritten_by": overwriters,
+        "overwritten_by": _overwriters(reference_of(partition, logs), fates),
         "fate": _FATE_NAMES.take(pa.array(fates.fate)),
     }
     found = loss_causes(

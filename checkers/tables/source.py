@@ -1,6 +1,6 @@
-"""What the checker reads: files at paths and URIs, the tables of a history, and rows of a range.
+"""What the checker reads: the tables of a history, and rows of a range.
 
-Every reader here runs in a Spark worker as well as in the driver. Only the driver can open URIs (`hadoop`).
+Every reader here runs in a Spark worker as well as in the driver, wherever the files lie (`files`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from checkers.partition.messages import Ints
+from checkers.tables.files import exists, inside, is_folder, line_of, listed, open_parquet
 from harness.errors import BadDataError
 from harness.history.schema import BY_PARTITION, NEEDED, TABLES
 from harness.kafka.model import TopicPartition
@@ -54,58 +55,6 @@ class Source:
         return [file.path for file in self.files.get(table, ())]
 
 
-# ---- paths and URIs alike
-
-
-def line_of(error: Exception) -> str:
-    """Arrow's message of several lines as part of one sentence."""
-    return " ".join(str(error).split())
-
-
-def file_system(path: str) -> tuple[pafs.FileSystem, str]:
-    """The file system of a path or URI, as Arrow sees it, and the path inside it."""
-    if "://" in path:
-        from checkers.tables.hadoop import hadoop_system
-
-        return hadoop_system(path), path
-    return pafs.LocalFileSystem(), path
-
-
-def is_uri(place: Path | str) -> bool:
-    """Whether it names a file system of its own: `hdfs://…`, `file:///…`."""
-    return isinstance(place, str) and "://" in place
-
-
-def inside(place: Path | str, name: str) -> str:
-    """A file or folder in a folder."""
-    return f"{str(place).rstrip('/')}/{name}"
-
-
-def exists(place: str) -> bool:
-    """Whether a file or folder exists."""
-    system, inner = file_system(place)
-    return bool(system.get_file_info(inner).type != pafs.FileType.NotFound)
-
-
-def is_folder(place: str) -> bool:
-    """Whether a folder exists."""
-    system, inner = file_system(place)
-    return bool(system.get_file_info(inner).type == pafs.FileType.Directory)
-
-
-def make_folder(folder: str) -> None:
-    """Make a folder of scratch files, unless it exists."""
-    system, inner = file_system(folder)
-    system.create_dir(inner, recursive=True)
-
-
-def remove(folder: str) -> None:
-    """Remove a folder of scratch files, if it exists."""
-    system, inner = file_system(folder)
-    if system.get_file_info(inner).type == pafs.FileType.Directory:
-        system.delete_dir(inner)
-
-
 # ---- the tables of a history
 
 
@@ -116,24 +65,19 @@ def open_source(folder: Path | str) -> Source:
     something looks like a table and is none.
     """
     base = str(folder).rstrip("/")
-    system, root = file_system(base)
-    _require_tables(system, root, base)
+    _require_tables(base)
     found: dict[str, tuple[TableFile, ...]] = {}
     for name in TABLES:
-        target = f"{root}/{name}.parquet"
-        info = system.get_file_info(target)
-        if info.type == pafs.FileType.NotFound:
+        place = inside(base, f"{name}.parquet")
+        if not exists(place):
             if name in NEEDED:
                 raise BadDataError(
-                    f"{base}/{name}.parquet is missing, and nothing can be judged without it; "
+                    f"{place} is missing, and nothing can be judged without it; "
                     f"is {base} the folder that holds the history's tables?"
                 )
             continue
-        prefix = base[: len(base) - len(root)]
-        paths = [target]
-        if info.type == pafs.FileType.Directory:
-            paths = _files_in(system, target, prefix)
-        found[name] = tuple(_table_file(system, path, prefix, name) for path in paths)
+        paths = _files_in(place) if is_folder(place) else [place]
+        found[name] = tuple(_table_file(path, name) for path in paths)
     return Source(base, found)
 
 
@@ -141,9 +85,9 @@ _ANOTHER = re.compile(rf"({'|'.join(TABLES)})[^A-Za-z].*\.parquet")
 """Such as `copies-2.parquet` beside `copies.parquet`."""
 
 
-def _require_tables(system: pafs.FileSystem, root: str, base: str) -> None:
+def _require_tables(base: str) -> None:
     """Refuse what looks like a table and would not be read, because its messages would count as lost."""
-    for entry in system.get_file_info(pafs.FileSelector(root, recursive=False, allow_not_found=True)):
+    for entry in listed(base):
         if entry.base_name in TABLES:
             raise BadDataError(
                 f"{base}/{entry.base_name} would not be read; rename it to {entry.base_name}.parquet if it "
@@ -157,38 +101,35 @@ def _require_tables(system: pafs.FileSystem, root: str, base: str) -> None:
             )
 
 
-def _files_in(system: pafs.FileSystem, folder: str, prefix: str) -> list[str]:
+def _files_in(folder: str) -> list[str]:
     """The files of a table's folder; names that begin with `_` or `.` are those of other programs."""
     paths = []
-    for entry in system.get_file_info(pafs.FileSelector(folder, recursive=False)):
+    for entry in listed(folder):
+        place = inside(folder, entry.base_name)
         if entry.base_name.startswith(("_", ".")):
             continue
         if entry.type == pafs.FileType.Directory:
             raise BadDataError(
-                f"{prefix}{entry.path} is a folder inside a table's folder; put the table's Parquet files "
-                f"directly into {prefix}{folder}."
+                f"{place} is a folder inside a table's folder; put the table's Parquet files "
+                f"directly into {folder}."
             )
         if not entry.base_name.endswith(".parquet"):
             raise BadDataError(
-                f"{prefix}{entry.path} lies in a table's folder and is not called *.parquet; rename it if "
+                f"{place} lies in a table's folder and is not called *.parquet; rename it if "
                 f"it belongs to the table, else remove it or let its name begin with `_`."
             )
-        paths.append(entry.path)
+        paths.append(place)
     if not paths:
-        raise BadDataError(f"{prefix}{folder} is a folder with no Parquet file; its rows are lost.")
-    return sorted(paths)
+        raise BadDataError(f"{folder} is a folder with no Parquet file; its rows are lost.")
+    return paths
 
 
-def _table_file(system: pafs.FileSystem, path: str, prefix: str, table: str) -> TableFile:
-    try:
-        with system.open_input_file(path) as handle:
-            parquet = pq.ParquetFile(handle)
-            meta, schema = parquet.metadata, parquet.schema_arrow
-    except (pa.ArrowException, OSError) as error:
-        raise BadDataError(f"{prefix}{path} cannot be read as Parquet: {line_of(error)}") from error
-    exact = _check_schema(prefix + path, schema, table)
+def _table_file(path: str, table: str) -> TableFile:
+    with open_parquet(path) as parquet:
+        meta, schema = parquet.metadata, parquet.schema_arrow
+    exact = _check_schema(path, schema, table)
     only_one = _topic_partition_of(meta) if table in BY_PARTITION else None
-    return TableFile(path=prefix + path, rows=meta.num_rows, topic_partition=only_one, exact=exact)
+    return TableFile(path=path, rows=meta.num_rows, topic_partition=only_one, exact=exact)
 
 
 def _check_schema(path: str, schema: pa.Schema, table: str) -> bool:
@@ -298,12 +239,8 @@ def refuse_bad_text(path: str, name: str, column: pa.ChunkedArray) -> None:
 def batches(paths: Sequence[str], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Record batches of some columns of Parquet files. Raises BadDataError when a file is damaged."""
     for path in paths:
-        system, inner = file_system(path)
-        try:
-            with system.open_input_file(inner) as handle:
-                yield from pq.ParquetFile(handle).iter_batches(columns=list(columns), batch_size=1 << 18)
-        except (pa.ArrowException, OSError) as error:
-            raise BadDataError(f"{path} cannot be read as Parquet: {line_of(error)}") from error
+        with open_parquet(path) as parquet:
+            yield from parquet.iter_batches(columns=list(columns), batch_size=1 << 18)
 
 
 # ---- their rows
@@ -366,9 +303,8 @@ def row_groups(
     for file in files:
         if file.topic_partition not in (None, where):
             continue
-        system, inner = file_system(file.path)
-        with system.open_input_file(inner) as handle:
-            meta = pq.ParquetFile(handle).metadata
+        with open_parquet(file.path) as parquet:
+            meta = parquet.metadata
         for group in range(meta.num_row_groups):
             if meets(meta.row_group(group), windows):
                 yield _read_file(file, table, columns, where, (), group)
@@ -402,24 +338,17 @@ def _read_file(
     ``threads`` is for one that no task beside it reads.
     """
     schema = TABLES[table].arrow()
-    system, inner = file_system(file.path)
-    try:
-        with system.open_input_file(inner) as handle:
-            meta = pq.ParquetFile(handle).metadata
-            present = set(meta.schema.to_arrow_schema().names)
-            coded = [name for name in CODED if name in columns and name in present]
-            parquet = pq.ParquetFile(handle, metadata=meta, read_dictionary=coded)
-            groups = [
-                group
-                for group in range(parquet.metadata.num_row_groups)
-                if only_group in (None, group) and meets(parquet.metadata.row_group(group), windows)
-            ]
-            mixed = where is not None and file.topic_partition is None
-            extra = ["topic", "partition"] if mixed else []
-            names = [name for name in dict.fromkeys([*columns, *extra]) if name in present]
-            read = parquet.read_row_groups(groups, columns=names, use_threads=threads)
-    except (pa.ArrowException, OSError) as error:
-        raise BadDataError(f"{file.path} cannot be read as Parquet: {line_of(error)}") from error
+    with open_parquet(file.path, [name for name in CODED if name in columns]) as parquet:
+        present = set(parquet.schema_arrow.names)
+        groups = [
+            group
+            for group in range(parquet.metadata.num_row_groups)
+            if only_group in (None, group) and meets(parquet.metadata.row_group(group), windows)
+        ]
+        mixed = where is not None and file.topic_partition is None
+        extra = ["topic", "partition"] if mixed else []
+        names = [name for name in dict.fromkeys([*columns, *extra]) if name in present]
+        read = parquet.read_row_groups(groups, columns=names, use_threads=threads)
     if where is not None and extra:
         read = only(read, where)
     arrays = []
@@ -484,3 +413,12 @@ def read_small(source: Source, table: str) -> pa.Table:
     files = source.files.get(table, ())
     parts = [_read_file(file, table, schema.names, None, (), threads=True) for file in files]
     return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def read_whole(table: str, path: str) -> Iterator[pa.Table]:
+    """All rows of a file with exactly the schema's columns and types, one row group after the other."""
+    schema = TABLES[table].arrow()
+    with open_parquet(path) as parquet:
+        groups = parquet.metadata.num_row_groups
+    for group in range(groups):
+        yield read_file(path, table, schema.names, group).cast(schema)

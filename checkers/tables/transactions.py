@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from checkers.evidence import Evidence
 from checkers.partition.decisions import (
@@ -28,9 +27,10 @@ from checkers.partition.decisions import (
 )
 from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, OK, Flags, Ints, Sends, pair_order
+from checkers.tables.files import open_parquet, write_parquet
 from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
-from checkers.tables.source import Source, TableFile, Window, file_system, numbers, read_rows, row_groups
+from checkers.tables.source import Source, TableFile, Window, numbers, read_rows, row_groups
 from checkers.transactions.answers import REPORTED
 from harness.kafka.model import TopicPartition
 
@@ -44,7 +44,7 @@ _EPOCH_UNKNOWN = -2
 """A coordinator epoch that is null; -1 is that of a marker which an operator's tool wrote."""
 
 RECORDS_FOLDER, PARTS_FOLDER = "records", "parts"
-"""Folders of what the fast plan's tasks write about transactions."""
+"""Folders of what tasks write about transactions."""
 
 
 def producer_records(table: pa.Table, broker: int) -> ProducerRecords:
@@ -140,9 +140,7 @@ def write_markers(source: Source, where: TopicPartition, broker: int, path: str)
         _with_kind(starts, 1),
         pa.table({"kind": [2], "offset": [first]}),
     ]
-    system, inner = file_system(path)
-    with system.open_output_stream(inner) as stream:
-        pq.write_table(pa.concat_tables(parts, promote_options="default"), stream)
+    write_parquet(path, pa.concat_tables(parts, promote_options="default"))
 
 
 def _with_kind(records: ProducerRecords, kind: int) -> pa.Table:
@@ -152,9 +150,8 @@ def _with_kind(records: ProducerRecords, kind: int) -> pa.Table:
 
 def read_markers(partition: PartitionReplicas, evidence: Evidence, path: str) -> TransactionLog:
     """What `write_markers` wrote."""
-    system, inner = file_system(path)
-    with system.open_input_file(inner) as handle:
-        table = pq.read_table(handle)
+    with open_parquet(path) as parquet:
+        table = parquet.read()
     kinds = table["kind"].to_numpy()
     parts = []
     for kind in (0, 1):

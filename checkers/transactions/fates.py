@@ -195,8 +195,3 @@ def waits_for_answers(writer: Mapping[str, Any]) -> bool:
 def suspects(fates: pa.Table) -> pa.Table:
     """The transactions that have a finding."""
     return fates.filter(pc.is_valid(fates["finding"]))
-
-
-def asked_only_to_abort(asked: str | None, reported: str) -> bool:
-    """Whether nobody asked for the commit of a transaction."""
-    return reported in ("aborted", "open") or (reported == "unknown" and asked == "abort")

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def check(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="Run folders, for example runs/<scenario>/latest, or URIs of some (hdfs://…)."),
+        typer.Argument(
+            help="Run folders, for example runs/<scenario>/latest, or URIs of some (s3://…, hdfs://…)."
+        ),
     ] = None,
     imported: Annotated[
         str | None,
@@ -35,10 +37,6 @@ def check(
             help="Judge on a Spark cluster that reaches the folders, for example spark://HOST:7077."
         ),
     ] = "",
-    plan: Annotated[
-        str,
-        typer.Option(help="fast, general (any layout, any file system), or auto: fast where possible."),
-    ] = "auto",
     control: Annotated[
         str,
         typer.Option(
@@ -71,14 +69,14 @@ def check(
             "--claims judges run folders on this machine, without --import, --master and --control."
         )
     if imported is not None:
-        raise typer.Exit(_print([judge_imported(imported, master=master, plan=plan)], as_json=as_json))
+        raise typer.Exit(_print([judge_imported(imported, master=master)], as_json=as_json))
     if not runs:
         raise UsageError("Name a run to judge, for example `acked check runs/<scenario>/latest`.")
     if by:
-        raise typer.Exit(_print(judge_by(runs, by, plan=plan), as_json=as_json))
+        raise typer.Exit(_print(judge_by(runs, by), as_json=as_json))
     if control:
-        raise typer.Exit(_print_controls(run_controls(runs, control, plan=plan), as_json=as_json))
-    judgements = judge_folders(runs, master=master, plan=plan)
+        raise typer.Exit(_print_controls(run_controls(runs, control), as_json=as_json))
+    judgements = judge_folders(runs, master=master)
     for folder in map(Path, runs):
         if (folder / "report.html").exists():  # it shows the previous judgement
             add_page(folder, lambda text: typer.echo(text, err=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from checkers.verdict import Judgement
 
 Place = Path | str
-"""A run folder, or the URI of one (`hdfs://…`)."""
+"""A run folder, or the URI of one (`s3://…`)."""
 
 
-def judge_folders(places: Sequence[Place], *, master: str = "", plan: str = "auto") -> list[Judgement]:
+def judge_folders(places: Sequence[Place], *, master: str = "") -> list[Judgement]:
     """Judge every run folder at or below ``places``; a place with a scheme is the URI of one run.
 
     ``master`` is a Spark cluster that reaches the folders; without one they are judged here.
@@ -25,21 +26,21 @@ def judge_folders(places: Sequence[Place], *, master: str = "", plan: str = "aut
     from checkers.judge import judge, require_run
     from checkers.run_folder import read_declared
     from checkers.spark.session import start_session
+    from checkers.tables.files import is_uri
 
     folders: list[Place] = []
     for place in places:
-        folders += [place] if _is_uri(place) else [folder.path for folder in _runs_below(Path(place))]
+        folders += [place] if is_uri(place) else [folder.path for folder in _runs_below(Path(place))]
     for folder in folders:
-        if not _is_uri(folder):
-            require_run(str(folder))  # before Spark starts, which takes seconds
-            read_declared(str(folder))
+        require_run(str(folder))  # before Spark starts, which takes seconds
+        read_declared(str(folder))
     if master:
-        return list(_judged_on(master, judge, folders, plan))
+        return list(_judged_on(master, judge, folders))
     session = start_session()
-    return [judge(session, folder, plan=plan) for folder in folders]
+    return [judge(session, folder) for folder in folders]
 
 
-def judge_by(places: Sequence[Place], reference: str, *, plan: str = "auto") -> list[Judgement]:
+def judge_by(places: Sequence[Place], reference: str) -> list[Judgement]:
     """Judge every run folder at or below ``places`` by what a scenario declares now; nothing is written.
 
     Raises UsageError for runs of another scenario, and for SQL that Spark does not understand.
@@ -53,6 +54,7 @@ def judge_by(places: Sequence[Place], reference: str, *, plan: str = "auto") -> 
 
     scenario = find(reference)
     declared = []
+    _refuse_uris(places, "--claims")
     folders = [folder for place in places for folder in _runs_below(Path(place))]
     for folder in folders:
         manifest = folder.manifest()
@@ -75,55 +77,56 @@ def judge_by(places: Sequence[Place], reference: str, *, plan: str = "auto") -> 
             session,
             folder.path,
             write=False,
-            plan=plan,
             by={"claims": one["claims"], "expected": one["expected"]},
         )
         for folder, one in zip(folders, declared, strict=True)
     ]
 
 
-def judge_imported(place: Place, *, master: str = "", plan: str = "auto") -> Judgement:
+def judge_imported(place: Place, *, master: str = "") -> Judgement:
     """Judge a history that another program laid down, by path or URI."""
     from checkers.judge import judge_import
     from checkers.spark.session import start_session
+    from checkers.tables.files import is_uri
 
-    place = place if _is_uri(place) else Path(place)
+    place = place if is_uri(place) else Path(place)
     if master:
-        (judgement,) = _judged_on(master, judge_import, [place], plan)
+        (judgement,) = _judged_on(master, judge_import, [place])
         return judgement
-    return judge_import(start_session(), place, plan=plan)
+    return judge_import(start_session(), place)
 
 
-def run_controls(places: Sequence[Place], control: str, *, plan: str = "auto") -> list[ControlResult]:
+def run_controls(places: Sequence[Place], control: str) -> list[ControlResult]:
     """Judge every run folder at or below ``places`` under a control (`checkers.control`)."""
     from checkers.control import require_control, run_control
     from checkers.spark.session import start_session
 
     require_control(control)
-    for place in places:
-        if _is_uri(place):
-            raise UsageError(f"--control judges run folders of this machine; {place} is a URI.")
+    _refuse_uris(places, "--control")
     folders = [folder.path for place in places for folder in _runs_below(Path(place))]
     session = start_session()
-    return [run_control(session, folder, control, plan) for folder in folders]
+    return [run_control(session, folder, control) for folder in folders]
 
 
-def _is_uri(place: Place) -> bool:
-    return isinstance(place, str) and "://" in place
+def _refuse_uris(places: Sequence[Place], option: str) -> None:
+    from checkers.tables.files import is_uri
+
+    for place in places:
+        if is_uri(place):
+            raise UsageError(
+                f"{option} judges run folders of this machine; {place} is a URI, so give a path."
+            )
 
 
-def _judged_on(
-    master: str, judge: Callable[..., Judgement], places: Sequence[Place], plan: str
-) -> Iterator[Judgement]:
+def _judged_on(master: str, judge: Callable[..., Judgement], places: Sequence[Place]) -> Iterator[Judgement]:
     from checkers.spark.cluster import cluster_session, scratch_beside
+    from checkers.tables.files import is_uri, local_path
 
     with cluster_session(master) as session:
         for place in places:
-            if isinstance(place, str):
-                yield judge(session, place, plan=plan)
-            else:
-                with scratch_beside(place):
-                    yield judge(session, place.resolve(), plan=plan)
+            path = local_path(place)
+            with nullcontext() if path is None else scratch_beside(path):
+                yield judge(session, place if is_uri(place) else Path(place).resolve())
 
 
 def _runs_below(path: Path) -> Iterator[RunFolder]:

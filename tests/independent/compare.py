@@ -1,9 +1,9 @@
 """Judge random histories with the checker and by the truth, and print where the two differ.
 
-python -m tests.independent.compare --histories 2000 --seed 1 --plan fast
+python -m tests.independent.compare --histories 2000 --seed 1 --plan all
 
-Without ``--spark`` everything runs in this process: the fast plan task by task, the SQL of the general plan
-in DuckDB. With it, the histories are judged as `acked check --import` judges them.
+Without ``--spark`` everything runs in this process, task by task. With it, the histories are judged as
+`acked check --import` judges them.
 
 Histories of one layout (which tables and columns there are, how they lie in files) are judged together, as
 topics of one big history. Ids and names are disjoint, so that the result can be split by topic again. The
@@ -40,21 +40,19 @@ from checkers.fast.plan import judge_all
 from checkers.fast.run import PIECE_VARIABLE, run_here
 from checkers.fast.tasks import JudgingContext
 from checkers.health import check_health
-from checkers.tables.output import TALLY
 from checkers.tables.source import open_source
 from tests.independent.generate import COMBINATIONS, KINDS, PAIRS, RUN_DAMAGE, generate, layout_of
-from tests.independent.layout import LAYOUTS, TELLING, Layout, layout, plain
+from tests.independent.layout import LAYOUTS, TELLING, Layout, layout
 from tests.independent.model import Finding, History, MessageId
 from tests.independent.truth import Truth, truth_of, truths_of
 from tests.independent.world import EXTREMES
-from tests.oracles import duckdb_plan
 
 RUN_WIDE = ("process_exit", "server_error", "config_mismatch")
 """Findings about a run as a whole; of histories that are judged together only their number is compared."""
 SLOW_S = 60
 """Time-out for judging a batch, besides one second for each of its histories."""
-PLANS = ("fast", "general", "pieces")
-"""The fast plan, the general plan, and the fast plan with partitions cut into pieces."""
+PLANS = ("whole", "pieces")
+"""Partitions judged whole, and cut into pieces."""
 PIECES = (5, 8, 12, 12, 20, 20, 20)
 """Messages of a piece. Most partitions have 1 to 40, and every piece costs time."""
 MOST_REFERENCES = 64
@@ -115,13 +113,10 @@ def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: 
         from checkers.judge import judge_import
 
         lies.write(merged, folder)
-        judge_import(session, folder, plan=plan)
-    elif plan in ("fast", "pieces"):
-        lies.write(merged, folder)
-        judge_fast_here(folder, _piece_messages(batch) if plan == "pieces" else None)
+        judge_import(session, folder)
     else:
-        plain(lies.number).write(merged, folder, without=lies.absent_tables)
-        judge_generally_here(folder)
+        lies.write(merged, folder)
+        judge_here(folder, _piece_messages(batch) if plan == "pieces" else None)
     owner = {
         row["topic"]: case
         for case in batch
@@ -151,8 +146,8 @@ def _piece_messages(batch: Sequence[Case]) -> int:
     return Random(f"pieces/{batch[0].number}").choice(PIECES)
 
 
-def judge_fast_here(folder: Path, piece_messages: int | None = None) -> None:
-    """The fast plan in this process, without Spark; life and findings go beside the history."""
+def judge_here(folder: Path, piece_messages: int | None = None) -> None:
+    """Judge in this process, without Spark; life and findings go beside the history."""
     life, findings = folder / "life.parquet", folder / "findings.parquet"
     source = open_source(folder)
     evidence = gather(source)
@@ -161,22 +156,6 @@ def judge_fast_here(folder: Path, piece_messages: int | None = None) -> None:
     job = JudgingContext(source=source, evidence=evidence, life=str(life), findings=str(findings))
     pieces = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
     check_health(evidence, findings, judge_all(run_here, job, piece_messages=pieces))
-
-
-def judge_generally_here(folder: Path) -> None:
-    """The SQL of the general plan in DuckDB, and the checks of the run as a whole; histories of one file a
-    table.
-    """
-    evidence = gather(open_source(folder))
-    with duckdb_plan(folder) as db:
-        life = db.sql("select t topic, w writer, q seq, fate from life_core").to_arrow_table()
-        findings = db.sql(
-            'select class, t topic, p partition, o "offset", w writer, q seq from found_all'
-        ).to_arrow_table()
-    (folder / "findings.parquet").mkdir()
-    pq.write_table(life, folder / "life.parquet")
-    pq.write_table(findings, folder / "findings.parquet" / "part.parquet")
-    check_health(evidence, folder / "findings.parquet", TALLY.empty_table())
 
 
 def _rows(table: Path, columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], bool]]:
@@ -448,7 +427,7 @@ def main() -> int:
         "--only", type=int, help="judge this history alone, keep its files, and print where they are"
     )
     parser.add_argument("--jobs", type=int, default=1, help="Spark tasks side by side")
-    parser.add_argument("--plan", choices=(*PLANS, "both", "all"), default="fast")
+    parser.add_argument("--plan", choices=(*PLANS, "all"), default="whole")
     parser.add_argument("--processes", type=int, help="judge in so many processes, with every layout")
     parser.add_argument("--spark", action="store_true", help="judge in a Spark session")
     parser.add_argument("--batch", type=int, default=200, help="histories that are judged together, at most")
@@ -466,7 +445,7 @@ def main() -> int:
         numbers = range(arguments.only, arguments.only + 1)
         folder = Path(tempfile.mkdtemp(prefix="acked-independent-"))
         print(f"files: {folder}")
-    plans = {"both": PLANS[:2], "all": PLANS}.get(arguments.plan, (arguments.plan,))
+    plans = PLANS if arguments.plan == "all" else (arguments.plan,)
     if arguments.processes is not None:
         begun = time.monotonic()
         found, seen = judge_many(arguments.seed, numbers, plans, arguments.processes)

@@ -38,18 +38,14 @@ def agree(
     assert not found, f"{len(found)} disagreements with the truth, seed {seed}, layouts {layouts}"
 
 
-def test_forty_histories_by_the_fast_plan() -> None:
-    agree("fast", 40)
-
-
-def test_forty_histories_by_the_general_plan() -> None:
-    agree("general", 40)
+def test_forty_histories() -> None:
+    agree("whole", 40)
 
 
 def test_partitions_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first histories hold every kind of damage alone."""
     monkeypatch.setenv(PIECE_VARIABLE, "8")
-    agree("fast", len(KINDS), layouts=1)
+    agree("whole", len(KINDS), layouts=1)
 
 
 # ---- the comparison can fail
@@ -88,7 +84,7 @@ FEW, REVEALING = 60, 20261127
 
 def test_few_histories_agree() -> None:
     """The control of what follows."""
-    assert not list(disagreements(None, REVEALING, range(FEW), ("fast",), layouts=1))
+    assert not list(disagreements(None, REVEALING, range(FEW), ("whole",), layouts=1))
 
 
 @pytest.mark.parametrize("name", every(3, MUTANTS))
@@ -96,21 +92,21 @@ def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None
     """The same histories disagree with a checker that is wrong in one place."""
     mutant = MUTANTS[name]
     monkeypatch.setattr(mutant.function, "__code__", mutated(mutant).__code__)
-    assert any(disagreements(None, REVEALING, range(FEW), ("fast",), size=15, layouts=1))
+    assert any(disagreements(None, REVEALING, range(FEW), ("whole",), size=15, layouts=1))
 
 
 def test_plans_that_differ_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = compare.judge
 
     def forgetful(session: Any, batch: Any, lies: Any, plan: str, folder: Any) -> Any:
-        alone = judge(session, batch, lies, "general", folder)
-        if plan == "fast":
+        alone = judge(session, batch, lies, "pieces", folder)
+        if plan == "whole":
             batch[0].findings.append(Finding("skip", "t", 0, 3))
         return alone
 
     monkeypatch.setattr(compare, "judge", forgetful)
-    found = list(disagreements(None, SEED, range(6), ("fast", "general"), layouts=1))
-    assert {one.kind for one in found} == {"false skip", "fast and general differ"}
+    found = list(disagreements(None, SEED, range(6), ("whole", "pieces"), layouts=1))
+    assert {one.kind for one in found} == {"false skip", "whole and pieces differ"}
 
 
 # ---- many
@@ -121,8 +117,8 @@ MANY = 10_000
 
 @pytest.mark.long
 @pytest.mark.timeout(3 * 3600)
-def test_ten_thousand_histories_by_every_plan() -> None:
-    """The fast plan, the general plan and pieces say what the truth says, and the same as each other."""
+def test_ten_thousand_histories() -> None:
+    """Whole and in pieces, partitions are judged as by the truth, and alike."""
     found, seen = judge_many(SEED, range(MANY), PLANS, processes=2)
     print(f"seed {SEED}, {seen}; by {', '.join(PLANS)}: {in_words(found)}")
     report(found, show=3)
@@ -135,13 +131,12 @@ def test_ten_thousand_histories_by_every_plan() -> None:
 @pytest.mark.timeout(3600)
 def test_histories_in_pieces_of_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PIECE_VARIABLE, "1")
-    agree("fast", 200, seed=SEED + 1, layouts=16)
+    agree("whole", 200, seed=SEED + 1, layouts=16)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("plan", ["fast", "general"])
-def test_histories_of_a_new_seed(plan: str) -> None:
-    agree(plan, 200, seed=SystemRandom().randrange(10**6))
+def test_histories_of_a_new_seed() -> None:
+    agree("whole", 200, seed=SystemRandom().randrange(10**6))
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +149,6 @@ def session() -> Iterator[Any]:
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("plan", ["fast", "general"])
-def test_histories_in_spark(session: Any, plan: str) -> None:
-    """The same through `acked check --import`: both plans in a Spark session, life and findings as files."""
-    agree(plan, 300, session=session)
+def test_histories_in_spark(session: Any) -> None:
+    """The same through `acked check --import`: in a Spark session, life and findings as files."""
+    agree("whole", 300, session=session)

@@ -53,8 +53,8 @@ class Judged:
     folder: Path
 
 
-def judged(seed: int, numbers: Iterable[int], plan: str, folder: Path, *, layouts: int) -> Iterator[Judged]:
-    """Histories that can be exported, with fates and findings by ``plan``; those of one layout together."""
+def judged(seed: int, numbers: Iterable[int], folder: Path, *, layouts: int) -> Iterator[Judged]:
+    """Histories that can be exported, with fates and findings; those of one layout together."""
     alike: dict[int, list[Case]] = defaultdict(list)
     for case in cases(seed, numbers, layouts):
         if _can_be_exported(case.history):
@@ -64,7 +64,7 @@ def judged(seed: int, numbers: Iterable[int], plan: str, folder: Path, *, layout
             alike[case.layout].append(case)
     for number, some in alike.items():
         lies, tables = layout(seed, number), folder / f"{number}"
-        judge(None, some, lies, plan, folder / f"{number}-judged")
+        judge(None, some, lies, "whole", folder / f"{number}-judged")
         tables.mkdir()
         merged: dict[str, list[Row]] = defaultdict(list)
         for case in some:

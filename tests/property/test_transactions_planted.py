@@ -1,4 +1,4 @@
-"""Planted transactions: fast plan, pieces, SQL in DuckDB and brute force have the same result."""
+"""Planted transactions: whole partitions, pieces and brute force have the same result."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from tests import oracles
 from tests.histories import History
 from tests.property import transactions
 from tests.property.test_checker import SETTINGS
 from tests.property.test_mutants import MUTANTS, mutated
 from tests.property.transactions import planted
 from tests.property.transactions_compared import WAYS, check_model, differences, disagreements, histories_of
-from tests.sampling import every
 
 FEW = (*range(12), 38, 150)
 """Numbers of the histories; in 38 a transaction blocks readers, in 150 the start of a successor alone makes a
@@ -43,7 +41,7 @@ def test_every_way_comes_to_the_same() -> None:
 
 @settings(SETTINGS, max_examples=20)
 @given(planted())
-def test_the_fast_plan_finds_what_was_planted(history: History) -> None:
+def test_finds_what_was_planted(history: History) -> None:
     """One by one, so that hypothesis can shrink what fails."""
     with tempfile.TemporaryDirectory() as scratch:
         check_model(history, Path(scratch) / "history")
@@ -53,16 +51,9 @@ def test_the_fast_plan_finds_what_was_planted(history: History) -> None:
 
 
 def in_python(name: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """One of the mutants of the fast plan."""
+    """One of the mutants of the checker."""
     mutant = MUTANTS[name]
     return lambda patch: patch.setattr(mutant.function, "__code__", mutated(mutant).__code__)
-
-
-def in_sql(step: str, was: str, becomes: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """An edit of one step of the general plan."""
-    text = oracles.STEPS[step]
-    assert text.count(was) == 1, f"{was!r} must stand once in {step}"
-    return lambda patch: patch.setattr(oracles, "STEPS", {**oracles.STEPS, step: text.replace(was, becomes)})
 
 
 def in_the_model(patch: pytest.MonkeyPatch) -> None:
@@ -71,38 +62,30 @@ def in_the_model(patch: pytest.MonkeyPatch) -> None:
 
 
 DEFECTS: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = {
-    "the fast plan: an abort marker commits": (
-        in_python("an abort marker commits"),
-        {"SQL", "brute force"},
-    ),
+    "an abort marker commits": (in_python("an abort marker commits"), {"brute force"}),
     "pieces: they know no markers": (in_python("pieces know no markers"), {"pieces"}),
-    "SQL: torn is lost": (
-        in_sql("tf", "when committed > 0 and aborted > 0 then 'torn_transaction'", ""),
-        {"SQL"},
-    ),
-    "SQL: nothing is blocked": (in_sql("stable", "and ref.conclusive", "and not ref.conclusive"), {"SQL"}),
     "brute force: nobody is fenced": (in_the_model, {"brute force"}),
 }
-"""Defects, and the ways that then differ from the fast plan; pieces share its code."""
+"""Defects, and the ways that then differ from whole partitions; pieces share their code."""
 
 
-@pytest.mark.parametrize("defect", every(3, DEFECTS))
+@pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_in_one_way_is_noticed(monkeypatch: pytest.MonkeyPatch, defect: str) -> None:
     plant, ways = DEFECTS[defect]
     plant(monkeypatch)
-    looked_at = WAYS if ways == {"pieces"} else ("SQL", "brute force")
+    looked_at = WAYS if ways == {"pieces"} else ("brute force",)
     assert {one.way for one in differences(few(), looked_at)} == ways
 
 
 def test_a_history_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judged alone, it differs in the same way."""
-    plant, _ = DEFECTS["SQL: torn is lost"]
+    plant, _ = DEFECTS["brute force: nobody is fenced"]
     plant(monkeypatch)
-    some = few()[:10]
-    numbers = sorted({one.number for one in differences(some, ["SQL"])})
-    texts = disagreements(some, ["SQL"])
+    some = few()
+    numbers = sorted({one.number for one in differences(some, ["brute force"])})
+    texts = disagreements(some, ["brute force"])
     assert numbers and [text.split("\n")[0] for text in texts] == [f"history {number}" for number in numbers]
-    assert all("only by SQL" in text and "only in a batch" not in text for text in texts)
+    assert all("by brute force" in text and "only in a batch" not in text for text in texts)
 
 
 @pytest.mark.long

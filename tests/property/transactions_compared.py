@@ -1,9 +1,8 @@
-"""Planted transactions judged in four ways: by the fast plan, by the fast plan in pieces, by the SQL of the
-general plan in DuckDB, and by brute force.
+"""Planted transactions judged in three ways: whole partitions, partitions in pieces, and brute force.
 
-Histories are judged together, as topics of one history, because most of the cost is that of a folder and of a
-database. Topics, writers, readers and transactional ids are disjoint (`tests.histories.apart`), so that the
-answers can be split again. A history that differs is judged again alone.
+Histories are judged together, as topics of one history, because most of the cost is that of a folder.
+Topics, writers, readers and transactional ids are disjoint (`tests.histories.apart`), so that the answers can
+be split again. A history that differs is judged again alone.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from hypothesis.internal.conjecture.data import ConjectureData
 
 from tests.histories import SPAN, History, apart, joined
 from tests.independent.layout import plain
-from tests.oracles import duckdb_plan, findings_of, transactions_of
 from tests.property.transactions import brute_force, planted
 from tests.transactions import judged, judged_folder
 
@@ -28,7 +26,6 @@ OTHERS = ("lost", "undetermined", "out_of_order", "phantom", "lost_after_read")
 """Findings about messages, which other tests compare."""
 PLACE = ("class", "topic", "partition", "offset", "writer", "seq")
 COLUMNS: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "SQL": {"findings": PLACE},
     "brute force": {
         "findings": PLACE,
         "fates": ("writer", "txn", "reported", "visible", "finding"),
@@ -36,14 +33,14 @@ COLUMNS: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
 }
 """By way and table: the columns that it knows, if not all."""
-WAYS = ("pieces", "SQL", "brute force")
-"""What is compared with the fast plan."""
+WAYS = ("pieces", "brute force")
+"""What is compared with whole partitions."""
 TOGETHER = 100
 """Histories that are judged together."""
 
 Rows = list[dict[str, Any]]
 Answers = Mapping[str, Rows]
-"""Rows of `findings`, `fates` and `records` (and, of the fast plan, `anomalies`)."""
+"""Rows of `findings`, `fates` and `records` (and, of the checker, `anomalies`)."""
 
 
 def histories_of(seed: int, numbers: Iterable[int]) -> list[History]:
@@ -56,18 +53,6 @@ def histories_of(seed: int, numbers: Iterable[int]) -> list[History]:
 
 
 # ---- the ways
-
-
-def by_sql(folder: Path) -> Answers:
-    """The general plan's SQL in DuckDB."""
-    with duckdb_plan(folder) as general:
-        places = [dict(zip(PLACE, row, strict=True)) for row in findings_of(general)]
-        tables = transactions_of(general)
-    return {
-        "findings": places,
-        "fates": tables["transaction_fates"],
-        "records": tables["transaction_records"],
-    }
 
 
 def by_brute_force(history: History) -> Answers:
@@ -88,7 +73,7 @@ def by_brute_force(history: History) -> Answers:
 
 
 def check_model(history: History, folder: Path, **cut: int) -> Answers:
-    """The fast plan against brute force; returns what the fast plan found."""
+    """The checker against brute force; returns what the checker found."""
     found = judged(history, folder, **cut)
     odd = _compared("brute force", found, by_brute_force(history))
     assert not odd, "\n".join(map(str, odd))
@@ -100,7 +85,7 @@ def check_model(history: History, folder: Path, **cut: int) -> Answers:
 
 @dataclass(frozen=True)
 class Difference:
-    """Rows of one history that one way has and the fast plan has not, or the other way round."""
+    """Rows of one history that one way has and whole partitions have not, or the other way round."""
 
     number: int
     way: str
@@ -109,13 +94,11 @@ class Difference:
     ours: tuple[str, ...]
 
     def __str__(self) -> str:
-        return (
-            f"{self.table}: only by {self.way}: {list(self.theirs)}; only by the fast plan: {list(self.ours)}"
-        )
+        return f"{self.table}: only by {self.way}: {list(self.theirs)}; only whole: {list(self.ours)}"
 
 
 def differences(histories: Sequence[History], ways: Sequence[str] = WAYS) -> list[Difference]:
-    """Judge histories together by the fast plan and in these ways; returns where they differ."""
+    """Judge histories together, whole and in these ways; returns where they differ."""
     disjoint = [apart(f"t{number}", number, history) for number, history in enumerate(histories)]
     everything = joined(disjoint)
     with tempfile.TemporaryDirectory(prefix="acked-planted-") as scratch:
@@ -128,7 +111,6 @@ def differences(histories: Sequence[History], ways: Sequence[str] = WAYS) -> lis
         found = judged_folder(apart_folder)
         judge: Mapping[str, Callable[[], Answers]] = {
             "pieces": lambda: judged_folder(mixed_folder, piece_messages=1, split_rows=2),
-            "SQL": lambda: by_sql(mixed_folder),
             "brute force": lambda: _together(by_brute_force(history) for history in disjoint),
         }
         return [one for way in ways for one in _compared(way, found, judge[way]())]

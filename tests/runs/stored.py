@@ -140,7 +140,7 @@ class Derived:
 
 
 def derive(history: Path, *, transactions: bool = False) -> Derived:
-    """Life and findings of a history folder, by the fast plan in this process.
+    """Life and findings of a history folder, judged in this process.
 
     With ``transactions`` also their fates, records and findings, which no claim needs.
     """

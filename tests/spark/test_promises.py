@@ -1,4 +1,4 @@
-"""Judging fills the columns about promises, by both plans alike; `acked sql` and the judgement show them."""
+"""Judging fills the columns about promises; `acked sql` and the judgement show them."""
 
 from __future__ import annotations
 
@@ -77,15 +77,13 @@ def _judged(folder: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
 
 
 @pytest.mark.long
-def test_both_plans_judge_alike(spark: Any, tmp_path: Path) -> None:
+def test_each_finding_is_judged(spark: Any, tmp_path: Path) -> None:
     others = {name: history for name, (_, history, _) in list(CASES.items())[:12]}
     folder = together(RUNS | others, tmp_path / "runs")
-    judgement = judge_import(spark, folder, plan="fast")
-    fast = _judged(folder)
-    assert judge_import(spark, folder, plan="general").promises == judgement.promises
-    assert _judged(folder) == fast
-    assert all(answer[0] for answer in fast.values())
-    found = {place[1]: (place[0], *answer[:2]) for place, answer in fast.items() if place[1] in RUNS}
+    judge_import(spark, folder)
+    answers = _judged(folder)
+    assert all(answer[0] for answer in answers.values())
+    found = {place[1]: (place[0], *answer[:2]) for place, answer in answers.items() if place[1] in RUNS}
     assert found == EXPECTED
 
 
@@ -108,14 +106,13 @@ def test_a_run_without_findings_has_no_promises(spark: Any, tmp_path: Path) -> N
     assert judge_import(spark, history.write(tmp_path)).promises == ()
 
 
-@pytest.mark.parametrize("plan", ["fast", pytest.param("general", marks=pytest.mark.long)])
-def test_no_table_of_an_earlier_history_is_used(spark: Any, tmp_path: Path, plan: str) -> None:
+def test_no_table_of_an_earlier_history_is_used(spark: Any, tmp_path: Path) -> None:
     """One session judges one run after the other; `transaction_records` decides about an aborted read."""
     stale = ("transaction_records", "transaction_fates", "findings")
     for name in stale:
         spark.sql("SELECT 'another run' AS writer").createOrReplaceTempView(name)
     folder = _aborted().write(tmp_path)
-    judge_import(spark, folder, plan=plan)
+    judge_import(spark, folder)
     assert [answer[:2] for place, answer in _judged(folder).items() if place[0] == "aborted_read"] == [
         EXPECTED["aborted"][1:]
     ]

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -18,15 +16,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import pyarrow.parquet as pq
 import pyspark
 import pytest
 
 from checkers.spark.cluster import pack_project
+from checkers.tables.files import file_system, listed
 from harness.errors import EXIT_VIOLATED
 from harness.waiting import wait_until
 from tests.histories import History
+from tests.spark.conftest import free_port
+from tests.spark.test_uris import rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -42,12 +43,6 @@ class Cluster:
     master: str
     environment: Mapping[str, str]
     logs: Path
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def processes_of(folder: Path, port: int) -> list[str]:
@@ -91,7 +86,7 @@ def daemon(arguments: list[str], log: Path, ready: str, hidden: Path | None = No
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, s3_port: int) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("standalone")
     hidden = folder / "driver-only"
     hidden.mkdir()
@@ -173,15 +168,19 @@ def test_submitted_to_a_cluster(cluster: Cluster, history: Path) -> None:
     assert found["findings_by_class"] == {"lost": 2600}
 
 
-def test_a_uri_on_a_cluster(cluster: Cluster, history: Path, tmp_path: Path) -> None:
-    """Nothing but a URI is said, and all is read and written through Hadoop, by the workers too."""
-    there = shutil.copytree(
-        history, tmp_path / "run", ignore=shutil.ignore_patterns("life*", "find*", "judge*")
-    )
-    command = [sys.executable, "-m", "harness.cli.main", "check", "--import", f"file://{there}", "--json"]
+def test_a_uri_on_a_cluster(cluster: Cluster, history: Path, s3: Any) -> None:
+    """The workers share no folder: they read and write in S3, and nobody else does."""
+    there = "s3://histories/on-a-cluster"
+    system, inner = file_system(there)
+    for name in ("sends", "copies", "replicas"):
+        with system.open_output_stream(f"{inner}/{name}.parquet") as stream:
+            stream.write((history / f"{name}.parquet").read_bytes())
+    command = [sys.executable, "-m", "harness.cli.main", "check", "--import", there, "--json"]
     found = judged([*command, "--master", cluster.master], cluster)
     assert found["fates"] == {"kept": 3 * 1800, "lost": 3 * 200 + 2000}
     assert found["findings_by_class"] == {"lost": 2600}
-    assert pq.read_table(there / "life.parquet").num_rows == 8000
-    assert {path.name for path in there.iterdir()} >= {"life.parquet", "findings.parquet", "judgement.json"}
-    assert not list(there.glob(".acked*")), "scratch is gone"
+    assert len(rows_of(f"{there}/life.parquet")) == 8000
+    assert {entry.base_name for entry in listed(there)} == {
+        *("sends.parquet", "copies.parquet", "replicas.parquet"),
+        *("life.parquet", "findings.parquet", "judgement.json"),
+    }, "scratch is gone"

@@ -43,11 +43,10 @@ def below_the_high_watermark() -> History:
     return history
 
 
-@pytest.mark.parametrize("plan", ["fast", pytest.param("general", marks=pytest.mark.long)])
 def test_what_lies_below_the_high_watermark_is_lost_and_the_truncation_named(
-    spark: Any, tmp_path: Path, plan: str
+    spark: Any, tmp_path: Path
 ) -> None:
-    judgement = judge_import(spark, below_the_high_watermark().write(tmp_path), plan=plan)
+    judgement = judge_import(spark, below_the_high_watermark().write(tmp_path))
     assert judgement.fates == {"kept": 2, "lost_after_read": 1}
     (finding,) = judgement.findings
     assert (finding["class"], finding["offset"], finding["seq"]) == ("lost_after_read", 2, 2)

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.ask.jepsen.form import Longs
-from checkers.tables.source import Source, line_of
+from checkers.tables.files import line_of
+from checkers.tables.source import Source
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
 

@@ -1,6 +1,4 @@
-"""Fates and findings of small histories by both plans, without Spark: the fast plan whole and cut into pieces
-of one message, the SQL of the general plan in DuckDB.
-"""
+"""Fates and findings of small histories: partitions whole, and cut into pieces of one message."""
 
 from __future__ import annotations
 
@@ -8,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,9 +15,7 @@ from checkers.fast.run import run_here
 from checkers.fast.tasks import JudgingContext
 from checkers.partition.replicas import KINDS
 from checkers.tables.source import open_source
-from harness.history.schema import TABLES
 from tests.histories import History
-from tests.oracles import duckdb_plan
 
 Said = tuple[list[str], list[tuple[str, int | None]], dict[int, int]]
 """Fates in the order of the messages' numbers, class and offset of each finding, and by offset, how many
@@ -28,7 +23,7 @@ records each difference between replicas stands for.
 """
 
 
-def by_the_fast_plan(history: History, folder: Path, piece_messages: int) -> Said:
+def judged(history: History, folder: Path, piece_messages: int) -> Said:
     history.write(folder)
     life, findings = folder / "life", folder / "findings"
     life.mkdir()
@@ -47,28 +42,16 @@ def _rows(folder: Path) -> list[dict[str, Any]]:
     return [row for part in sorted(folder.glob("*.parquet")) for row in pq.read_table(part).to_pylist()]
 
 
-def by_the_general_plan(history: History, folder: Path) -> Said:
-    folder.mkdir(parents=True)
-    for name, rows in ({"sends": [], "copies": []} | history.rows).items():
-        pq.write_table(pa.Table.from_pylist(rows, schema=TABLES[name].arrow()), folder / f"{name}.parquet")
-    with duckdb_plan(folder) as db:
-        fates = db.execute("select fate from life_core order by q").fetchall()
-        found = db.execute("select class, o from found_all").fetchall()
-        counts = dict(db.execute("select o, n from counted_differences").fetchall())
-    return [fate for (fate,) in fates], sorted(found, key=str), counts
-
-
 def check(
     history: History, folder: Path, fates: str, *findings: tuple[str, int | None], counts: Sequence[int] = ()
 ) -> None:
-    """Every plan says the same; ``counts`` are those of differences between replicas, by offset."""
+    """Both ways come to the same; ``counts`` are those of differences between replicas, by offset."""
     said = [
-        by_the_fast_plan(history, folder / "whole", 1_000_000),
-        by_the_fast_plan(history, folder / "pieces", 1),
-        by_the_general_plan(history, folder / "general"),
+        judged(history, folder / "whole", 1_000_000),
+        judged(history, folder / "pieces", 1),
     ]
     assert said[0][:2] == (fates.split(), sorted(findings, key=str))
-    assert said == said[:1] * 3
+    assert said == said[:1] * 2
     assert not counts or [said[0][2][offset] for offset in sorted(said[0][2])] == [*counts]
 
 
@@ -158,6 +141,6 @@ def test_an_unseen_record_was_on_the_leader_only_if_the_leader_acknowledged_it(
     history = History().send(0, offset=0 if acks else None, broker=1).send(1, offset=1, broker=1)
     history.log(1, [(0, 1)]).replica(1, leader=True, leo=1)
     history.add("writers", writer=1, name="w", host="client1", acks=acks)
-    by_the_fast_plan(history, tmp_path, 1_000_000)
+    judged(history, tmp_path, 1_000_000)
     (lost,) = (row for row in _rows(tmp_path / "life") if row["fate"] == "lost")
     assert (lost["acked_by"], lost["last_broker"]) == (1, last_broker)

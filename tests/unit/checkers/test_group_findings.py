@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.evidence import SMALL, Evidence, evidence_of, gather
-from checkers.general.life import step_findings
+from checkers.evidence import SMALL, Evidence, evidence_of
 from checkers.groups import (
     NOT_KNOWN,
     Commit,
@@ -25,10 +24,8 @@ from checkers.groups import (
     group_histories,
     offsets_partition,
 )
-from checkers.tables.source import open_source
 from harness.history.schema import TABLES
 from tests.histories import History
-from tests.oracles import duckdb_plan
 from tests.spark.reader_anomalies import READERS, committed_past
 from tests.unit.checkers.test_causes import lives
 
@@ -347,12 +344,9 @@ def test_what_looks_like_a_cause_of_what_a_group_receives_again() -> None:
 
 
 def skips(history: History, folder: Path) -> list[Row]:
-    """The findings of class `skip`, first by the fast plan, then by the general one."""
+    """The findings of class `skip`."""
     lives(history, folder)
     found = [row for path in folder.glob("findings/*") for row in pq.read_table(path).to_pylist()]
-    with duckdb_plan(folder / "history") as db:
-        moves = db.table("found_moves").to_arrow_table()
-    found += step_findings(gather(open_source(folder / "history")), moves).to_pylist()
     return [row for row in found if row["class"] == "skip"]
 
 
@@ -360,7 +354,7 @@ def skips(history: History, folder: Path) -> list[Row]:
 def test_a_group_skips_what_a_member_committed_unread(tmp_path: Path, name: str) -> None:
     _, history, _ = READERS[name]
     found = skips(history, tmp_path)
-    assert [row["reader"] for row in found] == ["group g", "group g"], "one finding of each plan"
+    assert [row["reader"] for row in found] == ["group g"]
     for row in found:
         assert row["cause"] == "commit past what was handed over: reader 1 committed offset 3"
         assert grounds_of(row["evidence"]) == [("groups", 9002, "offset 3 acknowledged")]
@@ -385,11 +379,8 @@ def walked(offsets: Sequence[int], messages: int = 6) -> History:
         pytest.param(committed_past(), [2], id="committed past what was handed over"),
     ],
 )
-def test_both_plans_count_the_messages_that_a_step_skips(
-    tmp_path: Path, history: History, counts: list[int]
-) -> None:
-    found = [row["count"] for row in skips(history, tmp_path)]
-    assert (sorted(found[: len(counts)]), sorted(found[len(counts) :])) == (counts, counts)
+def test_a_skip_counts_the_messages_of_its_step(tmp_path: Path, history: History, counts: list[int]) -> None:
+    assert sorted(row["count"] for row in skips(history, tmp_path)) == counts
 
 
 @pytest.mark.parametrize("name", ["beyond-the-commit", "its-own-commit"])
@@ -397,7 +388,7 @@ def test_a_skip_has_another_cause_than_a_commit_of_what_was_handed_over(tmp_path
     """A member committed no more than it had received; the next one continued beyond that."""
     _, history, _ = READERS[name]
     found = skips(history, tmp_path)
-    assert [(row["cause"], row["evidence"]) for row in found] == [(NOT_KNOWN, [])] * 2
+    assert [(row["cause"], row["evidence"]) for row in found] == [(NOT_KNOWN, [])]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from checkers.ask.jepsen.export import Exported, export
 from harness.errors import BadDataError, UsageError
 from tests.histories import History
 from tests.jepsen import Op, analyse
-from tests.property.test_checker import fast_findings
+from tests.property.test_checker import findings_of
 from tests.sampling import every
 
 Exporting = tuple[Exported, list[Op]]
@@ -182,7 +182,7 @@ def test_a_reader_without_a_group_may_start_anywhere_where_the_checker_says_so(
     """It may when it was assigned the partition again, or sought; not when it gave the partition up."""
     history = rewound(*events, partition=partition)
     history.write(tmp_path)
-    found = {name for name, *_ in fast_findings(tmp_path)}
+    found = {name for name, *_ in findings_of(tmp_path)}
     moved = partition != 1 and not {"assigned", "sought"}.isdisjoint(events)
     assert found == (set() if moved else {"non_monotonic"})
     _, ops = exported(history, tmp_path)

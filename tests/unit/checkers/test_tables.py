@@ -13,7 +13,7 @@ import pytest
 from checkers.tables.source import open_source
 from harness.errors import BadDataError
 from tests.histories import History
-from tests.property.test_checker import fast_findings
+from tests.property.test_checker import findings_of
 
 
 def kept(count: int = 6, **more: Any) -> History:
@@ -40,7 +40,7 @@ def apart(folder: Path, table: str) -> Path:
 def test_a_folder_of_files_is_a_table(tmp_path: Path) -> None:
     folder = kept().write(tmp_path)
     apart(folder, "copies")
-    assert fast_findings(folder) == Counter()
+    assert findings_of(folder) == Counter()
 
 
 def test_a_file_in_a_folder_below_is_refused(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_other_files_beside_the_tables_may_lie_there(tmp_path: Path) -> None:
     folder = kept().write(tmp_path)
     for name in ("README.md", "_SUCCESS", ".copies.parquet.crc", "life.parquet", "findings.parquet"):
         (folder / name).touch()
-    assert fast_findings(folder) == Counter()
+    assert findings_of(folder) == Counter()
 
 
 def test_a_file_of_another_name_is_refused(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_what_other_programs_leave_beside_is_no_part_of_the_table(tmp_path: Path
     (table / "_SUCCESS").touch()
     (table / "_temporary").mkdir()
     (table / ".one.parquet.crc").write_bytes(b"crc")
-    assert fast_findings(tmp_path) == Counter()
+    assert findings_of(tmp_path) == Counter()
 
 
 TEXTS = (
@@ -120,7 +120,7 @@ def test_files_of_one_table_may_be_encoded_differently(tmp_path: Path, table: st
             rows.schema.get_field_index(name), name, rows[name].cast(pa.string()).cast(one)
         )
     pq.write_table(rows, two)
-    assert fast_findings(folder) == Counter()
+    assert findings_of(folder) == Counter()
 
 
 def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
 def test_the_longest_topic_name(tmp_path: Path) -> None:
     """Kafka's longest: 249 characters; files are not named after topics."""
     folder = kept(topic="x" * 249).write(tmp_path)
-    assert fast_findings(folder, piece_messages=2, split_rows=3) == Counter()
+    assert findings_of(folder, piece_messages=2, split_rows=3) == Counter()
     assert {len(path.name) < 64 for path in folder.rglob("*.parquet")} == {True}
 
 
@@ -148,7 +148,7 @@ def test_names_of_topics_mean_nothing(tmp_path: Path, topic: str) -> None:
     history.log(1, [(8, None)], topic=topic)
     expected = Counter([("diverged", topic, 0, 3, 1, 3), ("foreign", topic, 0, 8, None, None)])
     for size in (1_000_000, 2, 1):
-        assert fast_findings(history.write(tmp_path / str(size)), piece_messages=size) == expected
+        assert findings_of(history.write(tmp_path / str(size)), piece_messages=size) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path, table: str, column:
     half = pa.array([b"\xed\xa0\x80"] * len(rows), pa.binary()).view(pa.string())
     pq.write_table(rows.set_column(place, rows.schema.field(place), half), folder / f"{table}.parquet")
     with pytest.raises(BadDataError, match=rf"{table}.parquet: column {column} holds text that is not UTF-8"):
-        fast_findings(folder, piece_messages=size, split_rows=3 if size == 2 else 1_000_000)
+        findings_of(folder, piece_messages=size, split_rows=3 if size == 2 else 1_000_000)
 
 
 @pytest.mark.parametrize("size", [1_000_000, 1])
 def test_a_message_sent_to_two_partitions_is_refused(tmp_path: Path, size: int) -> None:
     folder = kept().send(3, offset=0, partition=1).write(tmp_path)
     with pytest.raises(BadDataError, match=r"message 3 of writer 1 in t/0 and in t/1; an identity"):
-        fast_findings(folder, piece_messages=size)
+        findings_of(folder, piece_messages=size)
 
 
 @pytest.mark.parametrize("size", [1_000_000, 1])
@@ -184,11 +184,10 @@ def test_a_message_sent_to_two_partitions_is_refused(tmp_path: Path, size: int) 
 def test_a_negative_number_of_a_writer_or_a_message_is_refused(
     tmp_path: Path, column: str, size: int
 ) -> None:
-    """The general plan does the same; `test_general` runs it."""
     history = kept()
     history.rows["sends"][-1][column] = -1
     with pytest.raises(BadDataError, match=rf"^sends of t/0 hold {column} -1 in the row with .*, which is"):
-        fast_findings(history.write(tmp_path), piece_messages=size)
+        findings_of(history.write(tmp_path), piece_messages=size)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +225,7 @@ def test_an_impossible_row_is_named_by_its_place_whatever_the_piece(
     history = kept().read(4, 4, 9000)
     history.rows[table][-1][column] = value
     with pytest.raises(BadDataError) as raised:
-        fast_findings(history.write(tmp_path), piece_messages=size)
+        findings_of(history.write(tmp_path), piece_messages=size)
     assert sentence in raised.value.message
 
 
@@ -240,7 +239,7 @@ def test_a_missing_value_is_named_without_the_row_of_a_piece(tmp_path: Path, siz
     with pytest.raises(
         BadDataError, match=r"sends.parquet: column sent_ns is required, but a row has none\."
     ):
-        fast_findings(folder, piece_messages=size)
+        findings_of(folder, piece_messages=size)
 
 
 @pytest.mark.parametrize("size", [1_000_000, 2, 1])
@@ -249,18 +248,18 @@ def test_a_missing_value_is_named_without_the_row_of_a_piece(tmp_path: Path, siz
 def test_a_record_that_names_a_negative_number_is_refused(
     tmp_path: Path, table: str, column: str, size: int
 ) -> None:
-    """Null says that a record names no message, not a negative number. `test_general` runs the other plan."""
+    """Null says that a record names no message, not a negative number."""
     history = kept().read(4, 4, 9000)
     history.rows[table][-1][column] = -1
     with pytest.raises(BadDataError, match=rf"^{table} of t/0 hold {column} -1 in the row with .*, which is"):
-        fast_findings(history.write(tmp_path), piece_messages=size)
+        findings_of(history.write(tmp_path), piece_messages=size)
 
 
 @pytest.mark.parametrize("size", [1_000_000, 1])
 def test_a_record_may_name_no_message(tmp_path: Path, size: int) -> None:
     history = kept().read(4, None, 9000)
     history.logs([(6, None)])
-    found = fast_findings(history.write(tmp_path), piece_messages=size)
+    found = findings_of(history.write(tmp_path), piece_messages=size)
     assert found == Counter([("foreign", "t", 0, 6, None, None), ("aborted_read", "t", 0, 4, None, None)])
 
 
@@ -268,7 +267,7 @@ def test_a_record_may_name_no_message(tmp_path: Path, size: int) -> None:
 def test_writers_and_messages_may_be_numbered_from_zero(tmp_path: Path, size: int) -> None:
     history = History().send(0, offset=0, writer=0).send(1, offset=1, writer=0)
     history.logs([(0, 0), (1, 1)], writer=0)
-    assert fast_findings(history.write(tmp_path), piece_messages=size) == Counter()
+    assert findings_of(history.write(tmp_path), piece_messages=size) == Counter()
 
 
 def test_writers_of_several_partitions_are_fine(tmp_path: Path) -> None:
@@ -277,13 +276,13 @@ def test_writers_of_several_partitions_are_fine(tmp_path: Path) -> None:
         history.send(seq, offset=seq // 2, partition=seq % 2)
     for partition in (0, 1):
         history.logs([(n, 2 * n + partition) for n in range(5)], partition=partition)
-    assert fast_findings(history.write(tmp_path)) == Counter()
+    assert findings_of(history.write(tmp_path)) == Counter()
 
 
 def test_a_table_of_replicas_without_rows_says_that_no_log_was_read(tmp_path: Path) -> None:
     history = History().send(0, offset=0)
     history.rows["replicas"] = []
-    found = fast_findings(history.write(tmp_path))
+    found = findings_of(history.write(tmp_path))
     assert [row[0] for row in found.elements()] == ["undetermined"]
 
 
@@ -291,4 +290,4 @@ def test_brokers_may_have_any_number(tmp_path: Path) -> None:
     history = History().send(0, offset=0)
     for broker in (0, 2**31 - 1):
         history.log(broker, [(0, 0)])
-    assert fast_findings(history.write(tmp_path)) == Counter()
+    assert findings_of(history.write(tmp_path)) == Counter()
