@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Mapping
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec"),
+    "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec", "fsspec", "requests"),
     "lab": (
         *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "javaproperties"),
         *("cramjam", "lz4", "snappy", "zstandard"),

@@ -66,7 +66,7 @@ def inside(place: Path | str, name: str) -> str:
 def file_system(place: str) -> tuple[pafs.FileSystem, str]:
     """The file system of a place, as Arrow sees it, and the path inside it.
 
-    Raises UsageError for a scheme that is not among `SCHEMES`, UnfitError when its library is missing.
+    Raises UsageError for a scheme that is not among `SCHEMES`.
     """
     path = local_path(place)
     if path is not None:
@@ -97,12 +97,8 @@ def _s3() -> pafs.S3FileSystem:
 @cache
 def _webhdfs(scheme: str, host: str) -> pafs.PyFileSystem:
     """The name node of a URI. The port of `hdfs://` is that of another protocol, so it does not count."""
-    try:
-        from fsspec.implementations.webhdfs import WebHDFS
-    except ImportError as error:
-        raise UnfitError(
-            f"{scheme}://{host} needs fsspec and requests ({error}); install acked[check]."
-        ) from error
+    from fsspec.implementations.webhdfs import WebHDFS
+
     parts = urlsplit(f"//{host}")
     port = WEBHDFS_PORT if scheme == "hdfs" else parts.port or WEBHDFS_PORT
     user = parts.username or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
