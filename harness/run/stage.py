@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,8 +80,9 @@ class Stage:
     def mark(self, name: str, text: str = "") -> int:
         """Write a narrative mark that claims can refer to, show it, and return its time in ns."""
         self.progress.say(text or name)
-        self.observer.views.confirm()
-        return self.journal.mark(name, text)
+        mark_ns = self.journal.mark(name, text)
+        self.observer.views.confirm(mark_ns)
+        return mark_ns
 
     def producer(
         self,
@@ -509,16 +510,42 @@ class Stage:
         Raises WaitTimeoutError if the metadata store does not answer.
         """
         found = []
-        for topic in self.topics:
-            for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
-                if not all(self.lab.alive(broker_name(member)) for member in replicas):
-                    continue
-                state = self.state(*key)
-                if state is None:
-                    raise WaitTimeoutError(f"The metadata store does not state the ISR of {key}.")
-                if state.leader >= 0 and set(state.isr) != set(replicas):
-                    found.append(key)
+        for key in (key for topic in self.topics for key in topic.topic_partitions):
+            state = self.state(*key)
+            if state is None:
+                raise WaitTimeoutError(f"The metadata store does not state the ISR of {key}.")
+            alive = all(self.lab.alive(broker_name(member)) for member in state.replicas or ())
+            if alive and state.leader >= 0 and not state.isr_is_full:
+                found.append(key)
         return found
+
+    def unhealthy(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Iterator[tuple[TopicPartition, PartitionState | None]]:
+        """Those without a leader or a full ISR, with their state; None if the metadata store states none."""
+        for key in partitions:
+            state = self.cluster.partition(*key)
+            if state is None or state.leader < 0 or not state.isr_is_full:
+                yield key, state
+
+    def silent_replicas(self, partitions: Iterable[TopicPartition]) -> Iterator[str]:
+        """Replicas of the current assignment that do not answer for their log, each as a sentence.
+
+        After all brokers have ended at once, the metadata store still states the old leaders and full ISRs.
+        """
+        for key in partitions:
+            state = self.cluster.partition(*key)
+            if state is None:
+                yield f"nothing is known of {key}"
+                continue
+            for broker in map(broker_name, state.replicas or ()):
+                try:
+                    error = self.own_log(broker, *key).error
+                except OSError as failure:
+                    yield f"{broker} does not answer ({failure})"
+                else:
+                    if error:
+                        yield f"{broker} answers for {key} with error {error}"
 
     def own_log(self, broker: str, topic: str, partition: int = 0) -> Fetched:
         """One replica's own log up to 1 MiB, read without a client and without side effects."""
@@ -544,7 +571,8 @@ class Stage:
     def wait_converged(self, topic: str, partition: int = 0, within_s: float | None = None) -> None:
         """Wait until the ISR is complete and all replicas hold the same log and know all of it committed.
 
-        First it waits for everything that clients sent over cut links to arrive.
+        The replicas are those of the current assignment: a reassignment under way must end, too. First it
+        waits for everything that clients sent over cut links to arrive.
         """
         self.nemesis.wait_delivered()
         limit_s = 30.0 + self.timings.recovery_s if within_s is None else within_s
@@ -566,11 +594,11 @@ class Stage:
         state = self.cluster.partition(topic, partition)
         if state is None:
             return "not known in the metadata store, or it does not answer"
-        wanted = next((spec.assignment[partition] for spec in self.topics if spec.name == topic), state.isr)
-        if full_isr and set(state.isr) != set(wanted):
-            return f"ISR {state.isr} of {wanted}"
+        if full_isr and not state.isr_is_full:
+            moving = f", being moved: {state.moving}" if state.moving else ""
+            return f"ISR {state.isr} of {state.replicas}{moving}"
         contents, ends = {}, {}
-        for member in wanted if full_isr else state.isr:
+        for member in state.isr:
             broker = broker_name(member)
             fetched = self.own_log(broker, topic, partition)
             records = [(r.offset, r.epoch, r.crc) for r in fetched.records]
