@@ -103,7 +103,8 @@ class ZooKeeperPoller:
             self._views.record([View(source=self.name, subject="reachable", error=problem)], asked_ns)
             return
         stale, topics, now = self._node.stale, self._topics(), time.monotonic()
-        if not stale and topics == self._seen[1] and self._node.watched and now < self._due:
+        quiet = topics == self._seen[1] and self._node.watched and now < self._due
+        if quiet and not stale and not self._views.look_is_due(self.name):
             return
         self._due = now + QUIET_S
         try:

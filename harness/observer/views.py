@@ -134,6 +134,11 @@ class Views:
             if rows:
                 self._journal.write_many("views", rows)
 
+    def look_is_due(self, source: str = "") -> bool:
+        """Whether a source, by default any, has not answered since the last mark, although it did before."""
+        with self._lock:
+            return source in self._due if source else bool(self._due)
+
     def _differs(self, view: View) -> bool:
         before = self._latest.get(view.key)
         return before is None or before.row(0) != view.row(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,8 @@ from workloads.protocol.spec import ClientProgram, ConsumerSpec, Isolation, Prod
 _NEWS_S = 8.0
 """How long the news of a new ISR may take to reach every broker: below IBP 2.7 a leader collects changes of
 the ISR for 5 s and checks every 2.5 s (`ReplicaManager.IsrChangePropagationBlackOut` and `-Interval`)."""
+_LOOK_S = 0.5
+"""How long a mark waits for the observer's next look at each node: a node that does not answer has 1 s."""
 _SMALL_BATCHES = {"batch.num.messages": 4}
 """An idempotent librdkafka producer polls without pause, and takes a whole core, while five messages of a
 partition are in flight and more are queued: during a cut, for seconds. Batches of four avoid that, and are
@@ -78,10 +81,22 @@ class Stage:
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def mark(self, name: str, text: str = "") -> int:
-        """Write a narrative mark that claims can refer to, show it, and return its time in ns."""
+        """Write a narrative mark that claims can refer to, show it, and return its time in ns.
+
+        It returns when the observer has looked once more at every node that answers, usually within 0.2 s:
+        what comes next, such as a heal, then changes nothing that claims about the mark rely on.
+        """
         self.progress.say(text or name)
         mark_ns = self.journal.mark(name, text)
-        self.observer.views.confirm(mark_ns)
+        views = self.observer.views
+        views.confirm(mark_ns)
+        with suppress(WaitTimeoutError):
+            wait_until(
+                lambda: not views.look_is_due(),
+                within_s=_LOOK_S,
+                awaiting=f"the observer to look at every node after {name}",
+                poll_s=0.01,
+            )
         return mark_ns
 
     def producer(
