@@ -155,6 +155,10 @@ KNOWN = (
         "the quorum's leader could not yet commit what a voter said of itself; the voter sends it again",
         any_time=True,
     ),
+    Known(
+        " to exist, but it was missing. Creating...",
+        "on KRaft, a broker gets its first replica of a partition that exists already: it is reassigned",
+    ),
     Known("Exceptionally slow controller event", "the machine is busy", any_time=True),
     Known(
         "processExpiredBrokerHeartbeat: controller event queue overloaded",

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from harness.errors import WaitTimeoutError
-from harness.processors import BUSY_PERCENT, ProcessorUse
+from harness.processors import ProcessorUse, Starvation
 
 T = TypeVar("T")
 
@@ -64,21 +64,28 @@ def wait_until(
     may raise an error to end the wait early (a process has died, the user has pressed Ctrl-C). If ``observe``
     raises OSError or an error in ``ignoring``, the condition is not met yet.
 
-    Raises WaitTimeoutError, with the last observation, after ``within_s`` seconds. The error says so if the
-    machine was busy meanwhile.
+    Raises WaitTimeoutError, with the last observation, after ``within_s`` seconds. The error blames a busy
+    machine only if that explains the time-out: this process itself waited for processors (`Starvation`), and
+    the observation does not show that time would not have helped, because it stayed the same for the second
+    half of the wait. An error, and an observation that is false, do not show that.
     """
-    use = ProcessorUse()
+    use, starvation = ProcessorUse(), Starvation()
     last: list[object] = ["nothing"]
+    unchanged_since = time.monotonic()
     transient: tuple[type[Exception], ...] = (OSError, *ignoring)
 
     def attempt() -> tuple[bool, T | None]:
+        nonlocal unchanged_since
         if abort is not None:
             abort()
         try:
             seen = observe()
         except transient as error:
             last[0] = f"{type(error).__name__}: {error}"
+            unchanged_since = time.monotonic()
             return False, None
+        if not seen or seen != last[0]:
+            unchanged_since = time.monotonic()
         last[0] = seen
         return accept(seen), seen
 
@@ -93,10 +100,11 @@ def wait_until(
             outcome = retrying(attempt)
     except RetryError:
         waited = time.monotonic() - started
-        busy = use.percent() or 0
+        stood_still = time.monotonic() - unchanged_since >= waited / 2
         why = (
-            f" The processors were {busy} % busy meanwhile: end other programs."
-            if busy >= BUSY_PERCENT
+            f" The processors were {use.percent() or 0} % busy, and this process waited for them: end other "
+            "programs."
+            if starvation.starved() and not stood_still
             else ""
         )
         raise WaitTimeoutError(

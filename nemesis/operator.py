@@ -18,11 +18,13 @@ from harness.kafka.model import (
     TopicPartition,
 )
 from harness.kafka.wire.admin import (
+    Reassignment,
     RequestResult,
     alter_partition_reassignments,
     alter_topic_config,
     describe_configs,
     elect_leaders,
+    list_partition_reassignments,
 )
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.waiting import wait_until
@@ -112,27 +114,79 @@ class Operator:
     def reassign(
         self, topic: str, replicas: Sequence[int], partition: int = 0, *, within_s: float = 30.0
     ) -> Injection:
-        """Assign other replicas, or the same in another order; either raises the leader epoch."""
-        before = self._cluster.partition(topic, partition)
+        """Assign other replicas, or the same in another order; either raises the leader epoch.
+
+        It has taken effect once the controller lists it as under way, or has finished it. It stays under way
+        while a new replica is out of sync, for instance because its broker is down: `Stage.wait_converged`
+        waits for its end, `reassignments` lists it, and `cancel_reassignment` ends it.
+        """
+        key, target = TopicPartition(topic, partition), tuple(replicas)
+        before = self._cluster.partition(*key)
+
+        def effective(seen: tuple[PartitionState | None, Reassignment | None]) -> bool:
+            state, under_way = seen
+            if under_way is not None:
+                return under_way.target == target
+            if state is None or state.replicas != target or not state.isr_is_full:
+                return False
+            return before is None or (before.replicas, before.leader_epoch) != (target, state.leader_epoch)
+
+        return self._reassign(
+            f"reassign {key} to {list(target)}",
+            key,
+            target,
+            targets={"partitions": [str(key)], "replicas": list(target)},
+            accept=effective,
+            effect_shows=before is not None,
+            within_s=within_s,
+        )
+
+    def cancel_reassignment(self, topic: str, partition: int = 0, *, within_s: float = 30.0) -> Injection:
+        """Cancel a reassignment that is under way: the partition keeps the replicas that it had before.
+
+        Raises InvalidRunError if none is under way.
+        """
+        key = TopicPartition(topic, partition)
+        return self._reassign(
+            f"cancel the reassignment of {key}",
+            key,
+            None,
+            targets={"partitions": [str(key)]},
+            accept=lambda seen: seen[0] is not None and not seen[0].moving and seen[1] is None,
+            effect_shows=False,
+            within_s=within_s,
+        )
+
+    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The reassignments under way, as the controller lists them."""
+        return list_partition_reassignments(self._controller(), dialect=self._dialect)
+
+    def _reassign(
+        self,
+        name: str,
+        key: TopicPartition,
+        replicas: tuple[int, ...] | None,
+        *,
+        targets: Targets,
+        accept: Callable[[tuple[PartitionState | None, Reassignment | None]], bool],
+        effect_shows: bool,
+        within_s: float,
+    ) -> Injection:
+        """Ask for a reassignment, or with None for its end; ``accept`` gets the state and what is listed."""
 
         def ask() -> None:
-            wish = {TopicPartition(topic, partition): list(replicas)}
-            answers = alter_partition_reassignments(self._controller(), wish, dialect=self._dialect)
-            what = f"reassignment of {topic}/{partition} to {list(replicas)}"
-            self._check(what, answers.values(), effect_shows=before is not None)
+            answers = alter_partition_reassignments(
+                self._controller(), {key: replicas}, dialect=self._dialect
+            )
+            self._check(f"request to {name}", answers.values(), effect_shows=effect_shows)
 
-        def done(state: PartitionState | None) -> bool:
-            changed = before is None or state is None or state.leader_epoch != before.leader_epoch
-            return state is not None and changed and set(state.isr) == set(replicas)
-
-        name = f"reassign {topic}/{partition} to {list(replicas)}"
         return self.act(
             name,
             mechanism="reassign",
-            targets={"partitions": [f"{topic}/{partition}"], "replicas": list(replicas)},
+            targets=targets,
             action=ask,
-            observe=self._observe(topic, partition),
-            accept=done,
+            observe=lambda: (self._cluster.partition(*key), self.reassignments().get(key)),
+            accept=accept,
             within_s=within_s,
         )
 

@@ -4,6 +4,8 @@
 |---|---|
 | `{mark:cut}` | when the scenario set the mark `cut` (for the last time); a claim without it is unknown |
 | `{mark?:cut}` | the same for a mark that a run need not set; null without it |
+| `{look:broker1@cut}` | the first look at that source that began at or after a mark; null if there was none |
+| `{look:store@cut}` | the same of the metadata store or a kind of node: when those that answer had answered |
 | `{heard:broker1}` | the last observation of that source: until then the observer followed it |
 | `{heard:store}` | the last answer of the metadata store: until then the observer followed it |
 | `{tailed:broker1}` | the last record seen to appear on, or vanish from, a replica of that broker |
@@ -31,7 +33,7 @@ import pyarrow.compute as pc
 
 from checkers.tables.source import Source, read_small
 
-_NAME = re.compile(r"\{(mark\??|heard|tailed|log|final):([^{}]+)\}")
+_NAME = re.compile(r"\{(mark\??|look|heard|tailed|log|final):([^{}]+)\}")
 _OLD_MARK = re.compile(r"\(SELECT max\(ns\) FROM marks WHERE name = '([^']*)'\)")
 _MISSING = {
     "mark": "the scenario did not set the mark {!r}",
@@ -43,6 +45,10 @@ _MISSING = {
 STORE = "store"
 ZOOKEEPER = "zookeeper"
 ANY_TOPIC = "*"
+_AT = "@"
+_TOGETHER_NS = 1_000_000_000
+"""First looks at several nodes that end within this time belong together: one of the nodes may lag."""
+_OPTIONAL = ("mark?", "look")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +56,8 @@ class Moments:
     """Times in ns by the part of a name that follows the colon."""
 
     marks: Mapping[str, int] = field(default_factory=dict)
+    looks: Mapping[str, int] | None = None
+    """None: the history does not tell when looks began, and what was seen last before a mark decides."""
     heard: Mapping[str, int] = field(default_factory=dict)
     tailed: Mapping[str, int] = field(default_factory=dict)
     logs: Mapping[str, int] = field(default_factory=dict)
@@ -57,6 +65,8 @@ class Moments:
 
     def of(self, kind: str, name: str) -> int | None:
         """The time of one name; None if the history does not have it."""
+        if kind == "look":
+            return self.marks.get(name.partition(_AT)[2]) if self.looks is None else self.looks.get(name)
         tables = {
             "mark": self.marks,
             "heard": self.heard,
@@ -85,7 +95,7 @@ def resolve(text: str, moments: Moments) -> Resolved:
         found = moments.of(kind.removesuffix("?"), name)
         if found is not None:
             return f"{found}L"
-        if kind != "mark?":
+        if kind not in _OPTIONAL:
             missing[_MISSING[kind].format(name)] = None
         return "CAST(NULL AS BIGINT)"
 
@@ -115,10 +125,9 @@ def read_moments(source: Source, texts: Iterable[str]) -> Moments:
 
 def moments_of(table: Callable[[str], pa.Table], texts: Iterable[str]) -> Moments:
     """The moments of the history whose tables ``table`` returns by name, as far as the texts name them."""
-    kinds = {
-        kind.removesuffix("?") for text in texts for kind, _ in _NAME.findall(_name_marks_of_old_runs(text))
-    }
-    marks = _newest(table("marks"), "name", "ns") if "mark" in kinds else {}
+    named = [one for text in texts for one in _NAME.findall(_name_marks_of_old_runs(text))]
+    kinds = {kind.removesuffix("?") for kind, _ in named}
+    marks = _newest(table("marks"), "name", "ns") if kinds & {"mark", "look"} else {}
     if not kinds - {"mark"}:
         return Moments(marks=marks)
     tailed: dict[str, int] = {}
@@ -141,11 +150,49 @@ def moments_of(table: Callable[[str], pa.Table], texts: Iterable[str]) -> Moment
     final = _newest(replicas.filter(replicas["complete"]), "topic", "ns")
     if final:
         final[ANY_TOPIC] = max(final.values())
-    return Moments(marks=marks, heard=heard, tailed=tailed, logs=logs, final=final)
+    return Moments(
+        marks=marks,
+        looks=_looks(views, marks, {name for kind, name in named if kind == "look"}),
+        heard=heard,
+        tailed=tailed,
+        logs=logs,
+        final=final,
+    )
+
+
+def _looks(views: pa.Table, marks: Mapping[str, int], names: Iterable[str]) -> dict[str, int] | None:
+    """When the first look after a mark ended, by `source@mark`; None if no row tells when its look began."""
+    if "asked_ns" not in views.column_names or views["asked_ns"].null_count == views.num_rows:
+        return None
+    views = views.append_column("began_ns", pc.coalesce(views["asked_ns"], views["ns"]))
+    store = _answers_of_store(views)
+    looks: dict[str, int] = {}
+    for name in names:
+        source, _, mark = name.partition(_AT)
+        if mark not in marks:
+            continue
+        if source == STORE:
+            of_source = store
+        elif source[-1:].isdigit():
+            of_source = views.filter(pc.equal(views["source"], source))
+        else:
+            answers = views.filter(pc.is_null(views["error"]))
+            of_source = answers.filter(pc.starts_with(answers["source"], source))
+        later = of_source.filter(pc.greater_equal(of_source["began_ns"], marks[mark]))
+        first = later.group_by(["source"]).aggregate([("ns", "min")])["ns_min"].to_pylist()
+        if first:
+            looks[name] = max(ns for ns in first if ns <= min(first) + _TOGETHER_NS)
+    return looks
 
 
 def _store(views: pa.Table) -> int | None:
-    """When the metadata store answered last, ns; a row that reports an error is no answer.
+    """When the metadata store answered last, ns; None: never."""
+    newest: int | None = pc.max(_answers_of_store(views)["ns"]).as_py()
+    return newest
+
+
+def _answers_of_store(views: pa.Table) -> pa.Table:
+    """The rows of the metadata store; a row that reports an error is no answer.
 
     The store is ZooKeeper, whose nodes `truth` and `controllers` come from. A KRaft cluster's brokers and
     controllers all replicate its metadata, so that each of them can state it.
@@ -154,8 +201,7 @@ def _store(views: pa.Table) -> int | None:
     answers = views.filter(pc.is_null(views["error"]))
     if not any(name.startswith("controller") for name in sources) and any(map(_is_zookeeper, sources)):
         answers = answers.filter(pc.starts_with(answers["source"], ZOOKEEPER))
-    newest: int | None = pc.max(answers["ns"]).as_py()
-    return newest
+    return answers
 
 
 def _is_zookeeper(source: str) -> bool:

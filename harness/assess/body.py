@@ -109,7 +109,7 @@ def _start_clients(
         for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
             inside = led_inside(case, replicas[0])
             stage.journal.mark("led-inside" if inside else "led-outside", f"{key}/{name}")
-    partitions = [key for topic in topics for key in topic.topic_partitions]
+    partitions = _partitions(stage)
     own = default_times(stage.user.producer.given, stage.timings)
     readers: list[BackgroundConsumer] = []
     due: list[tuple[Callable[[], int], int]] = []
@@ -229,7 +229,7 @@ def _recover(stage: Stage) -> None:
             return
         try:
             wait_until(
-                lambda: _unhealthy(stage) or _silent(stage),
+                lambda: [*map(str, _unhealthy(stage))] or [*stage.silent_replicas(_partitions(stage))],
                 accept=lambda found: not found,
                 within_s=recovery_s(stage.timings),
                 poll_s=max(0.1, stage.cluster.poll_s),
@@ -267,35 +267,13 @@ def _act(stage: Stage) -> bool:
     return acted
 
 
+def _partitions(stage: Stage) -> list[TopicPartition]:
+    return [key for topic in stage.setup.topics for key in topic.topic_partitions]
+
+
 def _unhealthy(stage: Stage) -> list[TopicPartition]:
     """Partitions without a leader or without a full ISR, or about which the metadata store says nothing."""
-    found = []
-    for topic in stage.setup.topics:
-        for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
-            state = stage.cluster.partition(*key)
-            if state is None or state.leader < 0 or set(state.isr) != set(replicas):
-                found.append(key)
-    return found
-
-
-def _silent(stage: Stage) -> list[TopicPartition]:
-    """Partitions with a replica that does not answer for its log.
-
-    After all brokers have ended at once, the metadata store still states the old leaders and the full ISR.
-    """
-
-    def answers(number: int, key: TopicPartition) -> bool:
-        try:
-            return not stage.own_log(broker_name(number), *key).error
-        except OSError:
-            return False
-
-    return [
-        key
-        for topic in stage.setup.topics
-        for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True)
-        if not all(answers(number, key) for number in replicas)
-    ]
+    return [key for key, _ in stage.unhealthy(_partitions(stage))]
 
 
 def _cluster_hosts(stage: Stage) -> list[str]:

@@ -24,7 +24,7 @@ from harness.kafka.wire.connection import accepts
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import mode as zookeeper_mode
 from harness.zookeeper.session import NoZooKeeperAnswerError, ZooKeeperSession
-from harness.zookeeper.znodes import partition_state, state_path
+from harness.zookeeper.znodes import assigned_state, state_path, topic_path
 
 RESTART_S = 30.0
 """Deadlines in seconds, for the sessions and requests of the base configuration."""
@@ -200,12 +200,13 @@ class ZooKeeperCluster:
         return broker_name(controller)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
-        """The partition's `state` znode; None if there is none or no ZooKeeper node answers."""
+        """The partition by its znodes; None if they do not exist or no ZooKeeper node answers."""
         try:
             value = self._session.read_json(state_path(TopicPartition(topic, partition)))
+            assignment = self._session.read_json(topic_path(topic))
         except NoZooKeeperAnswerError:
             return None
-        return None if value is None else partition_state(value)
+        return None if value is None or assignment is None else assigned_state(value, assignment, partition)
 
     def roles(self) -> Mapping[str, str]:
         """The controller, and the mode of each ZooKeeper node."""

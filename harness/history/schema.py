@@ -450,8 +450,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             Table(
                 "views",
                 "What each node reported about the cluster, recorded when it changed. At each mark, "
-                "`reachable` is recorded again for every node that answers, with the time of its answer; "
-                "so is the last answer of a node that falls silent.",
+                "`reachable` is recorded again for every node that answers: for its last answer, and for its "
+                "first answer to a question that was asked after the mark. So is the last answer of a node "
+                "that falls silent.",
                 (
                     _NS,
                     _need("source", "text", "node that reported it: `broker1`, `zookeeper2`, `controller3`"),
@@ -467,6 +468,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("controller", "int", "node id of the controller; -1: none"),
                     Column("brokers", "ints", "ids of the registered, unfenced brokers"),
                     Column("error", "text", "why the node did not answer; null: it did"),
+                    Column(
+                        "asked_ns",
+                        "long",
+                        "when the observer asked; what the node reported was so at some moment between then "
+                        "and `ns`; null: not known",
+                    ),
                 ),
             ),
             Table(
@@ -575,7 +582,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
 VIEWS: Mapping[str, str] = MappingProxyType(
     {
         "truth": """
-            SELECT ns, source, topic, partition, leader, epoch, isr, replicas FROM views
+            SELECT ns, asked_ns, source, topic, partition, leader, epoch, isr, replicas FROM views
             WHERE subject = 'partition' AND topic IS NOT NULL AND epoch IS NOT NULL
               AND (source LIKE 'zookeeper%'
                    OR NOT EXISTS (SELECT 1 FROM views WHERE source LIKE 'zookeeper%')
@@ -583,7 +590,7 @@ VIEWS: Mapping[str, str] = MappingProxyType(
                              WHERE subject = 'controller' AND source LIKE 'zookeeper%' AND controller IN (
                                SELECT controller FROM views WHERE source LIKE 'controller%')))""",
         "controllers": """
-            SELECT ns, source, controller, epoch FROM views
+            SELECT ns, asked_ns, source, controller, epoch FROM views
             WHERE subject = 'controller' AND controller IS NOT NULL
               AND (source LIKE 'zookeeper%'
                    OR (source LIKE 'controller%' AND controller >= 0

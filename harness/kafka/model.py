@@ -83,7 +83,8 @@ class PartitionState:
     """Leader, leader epoch and ISR of a partition as one source states them: a metadata store or a broker.
 
     ``leader`` is NO_LEADER when there is none. ``leader_epoch`` is None if the source does not state it
-    (Metadata responses below version 7), and ``replicas`` is None if it was not asked for.
+    (Metadata responses below version 7), and ``replicas`` is None if it was not asked for. During a
+    reassignment, ``replicas`` are the old and the new ones (KIP-455).
     """
 
     leader: int
@@ -93,7 +94,15 @@ class PartitionState:
     isr: tuple[int, ...]
     """Node ids of the in-sync replicas."""
     replicas: tuple[int, ...] | None = None
-    """Node ids of all replicas."""
+    """Node ids of all replicas: the current assignment, in its order."""
+    moving: tuple[int, ...] = ()
+    """Those that a reassignment under way adds or removes. Only ZooKeeper states them: a KRaft controller
+    ends a reassignment in the same record that completes the ISR."""
+
+    @property
+    def isr_is_full(self) -> bool:
+        """Whether exactly the replicas of the current assignment are in sync, and none is being moved."""
+        return set(self.isr) == set(self.replicas or ()) and not self.moving
 
 
 @dataclass(frozen=True)

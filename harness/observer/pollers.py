@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
+from harness.clock import now_ns
 from harness.kafka.model import NO_LEADER, PartitionState, TopicPartition
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
@@ -53,14 +54,14 @@ class BrokerPoller:
 
     def poll(self) -> None:
         """Request Metadata once."""
-        topics = self._topics()
+        topics, asked_ns = self._topics(), now_ns()
         try:
             seen = metadata(self._connection, topics, dialect=self._dialect)
         except OSError as error:
-            self._views.record([_unreachable(self.name, error)])
+            self._views.record([_unreachable(self.name, error)], asked_ns)
             return
         if seen is self._seen:  # the same response once more
-            self._views.record([_reachable(self.name)])
+            self._views.record([_reachable(self.name)], asked_ns)
             return
         self._seen = seen
         views = [_reachable(self.name), View(source=self.name, subject="brokers", brokers=seen.brokers)]
@@ -71,7 +72,7 @@ class BrokerPoller:
             for key, state in seen.partitions.items()
             if topics is not None or not key.topic.startswith("__")
         ]
-        self._views.record(views)
+        self._views.record(views, asked_ns)
 
     def close(self) -> None:
         """Close the connection."""
@@ -96,25 +97,27 @@ class ZooKeeperPoller:
 
     def poll(self) -> None:
         """Read the znodes if something may have changed; otherwise check that the node still answers."""
+        asked_ns = now_ns()
         if not self._node.connected:
             problem = "no session: down, or outside of a quorum"
-            self._views.record([View(source=self.name, subject="reachable", error=problem)])
+            self._views.record([View(source=self.name, subject="reachable", error=problem)], asked_ns)
             return
         stale, topics, now = self._node.stale, self._topics(), time.monotonic()
-        if not stale and topics == self._seen[1] and self._node.watched and now < self._due:
+        quiet = topics == self._seen[1] and self._node.watched and now < self._due
+        if quiet and not stale and not self._views.look_is_due(self.name):
             return
         self._due = now + QUIET_S
         try:
             at = (self._node.zxid(), topics)
             if at == self._seen and not stale:
-                self._views.record([_reachable(self.name)])
+                self._views.record([_reachable(self.name)], asked_ns)
                 return
             znodes = self._node.read(topics)
         except FAILURES as error:
-            self._views.record([_unreachable(self.name, error)])
+            self._views.record([_unreachable(self.name, error)], asked_ns)
             return
         self._seen = at
-        self._views.record([_reachable(self.name), *znode_views(self.name, znodes)])
+        self._views.record([_reachable(self.name), *znode_views(self.name, znodes)], asked_ns)
 
     def close(self) -> None:
         """End the session."""
@@ -148,20 +151,21 @@ class ControllerPoller:
 
     def poll(self) -> None:
         """Query once; resets no timer of the quorum."""
+        asked_ns = now_ns()
         try:
             seen = controller_fetch_probe(self._connection)
             leader, epoch = seen.leader, seen.epoch
             if leader == self._node_id and describe_quorum(self._connection).error:
                 leader = NO_LEADER  # it has resigned, and names itself for up to 0.8 s more
         except OSError as error:
-            self._views.record([_unreachable(self.name, error)])
+            self._views.record([_unreachable(self.name, error)], asked_ns)
             return
         views = [_reachable(self.name)]
         if epoch >= 0:
             views.append(
                 View(source=self.name, subject="controller", controller=leader, controller_epoch=epoch)
             )
-        self._views.record(views)
+        self._views.record(views, asked_ns)
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,6 +1,7 @@
 """What each source stated last about partitions, controller and brokers, and how a scenario queries it.
 
-Only changes are written to the history, and before a source falls silent, when it answered last.
+Only changes are written to the history; before a source falls silent, when it answered last; and after each
+mark, when it first answered a question that was asked later: only that can deny what was so at the mark.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ class View:
         """The source of the statement, and what it is about."""
         return (self.source, self.subject, self.topic_partition)
 
-    def row(self, ns: int) -> dict[str, object]:
-        """The statement as a row of `views`."""
+    def row(self, ns: int, asked_ns: int | None = None) -> dict[str, object]:
+        """The statement, made at ``ns`` to a question of ``asked_ns``, as a row of `views`."""
         columns: dict[str, object] = {
             "epoch": self.controller_epoch,
             "controller": self.controller,
             "brokers": self.brokers,
             "error": self.error,
+            "asked_ns": asked_ns,
         }
         if self.topic_partition is not None:
             columns |= self.topic_partition._asdict()
@@ -62,6 +64,14 @@ class View:
         return {"ns": ns, "source": self.source, "subject": self.subject, **present}
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """When a source was asked, and when it answered."""
+
+    asked_ns: int
+    ns: int
+
+
 class Views:
     """The latest statement of every source about every subject. Thread-safe."""
 
@@ -70,47 +80,64 @@ class Views:
         self._journal = journal
         self._latest: dict[_Key, View] = {}
         self._since: dict[_Key, int] = {}
-        self._answered: dict[str, int] = {}
+        self._answered: dict[str, _Answer] = {}
+        self._due: dict[str, int] = {}
+        """By source the time of a mark: its next answer to a question asked later is written."""
         self._lock = threading.RLock()
 
-    def record(self, views: Iterable[View]) -> None:
-        """Take in the current statements of a source; changes are written to the journal."""
+    def record(self, views: Iterable[View], asked_ns: int | None = None) -> None:
+        """Take in the current statements of a source; changes are written to the journal.
+
+        ``asked_ns`` is when it was asked, by default now.
+        """
         ns = now_ns()
+        look = _Answer(ns if asked_ns is None else asked_ns, ns)
         views = list(views)
         with self._lock:
             rows = [
-                row for view in views if view.subject == "reachable" for row in self._note_answer(view, ns)
+                row for view in views if view.subject == "reachable" for row in self._note_answer(view, look)
             ]
             fresh = [view for view in views if self._latest.get(view.key) != view]
-            if not fresh:
-                return
-            rows += [view.row(ns) for view in fresh if self._differs(view)]
+            rows += [view.row(ns, look.asked_ns) for view in fresh if self._differs(view)]
             for view in fresh:
                 self._latest[view.key] = view
                 self._since[view.key] = ns
             if rows:
                 self._journal.write_many("views", rows)
 
-    def _note_answer(self, view: View, ns: int) -> list[dict[str, object]]:
-        """Note whether a source answers; the row of its last answer if it has just fallen silent."""
+    def _note_answer(self, view: View, look: _Answer) -> list[dict[str, object]]:
+        """Note whether a source answers; the row of a due answer, or of the last one before a silence."""
         if view.error is None:
-            self._answered[view.source] = ns
-            return []
-        answered_ns = self._answered.pop(view.source, 0)
+            self._answered[view.source] = look
+            if self._due.get(view.source, look.asked_ns + 1) > look.asked_ns:
+                return []
+            del self._due[view.source]
+            return [view.row(look.ns, look.asked_ns)]
+        self._due.pop(view.source, None)
+        last = self._answered.pop(view.source, None)
         before = self._latest.get(view.key)
-        if before is None or answered_ns <= self.since(before):
+        if last is None or before is None or last.ns <= self.since(before):
             return []
-        return [before.row(answered_ns)]
+        return [before.row(last.ns, last.asked_ns)]
 
-    def confirm(self) -> None:
-        """Write to the journal when each source that answers did so last.
+    def confirm(self, mark_ns: int) -> None:
+        """Write to the journal when each source that answers did so last, and its next look after a mark.
 
         Without it, the history of a cluster where nothing changes would not show that it was still observed.
         """
         with self._lock:
-            rows = [View(source=source, subject="reachable").row(ns) for source, ns in self._answered.items()]
+            self._due = dict.fromkeys(self._answered, mark_ns)
+            rows = [
+                View(source=source, subject="reachable").row(last.ns, last.asked_ns)
+                for source, last in self._answered.items()
+            ]
             if rows:
                 self._journal.write_many("views", rows)
+
+    def look_is_due(self, source: str = "") -> bool:
+        """Whether a source, by default any, has not answered since the last mark, although it did before."""
+        with self._lock:
+            return source in self._due if source else bool(self._due)
 
     def _differs(self, view: View) -> bool:
         before = self._latest.get(view.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -465,16 +466,28 @@ class _Run:
 
 @contextmanager
 def _explaining_failures(processes: Processes) -> Iterator[None]:
-    """Report a process that has ended by itself, with its log, as the cause of whatever failed."""
+    """Report a process that has ended by itself, with its log, as the cause of whatever failed.
+
+    An OSError of a connection says that the cluster does not answer; any other one, of a file or a command,
+    comes from this machine.
+    """
     try:
         yield
     except (AckedError, OSError) as error:
         processes.check_alive()
         if isinstance(error, AckedError):
             raise
+        what = f"{type(error).__name__}: {error}"
+        if isinstance(error, ConnectionError | TimeoutError):
+            raise LabError(
+                f"The cluster stopped answering the harness ({what}) although all its processes run; their "
+                f"logs are below {processes.lab.run_dir / 'nodes'}."
+            ) from error
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
         raise LabError(
-            f"The cluster stopped answering the harness ({type(error).__name__}: {error}) although all its "
-            f"processes run; their logs are below {processes.lab.run_dir / 'nodes'}."
+            f"The harness failed on this machine ({what}; {place}), not in the cluster, whose processes run; "
+            "see whether the disk is full or the run folder is gone."
         ) from error
 
 

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import shorten
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,11 @@ from harness.scenario import Scenario, ScenarioFile
 if TYPE_CHECKING:
     from harness.run.stage import Stage
 
+_ACKED = Path(__file__).parents[2]
+_PACKAGES = ("acked", "checkers", "harness", "nemesis", "report", "scenarios", "workloads")
+"""acked's own packages, below `_ACKED`."""
+_SHOWN = 120
+"""Characters of an error's message that are shown."""
 _HOLDS = "SCENARIO = Scenario(...), or SCENARIOS = (Scenario(...), ...)"
 
 
@@ -186,27 +192,51 @@ def _run(file: ScenarioFile, shown: Path) -> ModuleType:
 
 
 def _guarded(body: Callable[[Stage], None], path: Path) -> Callable[[Stage], None]:
-    """The body, with its own mistakes reported as a sentence; failures of the run pass through."""
+    """The body, with its own mistakes reported as a sentence; failures of the run pass through.
+
+    An OSError (TimeoutError, FileNotFoundError, ...) is the scenario's own if its innermost frame, apart from
+    those of libraries, is in the scenario's file or beside it. Otherwise acked raised it: a node or this
+    machine failed.
+    """
 
     def guarded(stage: Stage) -> None:
         try:
             body(stage)
-        except (AckedError, OSError):
+        except AckedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            place = _own_place(error, path)
+            if isinstance(error, OSError) and place is None:
+                raise
             last = "".join(traceback.format_exception(error, limit=-4)).rstrip()
-            place = f"{path}:{_line_in(error, path)}"
+            place = place or f"{path}:{_line_in(error, path)}"
             sentence = f"{place}: the scenario's body failed: {_sentence(error)}; correct it."
             raise AckedError(sentence, detail=last) from error
 
     return guarded
 
 
+def _own_place(error: BaseException, path: Path) -> str | None:
+    """File and line where a scenario's own code raised an error, or called the library that did.
+
+    None if acked raised it.
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file == path:
+            return f"{path}:{frame.lineno}"
+        if file.is_relative_to(_ACKED) and file.relative_to(_ACKED).parts[0] in _PACKAGES:
+            return None
+        if file.parent == path.parent:
+            return f"{file}:{frame.lineno}"
+    return None
+
+
 def _sentence(error: BaseException) -> str:
     message_lines = str(error).strip().splitlines()
-    return (
-        f"{type(error).__name__}: {message_lines[0].rstrip('.')}" if message_lines else type(error).__name__
-    )
+    if not message_lines:
+        return type(error).__name__
+    return f"{type(error).__name__}: {shorten(message_lines[0].rstrip('.'), _SHOWN, placeholder=' ...')}"
 
 
 def _line_in(error: BaseException, path: Path) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,8 @@ from workloads.protocol.spec import ClientProgram, ConsumerSpec, Isolation, Prod
 _NEWS_S = 8.0
 """How long the news of a new ISR may take to reach every broker: below IBP 2.7 a leader collects changes of
 the ISR for 5 s and checks every 2.5 s (`ReplicaManager.IsrChangePropagationBlackOut` and `-Interval`)."""
+_LOOK_S = 0.5
+"""How long a mark waits for the observer's next look at each node: a node that does not answer has 1 s."""
 _SMALL_BATCHES = {"batch.num.messages": 4}
 """An idempotent librdkafka producer polls without pause, and takes a whole core, while five messages of a
 partition are in flight and more are queued: during a cut, for seconds. Batches of four avoid that, and are
@@ -78,10 +81,23 @@ class Stage:
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def mark(self, name: str, text: str = "") -> int:
-        """Write a narrative mark that claims can refer to, show it, and return its time in ns."""
+        """Write a narrative mark that claims can refer to, show it, and return its time in ns.
+
+        It returns when the observer has looked once more at every node that answers, usually within 0.2 s:
+        what comes next, such as a heal, then changes nothing that claims about the mark rely on.
+        """
         self.progress.say(text or name)
-        self.observer.views.confirm()
-        return self.journal.mark(name, text)
+        mark_ns = self.journal.mark(name, text)
+        views = self.observer.views
+        views.confirm(mark_ns)
+        with suppress(WaitTimeoutError):
+            wait_until(
+                lambda: not views.look_is_due(),
+                within_s=_LOOK_S,
+                awaiting=f"the observer to look at every node after {name}",
+                poll_s=0.01,
+            )
+        return mark_ns
 
     def producer(
         self,
@@ -509,16 +525,42 @@ class Stage:
         Raises WaitTimeoutError if the metadata store does not answer.
         """
         found = []
-        for topic in self.topics:
-            for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
-                if not all(self.lab.alive(broker_name(member)) for member in replicas):
-                    continue
-                state = self.state(*key)
-                if state is None:
-                    raise WaitTimeoutError(f"The metadata store does not state the ISR of {key}.")
-                if state.leader >= 0 and set(state.isr) != set(replicas):
-                    found.append(key)
+        for key in (key for topic in self.topics for key in topic.topic_partitions):
+            state = self.state(*key)
+            if state is None:
+                raise WaitTimeoutError(f"The metadata store does not state the ISR of {key}.")
+            alive = all(self.lab.alive(broker_name(member)) for member in state.replicas or ())
+            if alive and state.leader >= 0 and not state.isr_is_full:
+                found.append(key)
         return found
+
+    def unhealthy(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Iterator[tuple[TopicPartition, PartitionState | None]]:
+        """Those without a leader or a full ISR, with their state; None if the metadata store states none."""
+        for key in partitions:
+            state = self.cluster.partition(*key)
+            if state is None or state.leader < 0 or not state.isr_is_full:
+                yield key, state
+
+    def silent_replicas(self, partitions: Iterable[TopicPartition]) -> Iterator[str]:
+        """Replicas of the current assignment that do not answer for their log, each as a sentence.
+
+        After all brokers have ended at once, the metadata store still states the old leaders and full ISRs.
+        """
+        for key in partitions:
+            state = self.cluster.partition(*key)
+            if state is None:
+                yield f"nothing is known of {key}"
+                continue
+            for broker in map(broker_name, state.replicas or ()):
+                try:
+                    error = self.own_log(broker, *key).error
+                except OSError as failure:
+                    yield f"{broker} does not answer ({failure})"
+                else:
+                    if error:
+                        yield f"{broker} answers for {key} with error {error}"
 
     def own_log(self, broker: str, topic: str, partition: int = 0) -> Fetched:
         """One replica's own log up to 1 MiB, read without a client and without side effects."""
@@ -544,7 +586,8 @@ class Stage:
     def wait_converged(self, topic: str, partition: int = 0, within_s: float | None = None) -> None:
         """Wait until the ISR is complete and all replicas hold the same log and know all of it committed.
 
-        First it waits for everything that clients sent over cut links to arrive.
+        The replicas are those of the current assignment: a reassignment under way must end, too. First it
+        waits for everything that clients sent over cut links to arrive.
         """
         self.nemesis.wait_delivered()
         limit_s = 30.0 + self.timings.recovery_s if within_s is None else within_s
@@ -566,11 +609,11 @@ class Stage:
         state = self.cluster.partition(topic, partition)
         if state is None:
             return "not known in the metadata store, or it does not answer"
-        wanted = next((spec.assignment[partition] for spec in self.topics if spec.name == topic), state.isr)
-        if full_isr and set(state.isr) != set(wanted):
-            return f"ISR {state.isr} of {wanted}"
+        if full_isr and not state.isr_is_full:
+            moving = f", being moved: {state.moving}" if state.moving else ""
+            return f"ISR {state.isr} of {state.replicas}{moving}"
         contents, ends = {}, {}
-        for member in wanted if full_isr else state.isr:
+        for member in state.isr:
             broker = broker_name(member)
             fetched = self.own_log(broker, topic, partition)
             records = [(r.offset, r.epoch, r.crc) for r in fetched.records]

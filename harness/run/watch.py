@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -56,26 +56,36 @@ class Watch:
     def dump(self, run_dir: Path) -> None:
         """Read the log of every replica to its end."""
         stopped = [node.name for node in self._targets.brokers if not self._lab.alive(node.name)]
+        states = self._states()
         final_dump(
             run_dir,
             self._targets.brokers,
-            dict(self._assignment()),
-            self._states(),
+            self._assignment(states),
+            states,
             dialect=self._dialect,
             stopped=stopped,
         )
 
-    def _assignment(self) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+    def _created(self) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+        """Each partition with the replicas that it was created with."""
         for topic in self._topics:
             if topic.internal:
                 continue  # no client sent the records in these topics
             yield from zip(topic.topic_partitions, topic.assignment, strict=True)
 
+    def _assignment(
+        self, states: Mapping[TopicPartition, PartitionState]
+    ) -> dict[TopicPartition, tuple[int, ...]]:
+        """Current replicas of each partition; those that it was created with if the store states none."""
+        return {
+            key: (key in states and states[key].replicas) or replicas for key, replicas in self._created()
+        }
+
     def _states(self) -> dict[TopicPartition, PartitionState]:
         """States of the partitions in the metadata store, as far as it answers."""
         found = {}
         answers = True
-        for key, _ in self._assignment():
+        for key, _ in self._created():
             ask = partial(self._cluster.partition, *key)
             state = first_answer(ask, f"the leader of {key}") if answers else ask()
             answers = state is not None

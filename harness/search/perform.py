@@ -90,11 +90,7 @@ class _Performance:
             for topic in topics
             for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True)
         }
-        self.internal = {
-            key: topic.replicas
-            for topic in self.stage.setup.internal_topics
-            for key in topic.topic_partitions
-        }
+        self.internal = [key for topic in self.stage.setup.internal_topics for key in topic.topic_partitions]
         self.crowd = Crowd(
             stage=self.stage,
             plans=self.schedule.producers,
@@ -305,7 +301,10 @@ class _Performance:
             assert isinstance(stage.cluster, ZooKeeperCluster)
             operator.delete_controller(stage.cluster.registry)
         elif fault == "reassign":
-            first, *others = self.replicas[key]
+            state = stage.state(*key)
+            if state is None or not state.replicas:
+                raise InvalidRunError(f"the replicas of {key} are not known")
+            first, *others = state.replicas
             operator.reassign(key.topic, (*others, first), key.partition, within_s=_EFFECT_S)
         else:
             operator.elect(*key, kind="unclean" if fault == "elect-unclean" else "preferred")
@@ -402,19 +401,7 @@ class _Performance:
 
     def _missing(self) -> str:
         """What keeps the cluster from being whole; empty if nothing does."""
-        stage = self.stage
-        unhealthy = self._unhealthy()
-        if unhealthy:
-            return unhealthy
-        for key, members in self.replicas.items():
-            for member in members:
-                try:
-                    error = stage.own_log(broker_name(member), *key).error
-                except OSError as failure:
-                    return f"{broker_name(member)} does not answer ({failure})"
-                if error:
-                    return f"{broker_name(member)} answers for {key} with error {error}"
-        return ""
+        return self._unhealthy() or next(self.stage.silent_replicas(self.partitions), "")
 
     def _without_candidates(self) -> str:
         """That Kafka knows no replica that may lead, if it says so of every unhealthy partition (KIP-966)."""
@@ -434,9 +421,8 @@ class _Performance:
         return next((text for _, text in self._troubles()), "")
 
     def _troubles(self) -> Iterator[tuple[TopicPartition, str]]:
-        for key, members in (self.replicas | self.internal).items():
-            state = self.stage.cluster.partition(*key)
+        for key, state in self.stage.unhealthy((*self.partitions, *self.internal)):
             if state is None:
                 yield key, f"nothing is known of {key}"
-            elif state.leader < 0 or set(state.isr) != set(members):
-                yield key, incomplete(key, state.leader, state.isr, members)
+            else:
+                yield key, incomplete(key, state.leader, state.isr, state.replicas or ())

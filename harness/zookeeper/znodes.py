@@ -6,7 +6,8 @@ import json
 import logging
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -25,9 +26,22 @@ FAILURES = (KazooException, KazooTimeoutError)
 """What reading znodes may raise."""
 
 
+def topic_path(topic: str) -> str:
+    """The znode that holds the assignment of a topic's partitions."""
+    return f"/brokers/topics/{topic}"
+
+
 def state_path(key: TopicPartition) -> str:
     """The znode that holds a partition's leader, leader epoch and ISR."""
-    return f"/brokers/topics/{key.topic}/partitions/{key.partition}/state"
+    return f"{topic_path(key.topic)}/partitions/{key.partition}/state"
+
+
+def assigned_state(value: Mapping[str, Any], topic: Mapping[str, Any], partition: int) -> PartitionState:
+    """A partition's state znode with its assignment in the topic's znode, both decoded from JSON."""
+    name = str(partition)
+    moving = (topic.get(key, {}).get(name, ()) for key in ("adding_replicas", "removing_replicas"))
+    state = partition_state(value, tuple(topic["partitions"].get(name, ())))
+    return replace(state, moving=tuple(chain.from_iterable(moving)))
 
 
 def partition_state(value: Mapping[str, Any], replicas: tuple[int, ...] | None = None) -> PartitionState:
@@ -112,7 +126,7 @@ class ZooKeeperNode:
         asked = {"controller": self._get("/controller"), "epoch": self._get("/controller_epoch")}
         listing = self.client.get_children_async("/brokers/ids", watch=self._fired, include_data=True)
         names = self._topics() if topics is None else list(topics)
-        topic_nodes = {name: self._get(f"/brokers/topics/{name}") for name in names}
+        topic_nodes = {name: self._get(topic_path(name)) for name in names}
         controller, controller_zxid = self._json(asked["controller"])
         epoch, epoch_zxid = self._json(asked["epoch"])
         brokers, brokers_zxid = self._children(listing)

@@ -28,7 +28,7 @@ from harness.kafka.wire.admin import create_topics
 from harness.run.stage import Stage
 from harness.scenario import Claim, Scenario
 from harness.waiting import wait_until
-from scenarios.steps import require, seed, settle, stand
+from scenarios.steps import require, seed, settle, stand, wait_view
 
 T, U = "t", "u"
 """Broker 2 leads both after the brokers have been restarted in the order 2, 3, 1."""
@@ -61,6 +61,12 @@ def _half_way(stage: Stage) -> None:
     stage.mark("provisioned", "the KRaft controllers run, and wait for the brokers")
     _roll(stage, "migrating", "broker2", "broker3", "broker1")
     number = cluster.wait_migrated()
+    wait_until(
+        lambda: stage.observer.views.of("zookeeper").controller(),
+        accept=lambda seen: seen == number,
+        within_s=20,
+        awaiting=f"the observer to see controller {number} in ZooKeeper",
+    )
     stage.mark("migrated", f"controller {number} has taken over; it writes to ZooKeeper too")
     _roll(stage, "kraft", "broker1")
     require(stage.active_controller() == "controller2", "controller2 is the active controller")
@@ -105,6 +111,7 @@ def _go_on(stage: Stage) -> None:
     create_topics(address, [Topic(FINAL, (1, 2, 3))], wait_ms=10_000, timeout_s=15.0)
     for topic in (T, U):
         stage.producer("az1", "az1-after", stage.leader(topic), acks=-1).must_send(topic, "after")
+    wait_view(stage, "broker1", FINAL, leader=1)
     settle(stage)
 
 

@@ -7,7 +7,7 @@ true that needs an observation. `test_catalogue_sql` tries the catalogue's own c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from checkers.claims.builders import (
     quorum_leaders_are,
     topic_is_set,
 )
+from checkers.claims.builders.sql import in_time
 from checkers.claims.evaluate import ask
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.session import settings_for_small_data
@@ -510,6 +511,52 @@ def test_what_a_sentence_says(case: Case, watched: dict[str, bool | None]) -> No
 def test_what_nobody_watched_is_not_true(case: Case, blind: dict[str, bool | None]) -> None:
     """What was seen happening stays true; what needs somebody to have looked is not known."""
     assert blind[case.name] is case.blind
+
+
+DENIED = tuple(
+    case
+    for case in CASES
+    if case.holds is False
+    and "{look:" in case.sentence
+    and case.name != "full ISRs at a mark that is not set"
+)
+"""Sentences about what nodes stated at a mark."""
+T = partition("t")
+AT_CUT = (
+    Case("led by the next leader", T.is_led_by(2, at="cut"), False),
+    Case("another leader was elected", T.epoch_rises(since="start", until="cut"), False),
+    Case("a topic that comes later", LATE.exists(at="cut"), False),
+    Case("led as seen", T.is_led_by(1, epoch=0, at="cut"), True),
+)
+"""Broker 2 leads `t` from second 25 on, 5 s after the cut; `late` exists from second 26 on."""
+
+
+@pytest.mark.parametrize(
+    ("looks", "holds"),
+    [(None, False), ({"store@cut": 21 * S}, False), ({"store@cut": 27 * S}, None), ({}, None)],
+    ids=["no times of looks", "still denied", "no longer denied", "no further look"],
+)
+def test_what_was_not_seen_yet_is_refuted_only_by_a_look_that_began_later(
+    looks: dict[str, int] | None, holds: bool | None, asking: Asking
+) -> None:
+    """A run was violated, since the observer's look saw a topic 50 ms after a mark that was set later."""
+    answers = asking(replace(WATCHED, looks=looks), AT_CUT)
+    assert answers == {case.name: True if case.holds else holds for case in AT_CUT}
+
+
+def test_no_sentence_about_a_mark_is_refuted_without_a_look_after_it(asking: Asking) -> None:
+    assert len(DENIED) > 15
+    assert set(asking(replace(WATCHED, looks={}), DENIED).values()) == {None}
+
+
+def test_what_is_seen_too_late_may_have_happened_in_time(asking: Asking) -> None:
+    """Leader 1 of `slow` was seen 5.2 s after the cut, by a look that began after 4.9 s."""
+    moment = "SELECT {mark:cut} + 5200000000 AS moment, {mark:cut} + 4900000000 AS asked"
+    cases = [
+        Case(str(limit), in_time(moment, after="cut", within_s=limit, not_within_s=0, never=""), None)
+        for limit in (4.8, 5.0, 5.3)
+    ]
+    assert asking(WATCHED, cases) == {"4.8": False, "5.0": None, "5.3": True}
 
 
 def test_case_names_differ() -> None:

@@ -37,6 +37,10 @@ class ClientProgram:
     """Version of its library, if the harness chose it."""
 
 
+DEFAULT_RETRIES = 2_147_483_647
+"""Kafka's default of `retries`: only the delivery time-out ends them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProducerSpec:
     """A producer and its settings, which never change after its first message."""
@@ -132,8 +136,11 @@ class ProducerSpec:
             config["transactional.id"] = self.transactional_id
             config["transaction.timeout.ms"] = self.transaction_timeout_ms
         if self.idempotent or self.transactional_id:
-            # librdkafka rejects idempotence without acks=all and retries.
-            config |= {"enable.idempotence": True, "acks": -1, "retries": max(self.retries, 1)}
+            # librdkafka rejects idempotence without acks=all and retries. While the markers of a transaction
+            # are written, brokers answer messages of the next one with CONCURRENT_TRANSACTIONS (KIP-890), and
+            # a transactional producer repeats them until delivery.timeout.ms, as by default.
+            least = DEFAULT_RETRIES if self.transactional_id else 1
+            config |= {"enable.idempotence": True, "acks": -1, "retries": max(self.retries, least)}
         return config | dict(self.config)
 
 

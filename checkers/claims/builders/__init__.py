@@ -41,6 +41,11 @@ older than the moment. Without one the answer is null, which makes the claim *un
 * `is_one_to_one`, `is_repeated`: somebody read output between the two marks, and the run ended;
 * `none_lost`: at least ``at_least`` acknowledged messages were sent after the mark that put them at risk.
 
+**A sentence about what a node states at a mark is false only if a look that began after the mark denies it.**
+The observer asks every node several times a second, so it may see what was so before the mark only after it.
+If the first look that began after the mark says otherwise, or there was none, the answer is null (`settled`).
+A scenario therefore waits for what it claims before it sets the mark.
+
 A window in which something does not happen must be longer than what would make it happen (a session of 4 s,
 a lag of 6 s, a request time-out of 3 s). A second claim beside it should show that the same thing does happen
 elsewhere.

@@ -22,6 +22,7 @@ from checkers.claims.builders.sql import (
     mark,
     observed_at,
     optional_mark,
+    settled,
     text_of,
     times,
     window,
@@ -73,36 +74,48 @@ class Partition:
         wanted = [leader] if leader else []
         wanted += [f"isr = {array_of(isr)}"] if isr is not None else []
         wanted += [f"epoch = {epoch}"] if epoch is not None else []
-        return answer(
-            f"CASE WHEN {observed_at(at)} THEN {' AND '.join(wanted)} END",
-            STATE_TEXT,
-            f"(SELECT max_by(leader, struct(epoch, ns)) AS leader, max(epoch) AS epoch, "
-            f"sort_array(max_by(isr, struct(epoch, ns))) AS isr "
-            f"FROM truth WHERE {self.where} AND ns <= {mark(at)})",
+        return settled(
+            "store",
+            at,
+            lambda time: answer(
+                f"CASE WHEN {observed_at(at)} THEN {' AND '.join(wanted)} END",
+                STATE_TEXT,
+                f"(SELECT max_by(leader, struct(epoch, ns)) AS leader, max(epoch) AS epoch, "
+                f"sort_array(max_by(isr, struct(epoch, ns))) AS isr "
+                f"FROM truth WHERE {self.where} AND ns <= {time(at)})",
+            ),
         )
 
     def stays(self, *, since: str, until: str, what: str = "leader, epoch, isr") -> str:
         """Between two marks none of these columns changes: `leader`, `epoch`, `isr`."""
         state = f"concat_ws(', ', {', '.join(PARTS[column] for column in what.split(', '))})"
         changes = "concat('; then ', array_join(sort_array(others), '; '))"
-        return answer(
-            f"CASE WHEN before IS NULL THEN NULL WHEN size(others) > 0 THEN false "
-            f"WHEN {observed_at(until)} THEN true END",
-            f"concat({text_of('before')}, if(size(others) > 0, {changes}, '; no change'))",
-            f"(SELECT before, array_except(later, array(before)) AS others FROM ("
-            f"SELECT max_by({state}, struct(epoch, ns)) FILTER (WHERE ns <= {mark(since)}) AS before, "
-            f"collect_set({state}) FILTER (WHERE ns > {mark(since)}) AS later "
-            f"FROM truth WHERE {self.where} AND ns <= {mark(until)}))",
+        return settled(
+            "store",
+            until,
+            lambda time: answer(
+                f"CASE WHEN before IS NULL THEN NULL WHEN size(others) > 0 THEN false "
+                f"WHEN {observed_at(until)} THEN true END",
+                f"concat({text_of('before')}, if(size(others) > 0, {changes}, '; no change'))",
+                f"(SELECT before, array_except(later, array(before)) AS others FROM ("
+                f"SELECT max_by({state}, struct(epoch, ns)) FILTER (WHERE ns <= {time(since)}) AS before, "
+                f"collect_set({state}) FILTER (WHERE ns > {time(since)}) AS later "
+                f"FROM truth WHERE {self.where} AND ns <= {time(until)}))",
+            ),
         )
 
     def epoch_rises(self, *, by: int | None = None, since: str, until: str) -> str:
         """Between two marks the leader epoch rises; if ``by`` is given, by exactly that number."""
         wanted = "later > earlier" if by is None else f"later - earlier = {by}"
-        return answer(
-            f"CASE WHEN {observed_at(until)} THEN {wanted} END",
-            f"concat('leader epoch ', {text_of('earlier')}, ', then ', {text_of('later')})",
-            f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {mark(since)}) AS earlier "
-            f"FROM truth WHERE {self.where} AND ns <= {mark(until)})",
+        return settled(
+            "store",
+            until,
+            lambda time: answer(
+                f"CASE WHEN {observed_at(until)} THEN {wanted} END",
+                f"concat('leader epoch ', {text_of('earlier')}, ', then ', {text_of('later')})",
+                f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {time(since)}) AS earlier "
+                f"FROM truth WHERE {self.where} AND ns <= {time(until)})",
+            ),
         )
 
     def becomes(
@@ -118,8 +131,8 @@ class Partition:
         wanted = [f"leader = {leader}"] if leader is not None else []
         wanted += [f"sort_array(isr) = {array_of(isr)}"] if isr is not None else []
         return in_time(
-            f"SELECT min(ns) AS moment FROM truth WHERE {self.where} AND ns > {mark(after)} "
-            f"AND {' AND '.join(wanted)}",
+            f"SELECT min(ns) AS moment, min_by(asked_ns, ns) AS asked FROM truth "
+            f"WHERE {self.where} AND ns > {mark(after)} AND {' AND '.join(wanted)}",
             after=after,
             within_s=within_s,
             not_within_s=not_within_s,
@@ -128,10 +141,14 @@ class Partition:
 
     def exists(self, *, at: str) -> str:
         """At a mark the metadata store knows it. The observer must watch the topic."""
-        return answer(
-            f"CASE WHEN count(*) > 0 THEN true WHEN {observed_at(at)} THEN false END",
-            f"if(count(*) > 0, '{self.topic} exists', '{self.topic} does not exist')",
-            f"truth WHERE {self.where} AND ns <= {mark(at)}",
+        return settled(
+            "store",
+            at,
+            lambda time: answer(
+                f"CASE WHEN count(*) > 0 THEN true WHEN {observed_at(at)} THEN false END",
+                f"if(count(*) > 0, '{self.topic} exists', '{self.topic} does not exist')",
+                f"truth WHERE {self.where} AND ns <= {time(at)}",
+            ),
         )
 
     def consumers_read(self, count: int, *, until: str, since: str = "") -> str:
@@ -206,14 +223,21 @@ def isrs_are_full(*, at: str, if_set: bool = False) -> str:
     """
     moment = optional_mark(at) if if_set else mark(at)
     observed = f"{{heard:store}} >= {moment} - {FRESH_NS}"
-    unset = f"WHEN {moment} IS NULL THEN false " if if_set else ""
-    return answer(
-        f"CASE {unset}WHEN count(*) > 0 AND {observed} THEN bool_and(missing = 0) END",
-        "concat(count_if(missing > 0), ' of ', count(*), ' partitions with an incomplete ISR: ', "
-        "array_join(sort_array(collect_set(CASE WHEN missing > 0 THEN place END)), ', '))",
-        f"(SELECT concat(topic, '-', partition) AS place, max_by(size(array_except(replicas, isr)), "
-        f"struct(epoch, ns)) AS missing FROM truth WHERE ns <= {moment} GROUP BY topic, partition)",
+    full = settled(
+        "store",
+        at,
+        lambda time: answer(
+            f"CASE WHEN count(*) > 0 AND {observed} THEN bool_and(missing = 0) END",
+            "concat(count_if(missing > 0), ' of ', count(*), ' partitions with an incomplete ISR: ', "
+            "array_join(sort_array(collect_set(CASE WHEN missing > 0 THEN place END)), ', '))",
+            f"(SELECT concat(topic, '-', partition) AS place, max_by(size(array_except(replicas, isr)), "
+            f"struct(epoch, ns)) AS missing FROM truth WHERE ns <= {time(at)} GROUP BY topic, partition)",
+        ),
+        clock=optional_mark if if_set else mark,
     )
+    if not if_set:
+        return full
+    return answer(f"CASE WHEN {moment} IS NULL THEN false ELSE holds END", "observed", f"({full})")
 
 
 def partition(topic: str, number: int = 0) -> Partition:
@@ -288,11 +312,15 @@ class Broker:
 
     def _says(self, columns: str, wanted: str, observed: str, at: str) -> str:
         silent = "coalesce(max_by(error IS NOT NULL, ns) FILTER (WHERE subject = 'reachable'), false)"
-        return answer(
-            f"CASE WHEN {heard_at(self.number, at)} AND NOT silent THEN {wanted} END",
-            observed,
-            f"(SELECT {columns}, {silent} AS silent "
-            f"FROM views WHERE source = '{self.host}' AND ns <= {mark(at)})",
+        return settled(
+            self.host,
+            at,
+            lambda time: answer(
+                f"CASE WHEN {heard_at(self.number, at)} AND NOT silent THEN {wanted} END",
+                observed,
+                f"(SELECT {columns}, {silent} AS silent "
+                f"FROM views WHERE source = '{self.host}' AND ns <= {time(at)})",
+            ),
         )
 
     def logged(
@@ -358,11 +386,15 @@ class Broker:
 
     def is_registered(self, *, at: str) -> str:
         """At a mark it is registered in ZooKeeper, so that it counts as alive."""
-        return answer(
-            f"CASE WHEN {observed_at(at)} THEN array_contains(brokers, {self.number}) END",
-            f"concat('registered: ', {brokers_of('brokers')})",
-            f"(SELECT max_by(brokers, ns) AS brokers FROM views "
-            f"WHERE subject = 'brokers' AND source LIKE 'zookeeper%' AND ns <= {mark(at)})",
+        return settled(
+            "zookeeper",
+            at,
+            lambda time: answer(
+                f"CASE WHEN {observed_at(at)} THEN array_contains(brokers, {self.number}) END",
+                f"concat('registered: ', {brokers_of('brokers')})",
+                f"(SELECT max_by(brokers, ns) AS brokers FROM views "
+                f"WHERE subject = 'brokers' AND source LIKE 'zookeeper%' AND ns <= {time(at)})",
+            ),
         )
 
     def resigned(self, *, after: str) -> str:
@@ -407,12 +439,16 @@ def broker(number: int) -> Broker:
 
 def does_not_answer(host: str, *, at: str) -> str:
     """At a mark a host (a broker, a ZooKeeper node, a controller) did not answer the observer."""
-    return answer(
-        f"CASE WHEN error IS NOT NULL THEN true "
-        f"WHEN {{heard:{host}}} >= {mark(at)} - {FRESH_NS} THEN false END",
-        f"concat('{host}: ', coalesce(error, 'no error'))",
-        f"(SELECT max_by(error, ns) AS error FROM views WHERE source = '{host}' "
-        f"AND subject = 'reachable' AND ns <= {mark(at)})",
+    return settled(
+        host,
+        at,
+        lambda time: answer(
+            f"CASE WHEN error IS NOT NULL THEN true "
+            f"WHEN {{heard:{host}}} >= {mark(at)} - {FRESH_NS} THEN false END",
+            f"concat('{host}: ', coalesce(error, 'no error'))",
+            f"(SELECT max_by(error, ns) AS error FROM views WHERE source = '{host}' "
+            f"AND subject = 'reachable' AND ns <= {time(at)})",
+        ),
     )
 
 
@@ -441,10 +477,14 @@ def controller_is(*numbers: int, at: str) -> str:
 
     A KRaft controller with a host of its own has the number of its AZ.
     """
-    return answer(
-        f"CASE WHEN {observed_at(at)} THEN {is_in('controller', numbers)} END",
-        f"concat('controller ', {text_of('controller')}, ' in epoch ', {text_of('epoch')})",
-        f"({_controller(at)})",
+    return settled(
+        "store",
+        at,
+        lambda time: answer(
+            f"CASE WHEN {observed_at(at)} THEN {is_in('controller', numbers)} END",
+            f"concat('controller ', {text_of('controller')}, ' in epoch ', {text_of('epoch')})",
+            f"({_controller(time(at))})",
+        ),
     )
 
 
@@ -467,12 +507,17 @@ def controller_epoch_rises(*, since: str, until: str, at_least: int = 1) -> str:
 
 def quorum_leaders_are(count: int, *, at: str) -> str:
     """At a mark ``count`` controllers of a KRaft quorum name themselves as its leader."""
-    return answer(
-        f"CASE WHEN count(*) > 0 AND {observed_at(at)} THEN count_if(leads) = {count} END",
-        "concat('controllers that name themselves as leader: ', "
-        "array_join(sort_array(collect_set(CASE WHEN leads THEN source END)), ', '))",
-        f"(SELECT source, max_by(controller % 10, ns) = cast(right(source, 1) AS int) AS leads FROM views "
-        f"WHERE subject = 'controller' AND source LIKE 'controller%' AND ns <= {mark(at)} GROUP BY source)",
+    return settled(
+        "controller",
+        at,
+        lambda time: answer(
+            f"CASE WHEN count(*) > 0 AND {observed_at(at)} THEN count_if(leads) = {count} END",
+            "concat('controllers that name themselves as leader: ', "
+            "array_join(sort_array(collect_set(CASE WHEN leads THEN source END)), ', '))",
+            f"(SELECT source, max_by(controller % 10, ns) = cast(right(source, 1) AS int) AS leads "
+            f"FROM views WHERE subject = 'controller' AND source LIKE 'controller%' AND ns <= {time(at)} "
+            f"GROUP BY source)",
+        ),
     )
 
 
@@ -480,17 +525,21 @@ def _controllers(since: str, until: str, wanted: str) -> str:
     def named(when: str) -> str:
         return f"'controller ', {text_of(f'{when}.controller')}, ' in epoch ', {text_of(f'{when}.epoch')}"
 
-    return answer(
-        f"CASE WHEN later.epoch > earlier.epoch OR {observed_at(until)} THEN {wanted} END",
-        f"concat({named('earlier')}, ', then ', {named('later')})",
-        f"({_controller(since)}) earlier CROSS JOIN ({_controller(until)}) later",
+    return settled(
+        "store",
+        until,
+        lambda time: answer(
+            f"CASE WHEN later.epoch > earlier.epoch OR {observed_at(until)} THEN {wanted} END",
+            f"concat({named('earlier')}, ', then ', {named('later')})",
+            f"({_controller(time(since))}) earlier CROSS JOIN ({_controller(time(until))}) later",
+        ),
     )
 
 
-def _controller(at: str) -> str:
+def _controller(moment: str) -> str:
     return (
         f"SELECT max_by(controller % 10, struct(epoch, ns)) AS controller, max(epoch) AS epoch "
-        f"FROM controllers WHERE ns <= {mark(at)}"
+        f"FROM controllers WHERE ns <= {moment}"
     )
 
 

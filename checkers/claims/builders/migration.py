@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from checkers.claims.builders.cluster import Partition
 from checkers.claims.builders.sql import (
     FRESH_NS,
     STATE_TEXT,
+    Clock,
     answer,
     array_of,
     is_in,
     mark,
+    settled,
     text_of,
 )
 
@@ -28,7 +32,7 @@ def zookeeper_names(*node_ids: int, at: str) -> str:
 def zookeeper_epoch_rises(*, since: str, until: str) -> str:
     """Between two marks the epoch in `/controller_epoch` rises."""
     return _holds(
-        f"max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {mark(since)}) AS earlier",
+        lambda time: f"max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {time(since)}) AS earlier",
         "later > earlier",
         f"concat('/controller_epoch is ', {text_of('earlier')}, ', then ', {text_of('later')})",
         "subject = 'controller'",
@@ -70,9 +74,13 @@ def zookeeper_registers(*brokers: int, at: str) -> str:
     )
 
 
-def _holds(columns: str, wanted: str, observed: str, where: str, at: str) -> str:
-    return answer(
-        f"CASE WHEN {{heard:zookeeper1}} >= {mark(at)} - {FRESH_NS} THEN {wanted} END",
-        observed,
-        f"(SELECT {columns} FROM views WHERE source LIKE 'zookeeper%' AND {where} AND ns <= {mark(at)})",
-    )
+def _holds(columns: str | Callable[[Clock], str], wanted: str, observed: str, where: str, at: str) -> str:
+    def sentence(time: Clock) -> str:
+        chosen = columns if isinstance(columns, str) else columns(time)
+        return answer(
+            f"CASE WHEN {{heard:zookeeper1}} >= {mark(at)} - {FRESH_NS} THEN {wanted} END",
+            observed,
+            f"(SELECT {chosen} FROM views WHERE source LIKE 'zookeeper%' AND {where} AND ns <= {time(at)})",
+        )
+
+    return settled("zookeeper", at, sentence)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.claims.builders.sql import FRESH_NS, answer, followed, in_time, mark, text_of, times, window
+from checkers.claims.builders.sql import (
+    FRESH_NS,
+    answer,
+    followed,
+    in_time,
+    mark,
+    settled,
+    text_of,
+    times,
+    window,
+)
 
 
 @dataclass(frozen=True)
@@ -21,14 +31,18 @@ class Controller:
 
     def leads(self, *, at: str) -> str:
         """At a mark it names itself as the quorum's leader, and was followed until then."""
-        return answer(
-            f"CASE WHEN {self._followed(at)} THEN leader % 10 = {self.number} AND NOT silent END",
-            f"concat('{self.host} names leader ', {text_of('leader')}, ' in epoch ', {text_of('epoch')}, "
-            f"if(silent, ', and does not answer', ''))",
-            f"(SELECT max_by(controller, ns) FILTER (WHERE subject = 'controller') AS leader, "
-            f"max_by(epoch, ns) FILTER (WHERE subject = 'controller') AS epoch, "
-            f"coalesce(max_by(error IS NOT NULL, ns) FILTER (WHERE subject = 'reachable'), false) AS silent "
-            f"FROM views WHERE source = '{self.host}' AND ns <= {mark(at)})",
+        return settled(
+            self.host,
+            at,
+            lambda time: answer(
+                f"CASE WHEN {self._followed(at)} THEN leader % 10 = {self.number} AND NOT silent END",
+                f"concat('{self.host} names leader ', {text_of('leader')}, ' in epoch ', {text_of('epoch')}, "
+                f"if(silent, ', and does not answer', ''))",
+                f"(SELECT max_by(controller, ns) FILTER (WHERE subject = 'controller') AS leader, "
+                f"max_by(epoch, ns) FILTER (WHERE subject = 'controller') AS epoch, "
+                f"coalesce(max_by(error IS NOT NULL, ns) FILTER (WHERE subject = 'reachable'), false) "
+                f"AS silent FROM views WHERE source = '{self.host}' AND ns <= {time(at)})",
+            ),
         )
 
     def epoch_rises(self, *, at_least: int = 1, since: str, until: str) -> str:
@@ -49,7 +63,7 @@ class Controller:
         False only if its log was followed until then.
         """
         event = (
-            f"SELECT min(ns) AS moment FROM log_events "
+            f"SELECT min(ns) AS moment, cast(NULL AS bigint) AS asked FROM log_events "
             f"WHERE host = '{self.host}' AND kind = 'resigned'{window(after, '')}"
         )
         in_its_log = in_time(
@@ -79,12 +93,17 @@ class Controller:
         return f"{{heard:{self.host}}} >= {mark(at)} - {FRESH_NS}"
 
     def _epochs(self, since: str, until: str, seen: str, then: str, otherwise: str) -> str:
-        return answer(
-            f"CASE WHEN {seen} THEN {then} "
-            f"WHEN earlier IS NOT NULL AND {self._followed(until)} THEN {otherwise} END",
-            f"concat('{self.host} in epoch ', {text_of('earlier')}, ', then ', {text_of('later')})",
-            f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {mark(since)}) AS earlier "
-            f"FROM views WHERE source = '{self.host}' AND subject = 'controller' AND ns <= {mark(until)})",
+        return settled(
+            self.host,
+            until,
+            lambda time: answer(
+                f"CASE WHEN {seen} THEN {then} "
+                f"WHEN earlier IS NOT NULL AND {self._followed(until)} THEN {otherwise} END",
+                f"concat('{self.host} in epoch ', {text_of('earlier')}, ', then ', {text_of('later')})",
+                f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {time(since)}) AS earlier "
+                f"FROM views WHERE source = '{self.host}' AND subject = 'controller' "
+                f"AND ns <= {time(until)})",
+            ),
         )
 
 
@@ -96,7 +115,7 @@ def quorum_controller(number: int) -> Controller:
 def quorum_elects(*, after: str, within_s: float, not_within_s: float = 0.0) -> str:
     """A leader of a higher epoch is named within ``within_s`` after a mark, not within ``not_within_s``."""
     return in_time(
-        f"SELECT min(c.ns) AS moment FROM controllers c CROSS JOIN "
+        f"SELECT min(c.ns) AS moment, min_by(c.asked_ns, c.ns) AS asked FROM controllers c CROSS JOIN "
         f"(SELECT max(epoch) AS known FROM controllers WHERE ns <= {mark(after)}) b "
         f"WHERE c.ns > {mark(after)} AND c.epoch > b.known",
         after=after,

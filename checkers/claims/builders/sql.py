@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from harness.processors import BUSY_PERCENT
 
 FRESH_S = 1.0
@@ -18,6 +20,33 @@ WHOLE = f"{FINAL} AND max(unread) = 0"
 def mark(name: str) -> str:
     """The time of a mark, ns; without the mark the claim is unknown."""
     return f"{{mark:{name}}}"
+
+
+Clock = Callable[[str], str]
+"""The time for the name of a mark, as SQL."""
+
+
+def settled(source: str, at: str, sentence: Callable[[Clock], str], clock: Clock | None = None) -> str:
+    """A sentence about what the observer saw last before its marks. ``at`` is the last of them.
+
+    The observer sees a new state up to the time of one look later, so what it saw last before a mark can
+    confirm the sentence, but not refute it. It is refuted only if it is also false by the first look at
+    ``source`` (a host or `store`) that began after each mark; if that look says otherwise, or there was none,
+    it is unknown. ``clock`` is `mark`, or `optional_mark`.
+    """
+    clock = clock or mark
+
+    def first_look(name: str) -> str:
+        return f"coalesce({{look:{source}@{name}}}, {clock(name)})"
+
+    undecided = f"(later IS NULL OR later OR {{look:{source}@{at}}} IS NULL)"
+    return answer(
+        f"CASE WHEN holds THEN true WHEN NOT holds AND NOT {undecided} THEN false END",
+        f"concat(observed, if(NOT holds AND {undecided}, concat('; the first look that began after {at}: ', "
+        f"coalesce(if({{look:{source}@{at}}} IS NULL, NULL, afterwards), 'none')), ''))",
+        f"({sentence(clock)}) CROSS JOIN (SELECT holds AS later, observed AS afterwards "
+        f"FROM ({sentence(first_look)}))",
+    )
 
 
 def optional_mark(name: str) -> str:
@@ -90,9 +119,11 @@ def in_time(
 ) -> str:
     """The first event comes within ``within_s`` after a mark, and not within ``not_within_s``.
 
-    ``event`` is a query with one row and the column `moment` (ns, null: it never came). If an event comes too
-    late while the processors were busy (`machine`), the claim is unknown: Kafka's settings bound the time
-    only if its processes get processors. Raises ValueError without a limit.
+    ``event`` is a query with one row and the columns `moment` (when it was seen, ns; null: it never came) and
+    `asked` (when the observer began to look, ns; null: not known). An event is too late if that look began
+    after the limit. If an event comes too late while the processors were busy (`machine`), the claim is
+    unknown: Kafka's settings bound the time only if its processes get processors. Raises ValueError without
+    a limit.
     """
     if within_s is None and not not_within_s:
         raise ValueError("name a limit: within_s, not_within_s or both")
@@ -108,7 +139,7 @@ def in_time(
     latest = f"{mark(after)} + {int(within_s * 1e9)}"
     excused = f"coalesce(moment > {latest}, true) AND coalesce(busy >= {BUSY_PERCENT}, false)"
     return answer(
-        f"CASE {sooner}WHEN moment <= {latest} THEN true WHEN {excused} THEN NULL "
+        f"CASE {sooner}WHEN moment <= {latest} THEN true WHEN {excused} OR asked <= {latest} THEN NULL "
         f"WHEN moment > {latest} OR {{heard:store}} >= {latest} THEN false END",
         f"concat(coalesce({passed}, '{never}'), "
         f"if({excused}, concat('; the processors were ', busy, ' % busy, {TOO_BUSY}'), ''))",

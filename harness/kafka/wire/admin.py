@@ -17,6 +17,8 @@ from kafka.protocol.admin import (
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 
 from harness.errors import UnfitError
@@ -31,6 +33,23 @@ class RequestResult:
 
     error: int
     message: str = ""
+
+
+@dataclass(frozen=True)
+class Reassignment:
+    """A reassignment that the controller has accepted and not finished (KIP-455)."""
+
+    replicas: tuple[int, ...]
+    """The current assignment: the wanted replicas, followed by those to be removed."""
+    adding: tuple[int, ...]
+    """Replicas that are not all in sync yet."""
+    removing: tuple[int, ...]
+    """Replicas that will be removed at its end."""
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The assignment at its end."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
 def create_topics(
@@ -140,6 +159,30 @@ def alter_partition_reassignments(
     return {
         TopicPartition(topic.name, p.partition_index): RequestResult(p.error_code, p.error_message or "")
         for topic in answer.responses
+        for p in topic.partitions
+    }
+
+
+def list_partition_reassignments(
+    target: Target, *, dialect: Dialect = MODERN, timeout_s: float | None = None
+) -> dict[TopicPartition, Reassignment]:
+    """All reassignments under way. ``target`` must be the controller or a KRaft broker.
+
+    Raises UnfitError before Kafka 2.4, and LookupError with Kafka's error code when it refuses.
+    """
+    if dialect.alter_partition_reassignments is None:
+        raise UnfitError("This Kafka version lists reassignments through ZooKeeper only; use the znode.")
+    waiting_s = timeout_s or 2.0
+    request = ListPartitionReassignmentsRequest(timeout_ms=int(waiting_s * 1000), topics=None)
+    version = dialect.alter_partition_reassignments
+    answer = exchange(target, request, ListPartitionReassignmentsResponse, version, waiting_s)
+    if answer.error_code:
+        raise LookupError(f"Kafka error {answer.error_code} {answer.error_message or ''}".rstrip())
+    return {
+        TopicPartition(topic.name, p.partition_index): Reassignment(
+            tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
+        )
+        for topic in answer.topics
         for p in topic.partitions
     }
 

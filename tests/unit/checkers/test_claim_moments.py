@@ -100,6 +100,39 @@ def test_the_metadata_store_is_followed_by_its_own_answers(tmp_path: Path) -> No
     assert read_moments(source, ["{heard:store}"]).heard["store"] == 8
 
 
+def test_the_first_look_after_a_mark_is_one_that_began_after_it(tmp_path: Path) -> None:
+    """It ended at ``ns``. Nodes of a kind count together, except those that answer a second later."""
+    looks = [
+        *(("broker1", ns, asked) for ns, asked in ((9, 8), (12, 9), (15, 13), (18, 16))),
+        *(("zookeeper1", ns, asked) for ns, asked in ((12, 9), (14, 12))),
+        *(("zookeeper2", ns, asked) for ns, asked in ((17, 15),)),
+        *(("zookeeper3", ns, asked) for ns, asked in ((2_000_000_000, 1_900_000_000),)),
+    ]
+    history = _history(
+        tmp_path,
+        marks=[{"ns": 10, "name": "cut"}, {"ns": 20, "name": "end"}],
+        views=[
+            {"ns": ns, "asked_ns": asked, "source": source, "subject": "reachable"}
+            for source, ns, asked in looks
+        ],
+    )
+    names = "{look:broker1@cut} {look:store@cut} {look:zookeeper@cut} {look:broker1@end} {look:broker1@none}"
+    found = read_moments(history, [names])
+    assert found.looks == {"broker1@cut": 15, "store@cut": 17, "zookeeper@cut": 17}
+    assert resolve("{look:broker1@cut} {look:broker1@end}", found).sql == "15L CAST(NULL AS BIGINT)"
+    assert resolve("{look:broker1@end}", found).missing == ()
+
+
+def test_without_times_of_looks_the_mark_itself_counts(tmp_path: Path) -> None:
+    """Runs that were stored before the observer recorded when it asked are judged as they were."""
+    history = _history(
+        tmp_path,
+        marks=[{"ns": 10, "name": "cut"}],
+        views=[{"ns": 12, "source": "broker1", "subject": "reachable"}],
+    )
+    assert resolve("{look:broker1@cut}", read_moments(history, ["{look:broker1@cut}"])).sql == "10L"
+
+
 def test_an_empty_history_knows_nothing(tmp_path: Path) -> None:
     found = resolve(
         "{heard:store} {log:broker1} {final:*} {tailed:broker1}",

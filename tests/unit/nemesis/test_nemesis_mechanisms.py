@@ -153,6 +153,11 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         {"partitions": ["t/2"]},
     ),
     "reassign": (on_operator(lambda o: o.reassign("t", [2, 1])), "reassign", {"partitions": ["t/0"]}),
+    "cancel_reassignment": (
+        on_operator(lambda o: o.cancel_reassignment("t")),
+        "reassign",
+        {"partitions": ["t/0"]},
+    ),
     "configure": (
         on_operator(lambda o: o.configure("t", "min.insync.replicas", "3", partitions=2)),
         "configure",

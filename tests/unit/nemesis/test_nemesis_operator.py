@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import nemesis.operator
 from harness.errors import InvalidRunError
 from harness.kafka.model import ELECTION_NOT_NEEDED, REQUEST_TIMED_OUT, PartitionState, TopicPartition
-from harness.kafka.wire.admin import RequestResult
+from harness.kafka.wire.admin import Reassignment, RequestResult
 from nemesis.fault import Injection
 from nemesis.operator import Operator
 from tests.unit.nemesis.nemesis_fakes import TOPOLOGY, Rows
@@ -68,3 +69,82 @@ def test_a_time_out_is_no_success_if_any_leader_will_do_and_there_was_one_before
     assert elect(0, 2, wanted="").evidence
     with pytest.raises(InvalidRunError, match="refused with Kafka's error 7"):
         elect(REQUEST_TIMED_OUT, 2, wanted="")
+
+
+BEFORE = PartitionState(leader=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2))
+MOVED = PartitionState(leader=1, leader_epoch=2, isr=(1, 3), replicas=(1, 3))
+HALF = PartitionState(leader=1, leader_epoch=1, isr=(1, 2), replicas=(1, 3, 2), moving=(3, 2))
+UNDER_WAY = Reassignment((1, 3, 2), (3,), (2,))
+OF_OTHERS = Reassignment((2, 3, 1), (3,), (1,))
+Act = Callable[[Operator], Injection]
+
+
+@pytest.fixture
+def act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Injection]:
+    """Act on a partition that has a state before and another after; the controller lists ``under_way``."""
+
+    def perform(
+        action: Act, after: PartitionState, under_way: Reassignment | None = None, error: int = 0
+    ) -> Injection:
+        states: Iterator[PartitionState] = chain([BEFORE], repeat(after))
+        journal = Rows(tmp_path).journal
+        registry: Any = SimpleNamespace(
+            topology=TOPOLOGY,
+            lab=SimpleNamespace(alive=lambda _host: True),
+            add=lambda fault: Injection(1, fault, journal),
+        )
+        cluster: Any = SimpleNamespace(
+            mode="zookeeper", partition=lambda *_: next(states), controller=lambda: 1
+        )
+
+        def answer(_to: object, wishes: dict[TopicPartition, object], **_: object) -> dict[Any, Any]:
+            return {key: RequestResult(error) for key in wishes}
+
+        def listed(*_: object, **__: object) -> dict[TopicPartition, Reassignment]:
+            return {} if under_way is None else {TopicPartition("t", 0): under_way}
+
+        monkeypatch.setattr(nemesis.operator, "alter_partition_reassignments", answer)
+        monkeypatch.setattr(nemesis.operator, "list_partition_reassignments", listed)
+        return action(Operator(registry, cluster))
+
+    return perform
+
+
+def reassigned(operator: Operator) -> Injection:
+    return operator.reassign("t", (1, 3), within_s=0.2)
+
+
+def cancelled(operator: Operator) -> Injection:
+    return operator.cancel_reassignment("t", within_s=0.2)
+
+
+def test_a_reassignment_that_the_controller_lists_has_taken_effect(act: Callable[..., Injection]) -> None:
+    """Its new replica may be down: the controller has accepted it all the same."""
+    assert act(reassigned, HALF, UNDER_WAY).evidence
+
+
+def test_a_reassignment_that_is_over_has_taken_effect(act: Callable[..., Injection]) -> None:
+    assert act(reassigned, MOVED).evidence
+
+
+@pytest.mark.parametrize(("after", "under_way"), [(BEFORE, None), (HALF, None), (HALF, OF_OTHERS)])
+def test_a_reassignment_that_nobody_knows_has_had_no_effect(
+    after: PartitionState, under_way: Reassignment | None, act: Callable[..., Injection]
+) -> None:
+    with pytest.raises(InvalidRunError, match=r"reassign t/0 to \[1, 3\]' had no effect"):
+        act(reassigned, after, under_way)
+
+
+def test_a_cancelled_reassignment_is_listed_no_longer(act: Callable[..., Injection]) -> None:
+    assert act(cancelled, BEFORE).evidence
+    with pytest.raises(InvalidRunError, match="had no effect"):
+        act(cancelled, HALF, UNDER_WAY)
+
+
+def test_there_must_be_a_reassignment_to_cancel(act: Callable[..., Injection]) -> None:
+    with pytest.raises(InvalidRunError, match="cancel the reassignment of t/0 was refused with .* 85"):
+        act(cancelled, BEFORE, error=85)
+
+
+def test_the_target_of_a_reassignment_leaves_out_what_it_removes() -> None:
+    assert UNDER_WAY.target == (1, 3)

@@ -66,6 +66,32 @@ def test_the_last_answer_before_silence_is_recorded(journal: Journal, tmp_path: 
         assert since <= row["ns"] <= until
 
 
+def test_the_first_look_that_begins_after_a_mark_is_recorded(journal: Journal, tmp_path: Path) -> None:
+    """A look that began before the mark may show what was so before it, however late its answer comes."""
+    views = Views(journal)
+    answer, other = (View(source=name, subject="reachable") for name in ("broker1", "broker2"))
+    start = now_ns()
+    views.record([answer], start)
+    views.record([other], start)
+    mark = now_ns()
+    views.confirm(mark)
+    views.record([answer], mark - 1)
+    for asked in (mark, mark + 1):
+        views.record([answer], asked)
+    views.record([View(source="broker2", subject="reachable", error="timed out")], mark + 2)
+    views.record([other], mark + 3)
+    found = [(row["source"], row["asked_ns"], row.get("error")) for row in rows(tmp_path)]
+    assert found == [
+        ("broker1", start, None),
+        ("broker2", start, None),
+        ("broker1", start, None),
+        ("broker2", start, None),
+        ("broker1", mark, None),
+        ("broker2", mark + 2, "timed out"),
+        ("broker2", mark + 3, None),
+    ]
+
+
 def test_the_newest_znode_counts_whoever_shows_it(journal: Journal) -> None:
     views = Views(journal)
     views.record([leads("zookeeper1", 1, epoch=0, order=10)])

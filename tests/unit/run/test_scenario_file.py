@@ -217,6 +217,50 @@ def test_a_mistake_in_the_body_names_its_line(tmp_path: Path) -> None:
         find("my_case.py").body(None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["open('/none')"], "my_case.py:5: the scenario's body failed: FileNotFoundError: .*'/none'"),
+        (["raise TimeoutError('late')"], "my_case.py:5: the scenario's body failed: TimeoutError: late;"),
+        (["raise SystemExit(3)"], "my_case.py:5: the scenario's body failed: SystemExit: 3;"),
+        (
+            ["from concurrent.futures import Future", "Future().result(timeout=0)"],
+            "my_case.py:6: the scenario's body failed: TimeoutError; correct it.",
+        ),
+        (
+            ["from harness.waiting import wait_until", "wait_until(lambda: 1 / 0, within_s=1, awaiting='x')"],
+            "my_case.py:6: the scenario's body failed: ZeroDivisionError: division by zero;",
+        ),
+        (
+            ["from beside import fail", "fail()"],
+            "beside.py:2: the scenario's body failed: OSError: beside the file;",
+        ),
+        (["raise OSError(40 * 'words ')"], r"failed: OSError: (words ){19}\.\.\.; correct it\.$"),
+    ],
+)
+def test_an_error_of_the_scenario_s_own_code_names_its_line(
+    tmp_path: Path, lines: list[str], said: str
+) -> None:
+    """Its class does not decide: a file that is not there is no cluster that does not answer."""
+    (tmp_path / "beside.py").write_text("def fail():\n    raise OSError('beside the file')\n")
+    body = "".join(f"    {line}\n" for line in lines)
+    write(tmp_path, text=TEXT.format(claims=CLAIM, more="").replace("    pass\n", body))
+    with pytest.raises(AckedError, match=said) as raised:
+        find("my_case.py").body(None)  # type: ignore[arg-type]
+    assert raised.value.exit_code == 255
+    assert len(raised.value.message.replace(str(tmp_path), "")) <= 300
+
+
+def test_an_os_error_that_acked_raises_is_not_the_scenario_s(tmp_path: Path) -> None:
+    text = TEXT.format(claims=CLAIM, more="").replace(
+        "    pass",
+        "    from harness.kafka.wire.metadata import metadata\n    metadata(('127.0.0.1', 1), timeout_s=0.1)",
+    )
+    write(tmp_path, text=text)
+    with pytest.raises(ConnectionError, match="cannot be reached"):
+        find("my_case.py").body(None)  # type: ignore[arg-type]
+
+
 def test_a_failure_of_the_run_passes_through_the_body(tmp_path: Path) -> None:
     text = TEXT.format(claims=CLAIM, more="").replace(
         "pass", "from acked import InvalidRunError as E; raise E('no')"

@@ -34,7 +34,7 @@ def stage_of(views: Views, mode: str, partition: Callable[[str, int], PartitionS
         observer=SimpleNamespace(views=views),  # type: ignore[arg-type]
         nemesis=Mock(),
         clients={},
-        journal=Mock(),
+        journal=Mock(mark=lambda *_: now_ns()),
         progress=Mock(),
         dialect=Mock(),
         topics=(),
@@ -116,6 +116,26 @@ def test_a_replicated_message_is_in_the_history_before_a_fault_may_come(
     monkeypatch.setattr(stage, "own_log", lambda *_: log)
     stage.wait_replicated("t")
     assert next(recorded) == 2
+
+
+def test_a_mark_waits_for_a_look_at_each_node_that_answers(tmp_path: Path) -> None:
+    """What follows a mark, such as a heal, may change what the next look sees."""
+    views = Views(Journal(tmp_path / "views.jsonl"))
+    stage = stage_of(views, "zookeeper", Mock())
+    answers = [View(source=f"broker{number}", subject="reachable") for number in (1, 2)]
+    silent = View(source="broker2", subject="reachable", error="timed out")
+    views.record(answers)
+    asked = iter([lambda: None, lambda: views.record([answers[0]]), lambda: views.record([silent])])
+    is_due = views.look_is_due
+
+    def look_is_due(source: str = "") -> bool:
+        next(asked)()
+        return is_due(source)
+
+    views.look_is_due = look_is_due  # type: ignore[method-assign]
+    stage.mark("cut")
+    assert next(asked, None) is None
+    assert is_due() is False
 
 
 def test_a_mark_shows_that_quiet_nodes_still_answer(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from harness import waiting
 from harness.errors import ProcessDiedError, WaitTimeoutError
-from harness.processors import ProcessorUse
+from harness.processors import ProcessorUse, Starvation
 from harness.waiting import current_waits, wait_until, waiting_for
 
 
@@ -29,15 +31,55 @@ def test_the_last_observation_is_shown() -> None:
         )
 
 
-@pytest.mark.parametrize(("idle", "said"), [(5, "The processors were 95 % busy"), (50, "")])
-def test_a_busy_machine_is_named(monkeypatch: pytest.MonkeyPatch, idle: int, said: str) -> None:
-    """What timed out may have waited for a processor."""
-    texts = iter(("cpu 0 0 0 0 0 0 0 0 0 0", f"cpu {100 - idle} 0 0 {idle} 0 0 0 0 0 0"))
-    monkeypatch.setattr(waiting, "ProcessorUse", lambda: ProcessorUse(lambda: next(texts)))
+def _advice(monkeypatch: pytest.MonkeyPatch, observe: Callable[[], object], waited: int) -> bool:
+    """Whether a time-out blames a machine that is 95 % busy; this thread ran 10 ns and waited ``waited``."""
+    stats = iter(("cpu 0 0 0 0 0 0 0 0 0 0", "cpu 95 0 0 5 0 0 0 0 0 0"))
+    times = iter(("0 0 0", f"10 {waited} 1"))
+    monkeypatch.setattr(waiting, "ProcessorUse", lambda: ProcessorUse(lambda: next(stats)))
+    monkeypatch.setattr(waiting, "Starvation", lambda: Starvation(lambda: next(times)))
     with pytest.raises(WaitTimeoutError) as error:
-        wait_until(lambda: False, within_s=0.01, awaiting="it", poll_s=0.001)
-    assert said in error.value.message
-    assert ("busy" in error.value.message) == bool(said)
+        wait_until(observe, accept=lambda _: False, within_s=0.05, awaiting="it", poll_s=0.001)
+    said = "The processors were 95 % busy, and this process waited for them: end other programs."
+    assert ("busy" in error.value.message) == (said in error.value.message)
+    return said in error.value.message
+
+
+def _refused() -> object:
+    raise ConnectionRefusedError("no")
+
+
+@pytest.mark.parametrize(("waited", "blamed"), [(0, False), (19, False), (20, True), (900, True)])
+def test_a_busy_machine_is_blamed_if_this_process_did_not_get_to_run(
+    monkeypatch: pytest.MonkeyPatch, waited: int, blamed: bool
+) -> None:
+    """Busy processors that serve every thread at once explain nothing."""
+    assert _advice(monkeypatch, lambda: False, waited) is blamed
+
+
+@pytest.mark.parametrize(
+    ("observe", "blamed"),
+    [
+        (lambda: "ISR (2, 3) of (1, 2)", False),
+        (lambda: [0, 462], False),
+        (partial(next, itertools.count()), True),
+        (lambda: None, True),
+        (_refused, True),
+    ],
+    ids=["the same answer all the time", "the same counts", "progress", "nothing yet", "refused"],
+)
+def test_a_busy_machine_is_not_blamed_for_what_stands_still(
+    monkeypatch: pytest.MonkeyPatch, observe: Callable[[], object], blamed: bool
+) -> None:
+    """More time would not have helped: a partition that was moved waited for its old replicas."""
+    assert _advice(monkeypatch, observe, 900) is blamed
+
+
+def test_a_kernel_that_counts_no_waiting_blames_nobody() -> None:
+    def absent() -> str:
+        raise FileNotFoundError
+
+    assert not Starvation(absent).starved()
+    assert not Starvation(lambda: "").starved()
 
 
 def test_connection_errors_count_as_not_yet() -> None:

@@ -19,8 +19,9 @@ from workloads.protocol.commands import (
     StartPinnedWrites,
     StartStream,
 )
+from workloads.protocol.java_names import producer_properties
 from workloads.protocol.results import PartitionRead, ReadResult, SendResult
-from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
+from workloads.protocol.spec import DEFAULT_RETRIES, ConsumerSpec, ProducerSpec, StreamLoad, Via
 
 PRODUCER = ProducerSpec(
     writer=1, name="p", brokers=("broker1", "broker2"), via="librdkafka", config={"linger.ms": 5, "a": True}
@@ -133,6 +134,24 @@ def test_the_delivery_timeout_leaves_time_for_all_retries() -> None:
     config = producer.librdkafka_config()
     assert config["message.timeout.ms"] == 11800
     assert (config["request.timeout.ms"], config["socket.timeout.ms"]) == (2000, 7000)
+
+
+@pytest.mark.parametrize("via", ["librdkafka", "java"])
+@pytest.mark.parametrize(
+    ("settings", "retries"),
+    [
+        ({"idempotent": True}, 1),
+        ({"transactional_id": "x"}, DEFAULT_RETRIES),
+        ({"transactional_id": "x", "config": {"retries": 3}}, 3),
+    ],
+)
+def test_a_transactional_producer_repeats_messages_until_its_delivery_timeout(
+    via: Via, settings: dict[str, Any], retries: int
+) -> None:
+    """One repetition is too few while the markers of the transaction before are written (KIP-890)."""
+    spec = ProducerSpec(writer=1, name="p", brokers=("b:1",), via=via, delivery_timeout_s=30.0, **settings)
+    assert int(producer_properties(spec)["retries"]) == retries
+    assert int(spec.librdkafka_config()["retries"]) == retries
 
 
 @pytest.mark.parametrize("settings", [{"rate": 0.0}, {"partitions": ()}])

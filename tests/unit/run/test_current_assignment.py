@@ -1,0 +1,129 @@
+"""Convergence is that of the current assignment, not of the replicas that a topic was created with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+import harness.run.watch
+from harness.cluster.timings import BASE
+from harness.errors import WaitTimeoutError
+from harness.kafka.model import PartitionState, Topic, TopicPartition
+from harness.kafka.wire.logs import Fetched
+from harness.lab.layout import THREE_AZS
+from harness.run.stage import Stage
+from harness.run.watch import Watch
+from harness.zookeeper.znodes import assigned_state
+
+KEY = TopicPartition("t", 0)
+CREATED = Topic("t", (1, 2))
+MOVED = PartitionState(leader=2, leader_epoch=3, isr=(2, 3), replicas=(2, 3))
+PENDING = PartitionState(leader=1, leader_epoch=2, isr=(1,), replicas=(1, 3, 2))
+
+
+def stage_in(state: PartitionState | None, *, dead: tuple[str, ...] = ()) -> Stage:
+    """A stage whose only partition was created on brokers 1 and 2, and is in this state now."""
+    cluster: Any = SimpleNamespace(
+        mode="kraft", poll_s=0.01, partition=lambda *_: state, check_alive=lambda: None
+    )
+    views = SimpleNamespace(
+        of=lambda _: SimpleNamespace(partition=lambda *_: state, reachable=lambda: True),
+        select=lambda *_: [],
+    )
+    return Stage(
+        setup=Mock(),
+        lab=Mock(alive=lambda host: host not in dead),
+        cluster=cluster,
+        processes=Mock(),
+        observer=Mock(views=views, recorded_end=lambda *_: None),
+        nemesis=Mock(),
+        clients={},
+        journal=Mock(),
+        progress=Mock(),
+        dialect=Mock(),
+        topics=(CREATED,),
+        timings=BASE,
+    )
+
+
+def empty_logs(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> list[str]:
+    """Give every replica an empty log; returns the brokers whose log is read."""
+    asked: list[str] = []
+
+    def own_log(broker: str, *_: object) -> Fetched:
+        asked.append(broker)
+        return Fetched(log_start=0, high_watermark=0)
+
+    monkeypatch.setattr(stage, "own_log", own_log)
+    return asked
+
+
+def test_a_partition_that_has_moved_converges_on_its_new_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = stage_in(MOVED)
+    asked = empty_logs(monkeypatch, stage)
+    stage.wait_converged("t", within_s=1.0)
+    assert set(asked) == {"broker2", "broker3"}
+    assert stage.incomplete_isrs() == []
+    assert list(stage.unhealthy([KEY])) == []
+
+
+def test_a_reassignment_under_way_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = stage_in(PENDING)
+    empty_logs(monkeypatch, stage)
+    with pytest.raises(WaitTimeoutError, match=r"ISR \(1,\) of \(1, 3, 2\)"):
+        stage.wait_converged("t", within_s=0.2)
+    assert stage.incomplete_isrs() == [KEY]
+    assert list(stage.unhealthy([KEY])) == [(KEY, PENDING)]
+
+
+def test_a_new_replica_that_does_not_run_is_none_that_lags() -> None:
+    assert stage_in(PENDING, dead=("broker3",)).incomplete_isrs() == []
+
+
+def test_the_replicas_that_must_answer_are_the_current_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = stage_in(MOVED)
+
+    def own_log(broker: str, *_: object) -> Fetched:
+        if broker == "broker3":
+            raise ConnectionRefusedError("refused")
+        return Fetched(error=3 if broker == "broker1" else 0)
+
+    monkeypatch.setattr(stage, "own_log", own_log)
+    assert list(stage.silent_replicas([KEY])) == ["broker3 does not answer (refused)"]
+
+
+@pytest.mark.parametrize(("state", "replicas"), [(MOVED, (2, 3)), (PENDING, (1, 3, 2)), (None, (1, 2))])
+def test_the_final_logs_are_those_of_the_current_replicas(
+    state: PartitionState | None,
+    replicas: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Of a partition about which the metadata store says nothing, the replicas that it was created with."""
+    read: list[Mapping[TopicPartition, tuple[int, ...]]] = []
+
+    def final_dump(_run: Path, _brokers: object, assignment: Any, *_: object, **__: object) -> None:
+        read.append(assignment)
+
+    monkeypatch.setattr(harness.run.watch, "final_dump", final_dump)
+    monkeypatch.setattr(harness.run.watch, "first_answer", lambda ask, _what: ask())
+    lab: Any = Mock(topology=THREE_AZS.topology("zookeeper"), data_dir=lambda _: tmp_path)
+    cluster: Any = SimpleNamespace(partition=lambda *_: state)
+    Watch(lab, cluster, (1, 2, 3), (CREATED,), Mock(), Mock(describe_transactions=None)).dump(tmp_path)
+    assert read == [{KEY: replicas}]
+
+
+def test_zookeeper_states_which_replicas_move() -> None:
+    """From Kafka 2.4 the topic's znode has them; older brokers write no such keys (KIP-455)."""
+    value = {"leader": 1, "leader_epoch": 2, "isr": [1, 2, 3]}
+    topic: dict[str, Any] = {"partitions": {"0": [1, 3, 2]}}
+    assert assigned_state(value, topic, 0) == PartitionState(1, 2, (1, 2, 3), (1, 3, 2))
+    assert assigned_state(value, topic, 0).isr_is_full
+    moving = {**topic, "adding_replicas": {"0": [3]}, "removing_replicas": {"0": [2]}}
+    assert assigned_state(value, moving, 0).moving == (3, 2)
+    assert not assigned_state(value, moving, 0).isr_is_full
