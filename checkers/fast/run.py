@@ -113,11 +113,11 @@ class FastResults:
         parts = [pq.read_table(path, schema=FINDING, filters=wanted) for path in _parts(self._findings)]
         return pa.concat_tables(parts or [FINDING.empty_table()])
 
-    def judge_promises(self, facts: Facts) -> pa.Table:
+    def judge_promises(self, facts: Facts, *, decisive: bool) -> pa.Table:
         """Fill the columns about promises, file by file; returns their counts."""
         counts = []
         for path in _parts(self._findings):
-            judged = with_promises(pq.read_table(path, schema=FINDING), facts)
+            judged = with_promises(pq.read_table(path, schema=FINDING), facts, decisive=decisive)
             pq.write_table(judged, path)
             counts.append(counted(judged))
         return pa.concat_tables(counts)

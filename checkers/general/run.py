@@ -72,18 +72,18 @@ class GeneralResults:
 
         return self.findings().filter(f.col("class").isin(list(classes))).toArrow()
 
-    def judge_promises(self, facts: Facts) -> pa.Table:
+    def judge_promises(self, facts: Facts, *, decisive: bool) -> pa.Table:
         """Fill the columns about promises; returns their counts."""
         judged = inside(self.scratch, "judged.parquet")
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 table = pa.Table.from_batches([batch]).cast(FINDING)
-                yield from with_promises(table, facts).combine_chunks().to_batches()
+                yield from with_promises(table, facts, decisive=decisive).combine_chunks().to_batches()
 
         self.findings().mapInArrow(work, ddl(FINDING)).write.parquet(judged)
         _put(judged, self._findings)
-        return self.findings().groupBy("class", *COLUMNS).count().toArrow()
+        return self.findings().groupBy("class", *COLUMNS, "expected").count().toArrow()
 
     def findings(self) -> DataFrame:
         """All findings."""

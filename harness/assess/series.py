@@ -16,6 +16,7 @@ from harness.assess.cell import scenario
 from harness.assess.clusters import run_cases
 from harness.assess.described import for_runs, header, hold_s, producers
 from harness.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
+from harness.assess.outcome import outcome
 from harness.assess.table import CaseEnd, Line, consequences, lines
 from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.compression import compress
@@ -204,7 +205,11 @@ class Assessment:
         planned = [all_cases[name] for name in (*self.plan.cases, *self.plan.unfit, *self.plan.left_out)]
         table = lines(planned, _ended(self.series.runs), measures, self.plan.unfit)
         topology = self.topology()
+        judged_as = outcome(self.series.runs)
         return {
+            "verdict": judged_as.verdict,
+            "exit_code": judged_as.exit_code,
+            "not_as_declared": judged_as.runs,
             "kafka": self.plan.version,
             "mode": self.plan.mode,
             "header": header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),

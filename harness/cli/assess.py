@@ -32,7 +32,7 @@ from harness.cli.options import (
     given_settings,
 )
 from harness.console import Progress
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError, UsageError
+from harness.errors import StoppedError, UsageError
 from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ def assess(
     The folder runs/assess/<time> keeps it as `assessment.json` and
     `assessment.md`, with the runs.
 
-    Exit code: 1 if a promise of Kafka was broken with the described producer,
-    2 if a run was invalid or crashed, else 0.
+    Exit code: 1 if a promise of Kafka was broken or something happened that
+    no fault explains, 2 if a run was not judged or left a promise undecided,
+    else 0. The pages of the runs and `assessment.json` say the same.
     """
     from harness.assess import battery as faults_of
     from harness.assess.described import only_topics
@@ -283,14 +284,13 @@ def _carry_out(
         console.print()
         for sentence in document["consequences"]:
             console.print(f"• {sentence}", soft_wrap=True, markup=False)
+        console.print()
+        for sentence in report.verdict(document):
+            console.print(sentence, soft_wrap=True, markup=False)
         Console(stderr=True, highlight=False).print(f"kept in {work.series.path}", style="dim")
     if stopped:
         raise StoppedError(
             f"interrupted after {len(work.series.runs)} of {len(work.plan.cells())} runs; everything that "
             f"was started has been ended. To continue, use --resume {work.series.path}."
         )
-    described = [line["settings"][document["producers"][0]] for line in document["lines"] if line["settings"]]
-    if any(setting["promise"] == "broken" for setting in described):
-        return EXIT_VIOLATED
-    bad = [line for line in document["lines"] if line["status"] in ("invalid", "crashed")]
-    return EXIT_UNKNOWN if bad else EXIT_AS_DECLARED
+    return int(document["exit_code"])

@@ -26,6 +26,7 @@ def scenario_of(schedule: Schedule, topology: Topology, mode: str, suffix: str =
         body=partial(perform, schedule=schedule),
         setup=setup_of(schedule, topology, suffix),
         modes=(mode,),
+        judged_by="promises",
     )
 
 

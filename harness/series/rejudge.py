@@ -76,7 +76,11 @@ def judge_by(places: Sequence[Place], reference: str, *, plan: str = "auto") -> 
             folder.path,
             write=False,
             plan=plan,
-            by={"claims": one["claims"], "expected": one["expected"]},
+            by={
+                "claims": one["claims"],
+                "expected": one["expected"],
+                "judged_by": one["judged_by"],
+            },
         )
         for folder, one in zip(folders, declared, strict=True)
     ]
