@@ -37,7 +37,7 @@ from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
     from harness.assess.battery import Case
-    from harness.assess.series import Assessment, Target
+    from harness.assess.series import Assessment
     from harness.series.plan import Cell
     from harness.series.summary import RunSummary
 
@@ -105,8 +105,10 @@ def assess(
         AssessmentPlan,
         check,
         describe,
+        header_of,
         seconds,
         timings,
+        understood,
         unfit,
     )
     from harness.cluster.cluster_file import read_cluster_file
@@ -157,8 +159,9 @@ def assess(
         if faults is not None:
             cases = faults_of.select(cases, [glob.strip() for glob in faults.split(",")])
         misfits = unfit(cases)
+        about = header_of(target, understood(target, cases[0], lab))
         if list_only:
-            _list(target, cases, misfits)
+            _list(about, cases, misfits, as_json=as_json)
             return
         check(target, cases[0], lab, progress.say)
         fitting = [case for case in cases if case.name not in misfits]
@@ -181,18 +184,29 @@ def assess(
             cluster=cluster is not None,
             left_out=tuple(case.name for case in fitting if case not in chosen),
             unfit=misfits,
+            header=about,
         )
         work = Assessment.create(runs, plan, cluster)
     raise typer.Exit(_carry_out(work, parallel, progress, budget_s=budget_s, as_json=as_json))
 
 
-def _list(target: Target, cases: Sequence[Case], misfits: Mapping[str, str]) -> None:
+def _list(
+    about: Mapping[str, str], cases: Sequence[Case], misfits: Mapping[str, str], *, as_json: bool
+) -> None:
     """Print what would be assessed: the cluster, topics, producers and settings, and the faults."""
-    from harness.assess.described import header
-    from harness.assess.series import timings
-
-    times = timings(target.settings, target.mode)
-    about = header(target.version.label, target.mode, target.topology, target.settings, times)
+    if as_json:
+        faults = [
+            {
+                "case": case.name,
+                "says": case.says,
+                "controller": case.roles,
+                "unfit": misfits.get(case.name),
+                "stands_for": case.stands_for,
+            }
+            for case in cases
+        ]
+        typer.echo(json.dumps({"header": about, "faults": faults}, indent=2))
+        return
     width = max(map(len, about))
     for label, text in about.items():
         typer.echo(f"{label:{width}}  {text}")

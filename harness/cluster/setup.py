@@ -67,6 +67,10 @@ class Setup:
     coordinates all groups. Empty: brokers create it when a client asks for a coordinator."""
     offsets_log_config: Mapping[str, str] = field(default_factory=dict)
     """Configuration of `__consumer_offsets`, in addition to its compaction."""
+    follows: tuple[str, ...] = ()
+    """Settings of the brokers that decide the shape of its topics, as in production (`num.partitions`)."""
+    without: tuple[Literal["groups", "transactions"], ...] = ()
+    """What none of its clients uses."""
     read_back: bool = True
     """At the end, a consumer reads every topic from start to end (rows of `reads`)."""
 
