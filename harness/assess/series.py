@@ -55,9 +55,14 @@ class Target:
     """Settings of the file and of the options; options take precedence."""
 
 
-def describe(file: ClusterFile | None, kafka: str, mode: str, settings: Settings) -> Target:
-    """What is to be assessed; options take precedence over the file. Raises UsageError."""
-    version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT)
+def describe(
+    file: ClusterFile | None, kafka: str, mode: str, settings: Settings, *, force: bool = False
+) -> Target:
+    """What is to be assessed; options take precedence over the file. ``force`` accepts unknown versions.
+
+    Raises UsageError.
+    """
+    version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT, force=force)
     mode = mode or (file.mode if file else "") or next(one for one in LASTING if one in version.modes)
     if mode not in LASTING:
         raise UsageError(f"There is no mode {mode!r} here; use {', '.join(LASTING)}.")

@@ -19,6 +19,7 @@ from harness.cli.options import (
     BrokerConfig,
     CompressTime,
     ConsumerConfig,
+    Force,
     KafkaHome,
     KafkaJars,
     Lab,
@@ -74,6 +75,7 @@ def assess(
     compress_time: CompressTime = 1.0,
     kafka_home: KafkaHome = None,
     kafka_jars: KafkaJars = None,
+    force: Force = False,
     repeat: Repeat = 1,
     parallel: Parallel = 0,
     resume: Annotated[
@@ -139,6 +141,7 @@ def assess(
             or kafka_home
             or kafka_jars
             or mode
+            or force
             or repeat != 1
             or settings
         ):
@@ -150,7 +153,7 @@ def assess(
         file = read_cluster_file(cluster) if cluster else None
         default = (file and file.kafka) or DEFAULT
         version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
-        target = describe(file, version, mode or "", settings)
+        target = describe(file, version, mode or "", settings, force=force)
         if topics is not None:
             globs = [glob.strip() for glob in topics.split(",")]
             target = replace(target, settings=only_topics(target.settings, globs))

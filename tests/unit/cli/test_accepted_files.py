@@ -73,3 +73,12 @@ def test_the_list_as_json_says_what_is_not_followed(tmp_path: Path) -> None:
     code, output, _ = listed(tmp_path, "--json", broker="num.partitions=3\n")
     assert code == 0
     assert '"not followed": "num.partitions=3 (acked chooses the partitions of the topics)"' in output
+
+
+def test_a_version_that_is_not_known_is_assessed_if_forced(tmp_path: Path) -> None:
+    code, output, error = listed(tmp_path, "--kafka", "3.7.1")
+    assert code != 0
+    assert "did you mean 3.7.0 or 3.7.2?" in output + error
+    code, output, _ = listed(tmp_path, "--kafka", "3.7.1", "--force")
+    assert code == 0
+    assert "Kafka 3.7.1" in output
