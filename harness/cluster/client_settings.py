@@ -181,7 +181,7 @@ WITHOUT: Mapping[Kind, Mapping[str, str]] = {
         "value.deserializer": "messages are made of bytes",
     },
 }
-"""Properties of Java clients that have no effect here, and why: named in a warning, then ignored."""
+"""Properties of Java clients that have no effect here, and why: named, then ignored."""
 OWNED: Mapping[Kind, Mapping[str, str | None]] = {
     "producer": {
         "bootstrap.servers": None,
@@ -205,6 +205,7 @@ OWNED: Mapping[Kind, Mapping[str, str | None]] = {
 }
 """What the harness sets itself, with its value where every client has the same."""
 _OWNED_PREFIXES = ("sasl.", "ssl.")
+_GROUPS_ONLY = "consumers with assigned partitions do not have it"
 _BECAUSE = "acked sets these properties of its clients"
 
 
@@ -214,10 +215,8 @@ class ClientSettings:
 
     given: Mapping[str, Value]
     """Values by their Java names."""
-    ignored: tuple[str, ...] = ()
-    """A sentence for each property without an equivalent."""
     not_followed: tuple[NotFollowed, ...] = ()
-    """Properties that the harness sets itself."""
+    """Properties that the harness sets itself, and those without an equivalent."""
 
     def librdkafka(self, kind: Kind) -> dict[str, Value]:
         """The settings by librdkafka's names."""
@@ -241,27 +240,26 @@ def check_client(kind: Kind, settings: Mapping[str, Setting]) -> ClientSettings:
     settings = in_java_names(settings)
     table, owned, without = (PRODUCER if kind == "producer" else CONSUMER), OWNED[kind], WITHOUT[kind]
     given: dict[str, Value] = {}
-    ignored: list[str] = []
     left_out: list[NotFollowed] = []
     for key, setting in settings.items():
         if key in owned or key.startswith(_OWNED_PREFIXES):
             if owned.get(key) is None or setting.value.lower() != str(owned[key]).lower():
                 left_out.append(NotFollowed(table=kind, setting=setting, because=_BECAUSE, owned=True))
         elif key in ALONE:
-            ignored.append(f"{setting} has no effect: {WHY_ALONE}.")
+            left_out.append(NotFollowed(table=kind, setting=setting, because=WHY_ALONE))
         elif key in without:
-            ignored.append(f"{setting} has no effect: {without[key]}.")
+            left_out.append(NotFollowed(table=kind, setting=setting, because=without[key]))
         elif key in table:
             try:
                 given[key] = table[key].parse(setting.value)
             except ValueError as error:
                 raise UsageError(f"{setting}: {error}.") from None
             if kind == "consumer" and not table[key].kafka_python:
-                ignored.append(f"{setting} has no effect: consumers with assigned partitions do not have it.")
+                left_out.append(NotFollowed(table=kind, setting=setting, because=_GROUPS_ONLY))
         else:
             near = difflib.get_close_matches(key, (*table, *without, *owned), n=1, cutoff=0.6)
             hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists those that it has."
             raise UsageError(f"{setting}: neither a Java {kind} nor librdkafka has such a property; {hint}")
     arrangement = Arrangement(producer=settings) if kind == "producer" else Arrangement(consumer=settings)
     refuse_impossible(arrangement)
-    return ClientSettings(given=given, ignored=tuple(ignored), not_followed=tuple(left_out))
+    return ClientSettings(given=given, not_followed=tuple(left_out))

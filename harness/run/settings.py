@@ -122,17 +122,15 @@ def apply(
     )
     decisive = tuple(consequences(arrangement))
     left_out = (
+        *foreign,
         *owned,
         *not_followed(settings.broker, use),
         *clients.producer.not_followed,
         *clients.consumer.not_followed,
     )
     notes = (
-        *foreign,
         *compressed,
         *kept,
-        *clients.producer.ignored,
-        *clients.consumer.ignored,
         *decisive,
         *((f"not followed: {in_words(left_out)}",) if left_out else ()),
         *(
@@ -184,15 +182,16 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
                 )
 
 
-def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[str, ...]]:
-    """The settings without broker properties of other metadata modes, and a sentence for each of these."""
+def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[NotFollowed, ...]]:
+    """The settings without broker properties of other metadata modes, and these."""
     elsewhere = {"zookeeper": _KRAFT_ONLY, "migration": ()}.get(mode, _ZOOKEEPER_ONLY)
     foreign = [
         setting for key, setting in settings.broker.items() if key.startswith(elsewhere) and not is_owned(key)
     ]
     kept = {key: setting for key, setting in settings.broker.items() if setting not in foreign}
-    notes = tuple(f"{setting} has no effect in mode {mode}." for setting in foreign)
-    return replace(settings, broker=kept), notes
+    because = f"it has no effect in mode {mode}"
+    left_out = tuple(NotFollowed(table="broker", setting=setting, because=because) for setting in foreign)
+    return replace(settings, broker=kept), left_out
 
 
 def all_of_topics(settings: Settings) -> Iterator[Setting]:

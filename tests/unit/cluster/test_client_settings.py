@@ -16,6 +16,7 @@ from harness.cluster.client_settings import (
 )
 from harness.cluster.compression import declared_times
 from harness.cluster.followed import in_words
+from harness.cluster.librdkafka_names import WHY_ALONE
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
 
@@ -45,8 +46,8 @@ def test_names_and_values_of_the_libraries() -> None:
 def test_what_has_no_effect_is_named() -> None:
     found = check_client("producer", _given(max__block__ms="60000", acks="1"))
     assert found.given == {"acks": 1}
-    assert found.ignored == (
-        "FILE:1: max.block.ms=60000 has no effect: a message that finds the queue full fails at once.",
+    assert in_words(found.not_followed) == (
+        "max.block.ms=60000 (a message that finds the queue full fails at once)"
     )
 
 
@@ -104,8 +105,11 @@ def test_names_of_librdkafka_are_translated() -> None:
 def test_properties_of_librdkafka_that_java_clients_lack_have_no_effect() -> None:
     found = check_client("producer", _given(socket__keepalive__enable="true", log__connection__close="false"))
     assert not found.given
-    assert len(found.ignored) == 2
-    assert all("only librdkafka has it" in sentence for sentence in found.ignored)
+    assert [one.setting.key for one in found.not_followed] == [
+        "socket.keepalive.enable",
+        "log.connection.close",
+    ]
+    assert {one.because for one in found.not_followed} == {WHY_ALONE}
 
 
 def test_two_names_of_one_property_must_agree() -> None:
