@@ -28,6 +28,26 @@ class Outcome:
         return VERDICTS[self.verdict]
 
 
+class CrashWatch:
+    """Two runs in a row that crash: the next ones would as well, so nothing further should start."""
+
+    _MOST = 2
+
+    def __init__(self) -> None:
+        self._in_a_row: list[RunSummary] = []
+
+    def ended(self, run: RunSummary) -> None:
+        """Take note of how a run ended."""
+        self._in_a_row = [*self._in_a_row, run] if run.verdict == "crashed" else []
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why they crashed, each reason once; empty as long as runs may start."""
+        if len(self._in_a_row) < self._MOST:
+            return ()
+        return tuple(dict.fromkeys("; ".join(run.reasons) for run in self._in_a_row))
+
+
 def outcome(runs: Sequence[RunSummary]) -> Outcome:
     """The outcome of the runs that have ended; runs that this machine cannot carry out do not count."""
     return Outcome(verdict=_verdict([run.verdict for run in runs]), runs=tuple(_others(runs)))

@@ -244,6 +244,7 @@ class _Pace:
 def _carry_out(
     work: Assessment, parallel: int, progress: Progress, *, budget_s: float | None, as_json: bool
 ) -> int:
+    from harness.assess.outcome import CrashWatch
     from harness.assess.series import seconds
     from harness.series.capacity import side_by_side
     from report import assessment as report
@@ -259,18 +260,22 @@ def _carry_out(
         f"{work.series.path} keeps them"
     )
     pace = _Pace(expected)
+    crashes = CrashWatch()
 
     def ended(run: RunSummary) -> None:
         pace.add(run)
+        crashes.ended(run)
         ahead_s = sum(pace.seconds(cell.scenario) for cell in work.left()) / at_once
         lost = f"{run.lost} lost by all producers" if run.lost else "nothing lost"
-        outcome = lost if run.judged else run.verdict
+        outcome = lost if run.judged else f"{run.verdict}: {'; '.join(run.reasons)}"
         progress.say(
             f"{len(work.series.runs)} of {len(work.plan.cells())}: {cases[run.scenario].says}: {outcome} "
             f"({run.seconds:.0f} s); about {ahead_s / 60:.1f} min left"
         )
 
     def may_start(cell: Cell) -> bool:
+        if crashes.reasons:
+            return False
         elapsed_s = time.monotonic() - progress.started
         if budget_s is not None and pace.runs and elapsed_s + pace.seconds(cell.scenario) > budget_s:
             return False
@@ -280,6 +285,11 @@ def _carry_out(
     text = f"running, about {about / 60:.0f} min in all"
     with progress.phase("runs", text):
         stopped = bool(left) and work.run(at_once, ended, may_start)
+    if crashes.reasons and work.left():
+        progress.say(
+            f"nothing further was started, since runs crashed one after the other: "
+            f"{' | '.join(crashes.reasons)} (once the cause is removed, --resume {work.series.path} goes on)"
+        )
     if stopped and not work.series.runs:
         raise StoppedError(
             "interrupted before the first run had ended; everything that was started has been ended."

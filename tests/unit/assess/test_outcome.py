@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.assess.outcome import outcome
+from harness.assess.outcome import CrashWatch, outcome
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED
 from harness.series.summary import RunSummary
 from report.assessment import verdict as verdict_in_words
@@ -54,3 +54,20 @@ def test_the_words_name_the_runs_that_are_not_as_declared() -> None:
         "verdict: violated: a promise of Kafka was broken, or something happened that no fault explains.",
         "violated: broker1 killed: because of this (runs/1)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "stops"),
+    [
+        (("crashed",), False),
+        (("crashed", "crashed"), True),
+        (("as declared", "crashed", "crashed"), True),
+        (("crashed", "as declared", "crashed"), False),
+        (("invalid", "invalid"), False),
+    ],
+)
+def test_two_crashes_in_a_row_stop_an_assessment(verdicts: tuple[str, ...], stops: bool) -> None:
+    watch = CrashWatch()
+    for verdict in verdicts:
+        watch.ended(run(verdict))
+    assert watch.reasons == (("because of this",) if stops else ())
