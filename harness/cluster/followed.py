@@ -88,7 +88,7 @@ DECIDERS: tuple[Decider, ...] = (
     ),
     Decider(
         keys=(TRANSACTION_FACTOR, TRANSACTION_MIN_ISR, "transaction.state.log.num.partitions"),
-        when=lambda use: bool(use.setup.transaction_log),
+        when=lambda use: TRANSACTION_FACTOR in use.setup.coordinator_config,
         because="acked creates __transaction_state itself",
         chosen=lambda use, key: ONE_TRANSACTION_PARTITION[key],
     ),

@@ -17,6 +17,8 @@ ONE_TRANSACTION_PARTITION = {
     "transaction.state.log.min.isr": "2",
 }
 """Only with these do brokers know that the topic has one partition, and look for every id in partition 0."""
+ONE_OFFSETS_PARTITION = {"offsets.topic.num.partitions": "1"}
+"""The same for groups."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,5 +92,12 @@ class Setup:
         """Broker properties that belong to those topics."""
         return {
             **(ONE_TRANSACTION_PARTITION if self.transaction_log else {}),
-            **({"offsets.topic.num.partitions": "1"} if self.offsets_log else {}),
+            **(ONE_OFFSETS_PARTITION if self.offsets_log else {}),
         }
+
+    @property
+    def coordinator_config(self) -> Mapping[str, str]:
+        """The broker properties, among those that it sets, by which it chooses coordinators."""
+        asked = {**self.broker_config, **self.internal_config}
+        known = (*ONE_TRANSACTION_PARTITION, *ONE_OFFSETS_PARTITION)
+        return {key: asked[key] for key in known if key in asked}

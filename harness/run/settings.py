@@ -79,7 +79,7 @@ def apply(
     users, owned = split_owned(settings.broker, topology, mode, setup)
     settings = replace(settings, broker=users)
     _refuse_impossible(settings, version)
-    users = {key: setting for key, setting in users.items() if key not in setup.internal_config}
+    users = {key: setting for key, setting in users.items() if key not in setup.coordinator_config}
     clients = UserClients(
         producer=check_client("producer", settings.producer),
         consumer=check_client("consumer", settings.consumer),
@@ -116,7 +116,7 @@ def apply(
     )
     refuse_impossible(arrangement)
     use = Use(
-        setup=with_config,
+        setup=replace(with_config, broker_config=setup.broker_config),
         own_topics=with_config.own_topics,
         unclean_config="zookeeper" in mode or version.unclean_config,
     )

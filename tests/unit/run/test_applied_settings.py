@@ -9,6 +9,7 @@ import pytest
 from harness.cluster.client_settings import NONE, check_client
 from harness.cluster.settings import NO_SETTINGS, Setting, Settings
 from harness.cluster.settings_files import read_options
+from harness.cluster.setup import ONE_TRANSACTION_PARTITION, Setup
 from harness.errors import InvalidRunError, ProcessDiedError, UsageError
 from harness.kafka.model import Topic
 from harness.kafka.versions import kafka_version
@@ -16,6 +17,7 @@ from harness.lab.layout import three_azs
 from harness.run.catalogue import all_scenarios, find
 from harness.run.clients import choose
 from harness.run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
+from harness.scenario import Scenario
 from workloads.protocol.results import Configuration
 
 
@@ -182,6 +184,23 @@ def test_what_acked_decides_itself_is_named(name: str, option: str, note: str) -
     (sentence,) = (one for one in found.notes if one.startswith("not followed: "))
     assert option in sentence
     assert note in sentence
+
+
+def test_a_search_keeps_its_coordinators() -> None:
+    """All schedules of its cluster find one partition, also after one without transactions."""
+    setup = Setup(
+        topics=(Topic("t", (1, 2, 3)),), broker_config={**ONE_TRANSACTION_PARTITION}, for_layout=True
+    )
+    scenario = Scenario(name="schedule", title="", body=print, setup=setup)
+    found = apply(
+        scenario,
+        read_options(["broker.transaction.state.log.num.partitions=50"]),
+        topology=three_azs("zookeeper"),
+        mode="zookeeper",
+        version=kafka_version(scenario.kafka),
+    )
+    assert found.scenario.setup.broker_config == ONE_TRANSACTION_PARTITION
+    assert [one.setting.key for one in found.not_followed] == ["transaction.state.log.num.partitions"]
 
 
 @pytest.mark.parametrize(
