@@ -162,10 +162,13 @@ def assess(
         if faults is not None:
             cases = faults_of.select(cases, [glob.strip() for glob in faults.split(",")])
         misfits = unfit(cases)
-        about = header_of(target, understood(target, cases[0], lab))
+        applied = understood(target, cases[0], lab)
+        about = header_of(target, applied)
         if list_only:
             _list(about, cases, misfits, as_json=as_json)
             return
+        for sentence in applied.warnings:
+            progress.say(sentence)
         check(target, cases[0], lab, progress.say)
         fitting = [case for case in cases if case.name not in misfits]
         at_once = parallel or side_by_side(topology)

@@ -160,7 +160,7 @@ def matrix(
         earlier=earlier,
     )
     layout = file.layout if file else THREE_AZS
-    for cell in fitting:
+    asked_for = [
         require_settings(
             scenarios[cell.scenario],
             settings,
@@ -169,6 +169,10 @@ def matrix(
             layout=layout,
             force=force,
         )
+        for cell in fitting
+    ]
+    for sentence in dict.fromkeys(warning for warnings in asked_for for warning in warnings):
+        progress.say(sentence)
     require_lab(lab)
     old = None if resume is None else SeriesFolder.resume(resume)
     resolve_all(

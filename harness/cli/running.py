@@ -337,8 +337,9 @@ def _run_many(
     unfit = {cell.scenario for cell in unfitting}
     scenarios = [one for one in scenarios if one.name not in unfit]
     layout = file.layout if file else THREE_AZS
-    for one in scenarios:
-        require_settings(one, settings, kafka=kafka, mode=mode, layout=layout)
+    asked = [require_settings(one, settings, kafka=kafka, mode=mode, layout=layout) for one in scenarios]
+    for sentence in dict.fromkeys(warning for warnings in asked for warning in warnings):
+        progress.say(sentence)
     require_lab(lab)
     resolve_all([kafka_version(kafka or one.kafka) for one in scenarios], say=progress.say)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():

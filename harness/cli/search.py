@@ -296,6 +296,7 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
     from harness.cluster.settings import NO_SETTINGS
     from harness.kafka.wire.dialect import dialect
     from harness.run.client_choice import greet, program
+    from harness.run.runner import applied_to
     from harness.run.session import prepare
     from harness.search.cell import for_runs
     from harness.search.grammar import fresh
@@ -304,8 +305,9 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
     from workloads.protocol.lines import FEATURES
 
     space = space_for(plan_of(target, seed=0), target.topology)
+    example = scenario_of(fresh(space, 0, 0), target.topology, target.mode)
     options = prepare(
-        scenario_of(fresh(space, 0, 0), target.topology, target.mode),
+        example,
         lab=lab,
         kafka=target.version.label,
         mode=target.mode,
@@ -315,6 +317,8 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
         client=client,
         say=progress.say,
     )
+    for sentence in applied_to(example, options).warnings:
+        progress.say(sentence)
     if not dialect(options.version.version).idempotence:
         return ("idempotence", "transactions")
     found = program(client, options.version, progress.say)

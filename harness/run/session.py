@@ -154,13 +154,16 @@ def require_settings(
     mode: str = "",
     layout: Layout = THREE_AZS,
     force: bool = False,
-) -> None:
-    """Raise UsageError if a scenario cannot run with these settings, or has a set-up that cannot work."""
+) -> tuple[str, ...]:
+    """What the user should know before a scenario runs with these settings.
+
+    Raises UsageError if it cannot run with them, or has a set-up that cannot work.
+    """
     version = kafka_version(kafka or scenario.kafka, force=force)
     options = RunOptions(
         version=version, mode=choose_mode(scenario, version, mode), layout=layout, settings=settings
     )
-    applied_to(with_protocol(scenario, version), options)
+    return applied_to(with_protocol(scenario, version), options).warnings
 
 
 def ignores(scenario: Scenario, version: KafkaVersion) -> str:

@@ -61,6 +61,8 @@ class Applied:
     """A sentence for each setting that is possible but decides what a fault costs; among the notes."""
     given: Settings = field(default_factory=Settings)
     """The user's settings as they are applied, times compressed."""
+    warnings: tuple[str, ...] = ()
+    """The notes on what is not followed, and on what decides much; a series says each of them once."""
 
 
 def apply(
@@ -128,11 +130,11 @@ def apply(
         *clients.producer.not_followed,
         *clients.consumer.not_followed,
     )
+    warnings = (*decisive, *((f"not followed: {in_words(left_out)}",) if left_out else ()))
     notes = (
         *compressed,
         *kept,
-        *decisive,
-        *((f"not followed: {in_words(left_out)}",) if left_out else ()),
+        *warnings,
         *(
             f"topic {topic.name}: replicas {', '.join(map(str, topic.assignment))}"
             for topic in with_config.own_topics
@@ -157,6 +159,7 @@ def apply(
         notes=notes,
         not_followed=left_out,
         consequences=decisive,
+        warnings=warnings,
         given=settings,
     )
 
@@ -171,8 +174,9 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
                 f"{setting}: the version asked for is {version.label}; ask for "
                 f"{version.version}@{setting.value}, or remove the property."
             )
-    for setting in (*settings.broker.values(), *settings.producer.values(), *all_of_topics(settings)):
-        if setting.key == "compression.type" and setting.value.lower() == "zstd":
+    of_topics = ((setting.key, setting) for setting in all_of_topics(settings))
+    for key, setting in (*settings.broker.items(), *settings.producer.items(), *of_topics):
+        if key == "compression.type" and setting.value.lower() == "zstd":
             given = settings.broker.get(INTER_BROKER_PROTOCOL)
             protocol = given.value if given else version.protocol or version.version
             if version_key(protocol.partition("-")[0]) < _ZSTD_SINCE:
