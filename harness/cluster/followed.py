@@ -21,6 +21,8 @@ NUM_PARTITIONS, AUTO_CREATE, UNCLEAN = (
     "unclean.leader.election.enable",
 )
 
+_LONGEST_VALUE = 40
+
 
 @dataclass(frozen=True, kw_only=True)
 class NotFollowed:
@@ -169,6 +171,3 @@ def in_words(found: Iterable[NotFollowed]) -> str:
         shown = one.setting.key if one.owned else f"{one.setting.key}={value}"
         groups.setdefault(one.because, []).append(shown)
     return "; ".join(f"{', '.join(keys)} ({because})" for because, keys in groups.items())
-
-
-_LONGEST_VALUE = 40

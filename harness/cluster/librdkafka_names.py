@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from harness.cluster.settings import Setting
+from harness.cluster.settings import Setting, whole
 from harness.errors import UsageError
 
 JAVA_NAMES: Mapping[str, str] = {
@@ -61,8 +61,8 @@ def in_java_names(settings: Mapping[str, Setting]) -> dict[str, Setting]:
             found[key] = setting
             continue
         translated = setting
-        if key == "queue.buffering.max.kbytes" and setting.value.isdigit():
-            translated = replace(setting, value=str(int(setting.value) * _KILOBYTE))
+        if key == "queue.buffering.max.kbytes" and (kilobytes := whole(setting.value)) is not None:
+            translated = replace(setting, value=str(kilobytes * _KILOBYTE))
         if java in found and found[java].value != translated.value:
             raise UsageError(f"{setting}: {found[java].place} sets {java} already; keep one of them.")
         found.setdefault(java, translated)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.cluster.settings import Setting
+from harness.cluster.settings import Setting, whole
 from harness.errors import UsageError
 from harness.kafka.model import Topic
 
@@ -305,13 +305,11 @@ def consequences(arrangement: Arrangement) -> Iterator[str]:
         setting = arrangement.broker.get(rule.key)
         if setting is not None and setting.value in rule.values and arrangement.brokers > 1:
             yield f"{_short(setting)}: {rule.because}"
-    largest, limit = arrangement.setting("producer.max.request.size"), _largest_batch(arrangement)
-    if largest is not None and limit is not None and largest.value.isdigit() and int(largest.value) > limit:
+    largest = arrangement.setting("producer.max.request.size")
+    limit = _number("broker.message.max.bytes", arrangement)
+    asked = None if largest is None else whole(largest.value)
+    if largest is not None and asked is not None and limit is not None and asked > limit:
         yield f"{_short(largest)}: brokers refuse batches above message.max.bytes ({limit}): RECORD_TOO_LARGE"
-
-
-def _largest_batch(arrangement: Arrangement) -> int | None:
-    return _number("broker.message.max.bytes", arrangement)
 
 
 def refuse_impossible(arrangement: Arrangement) -> None:
@@ -338,7 +336,8 @@ def _excluded(rule: Exclusion, arrangement: Arrangement) -> Iterator[str]:
     if rule.allowed:
         fits = other.value.lower() in rule.allowed
     else:
-        fits = not other.value.isdigit() or rule.least <= int(other.value) <= rule.most
+        number = whole(other.value)
+        fits = number is None or rule.least <= number <= rule.most
     if not fits:
         yield (
             f"{_short(other)}: {given.key}={given.value[:_LONGEST_VALUE]} ({given.place}) needs "
@@ -366,9 +365,9 @@ def _exceeded(rule: Bound, arrangement: Arrangement) -> Iterator[str]:
 def _never_written(topic: Topic, arrangement: Arrangement) -> Iterator[str]:
     """`acks=all` waits for `min.insync.replicas` replicas (Kafka's documentation of that property)."""
     described = topic.config.get(MIN_INSYNC)
-    least = described if described is not None else str(_number(f"broker.{MIN_INSYNC}", arrangement))
+    least = _number(f"broker.{MIN_INSYNC}", arrangement) if described is None else whole(described)
     fewest = min(map(len, topic.assignment), default=0)
-    if least.isdigit() and fewest and int(least) > fewest:
+    if least is not None and 0 < fewest < least:
         setting = arrangement.least_in_sync.get(topic.name)
         setting = arrangement.setting(f"broker.{MIN_INSYNC}") if described is None else setting
         place = f"{setting.place}: " if setting is not None else ""
@@ -383,8 +382,7 @@ def _number(name: str, arrangement: Arrangement) -> int | None:
     if name == BROKERS:
         return arrangement.brokers or None
     setting = arrangement.setting(name)
-    value = setting.value if setting else _DEFAULTS.get(name, "")
-    return int(value) if value.removeprefix("-").isdigit() else None
+    return whole(setting.value if setting else _DEFAULTS.get(name, ""))
 
 
 def _key(name: str) -> str:

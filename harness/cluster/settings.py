@@ -37,6 +37,7 @@ TOPIC_PROPERTIES = (
 """Topic properties of every known Kafka version (`LogConfig.main` of its jars prints them)."""
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MOST_PARTITIONS = 100
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,10 +201,15 @@ def replication_factor(name: str, settings: Settings, brokers: int) -> int:
     return min(factor or 3, brokers)
 
 
+def whole(text: str) -> int | None:
+    """The whole number that a value of Kafka is (at most a `long`); None for anything else."""
+    return int(text) if _WHOLE.fullmatch(text) else None
+
+
 def broker_default(settings: Settings, key: str) -> int:
     """A number that brokers have as a default of topics; 0 if the user has not set it, or not to a number."""
     setting = settings.broker.get(key)
-    return int(setting.value) if setting is not None and setting.value.isdigit() else 0
+    return max(0, whole(setting.value) or 0) if setting is not None else 0
 
 
 def _assignment(

@@ -175,8 +175,11 @@ def test_a_topic_that_nobody_could_write(
 
 
 def test_values_that_are_no_numbers_are_left_to_the_brokers() -> None:
-    odd = {"broker.min.insync.replicas": "two", "broker.offsets.topic.replication.factor": "x" * 999}
-    assert list(problems(arrangement(odd))) == []
+    for value in ("two", "x" * 999, "9" * 5000, "\u00b2", ""):
+        odd = dict.fromkeys(("broker.min.insync.replicas", "broker.offsets.topic.replication.factor"), value)
+        assert list(problems(arrangement(odd, topics=(Topic("t", (1,)),)))) == []
+        retries = {"producer.enable.idempotence": "true", "producer.retries": value}
+        assert list(problems(arrangement(retries))) == []
 
 
 def test_defaults_alone_are_never_refused() -> None:
