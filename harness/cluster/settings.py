@@ -248,10 +248,10 @@ def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape
 
     def number(key: str, most: int) -> int:
         value = given.get(key, 0)
-        if isinstance(value, str) and value.isdigit():
-            value = int(value)
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or not (1 if key in given else 0) <= value <= most:
+        if isinstance(value, str):
+            value = whole(value)
+        counts = isinstance(value, int) and not isinstance(value, bool)
+        if not counts or not (1 if key in given else 0) <= value <= most:
             raise UsageError(
                 f"{place}: topic {name!r}: {key} = {given[key]!r}: give a number from 1 to {most}."
             )
