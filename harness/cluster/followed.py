@@ -165,9 +165,9 @@ def _overriding(key: str, setting: Setting, use: Use) -> str:
 
 def in_words(found: Iterable[NotFollowed]) -> str:
     """The settings, grouped by the reason; empty if there is none."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, dict[str, None]] = {}
     for one in found:
         value = one.setting.value if len(one.setting.value) <= _LONGEST_VALUE else "…"
         shown = one.setting.key if one.owned else f"{one.setting.key}={value}"
-        groups.setdefault(one.because, []).append(shown)
+        groups.setdefault(one.because, {})[shown] = None
     return "; ".join(f"{', '.join(keys)} ({because})" for because, keys in groups.items())
