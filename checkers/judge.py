@@ -22,7 +22,7 @@ from checkers.claims.moments import read_moments
 from checkers.evidence import Evidence, gather
 from checkers.fast.run import Results, judge_partitions
 from checkers.promises.facts import facts_of
-from checkers.promises.summary import described
+from checkers.promises.summary import counted, described, expected_by_class
 from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
@@ -30,7 +30,7 @@ from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import SMALL_ROWS, forget, names_in, register
 from checkers.tables.files import inside, is_folder, write_bytes
-from checkers.tables.output import FATES
+from checkers.tables.output import FATES, FINDING
 from checkers.tables.source import Source, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
 from harness.errors import BadDataError
@@ -110,6 +110,7 @@ def judge_history(
     ``manifest`` names Kafka's version, on which some promises depend.
     """
     clock = _Clock()
+    by_promises = declared["judged_by"] == "promises"
     source = open_source(history)
     evidence = gather(source)
     forget(session)
@@ -129,10 +130,10 @@ def judge_history(
             frame.createOrReplaceTempView(name)
         for name in named & READER_VIEWS.keys():
             session.sql(READER_VIEWS[name]("")).createOrReplaceTempView(name)
-        expected = results.mark_expected(declared["expected"], moments)
+        results.mark_expected(declared["expected"], moments)
         clock.lap("findings")
         results.life.createOrReplaceTempView("life")
-        promises = _judge_promises(session, source, evidence, results, manifest)
+        promise_counts = _judge_promises(session, source, evidence, results, manifest, decisive=by_promises)
         if "findings" in named:
             results.findings().createOrReplaceTempView("findings")
         claims = judge_claims(session, declared["claims"], moments)
@@ -144,17 +145,25 @@ def judge_history(
         clock.lap("write")
     messages = sum(counts["fate"].values())
     findings = dict(sorted(counts["finding"].items()))
-    verdict, reasons = decide(messages=messages, findings=findings, expected=expected, claims=claims)
+    promises, expected = described(promise_counts), expected_by_class(promise_counts)
+    verdict, reasons = decide(
+        messages=messages,
+        findings=findings,
+        expected=expected,
+        claims=claims,
+        promises=promises if by_promises else None,
+    )
     return Judgement(
         verdict=verdict,
         exit_code=VERDICTS[verdict],
+        judged_by=declared["judged_by"],
         reasons=reasons,
         messages=messages,
         claims=tuple(claims),
         fates={name: counts["fate"][name] for name in FATES if counts["fate"][name]},
         fates_by_writer=by_writer,
         findings_by_class=findings,
-        expected_by_class=dict(expected),
+        expected_by_class=expected,
         promises=promises,
         findings=tuple(sample),
         phases_s=clock.laps,
@@ -167,11 +176,13 @@ def _judge_promises(
     evidence: Evidence,
     results: Results,
     manifest: Manifest | None,
-) -> tuple[Mapping[str, Any], ...]:
+    *,
+    decisive: bool,
+) -> pa.Table:
     """Judge the findings by the promise table; returns the counts by row of the table."""
     classes = {row["name"] for row in results.counts.to_pylist() if row["kind"] == "finding" and row["count"]}
     if not classes:
-        return ()
+        return counted(FINDING.empty_table())
     facts = facts_of(
         evidence,
         kafka=manifest.kafka if manifest else None,
@@ -186,7 +197,7 @@ def _judge_promises(
             lambda: results.transactions(("transaction_records",))["transaction_records"],
         ),
     )
-    return described(results.judge_promises(facts))
+    return results.judge_promises(facts, decisive=decisive)
 
 
 def _counts(

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_args
 
 from checkers.tables.files import FAILURES, exists, inside, line_of, read_bytes
+from checkers.verdict import JudgedBy
 from harness.errors import BadDataError, json_object
 from harness.history.schema import SCHEMA_VERSION, readable
 
@@ -37,9 +38,11 @@ class Declared(TypedDict):
     """Objects with `name`, `says`, `section` and the query `holds`; see `harness.scenario.Claim`."""
     expected: Sequence[Mapping[str, Any]]
     """Objects with `finding` (a class of findings) and `where` (an SQL condition)."""
+    judged_by: JudgedBy
+    """What decides about findings; see `harness.scenario.Scenario.judged_by`."""
 
 
-NOTHING_DECLARED: Declared = {"claims": (), "expected": ()}
+NOTHING_DECLARED: Declared = {"claims": (), "expected": (), "judged_by": "declaration"}
 
 
 def read_json(place: str) -> dict[str, Any]:
@@ -93,7 +96,12 @@ def read_declared(folder: str) -> Declared:
         expected.append(_object(file, what, entry))
         for key in ("finding", "where"):
             _needed(file, what, expected[-1], key)
-    return {"claims": claims, "expected": expected}
+    judged_by = found.get("judged_by", NOTHING_DECLARED["judged_by"])
+    if judged_by not in get_args(JudgedBy):
+        raise BadDataError(
+            f"{file} has judged_by {str(judged_by)[:40]!r}; it must be {' or '.join(get_args(JudgedBy))}."
+        )
+    return {"claims": claims, "expected": expected, "judged_by": judged_by}
 
 
 def _claim(file: str, what: str, entry: object) -> Mapping[str, Any]:

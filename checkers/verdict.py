@@ -5,9 +5,9 @@ Pure Python, importable without Spark or Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import EXIT_AS_DECLARED, EXIT_CRASHED, EXIT_UNFIT, EXIT_UNKNOWN, EXIT_VIOLATED
 
@@ -38,6 +38,12 @@ def worst(verdicts: Iterable[str]) -> str:
     return min(verdicts, key=_RANK.__getitem__, default="unknown")
 
 
+JudgedBy = Literal["declaration", "promises"]
+"""What decides about the findings of a run: what its scenario declares, or what Kafka promises."""
+
+UNEXPLAINED = ("process_exit", "server_error", "config_mismatch")
+"""Classes of findings that are not about a promise: each is one that no fault explains."""
+
 TRANSACTIONS_AND_GROUPS = (
     "lost_transaction",
     "torn_transaction",
@@ -62,6 +68,8 @@ class Judgement:
 
     verdict: str
     exit_code: int
+    judged_by: JudgedBy = "declaration"
+    """What decided about findings."""
     reasons: tuple[str, ...] = ()
     """Why the verdict is not `as declared`, one clause each."""
     scenario: str | None = None
@@ -94,16 +102,25 @@ def decide(
     findings: Mapping[str, int],
     expected: Mapping[str, int],
     claims: Sequence[ClaimResult],
+    promises: Sequence[Mapping[str, Any]] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """The verdict and its reasons.
 
     ``messages`` is the number of sends; ``findings`` and ``expected`` count all findings, and those that the
-    scenario expects, by class. `violated`: a finding is not expected, or a claim has another result than
-    declared. `unknown`: something was left open.
+    scenario expects, by class. ``promises`` (rows of `Judgement.promises`) are given if they decide about
+    findings; None: the scenario's declaration decides. `violated`: a finding is not expected, a promise is
+    broken, or a claim has another result than declared. `unknown`: something was left open.
     """
     unexpected = {name: count - expected.get(name, 0) for name, count in findings.items()}
     unread = unexpected.pop("undetermined", 0)
-    violated = [f"{count} {name} that nothing declared" for name, count in unexpected.items() if count > 0]
+    undecided: list[str] = []
+    if promises is None:
+        violated = [
+            f"{count} {name} that nothing declared" for name, count in unexpected.items() if count > 0
+        ]
+    else:
+        violated = [*_broken(promises), *_unexplained(unexpected)]
+        undecided = list(_undecided(promises))
     violated += [
         f"claim {claim.name!r} is {claim.status}"
         + (", although its erratum says otherwise" if claim.status == "confirmed" else "")
@@ -115,6 +132,7 @@ def decide(
         for claim in claims
         if claim.status in ("unknown", "not reproduced")
     ]
+    unknown += undecided
     if messages == 0:
         unknown.append("the history holds no send, so nothing was proven")
     if unread > 0:
@@ -122,3 +140,22 @@ def decide(
     if violated:
         return "violated", (*violated, *unknown)
     return ("unknown", tuple(unknown)) if unknown else ("as declared", ())
+
+
+def _broken(promises: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for row in promises:
+        if row["promise"] == "broken":
+            bug = f"; known bug: {row['known_bug']}" if row["known_bug"] else ""
+            yield f"{row['count']} {row['class']} that breaks a promise of Kafka ({row['row']}{bug})"
+
+
+def _unexplained(unexpected: Mapping[str, int]) -> Iterator[str]:
+    for name in UNEXPLAINED:
+        if (count := unexpected.get(name, 0)) > 0:
+            yield f"{count} {name} that no fault explains"
+
+
+def _undecided(promises: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for row in promises:
+        if row["promise"] == "unknown" and row["class"] not in ("undetermined", *UNEXPLAINED):
+            yield f"{row['count']} {row['class']} that may break a promise of Kafka: {row['why']}"

@@ -171,6 +171,9 @@ class Scenario:
     """Metadata modes in which it makes sense; empty: only its own."""
     timed: tuple[Callable[[Timings], Claim], ...] = ()
     """Functions that write the claims that name times for given time settings."""
+    judged_by: Literal["declaration", "promises"] = "declaration"
+    """What decides about findings: `declaration` (those that are not expected violate the run) or `promises`
+    (the table of promises: broken ones violate the run, and what Kafka does not promise is expected)."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Hosts by the letters that the article gives them, besides its `broker-0`, which is always `broker1`."""
     file: ScenarioFile | None = field(default=None, compare=False, repr=False)
@@ -191,7 +194,8 @@ class Scenario:
     def declared(self, version: str = "", client: Library = "librdkafka") -> dict[str, Any]:
         """Claims and expected findings for a Kafka version and a client, as `claims.json` stores them.
 
-        Every scenario also expects the findings that known bugs of the version cause.
+        A scenario that is judged by its declaration also expects the findings that known bugs of the version
+        cause.
         """
         kafka = version or self.kafka
         return {
@@ -210,9 +214,10 @@ class Scenario:
                 ),
                 *(
                     {"finding": bug.finding, "where": bug.where, "because": f"{bug.jira}: {bug.says}"}
-                    for bug in bugs_of(kafka)
+                    for bug in (bugs_of(kafka) if self.judged_by == "declaration" else ())
                 ),
             ],
+            "judged_by": self.judged_by,
         }
 
 

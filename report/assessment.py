@@ -55,6 +55,29 @@ def legend(document: Document) -> str:
     )
 
 
+_MEANINGS = {
+    "as declared": "Kafka kept what it promises in every run",
+    "violated": "a promise of Kafka was broken, or something happened that no fault explains",
+    "unknown": "the runs do not decide whether Kafka kept all its promises",
+}
+
+
+def verdict(document: Document) -> list[str]:
+    """The verdict in a sentence, and one for each run that is not as declared."""
+    if "verdict" not in document:
+        return []
+    says = {line["case"]: line["says"] for line in document["lines"]}
+    word = document["verdict"]
+    runs = [
+        (run["verdict"], says.get(run["case"], run["case"]), "; ".join(run["reasons"]), run["run"])
+        for run in document["not_as_declared"]
+    ]
+    return [
+        f"verdict: {word}: {_MEANINGS[word]}.",
+        *(f"{verdict}: {case}: {reasons} ({folder})" for verdict, case, reasons, folder in runs),
+    ]
+
+
 def _not_run(document: Document) -> str:
     """A sentence about the faults for which there was no time; they have no row."""
     cases = {line["case"]: line["status"] for line in document["lines"]}
@@ -79,7 +102,7 @@ def markdown(document: Document) -> str:
     headings = _headings(document)
     what = [f"* {label}: {text}" for label, text in header(document)]
     head, *body = (f"| {' | '.join(line)} |" for line in (headings, *(row for row, _ in _rows(document))))
-    words = "\n".join(f"* {sentence}" for sentence in document["consequences"])
+    words = "\n".join(f"* {sentence}" for sentence in (*document["consequences"], *verdict(document)))
     return (
         "\n".join((*what, "", head, "|" + "---|" * len(headings), *body, "", legend(document), "", words))
         + "\n"

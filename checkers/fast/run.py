@@ -127,10 +127,13 @@ class Results:
         parts = [read_parquet(path, FINDING, wanted) for path in parquet_files(self._findings)]
         return pa.concat_tables([FINDING.empty_table(), *parts])
 
-    def judge_promises(self, facts: Facts) -> pa.Table:
-        """Fill the columns about promises (`checkers.promises`), file by file; returns their counts."""
+    def judge_promises(self, facts: Facts, *, decisive: bool) -> pa.Table:
+        """Fill the columns about promises (`checkers.promises`), file by file; returns their counts.
+
+        If promises are ``decisive``, a finding that Kafka does not promise to prevent is expected.
+        """
         paths = parquet_files(self._findings)
-        judge = partial(_judge_file, facts)
+        judge = partial(_judge_file, facts, decisive)
         if self.small:
             return pa.concat_tables([table for path in paths for table in judge(path)])
         return by_workers(self.session, paths, judge, COUNTED_DDL).toArrow()
@@ -172,9 +175,9 @@ class Results:
         return inside(self.folder, "findings.parquet")
 
 
-def _judge_file(facts: Facts, path: str) -> Iterator[pa.Table]:
+def _judge_file(facts: Facts, decisive: bool, path: str) -> Iterator[pa.Table]:
     """Fill the columns about promises in a file of findings; yields their counts."""
-    judged = with_promises(read_parquet(path, FINDING), facts)
+    judged = with_promises(read_parquet(path, FINDING), facts, decisive=decisive)
     write_parquet(path, judged)
     yield counted(judged)
 

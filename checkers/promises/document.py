@@ -23,8 +23,12 @@ The checker judges every finding by the table on this page, with or without a sc
 The first row that lists the class of the finding, and whose conditions all hold, decides. If an earlier row
 with the opposite verdict cannot be decided, the promise is unknown.
 
-The judgement does not change the verdict of a run. A scenario may expect a broken promise (a known bug), and
-a finding that the scenario does not declare violates the run even if Kafka does not promise its absence.
+The judgement does not change the verdict of a scenario's run. A scenario may expect a broken promise (a
+known bug), and a finding that it does not declare violates the run even if Kafka does not promise its
+absence.
+In runs of `acked assess`, `acked search`, `acked replay` and `acked shrink` the promises decide instead
+(`judged_by` in `claims.json` and `judgement.json`): broken ones violate the run, and so does a
+`process_exit`, `server_error` or `config_mismatch`, which no fault explains.
 
 The table `findings` holds the judgement:
 

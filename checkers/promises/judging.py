@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.partition.messages import Ints
 from checkers.promises.bugs import KNOWN
@@ -14,6 +15,7 @@ from checkers.promises.case import FindingContext
 from checkers.promises.conditions import Answer, ask
 from checkers.promises.facts import Facts
 from checkers.promises.table import ROWS, STRAY, Row
+from checkers.verdict import UNEXPLAINED
 
 Promise = Literal["broken", "not promised", "unknown"]
 
@@ -90,8 +92,11 @@ def _known_bug(case: FindingContext, *, broken: bool) -> str | None:
     return None
 
 
-def with_promises(findings: pa.Table, facts: Facts) -> pa.Table:
-    """Findings with `COLUMNS` filled. Findings that the same facts decide are judged together."""
+def with_promises(findings: pa.Table, facts: Facts, *, decisive: bool = False) -> pa.Table:
+    """Findings with `COLUMNS` filled. Findings that the same facts decide are judged together.
+
+    If promises are ``decisive``, findings that Kafka does not promise to prevent are expected.
+    """
     if not findings.num_rows:
         return findings
     groups = _groups(findings, facts)
@@ -101,7 +106,17 @@ def with_promises(findings: pa.Table, facts: Facts) -> pa.Table:
     for name, values in zip(COLUMNS, zip(*judged, strict=True), strict=True):
         column = pa.array(values, pa.string()).take(place)
         findings = findings.set_column(findings.schema.get_field_index(name), name, column)
-    return findings
+    return _without_promise_expected(findings) if decisive else findings
+
+
+def _without_promise_expected(findings: pa.Table) -> pa.Table:
+    about_promises = pc.invert(pc.is_in(findings["class"], pa.array(UNEXPLAINED)))
+    expected = pc.or_(
+        findings["expected"], pc.and_(about_promises, pc.equal(findings["promise"], "not promised"))
+    )
+    return findings.set_column(
+        findings.schema.get_field_index("expected"), findings.schema.field("expected"), expected
+    )
 
 
 def _groups(findings: pa.Table, facts: Facts) -> Ints:

@@ -15,13 +15,13 @@ ORDER = ("broken", "unknown", "not promised")
 """What a promise may be, worst first."""
 
 
-COUNTED_DDL = ", ".join(f"`{name}` string" for name in ("class", *COLUMNS)) + ", count bigint"
+COUNTED_DDL = ", ".join(f"`{name}` string" for name in ("class", *COLUMNS)) + ", `expected` boolean, count bigint"
 """The columns of `counted` as Spark DDL."""
 
 
 def counted(findings: pa.Table) -> pa.Table:
-    """Judged findings by class and the columns about promises, with a column `count`."""
-    keys = ["class", *COLUMNS]
+    """Judged findings by class, the columns about promises, and `expected`, with a column `count`."""
+    keys = ["class", *COLUMNS, "expected"]
     counts = findings.group_by(keys).aggregate([([], "count_all")])
     return pa.table({name: counts[name] for name in keys} | {"count": counts["count_all"]})
 
@@ -40,3 +40,11 @@ def described(counts: pa.Table) -> tuple[Mapping[str, Any], ...]:
     names = ("promise", "row", "class", "known_bug", "why")
     rows = [dict(zip(names, key, strict=True)) | {"count": count} for key, count in found.items()]
     return tuple(sorted(rows, key=lambda row: (ORDER.index(row["promise"]), -row["count"], str(row["row"]))))
+
+
+def expected_by_class(counts: pa.Table) -> dict[str, int]:
+    """How many findings of each class are expected."""
+    found: Counter[str] = Counter()
+    for entry in counts.filter(counts["expected"]).to_pylist():
+        found[entry["class"]] += entry["count"]
+    return dict(found)

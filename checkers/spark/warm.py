@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.judge import judge_history
-from checkers.run_folder import Declared
+from checkers.run_folder import NOTHING_DECLARED, Declared
 from harness.history.schema import TABLES
 
 if TYPE_CHECKING:
@@ -71,7 +71,15 @@ def warm_up(session: SparkSession, declared: Declared | None = None) -> None:
     ``declared`` holds a scenario's `claims` and `expected`, whose queries also run, so that Spark has
     compiled their plans when it judges the run.
     """
-    chosen: Declared = declared if declared else {"claims": _CLAIMS, "expected": _EXPECTED}
+    chosen: Declared = (
+        declared
+        if declared
+        else {
+            **NOTHING_DECLARED,
+            "claims": _CLAIMS,
+            "expected": _EXPECTED,
+        }
+    )
     with tempfile.TemporaryDirectory(prefix="acked-warm-") as scratch:
         folder = Path(scratch)
         for name, rows in _ROWS.items():

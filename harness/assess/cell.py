@@ -36,6 +36,7 @@ def scenario(case: Case, topology: Topology, mode: str, settings: Settings, numb
         body=partial(run_case, case=case, producers=producers(settings), names=topic_names(settings)),
         setup=setup(case, topology, settings, number),
         modes=(mode,),
+        judged_by="promises",
     )
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from harness.assess.battery import Case
 from harness.cluster.client_settings import Value, check_client
-from harness.cluster.settings import Settings, TopicShape, rack_aware, values
+from harness.cluster.followed import NotFollowed, in_words
+from harness.cluster.possible import DEFAULT_FACTOR
+from harness.cluster.settings import Settings, TopicShape, rack_aware, replication_factor, values
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
@@ -67,14 +69,25 @@ def default_times(given: Mapping[str, Value], timings: Timings) -> dict[str, Val
 
 
 def header(
-    version: str, mode: str, topology: Topology, settings: Settings, timings: Timings
+    version: str,
+    mode: str,
+    topology: Topology,
+    settings: Settings,
+    timings: Timings,
+    left_out: Sequence[NotFollowed] = (),
+    consequences: Sequence[str] = (),
 ) -> dict[str, str]:
-    """What was assessed, for people: a text for each heading."""
+    """What was assessed, for people: a text for each heading.
+
+    ``left_out`` has the settings that the runs do not follow, ``consequences`` a sentence for each that
+    decides what a fault costs.
+    """
     names = topic_names(settings)
     given = [
         f"{table}.{setting.key}={setting.value}"
         for table in ("broker", "producer", "consumer")
         for setting in getattr(settings, table).values()
+        if (table, setting.key) not in {(one.table, one.setting.key) for one in left_out}
     ]
     if settings.compress_time != 1:
         given.append(f"times divided by {settings.compress_time:g}")
@@ -89,15 +102,15 @@ def header(
         "producers": f"{first.name} (described), {second.name} (for comparison); in each AZ with a client, "
         f"{RATE_PER_PARTITION:g} messages/s to each partition",
         "settings": ", ".join(given) or "those of docs/configuration.md",
+        **({"not followed": in_words(left_out)} if left_out else {}),
+        **({"consider": "; ".join(consequences)} if consequences else {}),
         "fault": f"{hold_s(timings):g} s each, as sessions last {timings.session_s:g} s and "
         f"replica.lag.time.max.ms is {timings.lag_s:g} s",
     }
 
 
 def _topic_text(name: str, topology: Topology, settings: Settings) -> str:
-    shape = settings.shapes.get(name, TopicShape())
-    racks = len(topology.role("broker"))
-    replicas = len(shape.assignment[0]) if shape.assignment else shape.replication_factor or min(3, racks)
+    replicas = replication_factor(name, settings, len(topology.role("broker")))
     properties = {**values(settings.topic), **values(settings.topics.get(name, {}))}
     minimum = {**values(settings.broker), **properties}.get(_LEAST_IN_SYNC) or _least_in_sync(replicas)
     return "; ".join(
@@ -188,13 +201,15 @@ def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -
         volatile_disks=case.inside if case.mechanism in POWERLESS else (),
         stream_rate=0.0,
         for_layout=True,
+        follows=(DEFAULT_FACTOR,),
+        without=("groups", "transactions"),
         read_back=False,
     )
 
 
 def _topic(name: str, case: Case, topology: Topology, settings: Settings, number: int) -> Topic:
     shape = settings.shapes.get(name, TopicShape())
-    placed = shape.assignment or _replicas(shape, name, leaders(case, topology), topology)
+    placed = shape.assignment or _replicas(settings, name, leaders(case, topology), topology)
     described = {**values(settings.broker), **values(settings.topic), **values(settings.topics.get(name, {}))}
     config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: _least_in_sync(len(placed[0]))}
     return Topic(numbered(name, number), placed[0], partitions=len(placed), placed=placed, config=config)
@@ -218,15 +233,10 @@ def led_inside(case: Case, leader: int) -> bool:
 
 
 def _replicas(
-    shape: TopicShape, name: str, leaders: tuple[int, ...], topology: Topology
+    settings: Settings, name: str, leaders: tuple[int, ...], topology: Topology
 ) -> tuple[tuple[int, ...], ...]:
     """By broker, the replicas that Kafka assigns to a partition with that broker as its preferred leader."""
     racks = {host.node_id: host.az for host in topology.role("broker")}
-    factor = shape.replication_factor or min(3, len(racks))
-    if factor > len(racks):
-        raise UsageError(
-            f"{shape.place}: topic {name!r}: replication-factor = {factor}, but the cluster has {len(racks)} "
-            f"brokers; use that many at most."
-        )
+    factor = replication_factor(name, settings, len(racks))
     found = {replicas[0]: replicas for replicas in rack_aware(racks, len(racks), factor)}
     return tuple(found[leader] for leader in leaders)

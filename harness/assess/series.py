@@ -16,6 +16,7 @@ from harness.assess.cell import scenario
 from harness.assess.clusters import run_cases
 from harness.assess.described import for_runs, header, hold_s, producers
 from harness.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
+from harness.assess.outcome import outcome
 from harness.assess.table import CaseEnd, Line, consequences, lines
 from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.compression import compress
@@ -26,7 +27,8 @@ from harness.errors import BadDataError, UsageError
 from harness.kafka.versions import DEFAULT, LASTING, KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Topology
-from harness.run.session import prepare
+from harness.run.session import plan_run, prepare
+from harness.run.settings import Applied
 from harness.series.capacity import USUAL_HOSTS
 from harness.series.folder import CLUSTER, PLAN, SeriesFolder
 from harness.series.plan import Cell, remaining
@@ -53,9 +55,14 @@ class Target:
     """Settings of the file and of the options; options take precedence."""
 
 
-def describe(file: ClusterFile | None, kafka: str, mode: str, settings: Settings) -> Target:
-    """What is to be assessed; options take precedence over the file. Raises UsageError."""
-    version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT)
+def describe(
+    file: ClusterFile | None, kafka: str, mode: str, settings: Settings, *, force: bool = False
+) -> Target:
+    """What is to be assessed; options take precedence over the file. ``force`` accepts unknown versions.
+
+    Raises UsageError.
+    """
+    version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT, force=force)
     mode = mode or (file.mode if file else "") or next(one for one in LASTING if one in version.modes)
     if mode not in LASTING:
         raise UsageError(f"There is no mode {mode!r} here; use {', '.join(LASTING)}.")
@@ -65,20 +72,41 @@ def describe(file: ClusterFile | None, kafka: str, mode: str, settings: Settings
     return Target(version=version, mode=mode, topology=topology, file=file, settings=settings)
 
 
+def understood(target: Target, case: Case, lab: str) -> Applied:
+    """What a run of the case would be. Raises UsageError for everything that it would be refused for."""
+    _, applied = plan_run(
+        scenario(case, target.topology, target.mode, target.settings), **_arguments(target, lab)
+    )
+    return applied
+
+
+def header_of(target: Target, applied: Applied) -> dict[str, str]:
+    """What is assessed, for people, with what the runs do not follow."""
+    return header(
+        target.version.label,
+        target.mode,
+        target.topology,
+        target.settings,
+        timings(target.settings, target.mode),
+        applied.not_followed,
+        applied.consequences,
+    )
+
+
 def check(target: Target, case: Case, lab: str, say: Callable[[str], None]) -> None:
     """Check what can be checked before anything starts. Raises UsageError, UnfitError."""
-    example = scenario(case, target.topology, target.mode, target.settings)
-    file = target.file and replace(target.file, settings=NO_SETTINGS)
-    prepare(
-        example,
-        lab=lab,
-        kafka=target.version.label,
-        mode=target.mode,
-        cluster=file,
-        settings=for_runs(target.settings),
-        force=True,
-        say=say,
-    )
+    prepare(scenario(case, target.topology, target.mode, target.settings), **_arguments(target, lab), say=say)
+
+
+def _arguments(target: Target, lab: str) -> dict[str, Any]:
+    return {
+        "lab": lab,
+        "kafka": target.version.label,
+        "mode": target.mode,
+        "cluster": target.file and replace(target.file, settings=NO_SETTINGS),
+        "settings": for_runs(target.settings),
+        "force": True,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +127,8 @@ class AssessmentPlan:
     """Names of the cases that the budget leaves out."""
     unfit: Mapping[str, str] = field(default_factory=dict)
     """Names of the cases that this machine cannot run, and why."""
+    header: Mapping[str, str] = field(default_factory=dict)
+    """What is assessed, for people: a text for each heading."""
 
     def cells(self) -> list[Cell]:
         """All runs, in rounds."""
@@ -204,10 +234,15 @@ class Assessment:
         planned = [all_cases[name] for name in (*self.plan.cases, *self.plan.unfit, *self.plan.left_out)]
         table = lines(planned, _ended(self.series.runs), measures, self.plan.unfit)
         topology = self.topology()
+        judged_as = outcome(self.series.runs)
         return {
+            "verdict": judged_as.verdict,
+            "exit_code": judged_as.exit_code,
+            "not_as_declared": judged_as.runs,
             "kafka": self.plan.version,
             "mode": self.plan.mode,
-            "header": header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),
+            "header": self.plan.header
+            or header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),
             "azs": {az: topology.az_name(az) for az in topology.azs},
             "clients": sorted({host.az for host in topology.role("client")}),
             "producers": [one.name for one in producers(self.settings())],

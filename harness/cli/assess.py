@@ -19,6 +19,7 @@ from harness.cli.options import (
     BrokerConfig,
     CompressTime,
     ConsumerConfig,
+    Force,
     KafkaHome,
     KafkaJars,
     Lab,
@@ -32,12 +33,12 @@ from harness.cli.options import (
     given_settings,
 )
 from harness.console import Progress
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError, UsageError
+from harness.errors import StoppedError, UsageError
 from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
     from harness.assess.battery import Case
-    from harness.assess.series import Assessment, Target
+    from harness.assess.series import Assessment
     from harness.series.plan import Cell
     from harness.series.summary import RunSummary
 
@@ -74,6 +75,7 @@ def assess(
     compress_time: CompressTime = 1.0,
     kafka_home: KafkaHome = None,
     kafka_jars: KafkaJars = None,
+    force: Force = False,
     repeat: Repeat = 1,
     parallel: Parallel = 0,
     resume: Annotated[
@@ -93,8 +95,9 @@ def assess(
     The folder runs/assess/<time> keeps it as `assessment.json` and
     `assessment.md`, with the runs.
 
-    Exit code: 1 if a promise of Kafka was broken with the described producer,
-    2 if a run was invalid or crashed, else 0.
+    Exit code: 1 if a promise of Kafka was broken or something happened that
+    no fault explains, 2 if a run was not judged or left a promise undecided,
+    else 0. The pages of the runs and `assessment.json` say the same.
     """
     from harness.assess import battery as faults_of
     from harness.assess.described import only_topics
@@ -104,8 +107,10 @@ def assess(
         AssessmentPlan,
         check,
         describe,
+        header_of,
         seconds,
         timings,
+        understood,
         unfit,
     )
     from harness.cluster.cluster_file import read_cluster_file
@@ -136,6 +141,7 @@ def assess(
             or kafka_home
             or kafka_jars
             or mode
+            or force
             or repeat != 1
             or settings
         ):
@@ -147,7 +153,7 @@ def assess(
         file = read_cluster_file(cluster) if cluster else None
         default = (file and file.kafka) or DEFAULT
         version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
-        target = describe(file, version, mode or "", settings)
+        target = describe(file, version, mode or "", settings, force=force)
         if topics is not None:
             globs = [glob.strip() for glob in topics.split(",")]
             target = replace(target, settings=only_topics(target.settings, globs))
@@ -156,9 +162,13 @@ def assess(
         if faults is not None:
             cases = faults_of.select(cases, [glob.strip() for glob in faults.split(",")])
         misfits = unfit(cases)
+        applied = understood(target, cases[0], lab)
+        about = header_of(target, applied)
         if list_only:
-            _list(target, cases, misfits)
+            _list(about, cases, misfits, as_json=as_json)
             return
+        for sentence in applied.warnings:
+            progress.say(sentence)
         check(target, cases[0], lab, progress.say)
         fitting = [case for case in cases if case.name not in misfits]
         at_once = parallel or side_by_side(topology)
@@ -180,18 +190,29 @@ def assess(
             cluster=cluster is not None,
             left_out=tuple(case.name for case in fitting if case not in chosen),
             unfit=misfits,
+            header=about,
         )
         work = Assessment.create(runs, plan, cluster)
     raise typer.Exit(_carry_out(work, parallel, progress, budget_s=budget_s, as_json=as_json))
 
 
-def _list(target: Target, cases: Sequence[Case], misfits: Mapping[str, str]) -> None:
+def _list(
+    about: Mapping[str, str], cases: Sequence[Case], misfits: Mapping[str, str], *, as_json: bool
+) -> None:
     """Print what would be assessed: the cluster, topics, producers and settings, and the faults."""
-    from harness.assess.described import header
-    from harness.assess.series import timings
-
-    times = timings(target.settings, target.mode)
-    about = header(target.version.label, target.mode, target.topology, target.settings, times)
+    if as_json:
+        faults = [
+            {
+                "case": case.name,
+                "says": case.says,
+                "controller": case.roles,
+                "unfit": misfits.get(case.name),
+                "stands_for": case.stands_for,
+            }
+            for case in cases
+        ]
+        typer.echo(json.dumps({"header": about, "faults": faults}, indent=2))
+        return
     width = max(map(len, about))
     for label, text in about.items():
         typer.echo(f"{label:{width}}  {text}")
@@ -226,6 +247,7 @@ class _Pace:
 def _carry_out(
     work: Assessment, parallel: int, progress: Progress, *, budget_s: float | None, as_json: bool
 ) -> int:
+    from harness.assess.outcome import CrashWatch
     from harness.assess.series import seconds
     from harness.series.capacity import side_by_side
     from report import assessment as report
@@ -241,18 +263,22 @@ def _carry_out(
         f"{work.series.path} keeps them"
     )
     pace = _Pace(expected)
+    crashes = CrashWatch()
 
     def ended(run: RunSummary) -> None:
         pace.add(run)
+        crashes.ended(run)
         ahead_s = sum(pace.seconds(cell.scenario) for cell in work.left()) / at_once
         lost = f"{run.lost} lost by all producers" if run.lost else "nothing lost"
-        outcome = lost if run.judged else run.verdict
+        outcome = lost if run.judged else f"{run.verdict}: {'; '.join(run.reasons)}"
         progress.say(
             f"{len(work.series.runs)} of {len(work.plan.cells())}: {cases[run.scenario].says}: {outcome} "
             f"({run.seconds:.0f} s); about {ahead_s / 60:.1f} min left"
         )
 
     def may_start(cell: Cell) -> bool:
+        if crashes.reasons:
+            return False
         elapsed_s = time.monotonic() - progress.started
         if budget_s is not None and pace.runs and elapsed_s + pace.seconds(cell.scenario) > budget_s:
             return False
@@ -262,6 +288,11 @@ def _carry_out(
     text = f"running, about {about / 60:.0f} min in all"
     with progress.phase("runs", text):
         stopped = bool(left) and work.run(at_once, ended, may_start)
+    if crashes.reasons and work.left():
+        progress.say(
+            f"nothing further was started, since runs crashed one after the other: "
+            f"{' | '.join(crashes.reasons)} (once the cause is removed, --resume {work.series.path} goes on)"
+        )
     if stopped and not work.series.runs:
         raise StoppedError(
             "interrupted before the first run had ended; everything that was started has been ended."
@@ -283,14 +314,13 @@ def _carry_out(
         console.print()
         for sentence in document["consequences"]:
             console.print(f"• {sentence}", soft_wrap=True, markup=False)
+        console.print()
+        for sentence in report.verdict(document):
+            console.print(sentence, soft_wrap=True, markup=False)
         Console(stderr=True, highlight=False).print(f"kept in {work.series.path}", style="dim")
     if stopped:
         raise StoppedError(
             f"interrupted after {len(work.series.runs)} of {len(work.plan.cells())} runs; everything that "
             f"was started has been ended. To continue, use --resume {work.series.path}."
         )
-    described = [line["settings"][document["producers"][0]] for line in document["lines"] if line["settings"]]
-    if any(setting["promise"] == "broken" for setting in described):
-        return EXIT_VIOLATED
-    bad = [line for line in document["lines"] if line["status"] in ("invalid", "crashed")]
-    return EXIT_UNKNOWN if bad else EXIT_AS_DECLARED
+    return int(document["exit_code"])

@@ -49,6 +49,7 @@ from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
 from harness.errors import UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
+from harness.lab.layout import THREE_AZS
 from harness.run.catalogue import known_scenarios, select
 from harness.series.plan import parse_modes, parse_versions, plan
 from harness.series.summary import grid
@@ -158,8 +159,20 @@ def matrix(
         summary=summary,
         earlier=earlier,
     )
-    for cell in fitting if settings else ():
-        require_settings(scenarios[cell.scenario], settings, kafka=cell.version, mode=cell.mode, force=force)
+    layout = file.layout if file else THREE_AZS
+    asked_for = [
+        require_settings(
+            scenarios[cell.scenario],
+            settings,
+            kafka=cell.version,
+            mode=cell.mode,
+            layout=layout,
+            force=force,
+        )
+        for cell in fitting
+    ]
+    for sentence in dict.fromkeys(warning for warnings in asked_for for warning in warnings):
+        progress.say(sentence)
     require_lab(lab)
     old = None if resume is None else SeriesFolder.resume(resume)
     resolve_all(

@@ -68,7 +68,7 @@ def _place(
     if file is not None and not file.is_file():
         raise BadDataError(f"{file}, the cluster file of the run, is gone; name one with --cluster.")
     described = read_cluster_file(file) if file else None
-    target = describe(described, kafka or origin.kafka, mode or origin.mode, origin.settings)
+    target = describe(described, kafka or origin.kafka, mode or origin.mode, origin.settings, force=not kafka)
     require_mode(source.schedule, target.mode)
     require_hosts(source.schedule, target.topology, "the schedule")
     check_place(target, lab, progress, client=client_of(origin.client))

@@ -52,6 +52,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.lab.embedded.namespaces import run_inside
+from harness.lab.layout import THREE_AZS
 
 if TYPE_CHECKING:
     from harness.cli.series import Night
@@ -335,8 +336,10 @@ def _run_many(
     unfitting = misfits(planned, scenarios, file)
     unfit = {cell.scenario for cell in unfitting}
     scenarios = [one for one in scenarios if one.name not in unfit]
-    for one in scenarios if settings else ():
-        require_settings(one, settings, kafka=kafka, mode=mode)
+    layout = file.layout if file else THREE_AZS
+    asked = [require_settings(one, settings, kafka=kafka, mode=mode, layout=layout) for one in scenarios]
+    for sentence in dict.fromkeys(warning for warnings in asked for warning in warnings):
+        progress.say(sentence)
     require_lab(lab)
     resolve_all([kafka_version(kafka or one.kafka) for one in scenarios], say=progress.say)
     for example in {(one.kafka, one.mode): one for one in scenarios}.values():

@@ -72,7 +72,7 @@ def list_runs(
 
 def _list_assessments(found: Sequence[StoredAssessment]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("assessment", "kafka", "mode", "runs"):
+    for heading in ("assessment", "kafka", "mode", "verdict", "runs"):
         table.add_column(heading, no_wrap=heading == "assessment")
     for heading in ("broken", "size"):
         table.add_column(heading, justify="right")
@@ -80,7 +80,9 @@ def _list_assessments(found: Sequence[StoredAssessment]) -> None:
         ended = f"{one.ended} of {one.planned}" if one.ended < one.planned else str(one.ended)
         broken = str(one.broken) if one.broken else ""
         place = f"{one.folder.parent.name}/{one.folder.name}"
-        table.add_row(place, one.kafka, one.mode, ended, broken, size_text(one.size_bytes))
+        table.add_row(
+            place, one.kafka, one.mode, one.verdict or "(not over)", ended, broken, size_text(one.size_bytes)
+        )
     table_console(180).print(table, "")
 
 

@@ -17,6 +17,7 @@ from harness.cli.options import (
     ClientVersion,
     CompressTime,
     ConsumerConfig,
+    Force,
     KafkaHome,
     KafkaJars,
     Lab,
@@ -124,6 +125,7 @@ def search(
     client_version: ClientVersion = "",
     kafka_home: KafkaHome = None,
     kafka_jars: KafkaJars = None,
+    force: Force = False,
     lab: Lab = LAB,
     runs: Runs = RUNS,
     as_json: AsJson = False,
@@ -163,7 +165,7 @@ def search(
     work: Search | SearchComparison
     if resume is not None:
         others = (cluster, kafka, mode, faults, producers, compare, kafka_home, kafka_jars)
-        given = safe or settings or client != "librdkafka" or client_version
+        given = safe or force or settings or client != "librdkafka" or client_version
         if any(one is not None for one in (*others, seed)) or given:
             raise UsageError("--resume continues a search as it was planned; leave the other options out.")
         work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)
@@ -178,13 +180,16 @@ def search(
         sides = sides_of(compare, version, choice) if compare is not None else [("", version, choice)]
         wanted = _Wanted(
             file=file,
-            mode=mode or (file.mode if file else "") or _common_mode([version for _, version, _ in sides]),
+            mode=mode
+            or (file.mode if file else "")
+            or _common_mode([version for _, version, _ in sides], force=force),
             settings=settings,
             seed=secrets.randbelow(1_000_000) if seed is None else seed,
             faults=faults,
             producers=producers,
             safe=safe,
             lab=lab,
+            force=force,
         )
         plans = _plans(sides, wanted, extra, progress)
         if compare is None:
@@ -209,6 +214,8 @@ class _Wanted:
     producers: str | None
     safe: bool
     lab: str
+    force: bool
+    """Accept Kafka versions that are not known."""
 
 
 def sides_of(text: str, kafka: str, client: ClientChoice) -> list[tuple[str, str, ClientChoice]]:
@@ -234,14 +241,14 @@ def sides_of(text: str, kafka: str, client: ClientChoice) -> list[tuple[str, str
     return [(choice.label, kafka, choice) for choice in choices]
 
 
-def _common_mode(versions: list[str]) -> str:
+def _common_mode(versions: list[str], *, force: bool) -> str:
     """The first mode that all versions have; empty for one version: its default. Raises UsageError."""
     from harness.kafka.versions import LASTING, kafka_version
 
     if len(set(versions)) == 1:
         return ""
     for mode in LASTING:
-        if all(mode in kafka_version(version).modes for version in versions):
+        if all(mode in kafka_version(version, force=force).modes for version in versions):
             return mode
     raise UsageError(f"--compare {','.join(versions)}: no metadata mode is common to these versions.")
 
@@ -259,7 +266,7 @@ def _plans(
     found: list[tuple[str, SearchPlan, Target]] = []
     lacks: set[str] = set()
     for name, version, choice in sides:
-        target = describe(wanted.file, version, wanted.mode, wanted.settings)
+        target = describe(wanted.file, version, wanted.mode, wanted.settings, force=wanted.force)
         plan = plan_of(
             target,
             seed=wanted.seed,
@@ -289,6 +296,7 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
     from harness.cluster.settings import NO_SETTINGS
     from harness.kafka.wire.dialect import dialect
     from harness.run.client_choice import greet, program
+    from harness.run.runner import applied_to
     from harness.run.session import prepare
     from harness.search.cell import for_runs
     from harness.search.grammar import fresh
@@ -297,8 +305,9 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
     from workloads.protocol.lines import FEATURES
 
     space = space_for(plan_of(target, seed=0), target.topology)
+    example = scenario_of(fresh(space, 0, 0), target.topology, target.mode)
     options = prepare(
-        scenario_of(fresh(space, 0, 0), target.topology, target.mode),
+        example,
         lab=lab,
         kafka=target.version.label,
         mode=target.mode,
@@ -308,6 +317,8 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
         client=client,
         say=progress.say,
     )
+    for sentence in applied_to(example, options).warnings:
+        progress.say(sentence)
     if not dialect(options.version.version).idempotence:
         return ("idempotence", "transactions")
     found = program(client, options.version, progress.say)

@@ -17,7 +17,7 @@ import typer
 from harness import artifacts
 from harness.cluster.cluster_file import read_cluster_file
 from harness.cluster.kraft_storage import clone, formatted
-from harness.cluster.owned import refuse_owned
+from harness.cluster.owned import split_owned
 from harness.cluster.processes import Processes
 from harness.cluster.settings import NO_SETTINGS, Settings, values
 from harness.cluster.setup import Setup
@@ -54,14 +54,14 @@ def write_nodes(
 ) -> ComposeLab:
     """Write `nodes/<host>` of every host: configuration, data folder, and the command it runs.
 
-    Only broker properties of ``settings`` apply. Raises UsageError for those that the harness owns.
+    Only broker properties of ``settings`` apply, without those that the harness owns.
     """
     if mode not in ROLES_BY_MODE:
         raise UsageError(f"There is no mode {mode!r}; use {', '.join(ROLES_BY_MODE)}.")
     lab = ComposeLab(layout.topology(mode, subnet), folder)
     brokers = tuple(host.node_id for host in lab.topology.role("broker"))
-    equal = refuse_owned(settings.broker, lab.topology, mode, Setup(topics=(), brokers=brokers))
-    given = {key: value for key, value in values(settings.broker).items() if key not in equal}
+    users, _ = split_owned(settings.broker, lab.topology, mode, Setup(topics=(), brokers=brokers))
+    given = values(users)
     for host in lab.topology.hosts:
         lab.data_dir(host.name).mkdir(parents=True, exist_ok=True)
     with Journal(Path(os.devnull)) as journal:

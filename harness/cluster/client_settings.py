@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.cluster.followed import NotFollowed
+from harness.cluster.librdkafka_names import ALONE, WHY_ALONE, in_java_names
+from harness.cluster.possible import Arrangement, refuse_impossible
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
 
@@ -178,10 +181,11 @@ WITHOUT: Mapping[Kind, Mapping[str, str]] = {
         "value.deserializer": "messages are made of bytes",
     },
 }
-"""Properties of Java clients that have no effect here, and why: named in a warning, then ignored."""
+"""Properties of Java clients that have no effect here, and why: named, then ignored."""
 OWNED: Mapping[Kind, Mapping[str, str | None]] = {
     "producer": {
         "bootstrap.servers": None,
+        "metadata.broker.list": None,
         "client.id": None,
         "security.protocol": "PLAINTEXT",
         "security.providers": None,
@@ -190,6 +194,7 @@ OWNED: Mapping[Kind, Mapping[str, str | None]] = {
     "consumer": {
         "auto.offset.reset": "earliest",
         "bootstrap.servers": None,
+        "metadata.broker.list": None,
         "client.id": None,
         "client.rack": None,
         "enable.auto.commit": "false",
@@ -200,6 +205,8 @@ OWNED: Mapping[Kind, Mapping[str, str | None]] = {
 }
 """What the harness sets itself, with its value where every client has the same."""
 _OWNED_PREFIXES = ("sasl.", "ssl.")
+_GROUPS_ONLY = "consumers with assigned partitions do not have it"
+_BECAUSE = "acked sets these properties of its clients"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +215,8 @@ class ClientSettings:
 
     given: Mapping[str, Value]
     """Values by their Java names."""
-    ignored: tuple[str, ...] = ()
-    """A sentence for each property without an equivalent."""
+    not_followed: tuple[NotFollowed, ...] = ()
+    """Properties that the harness sets itself, and those without an equivalent."""
 
     def librdkafka(self, kind: Kind) -> dict[str, Value]:
         """The settings by librdkafka's names."""
@@ -230,63 +237,29 @@ NONE = ClientSettings(given={})
 
 def check_client(kind: Kind, settings: Mapping[str, Setting]) -> ClientSettings:
     """Check every property, and what Java clients require of several. Raises UsageError."""
+    settings = in_java_names(settings)
     table, owned, without = (PRODUCER if kind == "producer" else CONSUMER), OWNED[kind], WITHOUT[kind]
     given: dict[str, Value] = {}
-    ignored = []
+    left_out: list[NotFollowed] = []
     for key, setting in settings.items():
         if key in owned or key.startswith(_OWNED_PREFIXES):
             if owned.get(key) is None or setting.value.lower() != str(owned[key]).lower():
-                raise UsageError(f"{setting}: the harness sets this property of its clients; remove it.")
+                left_out.append(NotFollowed(table=kind, setting=setting, because=_BECAUSE, owned=True))
+        elif key in ALONE:
+            left_out.append(NotFollowed(table=kind, setting=setting, because=WHY_ALONE))
         elif key in without:
-            ignored.append(f"{setting} has no effect: {without[key]}.")
+            left_out.append(NotFollowed(table=kind, setting=setting, because=without[key]))
         elif key in table:
             try:
                 given[key] = table[key].parse(setting.value)
             except ValueError as error:
                 raise UsageError(f"{setting}: {error}.") from None
             if kind == "consumer" and not table[key].kafka_python:
-                ignored.append(f"{setting} has no effect: consumers with assigned partitions do not have it.")
+                left_out.append(NotFollowed(table=kind, setting=setting, because=_GROUPS_ONLY))
         else:
             near = difflib.get_close_matches(key, (*table, *without, *owned), n=1, cutoff=0.6)
             hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists those that it has."
-            raise UsageError(f"{setting}: a Java {kind} has no such property; {hint}")
-    if kind == "producer":
-        _check_producer(given, settings)
-    else:
-        _check_consumer(given, settings)
-    return ClientSettings(given=given, ignored=tuple(ignored))
-
-
-def _check_producer(given: Mapping[str, Value], settings: Mapping[str, Setting]) -> None:
-    if given.get("enable.idempotence") is True:
-        for key, wrong, remedy in (
-            ("acks", given.get("acks", -1) != -1, "acks=all"),
-            ("retries", given.get("retries", 1) == 0, "retries above 0"),
-            (
-                "max.in.flight.requests.per.connection",
-                int(given.get("max.in.flight.requests.per.connection", 1)) > 5,
-                "5 at most",
-            ),
-        ):
-            if wrong:
-                raise UsageError(
-                    f"{settings[key]}: enable.idempotence=true ({settings['enable.idempotence'].place}) "
-                    f"needs {remedy}; change one of the two."
-                )
-    if "delivery.timeout.ms" in given and "request.timeout.ms" in given:
-        least = int(given["request.timeout.ms"]) + int(given.get("linger.ms", 0))
-        if int(given["delivery.timeout.ms"]) < least:
-            raise UsageError(
-                f"{settings['delivery.timeout.ms']}: it must be at least linger.ms + request.timeout.ms, "
-                f"{least}; raise it."
-            )
-
-
-def _check_consumer(given: Mapping[str, Value], settings: Mapping[str, Setting]) -> None:
-    wait, request = given.get("fetch.max.wait.ms", 100), given.get("request.timeout.ms", 5000)
-    if int(wait) >= int(request):
-        key = "fetch.max.wait.ms" if "fetch.max.wait.ms" in given else "request.timeout.ms"
-        raise UsageError(
-            f"{settings[key]}: fetch.max.wait.ms ({wait}) must be below request.timeout.ms ({request}); "
-            f"change one of the two."
-        )
+            raise UsageError(f"{setting}: neither a Java {kind} nor librdkafka has such a property; {hint}")
+    arrangement = Arrangement(producer=settings) if kind == "producer" else Arrangement(consumer=settings)
+    refuse_impossible(arrangement)
+    return ClientSettings(given=given, not_followed=tuple(left_out))

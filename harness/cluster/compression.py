@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
-from harness.cluster.settings import Setting, Settings
+from harness.cluster.settings import Setting, Settings, whole
 from harness.errors import UsageError
 
 BROKER_TIMES = (
@@ -103,8 +103,8 @@ def compress(settings: Settings, below: Mapping[str, str]) -> tuple[Settings, tu
 
 def _divided(table: Mapping[str, Setting], times: tuple[str, ...], factor: float) -> dict[str, Setting]:
     return {
-        key: replace(setting, value=str(max(1, round(int(setting.value) / factor))))
-        if key in times and setting.value.isdigit() and int(setting.value) > 0
+        key: replace(setting, value=str(max(1, round(number / factor))))
+        if key in times and (number := whole(setting.value) or 0) > 0
         else setting
         for key, setting in table.items()
     }
@@ -114,10 +114,10 @@ def _keep_order(settings: Settings, divided: Settings, below: Mapping[str, str])
     before = {**below, **{key: setting.value for key, setting in settings.broker.items()}}
     after = {**below, **{key: setting.value for key, setting in divided.broker.items()}}
     for one, other in _BROKER_ORDER:
-        values = [config.get(key, "") for config in (before, after) for key in (one, other)]
-        if not all(value.isdigit() for value in values):
+        numbers = [whole(config.get(key, "")) for config in (before, after) for key in (one, other)]
+        first, second, third, fourth = numbers
+        if first is None or second is None or third is None or fourth is None:
             continue
-        first, second, third, fourth = map(int, values)
         if _order(first, second) != _order(third, fourth):
             raise UsageError(
                 f"--compress-time {settings.compress_time:g} would reverse the order of {one}={first} and "

@@ -1,15 +1,15 @@
 """Broker properties that the harness sets itself: who a node is, where it listens, what it keeps where.
 
-A user's value for one of them is refused, unless every broker gets exactly that value anyway.
+A user's value for one of them is left out, and named unless every broker gets exactly that value anyway.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.cluster.followed import NotFollowed
 from harness.cluster.settings import Setting
 from harness.cluster.setup import Setup
-from harness.errors import UsageError
 from harness.kafka.config import KRaftNode, ZooKeeperModeBroker, broker_properties, kraft_properties
 from harness.kafka.versions import MIGRATION, ZOOKEEPER
 from harness.lab.model import Topology
@@ -64,27 +64,26 @@ def is_owned(key: str) -> bool:
     return key in OWNED or key.startswith(_OWNED_PREFIXES)
 
 
-def refuse_owned(settings: Mapping[str, Setting], topology: Topology, mode: str, setup: Setup) -> set[str]:
-    """The keys of ``settings`` that the harness owns and that have the harness's own value anyway.
+def split_owned(
+    settings: Mapping[str, Setting], topology: Topology, mode: str, setup: Setup
+) -> tuple[dict[str, Setting], tuple[NotFollowed, ...]]:
+    """The settings that the harness does not own, and those that it owns and gives another value.
 
-    Raises UsageError for all other keys that the harness owns; it names each with place and value.
+    An owned one with the value that every broker gets anyway is in neither.
     """
-    mine = [setting for setting in settings.values() if is_owned(setting.key)]
-    if not mine:
-        return set()
+    users = {key: setting for key, setting in settings.items() if not is_owned(key)}
+    if len(users) == len(settings):
+        return users, ()
     own = _own_values(topology, mode, setup)
-    different = [
-        setting for setting in mine if own.get(setting.key, {_PLAIN.get(setting.key, "")}) != {setting.value}
-    ]
-    if different:
-        named = "; ".join(map(str, different))
-        first = own.get(different[0].key)
-        sets = f" ({different[0].key}={', '.join(sorted(first))})" if first else ""
-        raise UsageError(
-            f"{named}: the harness gives each node its identity, listeners, directories and quorum"
-            f"{sets}; remove {'this property' if len(different) == 1 else 'these properties'}."
-        )
-    return {setting.key for setting in mine}
+    different = tuple(
+        NotFollowed(table="broker", setting=setting, because=_BECAUSE, owned=True)
+        for key, setting in settings.items()
+        if is_owned(key) and own.get(key, {_PLAIN.get(key, "")}) != {setting.value}
+    )
+    return users, different
+
+
+_BECAUSE = "acked gives each node its identity, listeners, directories, quorum and security"
 
 
 def _own_values(topology: Topology, mode: str, setup: Setup) -> dict[str, set[str]]:

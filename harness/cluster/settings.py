@@ -37,6 +37,7 @@ TOPIC_PROPERTIES = (
 """Topic properties of every known Kafka version (`LogConfig.main` of its jars prints them)."""
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MOST_PARTITIONS = 100
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +58,9 @@ class TopicShape:
     """Partitions and replicas of one of the user's own topics; each in the order of the partitions."""
 
     partitions: int = 0
-    """0: as many as the assignment has, else 1."""
+    """0: as many as the assignment has, else the brokers' `num.partitions`, else 1."""
     replication_factor: int = 0
-    """0: three, or as many as there are brokers."""
+    """0: the brokers' `default.replication.factor`, else three, or as many as there are brokers."""
     assignment: tuple[tuple[int, ...], ...] = ()
     """Broker ids of each partition's replicas, preferred leader first; empty: assigned by rack."""
     place: str = ""
@@ -178,14 +179,43 @@ def own_topics(
         if name in theirs:
             continue
         config = {**values(settings.topic), **values(settings.topics.get(name, {}))}
-        assignment = _assignment(name, settings.shapes.get(name, TopicShape()), topology, brokers)
+        assignment = _assignment(name, settings, topology, brokers)
         found.append(Topic(name, assignment[0], partitions=len(assignment), config=config, placed=assignment))
     return tuple(found)
 
 
+def replication_factor(name: str, settings: Settings, brokers: int) -> int:
+    """The replicas of a described topic: its own number, that of its assignment, or the brokers' default.
+
+    Without any, three or as many as there are brokers. Raises UsageError for more than that.
+    """
+    shape = settings.shapes.get(name, TopicShape())
+    if shape.assignment:
+        return len(shape.assignment[0])
+    factor = shape.replication_factor or broker_default(settings, "default.replication.factor")
+    if factor > brokers and shape.replication_factor:
+        raise UsageError(
+            f"{shape.place or '[topic]'}: topic {name!r}: replication-factor = {factor}, but the cluster has "
+            f"{brokers} brokers; use that many at most."
+        )
+    return min(factor or 3, brokers)
+
+
+def whole(text: str) -> int | None:
+    """The whole number that a value of Kafka is (at most a `long`); None for anything else."""
+    return int(text) if _WHOLE.fullmatch(text) else None
+
+
+def broker_default(settings: Settings, key: str) -> int:
+    """A number that brokers have as a default of topics; 0 if the user has not set it, or not to a number."""
+    setting = settings.broker.get(key)
+    return max(0, whole(setting.value) or 0) if setting is not None else 0
+
+
 def _assignment(
-    name: str, shape: TopicShape, topology: Topology, brokers: Sequence[int]
+    name: str, settings: Settings, topology: Topology, brokers: Sequence[int]
 ) -> tuple[tuple[int, ...], ...]:
+    shape = settings.shapes.get(name, TopicShape())
     place = f"{shape.place or '[topic]'}: topic {name!r}"
     if shape.assignment:
         for number, replicas in enumerate(shape.assignment):
@@ -207,14 +237,10 @@ def _assignment(
                 f"{', '.join(map(str, sorted(set(wrong))))} replicas; leave one of them out."
             )
         return shape.assignment
-    factor = shape.replication_factor or min(3, len(brokers))
-    if factor > len(brokers):
-        raise UsageError(
-            f"{place}: replication-factor = {factor}, but the cluster has {len(brokers)} brokers; use that "
-            f"many at most."
-        )
+    factor = replication_factor(name, settings, len(brokers))
+    partitions = shape.partitions or broker_default(settings, "num.partitions") or 1
     racks = {host.node_id: host.az for host in topology.role("broker") if host.node_id in brokers}
-    return rack_aware(racks, shape.partitions or 1, factor)
+    return rack_aware(racks, partitions, factor)
 
 
 def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape:
@@ -222,10 +248,10 @@ def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape
 
     def number(key: str, most: int) -> int:
         value = given.get(key, 0)
-        if isinstance(value, str) and value.isdigit():
-            value = int(value)
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or not (1 if key in given else 0) <= value <= most:
+        if isinstance(value, str):
+            value = whole(value)
+        counts = isinstance(value, int) and not isinstance(value, bool)
+        if not counts or not (1 if key in given else 0) <= value <= most:
             raise UsageError(
                 f"{place}: topic {name!r}: {key} = {given[key]!r}: give a number from 1 to {most}."
             )

@@ -51,6 +51,8 @@ def read_properties(path: Path, table: str) -> Settings:
             raise UsageError(f"{place}: {source!r} has no key; write key=value.")
         if not value and not re.search(r"[=:]\s*$", source):
             raise UsageError(f"{place}: {source!r} has no value; write {key}=..., or remove the line.")
+        if key in seen and seen[key].value == value.strip():
+            continue
         if key in seen:
             raise UsageError(
                 f"{place}: {key}={value}: {seen[key].place} sets it to {seen[key].value!r} already; keep one "

@@ -17,6 +17,8 @@ ONE_TRANSACTION_PARTITION = {
     "transaction.state.log.min.isr": "2",
 }
 """Only with these do brokers know that the topic has one partition, and look for every id in partition 0."""
+ONE_OFFSETS_PARTITION = {"offsets.topic.num.partitions": "1"}
+"""The same for groups."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,10 @@ class Setup:
     coordinates all groups. Empty: brokers create it when a client asks for a coordinator."""
     offsets_log_config: Mapping[str, str] = field(default_factory=dict)
     """Configuration of `__consumer_offsets`, in addition to its compaction."""
+    follows: tuple[str, ...] = ()
+    """Settings of the brokers that decide the shape of its topics, as in production (`num.partitions`)."""
+    without: tuple[Literal["groups", "transactions"], ...] = ()
+    """What none of its clients uses."""
     read_back: bool = True
     """At the end, a consumer reads every topic from start to end (rows of `reads`)."""
 
@@ -86,5 +92,12 @@ class Setup:
         """Broker properties that belong to those topics."""
         return {
             **(ONE_TRANSACTION_PARTITION if self.transaction_log else {}),
-            **({"offsets.topic.num.partitions": "1"} if self.offsets_log else {}),
+            **(ONE_OFFSETS_PARTITION if self.offsets_log else {}),
         }
+
+    @property
+    def coordinator_config(self) -> Mapping[str, str]:
+        """The broker properties, among those that it sets, by which it chooses coordinators."""
+        asked = {**self.broker_config, **self.internal_config}
+        known = (*ONE_TRANSACTION_PARTITION, *ONE_OFFSETS_PARTITION)
+        return {key: asked[key] for key in known if key in asked}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.cluster.settings import Setting
+from harness.cluster.settings import Setting, whole
 from harness.errors import UsageError
 from harness.kafka.config import BASE_BROKER, BASE_ZOOKEEPER, OF_MODE
 
@@ -144,10 +144,11 @@ BASE = Timings()
 def require_possible(users: Mapping[str, Setting], broker_config: Mapping[str, str], mode: str) -> None:
     """Raise UsageError for time settings that take effect only in part, or that contradict each other."""
     session = users.get(ZOOKEEPER_SESSION_MS)
-    if session is None or ZOOKEEPER_SESSION_MS not in OF_MODE[mode] or not session.value.isdigit():
+    asked_ms = None if session is None else whole(session.value)
+    if session is None or asked_ms is None or ZOOKEEPER_SESSION_MS not in OF_MODE[mode]:
         return
     least, most = BASE_ZOOKEEPER["minSessionTimeout"], BASE_ZOOKEEPER["maxSessionTimeout"]
-    if not int(least) <= int(session.value) <= int(most):
+    if not int(least) <= asked_ms <= int(most):
         raise UsageError(
             f"{session}: the ZooKeeper nodes here grant sessions from {least} to {most} ms; use a value "
             f"between them."

@@ -6,7 +6,6 @@ version alone (a feature that can be switched off), the value is the default of 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -229,14 +228,22 @@ def kafka_version(version: str, *, force: bool = False) -> KafkaVersion:
         return VERSIONS[version]
     asked = version_key(version)
     if not force:
-        near = difflib.get_close_matches(version, VERSIONS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = f"did you mean {' or '.join(_nearest(asked))}? "
         raise UsageError(
             f"Kafka {version} has not been tested; {hint}known are {', '.join(VERSIONS)}; "
             f"--force runs it anyway."
         )
     older = [entry for entry in _ALL if version_key(entry.version) <= asked]
     return replace((older or [_FIRST])[-1], version=version, known=False)
+
+
+def _nearest(asked: tuple[int, ...]) -> list[str]:
+    """The known versions next to the one asked for; only those of its minor release, if there are any."""
+    known = sorted(VERSIONS, key=version_key)
+    below = [name for name in known if version_key(name) < asked][-1:]
+    above = [name for name in known if version_key(name) > asked][:1]
+    near = [*below, *above]
+    return [name for name in near if version_key(name)[:2] == asked[:2]] or near
 
 
 def _speaking(text: str, *, force: bool) -> KafkaVersion:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import get_args
 
+from checkers.verdict import JudgedBy
 from harness.cluster.setup import Quorum, Setup
 from harness.errors import UsageError
 from harness.kafka.model import Library, Topic
@@ -71,6 +72,11 @@ def _problems(one: Scenario) -> Iterator[_Problem]:
         )
     if not _maps_texts(_any(one.aliases)):
         yield *mine, f"aliases is {_shown(one.aliases)}, but must map names to hosts: {{'A': 'broker1'}}."
+    if one.judged_by not in get_args(JudgedBy):
+        yield (
+            *mine,
+            f"judged_by is {_shown(one.judged_by)}; use {' or '.join(map(repr, get_args(JudgedBy)))}.",
+        )
     if not callable(_any(one.body)):
         yield *mine, f"body is {_shown(one.body)}, but must be a function: def body(stage): ..."
     try:

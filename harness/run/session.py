@@ -21,6 +21,7 @@ from harness.run.client_choice import LIBRDKAFKA, ClientChoice, greet, program
 from harness.run.folder import CLAIMS, RunFolder
 from harness.run.placement import memory_gib, place, require_memory, start_s
 from harness.run.runner import RunOptions, applied_to, run_scenario
+from harness.run.settings import Applied
 from harness.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -54,6 +55,41 @@ class RunOutcome:
         return EXIT_CRASHED if self.problem is None else self.problem.exit_code
 
 
+def plan_run(
+    scenario: Scenario,
+    *,
+    lab: str,
+    kafka: str = "",
+    mode: str = "",
+    rate: float | None = None,
+    cluster: ClusterFile | None = None,
+    settings: Settings = NO_SETTINGS,
+    force: bool = False,
+    client: ClientChoice = LIBRDKAFKA,
+) -> tuple[RunOptions, Applied]:
+    """What a run would be, without asking this machine whether it can carry it out. Raises UsageError.
+
+    The arguments are those of `prepare`.
+    """
+    require_lab(lab)
+    layout = cluster.layout if cluster else THREE_AZS
+    version = kafka_version(kafka or (cluster and cluster.kafka) or scenario.kafka, force=force)
+    wanted_mode = choose_mode(scenario, version, mode or (cluster.mode if cluster else ""))
+    if ignored := ignores(scenario, version):
+        raise UsageError(ignored)
+    options = RunOptions(
+        version=version,
+        mode=wanted_mode,
+        lab=lab,
+        rate=rate,
+        layout=layout,
+        described=cluster is not None,
+        settings=settings.over(cluster.settings) if cluster else settings,
+        client=client,
+    )
+    return options, applied_to(with_protocol(scenario, version), options)
+
+
 def prepare(
     scenario: Scenario,
     *,
@@ -76,33 +112,27 @@ def prepare(
     """
     from harness import artifacts, doctor
 
-    require_lab(lab)
-    layout = cluster.layout if cluster else THREE_AZS
-    version = kafka_version(kafka or (cluster and cluster.kafka) or scenario.kafka, force=force)
-    wanted_mode = choose_mode(scenario, version, mode or (cluster.mode if cluster else ""))
-    if ignored := ignores(scenario, version):
-        raise UsageError(ignored)
-    options = RunOptions(
-        version=version,
-        mode=wanted_mode,
+    options, _ = plan_run(
+        scenario,
         lab=lab,
+        kafka=kafka,
+        mode=mode,
         rate=rate,
-        layout=layout,
-        described=cluster is not None,
-        settings=settings.over(cluster.settings) if cluster else settings,
+        cluster=cluster,
+        settings=settings,
+        force=force,
         client=client,
     )
-    applied_to(with_protocol(scenario, version), options)
     doctor.require(doctor.LABS[lab])
     if cluster is not None:
-        topology = layout.topology(wanted_mode)
+        topology = options.layout.topology(options.mode)
         require_memory(topology)
         say(
             f"{cluster.path}: {len(topology.hosts)} hosts, about {memory_gib(topology):.1f} GiB of memory, "
             f"about {start_s(topology):.0f} s to start"
         )
-    artifacts.resolve(version, say=say)
-    found = program(client, version, say)
+    artifacts.resolve(options.version, say=say)
+    found = program(client, options.version, say)
     if found is not None and found.via == "program":
         greet(found)
     return options
@@ -117,12 +147,23 @@ def require_lab(lab: str) -> None:
 
 
 def require_settings(
-    scenario: Scenario, settings: Settings, *, kafka: str = "", mode: str = "", force: bool = False
-) -> None:
-    """Raise UsageError if a scenario cannot run with these settings."""
+    scenario: Scenario,
+    settings: Settings,
+    *,
+    kafka: str = "",
+    mode: str = "",
+    layout: Layout = THREE_AZS,
+    force: bool = False,
+) -> tuple[str, ...]:
+    """What the user should know before a scenario runs with these settings.
+
+    Raises UsageError if it cannot run with them, or has a set-up that cannot work.
+    """
     version = kafka_version(kafka or scenario.kafka, force=force)
-    options = RunOptions(version=version, mode=choose_mode(scenario, version, mode), settings=settings)
-    applied_to(with_protocol(scenario, version), options)
+    options = RunOptions(
+        version=version, mode=choose_mode(scenario, version, mode), layout=layout, settings=settings
+    )
+    return applied_to(with_protocol(scenario, version), options).warnings
 
 
 def ignores(scenario: Scenario, version: KafkaVersion) -> str:

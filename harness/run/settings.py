@@ -20,7 +20,10 @@ from harness.cluster.client_settings import (
     check_client,
 )
 from harness.cluster.compression import compress
-from harness.cluster.owned import is_owned, refuse_owned
+from harness.cluster.followed import NotFollowed, Use, in_words, not_followed
+from harness.cluster.librdkafka_names import in_java_names
+from harness.cluster.owned import is_owned, split_owned
+from harness.cluster.possible import MIN_INSYNC, Arrangement, consequences, refuse_impossible
 from harness.cluster.settings import Setting, Settings, own_topics, values
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings, effective_times, require_possible
@@ -52,8 +55,14 @@ class Applied:
     """`settings` of `run.json`."""
     notes: tuple[str, ...] = ()
     """What the user should know: properties without effect, and those that a scenario keeps."""
+    not_followed: tuple[NotFollowed, ...] = ()
+    """The user's settings that this run does not apply; one of the notes names them all."""
+    consequences: tuple[str, ...] = ()
+    """A sentence for each setting that is possible but decides what a fault costs; among the notes."""
     given: Settings = field(default_factory=Settings)
     """The user's settings as they are applied, times compressed."""
+    warnings: tuple[str, ...] = ()
+    """The notes on what is not followed, and on what decides much; a series says each of them once."""
 
 
 def apply(
@@ -64,11 +73,15 @@ def apply(
     ``scenario`` has the brokers of the layout already (`harness.run.placement.place`).
     """
     setup = scenario.setup
+    settings = replace(
+        settings, producer=in_java_names(settings.producer), consumer=in_java_names(settings.consumer)
+    )
     settings, foreign = _of_mode(settings, mode)
     settings, compressed = compress(settings, effective_times(setup.broker_config, mode))
-    unneeded = refuse_owned(settings.broker, topology, mode, setup)
+    users, owned = split_owned(settings.broker, topology, mode, setup)
+    settings = replace(settings, broker=users)
     _refuse_impossible(settings, version)
-    users = {key: setting for key, setting in settings.broker.items() if key not in unneeded}
+    users = {key: setting for key, setting in users.items() if key not in setup.coordinator_config}
     clients = UserClients(
         producer=check_client("producer", settings.producer),
         consumer=check_client("consumer", settings.consumer),
@@ -91,12 +104,37 @@ def apply(
             setup.brokers,
         ),
     )
-    notes = (
+    arrangement = Arrangement(
+        brokers=len(setup.brokers),
+        broker=_effective(_base(mode, version), setup.broker_config, users),
+        producer=settings.producer,
+        consumer=settings.consumer,
+        topics=(*with_config.topics, *with_config.own_topics, *with_config.internal_topics),
+        least_in_sync={
+            topic.name: entries[MIN_INSYNC]
+            for topic in (*with_config.topics, *with_config.own_topics)
+            if MIN_INSYNC in (entries := {**settings.topic, **settings.topics.get(topic.name, {})})
+        },
+    )
+    refuse_impossible(arrangement)
+    use = Use(
+        setup=replace(with_config, broker_config=setup.broker_config),
+        own_topics=with_config.own_topics,
+        unclean_config="zookeeper" in mode or version.unclean_config,
+    )
+    decisive = tuple(consequences(arrangement))
+    left_out = (
         *foreign,
+        *owned,
+        *not_followed(settings.broker, use),
+        *clients.producer.not_followed,
+        *clients.consumer.not_followed,
+    )
+    warnings = (*decisive, *((f"not followed: {in_words(left_out)}",) if left_out else ()))
+    notes = (
         *compressed,
         *kept,
-        *clients.producer.ignored,
-        *clients.consumer.ignored,
+        *warnings,
         *(
             f"topic {topic.name}: replicas {', '.join(map(str, topic.assignment))}"
             for topic in with_config.own_topics
@@ -115,9 +153,13 @@ def apply(
             "producer": _given(clients.producer, settings.producer),
             "consumer": _given(clients.consumer, settings.consumer),
             "compress_time": settings.compress_time,
+            "not_followed": [one.as_json() for one in left_out],
             "said": list(notes),
         },
         notes=notes,
+        not_followed=left_out,
+        consequences=decisive,
+        warnings=warnings,
         given=settings,
     )
 
@@ -132,8 +174,9 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
                 f"{setting}: the version asked for is {version.label}; ask for "
                 f"{version.version}@{setting.value}, or remove the property."
             )
-    for setting in (*settings.broker.values(), *settings.producer.values(), *all_of_topics(settings)):
-        if setting.key == "compression.type" and setting.value.lower() == "zstd":
+    of_topics = ((setting.key, setting) for setting in all_of_topics(settings))
+    for key, setting in (*settings.broker.items(), *settings.producer.items(), *of_topics):
+        if key == "compression.type" and setting.value.lower() == "zstd":
             given = settings.broker.get(INTER_BROKER_PROTOCOL)
             protocol = given.value if given else version.protocol or version.version
             if version_key(protocol.partition("-")[0]) < _ZSTD_SINCE:
@@ -143,15 +186,16 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
                 )
 
 
-def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[str, ...]]:
-    """The settings without broker properties of other metadata modes, and a sentence for each of these."""
+def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[NotFollowed, ...]]:
+    """The settings without broker properties of other metadata modes, and these."""
     elsewhere = {"zookeeper": _KRAFT_ONLY, "migration": ()}.get(mode, _ZOOKEEPER_ONLY)
     foreign = [
         setting for key, setting in settings.broker.items() if key.startswith(elsewhere) and not is_owned(key)
     ]
     kept = {key: setting for key, setting in settings.broker.items() if setting not in foreign}
-    notes = tuple(f"{setting} has no effect in mode {mode}." for setting in foreign)
-    return replace(settings, broker=kept), notes
+    because = f"it has no effect in mode {mode}"
+    left_out = tuple(NotFollowed(table="broker", setting=setting, because=because) for setting in foreign)
+    return replace(settings, broker=kept), left_out
 
 
 def all_of_topics(settings: Settings) -> Iterator[Setting]:
@@ -180,6 +224,17 @@ def _configured(topic: Topic, settings: Settings, kept: list[str]) -> Topic:
 def _base(mode: str, version: KafkaVersion) -> dict[str, str]:
     base = {**BASE_BROKER, **OF_MODE[mode]}
     return {key: value for key, value in base.items() if key not in version.unsupported_keys}
+
+
+def _effective(
+    base: Mapping[str, str], scenario: Mapping[str, str], users: Mapping[str, Setting]
+) -> dict[str, Setting]:
+    """The broker properties that are set, with their places."""
+    return {
+        **{key: Setting(key=key, value=value, place="docs/configuration.md") for key, value in base.items()},
+        **{key: Setting(key=key, value=value, place="the scenario") for key, value in scenario.items()},
+        **users,
+    }
 
 
 def _origins(

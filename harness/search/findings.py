@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.tables.source import Source, open_source, read_small
+from checkers.verdict import UNEXPLAINED
 from harness.errors import json_file
 from harness.kafka.model import TopicPartition
 from harness.search.crowd import number_of
@@ -29,8 +30,6 @@ WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
 `new`: a broken promise, or an error, an exit or a cluster that does not recover, which no fault and no known
 bug explains. `unknown`: the history does not decide. `known`: a known bug of the version. `not promised`:
 Kafka does not promise to prevent it."""
-UNEXPLAINED = ("process_exit", "server_error", "config_mismatch")
-"""Classes that are not about a promise; no fault explains such a finding, and seldom a known bug."""
 MARK = "finding-"
 NO_CANDIDATE = "no replica may become leader"
 """How the mark `no-recovery` says that Kafka has neither an ISR nor another candidate for a partition."""

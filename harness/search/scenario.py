@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.cluster.setup import ONE_TRANSACTION_PARTITION, Setup
+from harness.cluster.setup import ONE_OFFSETS_PARTITION, ONE_TRANSACTION_PARTITION, Setup
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
 from harness.scenario import Scenario
@@ -12,7 +12,7 @@ from harness.search.perform import perform
 from harness.search.schedule import COORDINATED, Schedule, topics_of
 
 NAME = "schedule"
-_ONE_COORDINATOR = {**ONE_TRANSACTION_PARTITION, "offsets.topic.num.partitions": "1"}
+_ONE_COORDINATOR = {**ONE_TRANSACTION_PARTITION, **ONE_OFFSETS_PARTITION}
 """One broker coordinates all transactions, and one all groups."""
 
 
@@ -26,6 +26,7 @@ def scenario_of(schedule: Schedule, topology: Topology, mode: str, suffix: str =
         body=partial(perform, schedule=schedule),
         setup=setup_of(schedule, topology, suffix),
         modes=(mode,),
+        judged_by="promises",
     )
 
 

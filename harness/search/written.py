@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from checkers.tables.output import FINDINGS
-from harness.search.findings import MARK, UNEXPLAINED, Finding
+from checkers.verdict import UNEXPLAINED
+from harness.search.findings import MARK, Finding
 from harness.search.schedule import Group, Member, Moment, Producer, Schedule, Step, TopicPlan, described
 
 _WIDTH = 100

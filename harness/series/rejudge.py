@@ -77,7 +77,7 @@ def judge_by(places: Sequence[Place], reference: str) -> list[Judgement]:
             session,
             folder.path,
             write=False,
-            by={"claims": one["claims"], "expected": one["expected"]},
+            by={"claims": one["claims"], "expected": one["expected"], "judged_by": one["judged_by"]},
         )
         for folder, one in zip(folders, declared, strict=True)
     ]

@@ -92,6 +92,8 @@ class StoredAssessment:
     broken: int
     """Lines of its table in which a promise was broken."""
     size_bytes: int
+    verdict: str = ""
+    """That of the assessment; empty: it is not over."""
 
 
 def stored_assessments(runs: Path) -> list[StoredAssessment]:
@@ -102,7 +104,8 @@ def stored_assessments(runs: Path) -> list[StoredAssessment]:
 
 def _assessment(folder: Path) -> StoredAssessment:
     plan = _stored(folder / "plan.json", _Plan)
-    lines = _stored(folder / "assessment.json", _Document).lines or []
+    document = _stored(folder / "assessment.json", _Document)
+    lines = document.lines or []
     broken = [line for line in lines if "broken" in (one.promise for one in line.settings.values())]
     try:
         ended = len((folder / "runs.jsonl").read_bytes().splitlines())
@@ -115,6 +118,7 @@ def _assessment(folder: Path) -> StoredAssessment:
         ended=ended,
         planned=len(plan.cases or []) * (plan.repeat or 1),
         broken=len(broken),
+        verdict=document.verdict or "",
         size_bytes=_written(folder)[0],
     )
 
@@ -167,6 +171,7 @@ class _Document(msgspec.Struct):
     """What it shows of `assessment.json`."""
 
     lines: list[_Line] | None = None
+    verdict: str | None = None
 
 
 _Shape = TypeVar("_Shape", bound=msgspec.Struct)

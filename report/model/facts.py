@@ -19,7 +19,6 @@ from report.model.model import (
     grouped,
     listed,
 )
-from report.model.other_findings import clauses, others
 
 EXPECTED = ", as the scenario expects"
 """The end of a sentence on losses that adds nothing to the meaning of the verdict."""
@@ -40,6 +39,7 @@ def sentences(
     claims: Sequence[Claim],
     partitions: Sequence[PartitionStory],
     consequences: Mapping[int, str] | None = None,
+    by_promises: bool = False,
 ) -> tuple[str, ...]:
     """What happened, in the order in which a reader asks: faults, beliefs, losses, gaps, claims.
 
@@ -50,39 +50,16 @@ def sentences(
     found = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
     found += _of_faults(faults, consequences or {})
     found += _of_zombies(list(zombies), partitions)
-    found += _of_losses(fates, () if void else groups)
+    found += _of_losses(fates, () if void or by_promises else groups)
     found += _of_promises(promises)
     found += _of_gaps(availability)
     found += [] if void else _of_claims(claims)
     return tuple(found)
 
 
-_MEANING = {
-    "violated": "Something happened that the scenario does not declare.",
-    "unknown": "The history does not decide everything that the scenario declares.",
-    "invalid": "A precondition does not hold, or a fault did not take effect.",
-    "crashed": "The run ended early.",
-}
-
-
 def lost_messages(fates: Mapping[str, int]) -> int:
     """How many acknowledged messages are lost."""
     return sum(fates.get(name, 0) for name in LOST)
-
-
-def meaning(verdict: str, fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> str:
-    """What the verdict means for a run, so that nobody overlooks an expected loss."""
-    if verdict != "as declared":
-        return _MEANING.get(verdict, "")
-    begin = "Everything happened as the scenario declares"
-    lost = lost_messages(fates)
-    found = "; ".join(clauses(one for one in others(groups, lost) if one.expected))
-    if lost:
-        also = f" Besides, {found}." if found else ""
-        return f"{begin}, and that includes the loss of {counted(lost, 'acknowledged message')}.{also}"
-    if found:
-        return f"{begin}: no acknowledged message was lost, but {found}."
-    return f"{begin}, and no acknowledged message was lost."
 
 
 _SAID: Mapping[str, tuple[str, str]] = {

@@ -19,7 +19,7 @@ from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
 from report.model.facts import claim_of, promises_of, sentences
 from report.model.faults import faults as faults_of
-from report.model.judged import verdict_of, writers_of
+from report.model.judged import by_promises, verdict_of, writers_of
 from report.model.logs import Damage, log_figure
 from report.model.messages import COLUMNS, LOST, availability, fault_in_force, meta_of, send_bins
 from report.model.model import (
@@ -123,6 +123,7 @@ class _Gathering:
                     availability=azs,
                     claims=claims,
                     partitions=drawn,
+                    by_promises=by_promises(self.judgement),
                     consequences=consequences(
                         self.tables, self.findings, self.faults, self.small["log_events"], self.seconds
                     ),

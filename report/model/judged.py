@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from report.model.facts import claim_of, lost_messages, meaning, promises_of
+from report.model.facts import claim_of, lost_messages, promises_of
+from report.model.meaning import meaning
 from report.model.model import Finding, FindingGroup, ReportModel, Run, Verdict, WriterFates
 
 
@@ -34,12 +35,17 @@ def verdict_of(judgement: Mapping[str, Any], groups: Sequence[FindingGroup]) -> 
     fates = dict(judgement.get("fates") or {})
     return Verdict(
         verdict=verdict,
-        meaning=meaning(verdict, fates, groups),
+        meaning=meaning(verdict, fates, groups, by_promises=by_promises(judgement)),
         reasons=tuple(judgement.get("reasons") or ()),
         messages=int(judgement.get("messages") or 0),
         fates=fates,
         lost=lost_messages(fates),
     )
+
+
+def by_promises(judgement: Mapping[str, Any]) -> bool:
+    """Whether the promises of Kafka decided the verdict, and not what a scenario declares."""
+    return judgement.get("judged_by") == "promises"
 
 
 def writers_of(judgement: Mapping[str, Any]) -> tuple[WriterFates, ...]:

@@ -110,6 +110,7 @@ class Judgement(TypedDict, total=False):
 
     scenario: str | None
     verdict: str | None
+    judged_by: str | None
     reasons: list[str] | None
     messages: Count | None
     claims: list[_Claim] | None

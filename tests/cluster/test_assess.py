@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,3 +45,17 @@ def test_two_faults(tmp_path: Path) -> None:
         if row["run"] == isolated["runs"][0] and (row["led"], row["setting"]) == ("inside", "acks=1")
     ]
     assert lost == [unsafe["lost"]]
+    _require_one_verdict(folder, document)
+
+
+def _require_one_verdict(folder: Path, document: Mapping[str, Any]) -> None:
+    """The losses of the comparison producer are not promised: terminal, page, check and list say the same."""
+    assert (document["verdict"], document["exit_code"], document["not_as_declared"]) == ("as declared", 0, [])
+    for run in folder.glob("runs/*/latest"):
+        checked = acked("check", run, "--json")
+        assert checked.status == 0, checked.stderr
+        assert json.loads((run / "judgement.json").read_text())["verdict"] == "as declared"
+        assert acked("report", run).status == 0
+        page = (run / "report.html").read_text()
+        assert "Kafka kept what it promises" in page
+        assert "that the scenario does not declare" not in page

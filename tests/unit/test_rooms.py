@@ -151,6 +151,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "checkers/spark/warm.py": ("checkers", "harness.history.schema", "harness.errors"),
     "checkers/promises": (
         *("checkers.promises", "checkers.convergence", "checkers.evidence", "checkers.partition"),
+        "checkers.verdict",
         *(
             "checkers.tables",
             "harness.kafka.bugs",

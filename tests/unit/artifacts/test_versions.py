@@ -49,3 +49,19 @@ def test_text_that_is_no_version(text: str) -> None:
 def test_a_mode_that_a_version_lacks() -> None:
     with pytest.raises(UsageError, match=r"Kafka 2\.7\.1 runs here in mode zookeeper, not 'kraft'"):
         kafka_version("2.7.1").require_mode("kraft")
+
+
+@pytest.mark.parametrize(
+    ("version", "hint"),
+    [
+        ("3.7.1", "did you mean 3.7.0 or 3.7.2?"),
+        ("3.9.2", "did you mean 3.9.1?"),
+        ("2.0.1", "did you mean 1.1.1 or 2.4.1?"),
+        ("9.9.9", "did you mean 4.3.1?"),
+        ("0.9.0", "did you mean 0.10.2.2?"),
+    ],
+)
+def test_the_nearest_known_versions_are_suggested(version: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        kafka_version(version)
+    assert hint in refused.value.message

@@ -88,8 +88,26 @@ def refusal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
         ("run no-fault --all", "'no-fault' or --all"),
         ("run --filter ,", "No scenario matches ''"),
         ("run no-fault --set nonsense", "--set nonsense: write TABLE.KEY=VALUE"),
-        ("run no-fault --set broker.log.dirs=/x", "--set: log.dirs=/x: the harness gives each node"),
-        ("run --all --set broker.node.id=1", "--set: node.id=1: the harness gives each node"),
+        (
+            "run no-fault --set broker.default.replication.factor=4",
+            "--set: default.replication.factor=4: default.replication.factor .4. must be at most",
+        ),
+        (
+            "run --all --set broker.min.insync.replicas=4",
+            "--set: min.insync.replicas=4: min.insync.replicas .4. must be at most the number of brokers",
+        ),
+        (
+            "matrix --set broker.transaction.state.log.replication.factor=1",
+            "--set: transaction.state.log.replication.factor=1: transaction.state.log.min.isr .2. must be",
+        ),
+        (
+            "search --count 1 --set broker.offsets.topic.replication.factor=4",
+            "--set: offsets.topic.replication.factor=4: offsets.topic.replication.factor .4. must be at most",
+        ),
+        (
+            "assess --set topic.o.replication-factor=1 --set topic.o.min.insync.replicas=2",
+            "--set: topic 'o': min.insync.replicas=2, but the replication factor is 1",
+        ),
         ("matrix canary --set producer.acks=7", "--set: acks=7: use all, -1, 0 or 1"),
         ("run no-fault --broker-config none", "--broker-config none cannot be read: No such file"),
         ("run no-fault --topic-config none", "--topic-config none cannot be read: No such file"),
@@ -207,7 +225,11 @@ _AZS = "".join(f'[[az]]\nname = "az{number}"\n' for number in (1, 2, 3))
     ("option", "content", "sentence"),
     [
         ("--cluster", "[broker]\na = 1\n", "FILE: az is missing"),
-        ("--cluster", f"{_AZS}[broker]\nlog.dirs = '/x'\n", "FILE:8: log.dirs=/x: the harness gives each"),
+        (
+            "--cluster",
+            f"{_AZS}[broker]\noffsets.topic.replication.factor = 4\n",
+            "FILE:8: offsets.topic.replication.factor=4: ",
+        ),
         ("--cluster", f"{_AZS}[broker]\nx = [[1]]\n", r"FILE:8: x = \[\[1\]\]: a property is text"),
         (
             "--cluster",
@@ -217,8 +239,12 @@ _AZS = "".join(f'[[az]]\nname = "az{number}"\n' for number in (1, 2, 3))
         ("--cluster", f"{_AZS}[topic.t]\npartitions = 2\n", "FILE:8: the scenario assigns the replicas"),
         ("--cluster", f"{_AZS}[topic.o]\nassignment = [[4]]\n", "FILE:8: topic 'o': partition 0 is assigned"),
         ("--cluster", f"{_AZS}[producer]\nacks = 2\n", "FILE:8: acks=2: use all, -1, 0 or 1"),
-        ("--cluster", f"{_AZS}[consumer]\ngroup.id = 'g'\n", "FILE:8: group.id=g: the harness sets"),
-        ("--broker-config", "broker.id=0\n", "FILE:1: broker.id=0: the harness gives each node"),
+        (
+            "--cluster",
+            f"{_AZS}[consumer]\nsession.timeout.ms = 10\n",
+            "FILE:8: session.timeout.ms=10: ",
+        ),
+        ("--broker-config", "min.insync.replicas=9\n", "FILE:1: min.insync.replicas=9: "),
         ("--broker-config", "a=1\na=2\n", "FILE:2: a=2: FILE:1 sets it to '1' already"),
         ("--broker-config", "num.io.threads\n", "FILE:1: 'num.io.threads' has no value"),
         ("--topic-config", "min.isr=2\n", "FILE:1: 'min.isr' does not end in a topic property of Kafka"),

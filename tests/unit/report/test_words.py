@@ -13,9 +13,10 @@ from checkers.tables.output import FINDINGS
 from harness.kafka.model import PartitionState
 from report.model.causes import reasons
 from report.model.chains import Chain
-from report.model.facts import fault_in_words, meaning, names_in, observed_in_words
+from report.model.facts import fault_in_words, names_in, observed_in_words
 from report.model.faults import faults
 from report.model.gather import report_model
+from report.model.meaning import meaning
 from report.model.messages import LOST
 from report.model.model import Fault, Finding, FindingGroup, StoryEvent
 from report.model.other_findings import SAID, explanations, in_words
@@ -302,6 +303,25 @@ def test_a_verdict_says_what_it_means(
     found = meaning(verdict, fates, [group("", count, "duplicated") for count in counts])
     assert found.endswith(said)
     assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "lost", "said"),
+    [
+        (
+            "as declared",
+            139,
+            "Kafka kept what it promises: "
+            "it does not promise to prevent the loss of 139 acknowledged messages.",
+        ),
+        ("as declared", 0, "Kafka kept what it promises, and no acknowledged message was lost."),
+        ("violated", 1, "A promise of Kafka was broken, or something happened that no fault explains."),
+        ("unknown", 1, "The history does not decide whether Kafka kept all its promises."),
+        ("crashed", 0, "The run ended early."),
+    ],
+)
+def test_a_verdict_by_promises_says_what_it_means(verdict: str, lost: int, said: str) -> None:
+    assert meaning(verdict, {"lost": lost}, (), by_promises=True) == said
 
 
 def test_every_class_of_findings_has_words() -> None:

@@ -9,6 +9,7 @@ import pytest
 from harness.cluster.client_settings import NONE, check_client
 from harness.cluster.settings import NO_SETTINGS, Setting, Settings
 from harness.cluster.settings_files import read_options
+from harness.cluster.setup import ONE_TRANSACTION_PARTITION, Setup
 from harness.errors import InvalidRunError, ProcessDiedError, UsageError
 from harness.kafka.model import Topic
 from harness.kafka.versions import kafka_version
@@ -16,6 +17,7 @@ from harness.lab.layout import three_azs
 from harness.run.catalogue import all_scenarios, find
 from harness.run.clients import choose
 from harness.run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
+from harness.scenario import Scenario
 from workloads.protocol.results import Configuration
 
 
@@ -136,18 +138,99 @@ def test_what_the_harness_sets_may_be_said_again(mode: str, option: str) -> None
         "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
     ],
 )
-def test_what_the_harness_owns_is_refused(option: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        applied("canary", f"broker.{option}")
-    said = refused.value.message
-    assert said.startswith(f"--set: {option}: the harness gives each node its identity")
-    assert said.endswith("remove this property.")
-    assert "\n" not in said
+def test_what_the_harness_owns_is_left_out_and_named(option: str) -> None:
+    found = applied("canary", f"broker.{option}")
+    key, _, value = option.partition("=")
+    assert key not in found.scenario.setup.broker_config
+    assert key not in found.manifest["broker"]
+    (note,) = found.notes
+    because = "acked gives each node its identity, listeners, directories, quorum and security"
+    assert note == f"not followed: {key} ({because})"
+    assert value not in note.removeprefix(f"not followed: {key}") or value in because
+    assert found.manifest["not_followed"] == [
+        {"table": "broker", "key": key, "place": "--set", "because": because}
+    ]
 
 
-def test_all_owned_properties_of_a_file_are_named_at_once() -> None:
-    with pytest.raises(UsageError, match=r"--set: broker.id=7; --set: log.dirs=/x: .*remove these"):
-        applied("canary", "broker.broker.id=7", "broker.num.io.threads=4", "broker.log.dirs=/x")
+def test_all_owned_properties_of_a_file_are_in_one_note() -> None:
+    found = applied("canary", "broker.broker.id=7", "broker.num.io.threads=4", "broker.log.dirs=/x")
+    (note,) = found.notes
+    assert note.startswith("not followed: broker.id, log.dirs (acked gives")
+    assert found.scenario.setup.broker_config == {"num.io.threads": "4"}
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "note"),
+    [
+        ("canary", "default.replication.factor=2", "acked assigns the replicas of the topics"),
+        ("canary", "num.partitions=3", "acked chooses the partitions of the topics"),
+        ("canary", "auto.create.topics.enable=true", "every topic exists before a client asks for it"),
+        ("canary", "replica.selector.class=x", "no consumer here names its rack"),
+        (
+            "exactly-once-az-isolated",
+            "offsets.topic.num.partitions=50",
+            "acked creates __consumer_offsets itself",
+        ),
+        (
+            "transaction-coordinator-isolated",
+            "transaction.state.log.num.partitions=50",
+            "acked creates __transaction_state itself",
+        ),
+        ("configuration-matrix", "min.insync.replicas=3", "has its own min.insync.replicas"),
+    ],
+)
+def test_what_acked_decides_itself_is_named(name: str, option: str, note: str) -> None:
+    found = applied(name, f"broker.{option}")
+    (sentence,) = (one for one in found.notes if one.startswith("not followed: "))
+    assert option in sentence
+    assert note in sentence
+
+
+def test_a_search_keeps_its_coordinators() -> None:
+    """All schedules of its cluster find one partition, also after one without transactions."""
+    setup = Setup(
+        topics=(Topic("t", (1, 2, 3)),), broker_config={**ONE_TRANSACTION_PARTITION}, for_layout=True
+    )
+    scenario = Scenario(name="schedule", title="", body=print, setup=setup)
+    found = apply(
+        scenario,
+        read_options(["broker.transaction.state.log.num.partitions=50"]),
+        topology=three_azs("zookeeper"),
+        mode="zookeeper",
+        version=kafka_version(scenario.kafka),
+    )
+    assert found.scenario.setup.broker_config == ONE_TRANSACTION_PARTITION
+    assert [one.setting.key for one in found.not_followed] == ["transaction.state.log.num.partitions"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "min.insync.replicas=2",
+        "message.max.bytes=2000000",
+        "compression.type=lz4",
+        "offsets.retention.minutes=1",
+        "log.retention.ms=1000",
+        "auto.create.topics.enable=false",
+    ],
+)
+def test_what_brokers_decide_is_followed(option: str) -> None:
+    found = applied("canary", f"broker.{option}")
+    key, _, value = option.partition("=")
+    assert found.not_followed == ()
+    assert found.scenario.setup.broker_config[key] == value
+
+
+def test_topics_of_ones_own_follow_the_brokers_defaults() -> None:
+    options = (
+        "broker.default.replication.factor=2",
+        "broker.num.partitions=4",
+        "topic.mine.retention.ms=1000",
+    )
+    found = applied("canary", *options)
+    (mine,) = found.scenario.setup.own_topics
+    assert [len(replicas) for replicas in mine.assignment] == [2, 2, 2, 2]
+    assert found.not_followed == ()
 
 
 @pytest.mark.parametrize(
@@ -160,6 +243,15 @@ def test_all_owned_properties_of_a_file_are_named_at_once() -> None:
         (["broker.zookeeper.session.timeout.ms=90000"], "grant sessions from 1000 to 60000"),
         (["topic.t.partitions=3"], "the scenario assigns the replicas of its topic 't' itself"),
         (["topic.o.replication-factor=4"], "replication-factor = 4, but the cluster has 3 brokers"),
+        (["broker.default.replication.factor=4"], r"must be at most the number of brokers \(3\)"),
+        (
+            ["topic.o.replication-factor=1", "topic.o.min.insync.replicas=2"],
+            "--set: topic 'o': min.insync.replicas=2, but the replication factor is 1",
+        ),
+        (
+            ["broker.transaction.state.log.min.isr=3", "broker.transaction.state.log.replication.factor=2"],
+            "no transaction could begin",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused(options: list[str], sentence: str) -> None:
@@ -197,7 +289,9 @@ def test_one_file_serves_both_metadata_modes() -> None:
     both = ("broker.zookeeper.session.timeout.ms=18000", "broker.broker.session.timeout.ms=9000")
     with_zookeeper = applied("leader-az-isolated", *both)
     assert with_zookeeper.scenario.setup.broker_config == {"zookeeper.session.timeout.ms": "18000"}
-    assert with_zookeeper.notes == ("--set: broker.session.timeout.ms=9000 has no effect in mode zookeeper.",)
+    assert with_zookeeper.notes == (
+        "not followed: broker.session.timeout.ms=9000 (it has no effect in mode zookeeper)",
+    )
     with_kraft = applied("leader-az-isolated", *both, kafka="3.9.1", mode="kraft")
     assert with_kraft.scenario.setup.broker_config == {"broker.session.timeout.ms": "9000"}
     assert (with_zookeeper.timings.session_s, with_kraft.timings.session_s) == (18, 9)

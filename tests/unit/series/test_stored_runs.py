@@ -73,11 +73,13 @@ def test_assessments_are_listed(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "plan.json").write_text(json.dumps(plan))
         (folder / "runs.jsonl").write_text("{}\n" * runs)
-    (tmp_path / "assess" / "1" / "assessment.json").write_text(json.dumps({"lines": lines}))
+    (tmp_path / "assess" / "1" / "assessment.json").write_text(
+        json.dumps({"lines": lines, "verdict": "violated"})
+    )
     assert [
-        (one.folder.name, one.kafka, one.mode, one.ended, one.planned, one.broken)
+        (one.folder.name, one.kafka, one.mode, one.ended, one.planned, one.broken, one.verdict)
         for one in stored_assessments(tmp_path)
-    ] == [("2", "2.7.1", "kraft", 1, 4, 0), ("1", "2.7.1", "kraft", 4, 4, 1)]
+    ] == [("2", "2.7.1", "kraft", 1, 4, 0, ""), ("1", "2.7.1", "kraft", 4, 4, 1, "violated")]
 
 
 DAMAGED = ["{", "7", "[" * 9**5, '{"a":' * 9**5]

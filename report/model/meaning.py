@@ -1,0 +1,45 @@
+"""What a verdict means for a run, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from report.model.facts import lost_messages
+from report.model.model import FindingGroup, counted
+from report.model.other_findings import clauses, others
+
+_OF_PROMISES = {
+    "violated": "A promise of Kafka was broken, or something happened that no fault explains.",
+    "unknown": "The history does not decide whether Kafka kept all its promises.",
+}
+_OF_DECLARATION = {
+    "violated": "Something happened that the scenario does not declare.",
+    "unknown": "The history does not decide everything that the scenario declares.",
+}
+_VOID = {
+    "invalid": "A precondition does not hold, or a fault did not take effect.",
+    "crashed": "The run ended early.",
+}
+
+
+def meaning(
+    verdict: str, fates: Mapping[str, int], groups: Sequence[FindingGroup], *, by_promises: bool = False
+) -> str:
+    """What the verdict means for a run, so that nobody overlooks an expected loss.
+
+    With ``by_promises``, the promises of Kafka decided, and not a scenario's declaration.
+    """
+    if verdict != "as declared":
+        return {**(_OF_PROMISES if by_promises else _OF_DECLARATION), **_VOID}.get(verdict, "")
+    begin = "Kafka kept what it promises" if by_promises else "Everything happened as the scenario declares"
+    lost = lost_messages(fates)
+    found = "; ".join(clauses(one for one in others(groups, lost) if one.expected))
+    if lost:
+        loss = f"the loss of {counted(lost, 'acknowledged message')}"
+        also = f" Besides, {found}." if found else ""
+        if by_promises:
+            return f"{begin}: it does not promise to prevent {loss}.{also}"
+        return f"{begin}, and that includes {loss}.{also}"
+    if found:
+        return f"{begin}: no acknowledged message was lost, but {found}."
+    return f"{begin}, and no acknowledged message was lost."
