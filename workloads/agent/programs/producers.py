@@ -18,11 +18,13 @@ from workloads.agent.programs.process import ANSWER_S, Answered, RunningProgram
 from workloads.protocol.codec import Json
 from workloads.protocol.commands import SendOffsets
 from workloads.protocol.java_names import producer_properties
-from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, value_text
+from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, shown, value_text
 from workloads.protocol.results import Outcome, SendResult, StreamCounts, TransactionEnd
 from workloads.protocol.spec import ProducerSpec, StreamLoad
 
 _CLOSE_S = 2.0
+_LONGEST_TEXT = 120
+"""Characters of the text of an error that a message shows."""
 
 
 class ProgramProducer:
@@ -60,7 +62,7 @@ class ProgramProducer:
         """Wait until the producer exists; a program may start a process for each. Raises InvalidRunError."""
         self.program.hello()
         try:
-            _, failure = self._creation.result(HELLO_S)
+            failure = self._creation.result(HELLO_S)
         except FutureTimeoutError:
             raise self.program.overdue(
                 f"did not create the producer {self.spec.name} within {HELLO_S:g} s"
@@ -118,7 +120,7 @@ class ProgramProducer:
     def require(self, op: str, within_s: float, **fields: Json) -> None:
         """Let the program do something for this producer. Raises LabError if it fails."""
         self.wait_created()
-        _, failure = self.program.request(op, within_s, producer=self.spec.writer, **fields)
+        failure = self.program.request(op, within_s, producer=self.spec.writer, **fields)
         if failure is not None:
             raise self._failed(op, failure)
 
@@ -143,7 +145,7 @@ class ProgramProducer:
     def _initialise(self, within_s: float) -> Failure | None:
         self.wait_created()
         asked_ns = now_ns()
-        _, failure = self.program.request("init_transactions", within_s, producer=self.spec.writer)
+        failure = self.program.request("init_transactions", within_s, producer=self.spec.writer)
         error = 0 if failure is None else error_code(failure)
         self.recorder.initialised(self.spec.writer, asked_ns=asked_ns, error=error)
         return failure
@@ -168,9 +170,7 @@ class ProgramProducer:
         if command.member:
             fields["consumer"] = command.reader
         asked_ns = now_ns()
-        _, failure = self.program.request(
-            "send_offsets", command.within_s, producer=self.spec.writer, **fields
-        )
+        failure = self.program.request("send_offsets", command.within_s, producer=self.spec.writer, **fields)
         error = 0 if failure is None else error_code(failure)
         self._offsets.add(
             command.group,
@@ -187,13 +187,13 @@ class ProgramProducer:
         writer, asked_ns = self.spec.writer, now_ns()
         op = "commit_transaction" if commit else "abort_transaction"
         self._record("committing" if commit else "aborting", 0)
-        _, failure = self.program.request(op, within_s, producer=writer)
+        failure = self.program.request(op, within_s, producer=writer)
         if failure is None:
             end = TransactionEnd("committed" if commit else "aborted", 0)
         else:
             aborted = failure.abortable
             if aborted:
-                _, second = self.program.request("abort_transaction", within_s, producer=writer)
+                second = self.program.request("abort_transaction", within_s, producer=writer)
                 aborted = second is None
             end = TransactionEnd("aborted" if aborted else "unknown", error_code(failure))
         self._record(end.outcome, end.error)
@@ -206,7 +206,7 @@ class ProgramProducer:
         self.recorder.transaction(self.spec.writer, self._txn, event, error)
 
     def _created(self, answered: Future[Answered]) -> None:
-        if answered.exception() is None and (failure := answered.result()[1]) is not None:
+        if answered.exception() is None and (failure := answered.result()) is not None:
             self._fail_all(self._refusal(failure))
 
     def _refusal(self, failure: Failure) -> InvalidRunError:
@@ -342,4 +342,5 @@ class ProgramStream:
 def described(failure: Failure) -> str:
     """A failure in words."""
     name = failure.exception or (f"error {failure.code}" if failure.code is not None else "an error")
-    return f"{name} ({failure.text})" if failure.text else name
+    text = f" ({shown(failure.text, _LONGEST_TEXT)})" if failure.text else ""
+    return f"{shown(name)}{text}"
