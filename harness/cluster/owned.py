@@ -64,12 +64,17 @@ def is_owned(key: str) -> bool:
     return key in OWNED or key.startswith(_OWNED_PREFIXES)
 
 
+def is_refused(setting: Setting) -> bool:
+    """Whether the user cannot set it: the harness owns it, or it holds a secret; no broker here needs one."""
+    return is_owned(setting.key) or setting.secret
+
+
 def refuse_owned(settings: Mapping[str, Setting], topology: Topology, mode: str, setup: Setup) -> set[str]:
     """The keys of ``settings`` that the harness owns and that have the harness's own value anyway.
 
     Raises UsageError for all other keys that the harness owns; it names each with place and value.
     """
-    mine = [setting for setting in settings.values() if is_owned(setting.key)]
+    mine = [setting for setting in settings.values() if is_refused(setting)]
     if not mine:
         return set()
     own = _own_values(topology, mode, setup)
@@ -81,8 +86,8 @@ def refuse_owned(settings: Mapping[str, Setting], topology: Topology, mode: str,
         first = own.get(different[0].key)
         sets = f" ({different[0].key}={', '.join(sorted(first))})" if first else ""
         raise UsageError(
-            f"{named}: the harness gives each node its identity, listeners, directories and quorum"
-            f"{sets}; remove {'this property' if len(different) == 1 else 'these properties'}."
+            f"{named}: the harness gives each node its identity, listeners, directories and quorum, and no "
+            f"secrets{sets}; remove {'this property' if len(different) == 1 else 'these properties'}."
         )
     return {setting.key for setting in mine}
 

@@ -17,6 +17,7 @@ from harness.errors import UsageError
 from harness.kafka.model import Library
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.model import Lab
+from harness.secrets import shown_arguments, shown_text
 from workloads.protocol.lines import HELLO_S, LONGEST_LINE, Hello, parse_hello, quoted_line, shown
 from workloads.protocol.spec import ClientProgram, Via
 
@@ -72,7 +73,8 @@ def parse_client(text: str, version: str = "") -> ClientChoice:
         return ClientChoice(name=name, version=wanted)
     if version:
         raise UsageError(
-            f"--client-version {version} is for --client {' and '.join(VERSIONED)}; the client is {text!r}."
+            f"--client-version {version} is for --client {' and '.join(VERSIONED)}; the client is "
+            f"{shown_text(text)!r}."
         )
     if text.strip() == "librdkafka":
         return LIBRDKAFKA
@@ -201,7 +203,12 @@ def _command(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"--client {text!r} is not a command line: {error}.") from None
+        raise UsageError(f"--client {shown_text(text)!r} is not a command line: {error}.") from None
+    if shown_arguments(words) != words:
+        raise UsageError(
+            f"--client {shlex.join(shown_arguments(words))}: every user of the machine can read the secret "
+            f"in this command line; hand it to the program in a file or in the environment."
+        )
     if not words:
         raise UsageError(
             "--client is empty; use librdkafka, java, verifiable, or a program that speaks the protocol."

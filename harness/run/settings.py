@@ -20,7 +20,7 @@ from harness.cluster.client_settings import (
     check_client,
 )
 from harness.cluster.compression import compress
-from harness.cluster.owned import is_owned, refuse_owned
+from harness.cluster.owned import is_refused, refuse_owned
 from harness.cluster.settings import Setting, Settings, own_topics, values
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings, effective_times, require_possible
@@ -32,6 +32,7 @@ from harness.lab.model import Topology
 from harness.run.clients import NO_CLIENTS, UserClients
 from harness.run.configs import same_value
 from harness.scenario import Scenario
+from harness.secrets import holds_secret, shown, shown_properties
 from workloads.protocol.results import Configuration
 
 _ZSTD_SINCE = (2, 1)
@@ -64,6 +65,12 @@ def apply(
     ``scenario`` has the brokers of the layout already (`harness.run.placement.place`).
     """
     setup = scenario.setup
+    for key, value in setup.broker_config.items():
+        if holds_secret(key, value):
+            raise UsageError(
+                f"Scenario {scenario.name} sets {key}={shown(key, value)} of its brokers, and no broker here "
+                f"gets a secret; remove it."
+            )
     settings, foreign = _of_mode(settings, mode)
     settings, compressed = compress(settings, effective_times(setup.broker_config, mode))
     unneeded = refuse_owned(settings.broker, topology, mode, setup)
@@ -147,7 +154,9 @@ def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[str, ...]]:
     """The settings without broker properties of other metadata modes, and a sentence for each of these."""
     elsewhere = {"zookeeper": _KRAFT_ONLY, "migration": ()}.get(mode, _ZOOKEEPER_ONLY)
     foreign = [
-        setting for key, setting in settings.broker.items() if key.startswith(elsewhere) and not is_owned(key)
+        setting
+        for key, setting in settings.broker.items()
+        if key.startswith(elsewhere) and not is_refused(setting)
     ]
     kept = {key: setting for key, setting in settings.broker.items() if setting not in foreign}
     notes = tuple(f"{setting} has no effect in mode {mode}." for setting in foreign)
@@ -219,7 +228,7 @@ def producer_origins(
         name: {"value": value, "origin": "user", "place": users[name].place}
         if name in users
         else {"value": value, "origin": "default"}
-        for name, value in config.items()
+        for name, value in shown_properties(config).items()
         if name not in ("bootstrap.servers", "client.id")
     }
 

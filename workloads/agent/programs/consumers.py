@@ -46,9 +46,8 @@ class ProgramConsumer:
 
         def refused(answer: object) -> None:
             if created.exception() is None and (failure := created.result()) is not None:
-                self._broken(
-                    InvalidRunError(f"The client refuses the consumer {spec.name}: {described(failure)}.")
-                )
+                reason = described(failure, spec.config)
+                self._broken(InvalidRunError(f"The client refuses the consumer {spec.name}: {reason}."))
 
         created.add_done_callback(refused)
 
@@ -73,7 +72,7 @@ class ProgramConsumer:
         elif isinstance(event, GroupEvent):
             self._group(event, ns)
         elif isinstance(event, ProblemEvent):
-            self._progress.note(error_code(event.error), described(event.error))
+            self._progress.note(error_code(event.error), described(event.error, self._spec.config))
 
     def _require_asked(self, topic: str, partition: int) -> None:
         """Raise ValueError for a partition that the program was not asked to read."""

@@ -10,6 +10,7 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError, LabError, UsageError
 from harness.history.identity import encode
 from harness.kafka.model import TopicPartition
+from harness.secrets import redacted
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.sent_offsets import SentOffsets
 from workloads.agent.producers.stream import feed
@@ -20,7 +21,7 @@ from workloads.protocol.commands import SendOffsets
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, shown, value_text
 from workloads.protocol.results import Outcome, SendResult, StreamCounts, TransactionEnd
-from workloads.protocol.spec import ProducerSpec, StreamLoad
+from workloads.protocol.spec import Config, ProducerSpec, StreamLoad
 
 _CLOSE_S = 2.0
 _LONGEST_TEXT = 120
@@ -125,7 +126,7 @@ class ProgramProducer:
             raise self._failed(op, failure)
 
     def _failed(self, op: str, failure: Failure) -> LabError:
-        return LabError(f"`{op}` of {self.spec.name} failed with {described(failure)}.")
+        return LabError(f"`{op}` of {self.spec.name} failed with {described(failure, self.spec.config)}.")
 
     def close(self, within_s: float = _CLOSE_S) -> None:
         """Close the producer; messages without an outcome stay without one."""
@@ -210,7 +211,9 @@ class ProgramProducer:
             self._fail_all(self._refusal(failure))
 
     def _refusal(self, failure: Failure) -> InvalidRunError:
-        return InvalidRunError(f"The client refuses the producer {self.spec.name}: {described(failure)}.")
+        return InvalidRunError(
+            f"The client refuses the producer {self.spec.name}: {described(failure, self.spec.config)}."
+        )
 
     def _fail_all(self, problem: InvalidRunError) -> None:
         self._refused = problem
@@ -339,8 +342,8 @@ class ProgramStream:
             self._counted[future.result().outcome] += 1
 
 
-def described(failure: Failure) -> str:
-    """A failure in words."""
+def described(failure: Failure, config: Config) -> str:
+    """A failure in words, without the secrets of the configuration that the program was given."""
     name = failure.exception or (f"error {failure.code}" if failure.code is not None else "an error")
-    text = f" ({shown(failure.text, _LONGEST_TEXT)})" if failure.text else ""
+    text = f" ({shown(redacted(failure.text, config), _LONGEST_TEXT)})" if failure.text else ""
     return f"{shown(name)}{text}"
