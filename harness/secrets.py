@@ -76,6 +76,11 @@ def shown_text(text: str) -> str:
     return HIDDEN if _KEY.search(text) else _USER_INFO.sub(f"{HIDDEN}@", text)
 
 
+def shown_comments(text: str) -> str:
+    """A cluster file as it may be stored: comments may hold a secret, and properties that do are refused."""
+    return re.sub(r"#.*", lambda comment: shown_text(comment[0]), text)
+
+
 def shown_arguments(arguments: Sequence[str]) -> list[str]:
     """The arguments of a command as they may be recorded: `--set broker.ssl.key.password=[hidden]`."""
     shown_ones = []
