@@ -24,7 +24,7 @@ from workloads.protocol.results import Outcome, SendResult, StreamCounts, Transa
 from workloads.protocol.spec import Config, ProducerSpec, StreamLoad
 
 _CLOSE_S = 2.0
-_LONGEST_TEXT = 120
+_LONGEST_TEXT = 180
 """Characters of the text of an error that a message shows."""
 
 
