@@ -81,6 +81,27 @@ class LabError(AckedError):
     """The lab failed, for example a command in a host."""
 
 
+_UNPRINTABLE = {
+    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"},
+    0x7F: 0x2421,
+    **dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD),
+}
+"""Control characters, which change what a terminal shows, and the visible characters that stand for them."""
+
+
+def printable(text: str) -> str:
+    """The text with control characters and half surrogate pairs made visible; line ends and tabs stay."""
+    return text.translate(_UNPRINTABLE).encode(errors="replace").decode()
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text, with an ellipsis for its middle if it has more than ``longest`` characters."""
+    if len(text) <= longest:
+        return text
+    head = longest // 2
+    return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"
+
+
 DAMAGED = "the run folder is damaged"
 """What a message says instead of a remedy about a file that nobody writes by hand."""
 

@@ -15,7 +15,9 @@ ORDER = ("broken", "unknown", "not promised")
 """What a promise may be, worst first."""
 
 
-COUNTED_DDL = ", ".join(f"`{name}` string" for name in ("class", *COLUMNS)) + ", `expected` boolean, count bigint"
+COUNTED_DDL = (
+    ", ".join(f"`{name}` string" for name in ("class", *COLUMNS)) + ", `expected` boolean, count bigint"
+)
 """The columns of `counted` as Spark DDL."""
 
 

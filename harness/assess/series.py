@@ -29,6 +29,7 @@ from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Topology
 from harness.run.session import plan_run, prepare
 from harness.run.settings import Applied
+from harness.secrets import shown_comments
 from harness.series.capacity import USUAL_HOSTS
 from harness.series.folder import CLUSTER, PLAN, SeriesFolder
 from harness.series.plan import Cell, remaining
@@ -149,7 +150,7 @@ class Assessment:
         """Make the folder `<runs>/assess/<UTC time>`. Raises UsageError if it cannot be made."""
         series = SeriesFolder.create(runs, "assess")
         if cluster is not None:
-            series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
+            series.keep(CLUSTER, shown_comments(cluster.read_text(encoding="utf-8")))
         series.keep(PLAN, json.dumps(asdict(plan), indent=2))
         return cls(series, plan)
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.secrets import shown, shown_text
+
 Place = tuple[str | int, ...]
 """Path to a value: `("az", 0, "brokers")`."""
 
@@ -36,7 +38,7 @@ def syntax(path: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
     lines = text.splitlines()
     found = re.search(r"\(at line (\d+), column \d+\)", str(error))
     number = int(found[1]) if found else len(lines)
-    line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+    line = shown_text(lines[number - 1].strip()) if 0 < number <= len(lines) else ""
     reason = str(error).partition(" (at ")[0]
     remedy = next((remedy for start, remedy in _SYNTAX if reason.startswith(start)), "correct the line")
     key, _, value = line.partition("=")
@@ -55,7 +57,7 @@ def shape(path: Path, text: str, data: Mapping[str, Any], known: Sequence[str]) 
             )
         return f"{_header(path, text, 'az')}: [az] is a single table; write [[az]], with two brackets."
     if azs is not None and (not isinstance(azs, list) or not azs):
-        return f"{at(path, text, ('az',))}: az = {azs!r}: write an [[az]] table for each AZ."
+        return f"{at(path, text, ('az',))}: az = {shown_text(repr(azs))}: write an [[az]] table for each AZ."
     for key, value in data.items():
         if key in known or not isinstance(value, dict | list):
             continue
@@ -107,7 +109,7 @@ def value(
     remedy = _TYPES.get(wanted[1], message) if wanted else message
     if wanted and (limit := re.search(r"([<>]=) (\d+)", message)):
         remedy = f"a number of {'at most' if limit[1] == '<=' else 'at least'} {limit[2]}"
-    return f"{where}: {key} = {found!r}: write {remedy}."
+    return f"{where}: {key} = {shown(key, repr(found))}: write {remedy}."
 
 
 def _limit(message: str) -> str:

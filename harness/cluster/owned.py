@@ -64,21 +64,26 @@ def is_owned(key: str) -> bool:
     return key in OWNED or key.startswith(_OWNED_PREFIXES)
 
 
+def is_left_out(setting: Setting) -> bool:
+    """Whether brokers do not get it: the harness owns it, or it is a secret, which no broker here needs."""
+    return is_owned(setting.key) or setting.secret
+
+
 def split_owned(
     settings: Mapping[str, Setting], topology: Topology, mode: str, setup: Setup
 ) -> tuple[dict[str, Setting], tuple[NotFollowed, ...]]:
-    """The settings that the harness does not own, and those that it owns and gives another value.
+    """The settings that brokers get, and those left out although a broker's value differs.
 
     An owned one with the value that every broker gets anyway is in neither.
     """
-    users = {key: setting for key, setting in settings.items() if not is_owned(key)}
+    users = {key: setting for key, setting in settings.items() if not is_left_out(setting)}
     if len(users) == len(settings):
         return users, ()
     own = _own_values(topology, mode, setup)
     different = tuple(
         NotFollowed(table="broker", setting=setting, because=_BECAUSE, owned=True)
         for key, setting in settings.items()
-        if is_owned(key) and own.get(key, {_PLAIN.get(key, "")}) != {setting.value}
+        if is_left_out(setting) and own.get(key, {_PLAIN.get(key, "")}) != {setting.value}
     )
     return users, different
 

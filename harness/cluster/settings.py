@@ -46,8 +46,11 @@ class Setting:
 
     key: str
     value: str
+    """As it may be shown; a secret was replaced when it was read."""
     place: str
     """Where it was given: `server.properties:3`, `cluster.toml:12`, `--set`."""
+    secret: bool = False
+    """Whether the value that was given holds a secret."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.key}={self.value}"

@@ -1,6 +1,7 @@
 """Settings as people write them: properties files, `--set table.key=value`, and tables of a cluster file.
 
-Whatever is wrong becomes one sentence with the place, the key, its value and the remedy.
+Whatever is wrong becomes one sentence with the place, the key, its value and the remedy. Secrets end here:
+what is kept and what is shown has `harness.secrets.HIDDEN` in their place.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from harness.cluster.settings import (
     split_topic,
 )
 from harness.errors import UsageError
+from harness.secrets import holds_secret, shown, shown_text
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _LONGEST_FILE = 1 << 20
@@ -48,15 +50,17 @@ def read_properties(path: Path, table: str) -> Settings:
     seen: dict[str, Setting] = {}
     for place, key, value, source in _pairs(path, text):
         if not key:
-            raise UsageError(f"{place}: {source!r} has no key; write key=value.")
+            raise UsageError(f"{place}: the line has no key; write key=value.")
         if not value and not re.search(r"[=:]\s*$", source):
-            raise UsageError(f"{place}: {source!r} has no value; write {key}=..., or remove the line.")
-        if key in seen and seen[key].value == value.strip():
+            raise UsageError(
+                f"{place}: {shown_text(source)!r} has no value; write {key}=..., or remove the line."
+            )
+        if key in seen and seen[key].value == shown(key, value.strip()):
             continue
         if key in seen:
             raise UsageError(
-                f"{place}: {key}={value}: {seen[key].place} sets it to {seen[key].value!r} already; keep one "
-                f"of the lines."
+                f"{place}: {key}={shown(key, value)}: {seen[key].place} sets it to {seen[key].value!r} "
+                f"already; keep one of the lines."
             )
         seen[key] = _setting(key, value, place)
     if table == "topic":
@@ -90,19 +94,18 @@ def read_options(options: Sequence[str]) -> Settings:
     found = NO_SETTINGS
     given: dict[str, str] = {}
     for option in options:
-        path, equals, value = option.partition("=")
-        table, dot, key = path.strip().partition(".")
+        path, equals, value = (part.strip() for part in option.partition("="))
+        table, dot, key = path.partition(".")
+        option_shown = f"{path}={shown(path, value)}" if equals else shown_text(option)
         if not equals or not dot or not key.strip() or table not in TABLES:
             raise UsageError(
-                f"--set {option}: write TABLE.KEY=VALUE, where TABLE is {', '.join(TABLES[:-1])} or "
+                f"--set {option_shown}: write TABLE.KEY=VALUE, where TABLE is {', '.join(TABLES[:-1])} or "
                 f"{TABLES[-1]}, such as broker.replica.lag.time.max.ms=30000."
             )
-        if path.strip() in given:
-            raise UsageError(
-                f"--set {option}: {path.strip()} is {given[path.strip()]!r} already; set it once."
-            )
-        given[path.strip()] = value.strip()
-        found = _with(found, table, [key.strip()], value.strip(), "--set")
+        if path in given:
+            raise UsageError(f"--set {option_shown}: {path} is {given[path]!r} already; set it once.")
+        given[path] = shown(path, value)
+        found = _with(found, table, [key.strip()], value, "--set")
     return found
 
 
@@ -121,7 +124,7 @@ def read_tables(data: Mapping[str, Any], path: Path, text: str) -> Settings:
                 ),
                 _place(path, lines, [table]),
             )
-            raise UsageError(f"{where}: {table} = {content!r}: write a table, [{table}].")
+            raise UsageError(f"{where}: {table} = {shown_text(repr(content))}: write a table, [{table}].")
         for steps, value in _leaves(content):
             place = _place(path, lines, [table, *steps])
             joined = ".".join(steps)
@@ -173,7 +176,9 @@ def _with_shape(settings: Settings, name: str, key: str, value: Any, place: str)
     if known.assignment:
         before["assignment"] = [list(replicas) for replicas in known.assignment]
     if key == "assignment" and isinstance(value, str):
-        raise UsageError(f"{place}: {key}={value}: write the assignment in a cluster file, as lists.")
+        raise UsageError(
+            f"{place}: {key}={shown(key, value)}: write the assignment in a cluster file, as lists."
+        )
     shape = checked_shape(name, {**before, key: value}, place)
     return Settings(shapes={name: shape}).over(settings)
 
@@ -186,12 +191,13 @@ def _once(table: Mapping[str, Setting], key: str, place: str) -> None:
 def _setting(key: str, value: str, place: str) -> Setting:
     if not _KEY.fullmatch(key):
         raise UsageError(
-            f"{place}: {key!r} is not a property of Kafka: its names consist of words with dots between "
-            f"them, such as replica.lag.time.max.ms."
+            f"{place}: {shown_text(key)!r} is not a property of Kafka: its names consist of words with dots "
+            f"between them, such as replica.lag.time.max.ms."
         )
     if any(ord(letter) < 32 and letter != "\t" for letter in value):
-        raise UsageError(f"{place}: {key}={value!r}: a value is one line of text.")
-    return Setting(key=key, value=value.strip(), place=place)
+        raise UsageError(f"{place}: {key}={shown(key, value)!r}: a value is one line of text.")
+    value = value.strip()
+    return Setting(key=key, value=shown(key, value), place=place, secret=holds_secret(key, value))
 
 
 def _text(key: str, value: Any, place: str) -> str:
@@ -205,7 +211,8 @@ def _text(key: str, value: Any, place: str) -> str:
     if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
         return ",".join(_text(key, one, place) for one in value)
     raise UsageError(
-        f"{place}: {key} = {value}: a property is text, a number, true or false, or a list of these."
+        f"{place}: {key} = {shown(key, value)}: a property is text, a number, true or false, or a list of "
+        f"these."
     )
 
 

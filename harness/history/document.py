@@ -38,8 +38,8 @@ any program may read one.
     history/
       sends.parquet                a table is one Parquet file ...
       copies.parquet/              ... or a folder of files named *.parquet
-        orders-0.parquet           best: one file per topic partition
-        orders-1.parquet
+        00000.parquet              best: one file per topic partition
+        00001.parquet
       views.parquet
 
 A run folder keeps its tables in `history/`; an imported folder holds them itself. The checker writes

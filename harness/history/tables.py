@@ -21,7 +21,10 @@ def history_dir(run_dir: Path) -> Path:
 
 
 def write_table(run_dir: Path, name: str, table: pa.Table) -> None:
-    """Write a table of the schema, replacing the existing one; large ones as a file per topic partition."""
+    """Write a table of the schema, replacing the existing one; large ones as a file per topic partition.
+
+    The files of a folder are numbered: a topic's name is a value, and never part of a path.
+    """
     target = history_dir(run_dir) / f"{name}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     clear(target)
@@ -30,8 +33,8 @@ def write_table(run_dir: Path, name: str, table: pa.Table) -> None:
         pq.write_table(whole, target)
         return
     target.mkdir()
-    for topic, partition, part in by_topic_partition(whole):
-        pq.write_table(part, target / f"{topic}-{partition}.parquet")
+    for number, (_, _, part) in enumerate(by_topic_partition(whole)):
+        pq.write_table(part, target / f"{number:05}.parquet")
 
 
 def clear(target: Path) -> None:

@@ -17,7 +17,8 @@ from harness.errors import UsageError
 from harness.kafka.model import Library
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.model import Lab
-from workloads.protocol.lines import HELLO_S, SHOWN, Hello, parse_hello
+from harness.secrets import shown_arguments, shown_text
+from workloads.protocol.lines import HELLO_S, LONGEST_LINE, Hello, parse_hello, quoted_line, shown
 from workloads.protocol.spec import ClientProgram, Via
 
 VERSIONED = ("java", "verifiable")
@@ -72,7 +73,8 @@ def parse_client(text: str, version: str = "") -> ClientChoice:
         return ClientChoice(name=name, version=wanted)
     if version:
         raise UsageError(
-            f"--client-version {version} is for --client {' and '.join(VERSIONED)}; the client is {text!r}."
+            f"--client-version {version} is for --client {' and '.join(VERSIONED)}; the client is "
+            f"{shown_text(text)!r}."
         )
     if text.strip() == "librdkafka":
         return LIBRDKAFKA
@@ -163,34 +165,37 @@ def greet(program: ClientProgram, within_s: float = HELLO_S) -> Hello:
                 return parse_hello(line)
             except ValueError as error:
                 raise UsageError(
-                    f"{who} did not send the hello of docs/client-protocol.md: {error}; its first line is "
-                    f"{line.strip()[:SHOWN]!r}."
+                    f"{who} did not send the hello of docs/client-protocol.md: {error}; its "
+                    f"first line is {quoted_line(line)}."
                 ) from None
         finally:
             process.kill()
 
 
-def _first_line(process: subprocess.Popen[bytes], within_s: float) -> str | None:
-    """The first line; empty if the process ended before one; None if none came in time."""
+def _first_line(process: subprocess.Popen[bytes], within_s: float) -> bytes | None:
+    """The first line, not read further than it may be long; empty if the process ended; None: not in time."""
     assert process.stdout is not None
-    deadline, text = time.monotonic() + within_s, b""
+    deadline, line = time.monotonic() + within_s, bytearray()
     with selectors.DefaultSelector() as ready:
         ready.register(process.stdout, selectors.EVENT_READ)
-        while b"\n" not in text:
+        while len(line) <= LONGEST_LINE:
             if not ready.select(max(0.0, deadline - time.monotonic())):
                 return None
             more = process.stdout.read1(65536)  # type: ignore[attr-defined]  # a buffered pipe
             if not more:
-                return ""
-            text += more
-    return text.partition(b"\n")[0].decode(errors="replace")
+                return b""
+            rest, end, _ = more.partition(b"\n")
+            line += rest
+            if end:
+                break
+    return bytes(line)
 
 
 def _ended(who: str, process: subprocess.Popen[bytes]) -> str:
     assert process.stderr is not None
     status = process.wait(5.0)
     last = process.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
-    last_words = f": {last[0]}" if last else ""
+    last_words = f": {shown(last[0])}" if last else ""
     return f"{who} ended before its first line (exit status {status}){last_words}."
 
 
@@ -198,7 +203,12 @@ def _command(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"--client {text!r} is not a command line: {error}.") from None
+        raise UsageError(f"--client {shown_text(text)!r} is not a command line: {error}.") from None
+    if shown_arguments(words) != words:
+        raise UsageError(
+            f"--client {shlex.join(shown_arguments(words))}: every user of the machine can read the secret "
+            f"in this command line; hand it to the program in a file or in the environment."
+        )
     if not words:
         raise UsageError(
             "--client is empty; use librdkafka, java, verifiable, or a program that speaks the protocol."

@@ -13,6 +13,7 @@ from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.metadata import finalized_features
 from harness.lab.model import Topology
+from harness.secrets import holds_secret, shown, shown_properties
 from harness.waiting import wait_until
 
 ANSWER_WITHIN_S = 15.0
@@ -101,7 +102,7 @@ def _when_known(leader: Address, topic: Topic, dialect: Dialect) -> dict[str, st
     except WaitTimeoutError as error:
         if not topic.config:
             raise
-        given = ", ".join(f"{key}={value}" for key, value in topic.config.items())
+        given = ", ".join(f"{key}={shown(key, value)}" for key, value in topic.config.items())
         raise InvalidRunError(
             f"topic {topic.name} was given {given}, and its leader cannot read that; correct the values."
         ) from error
@@ -137,9 +138,10 @@ def logged_topic_config(log: str, topic: str) -> dict[str, str | None]:
 def _write(
     journal: Journal, scope: str, name: str, effective: Mapping[str, str | None], asked: Mapping[str, str]
 ) -> None:
+    values, asked = shown_properties(effective), shown_properties(asked)
     rows: list[dict[str, object]] = [
         {"scope": scope, "name": name, "key": key, "value": value, "asked": asked.get(key)}
-        for key, value in sorted(effective.items())
+        for key, value in sorted(values.items())
     ]
     journal.write_many("configs", rows)
 
@@ -155,7 +157,7 @@ def same_value(asked: str, effective: str) -> bool:
 
 def _compare(name: str, effective: Mapping[str, str | None], asked: Mapping[str, str]) -> None:
     for key, wanted in asked.items():
-        if key in _NOT_COMPARED:
+        if key in _NOT_COMPARED or holds_secret(key, wanted):  # brokers do not tell the value of a secret
             continue
         # Brokers list properties that they do not know as well, without their values.
         if effective.get(key) is None:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from harness.secrets import shown_arguments
 from harness.version import commit, version
 
 COMMAND_LINE = "ACKED_COMMAND_LINE"
@@ -15,8 +16,11 @@ COMMAND_LINE = "ACKED_COMMAND_LINE"
 
 
 def note_command(arguments: Sequence[str]) -> None:
-    """Remember the command line for this process and those that it starts, unless one started this."""
-    os.environ.setdefault(COMMAND_LINE, shlex.join(["acked", *arguments]))
+    """Remember the command line, without secrets, for this process and those that it starts.
+
+    The processes that a command starts keep its line.
+    """
+    os.environ.setdefault(COMMAND_LINE, shlex.join(["acked", *shown_arguments(arguments)]))
 
 
 def environment() -> dict[str, Any]:

@@ -22,7 +22,7 @@ from harness.cluster.client_settings import (
 from harness.cluster.compression import compress
 from harness.cluster.followed import NotFollowed, Use, in_words, not_followed
 from harness.cluster.librdkafka_names import in_java_names
-from harness.cluster.owned import is_owned, split_owned
+from harness.cluster.owned import is_left_out, split_owned
 from harness.cluster.possible import MIN_INSYNC, Arrangement, consequences, refuse_impossible
 from harness.cluster.settings import Setting, Settings, own_topics, values
 from harness.cluster.setup import Setup
@@ -35,6 +35,7 @@ from harness.lab.model import Topology
 from harness.run.clients import NO_CLIENTS, UserClients
 from harness.run.configs import same_value
 from harness.scenario import Scenario
+from harness.secrets import holds_secret, shown, shown_properties
 from workloads.protocol.results import Configuration
 
 _ZSTD_SINCE = (2, 1)
@@ -73,6 +74,12 @@ def apply(
     ``scenario`` has the brokers of the layout already (`harness.run.placement.place`).
     """
     setup = scenario.setup
+    for key, value in setup.broker_config.items():
+        if holds_secret(key, value):
+            raise UsageError(
+                f"Scenario {scenario.name} sets {key}={shown(key, value)} of its brokers, and no broker here "
+                f"gets a secret; remove it."
+            )
     settings = replace(
         settings, producer=in_java_names(settings.producer), consumer=in_java_names(settings.consumer)
     )
@@ -190,7 +197,9 @@ def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[NotFollowed
     """The settings without broker properties of other metadata modes, and these."""
     elsewhere = {"zookeeper": _KRAFT_ONLY, "migration": ()}.get(mode, _ZOOKEEPER_ONLY)
     foreign = [
-        setting for key, setting in settings.broker.items() if key.startswith(elsewhere) and not is_owned(key)
+        setting
+        for key, setting in settings.broker.items()
+        if key.startswith(elsewhere) and not is_left_out(setting)
     ]
     kept = {key: setting for key, setting in settings.broker.items() if setting not in foreign}
     because = f"it has no effect in mode {mode}"
@@ -274,7 +283,7 @@ def producer_origins(
         name: {"value": value, "origin": "user", "place": users[name].place}
         if name in users
         else {"value": value, "origin": "default"}
-        for name, value in config.items()
+        for name, value in shown_properties(config).items()
         if name not in ("bootstrap.servers", "client.id")
     }
 

@@ -16,6 +16,7 @@ from harness.cluster.cluster_file import read_cluster_file
 from harness.errors import BadDataError, UsageError, WaitTimeoutError
 from harness.lab.layout import THREE_AZS
 from harness.search.fleet import Place
+from harness.secrets import shown_comments
 from harness.series.folder import CLUSTER, PLAN, SeriesFolder
 from harness.waiting import wait_until
 
@@ -62,7 +63,7 @@ def create(runs: Path, kind: str, plan: Where, cluster: Path | None) -> SeriesFo
 def write_plan(series: SeriesFolder, plan: Where, cluster: Path | None) -> None:
     """Keep a plan and its cluster file in a folder."""
     if cluster is not None:
-        series.keep(CLUSTER, cluster.read_text(encoding="utf-8"))
+        series.keep(CLUSTER, shown_comments(cluster.read_text(encoding="utf-8")))
     series.keep(PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2).decode())
 
 

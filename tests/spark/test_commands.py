@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.test_general import explained, stored_run
 from typer.testing import CliRunner
 
 import checkers.spark.session
@@ -20,7 +21,6 @@ from checkers.judge import judge
 from harness.cli.main import app
 from harness.errors import BadDataError, UsageError
 from harness.extras import EXTRAS
-from tests.spark.test_general import explained, stored_run
 from tests.unit.run.own import write
 
 pytestmark = pytest.mark.spark

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.test_general import explained
 from typer.testing import CliRunner
 
 import checkers.spark.session
@@ -16,7 +17,6 @@ from checkers.tables.source import open_source
 from harness.cli.main import app
 from harness.history.schema import TABLES
 from tests.histories import History
-from tests.spark.test_general import explained
 
 FAULT_NS = 900
 """When the fault of `explained` is injected: message 0 was acknowledged before, message 1 is sent after."""

@@ -84,6 +84,43 @@ def test_columns_of_other_widths_and_in_other_order(shared: Any, tmp_path: Path)
     assert (found["class"], found["offset"], found["message"]) == ("lost", 2, "1/2")
 
 
+def test_topics_with_any_name_are_judged(shared: Any, tmp_path: Path) -> None:
+    """The name of a topic is a value: no path, query or page is made of it."""
+    topics = [
+        "../../x",
+        "/x",
+        "a/b",
+        "",
+        300 * "t",
+        "nul\0",
+        "\u00fc\u4e2d",
+        "x\ny",
+        "'; --",
+        "<b>",
+        "t/0",
+        "%s{x}",
+    ]
+    folder = tmp_path / "imported"
+    folder.mkdir()
+    fixed = {"writer": 1, "partition": 0}
+    sends = [
+        {**fixed, "seq": 2 * n + k, "topic": topic, "sent_ns": k, "done_ns": k, "outcome": "ok", "offset": k}
+        for n, topic in enumerate(topics)
+        for k in (0, 1)
+    ]
+    copies = [
+        {**fixed, "seq": 2 * n, "topic": topic, "offset": 0, "broker": broker}
+        for n, topic in enumerate(topics)
+        for broker in (1, 2)
+    ]
+    pq.write_table(pa.Table.from_pylist(sends), folder / "sends.parquet")
+    pq.write_table(pa.Table.from_pylist(copies), folder / "copies.parquet")
+    lost = judge_imported(folder).findings
+    assert [(row["class"], row["offset"]) for row in lost] == len(topics) * [("lost", 1)]
+    assert sorted(row["topic"] for row in lost) == sorted(topics)
+    assert {path.name for path in tmp_path.iterdir()} == {"imported"}
+
+
 def _rewrite(folder: Path, change: Callable[[Any], Any]) -> None:
     path = folder / "copies.parquet"
     pq.write_table(change(pq.read_table(path)), path)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.test_general import explained, stored_run
 from typer.testing import CliRunner
 
 import checkers.spark.session
@@ -21,7 +22,6 @@ from harness.errors import AckedError, BadDataError, UsageError
 from harness.history.schema import TABLES
 from tests.histories import History
 from tests.sampling import every
-from tests.spark.test_general import explained, stored_run
 
 pytestmark = pytest.mark.spark
 Run = Callable[..., str]

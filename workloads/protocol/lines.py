@@ -8,97 +8,106 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
+import msgspec
+from msgspec import Meta, Struct
+
+from harness.errors import printable, shortened
 from workloads.protocol.codec import Json, from_json
 
 VERSION = 1
 HELLO_S = 20.0
 """How long a program may take until its `Hello`."""
-SHOWN = 120
-"""Characters of a bad line that an error quotes."""
+LONGEST_LINE = 16 << 20
+"""Bytes of a line of a program, with its end."""
+SHOWN = 60
+"""Characters of a bad line or a bad name that an error quotes."""
 FEATURES = ("idempotence", "transactions", "groups")
 """Features that a program may have beyond plain producers and consumers; words of `Hello.features`."""
 LACKS = ("assign",)
 """Features of a plain client that a program may lack; words of `Hello.lacks`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hello:
+Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+LongNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Name = Annotated[str, Meta(max_length=300)]
+"""These types have the ranges of the columns that hold the values (`harness.history.schema`)."""
+
+
+class Hello(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The first line of a program."""
 
     protocol: int
-    client: str
+    client: Name
     """Name of the client library."""
-    version: str
+    version: Name
     """Version of the client library."""
     features: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
-    ns: int | None = None
+    ns: LongNumber | None = None
     """CLOCK_MONOTONIC at the time of the line, in ns. A program that states it times its events itself."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why a message or a request failed."""
 
-    exception: str = ""
+    exception: Name = ""
     """Class of the exception, without its package."""
-    code: int | None = None
+    code: Int32 | None = None
     """Error code of the Kafka protocol, if there is one."""
     text: str = ""
     abortable: bool = False
     """The transaction must be aborted; after that the producer can continue."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OutcomeEvent:
+class OutcomeEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The outcome of one message."""
 
-    producer: int
-    seq: int
+    producer: Number
+    seq: LongNumber
     outcome: Literal["ok", "fail", "info"] | None = None
     """None: the harness decides by `error.exception`, which is one of the Java client's."""
-    offset: int | None = None
-    broker: int | None = None
-    attempts: int | None = None
+    offset: Int64 | None = None
+    """Negative: the acknowledgement named none."""
+    broker: Int32 | None = None
+    attempts: Number | None = None
     """ProduceRequests that carried the message; None: the program does not know."""
     error: Failure | None = None
-    ns: int | None = None
+    ns: LongNumber | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordsEvent:
+class RecordsEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Records that one poll of a consumer returned."""
 
-    consumer: int
-    records: tuple[tuple[str, int, int, int | None, str | None], ...]
+    consumer: Number
+    records: tuple[tuple[str, Number, LongNumber, Int32 | None, str | None], ...]
     """Topic, partition, offset, leader epoch, value."""
-    ns: int | None = None
+    ns: LongNumber | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupEvent:
+class GroupEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Partitions were assigned to or taken from a member of a group, or it committed offsets."""
 
-    consumer: int
+    consumer: Number
     event: Literal["assigned", "revoked", "lost", "committed"]
-    partitions: tuple[tuple[str, int, int | None], ...]
-    """Topic, partition, committed offset."""
-    ns: int | None = None
-    generation: int | None = None
+    partitions: tuple[tuple[str, Number, Int64 | None], ...]
+    """Topic, partition, committed offset; a negative one means that none is committed."""
+    ns: LongNumber | None = None
+    generation: Int32 | None = None
     """With `assigned`: generation of the group, or with KIP-848 the member's epoch."""
-    member_id: str | None = None
+    member_id: Name | None = None
     """With `assigned`: the id under which the group's coordinator knows the member."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProblemEvent:
+class ProblemEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An error after which the consumer continues."""
 
-    consumer: int
+    consumer: Number
     error: Failure
 
 
@@ -111,13 +120,12 @@ _EVENTS: Mapping[str, type[Event]] = {
 }
 
 
-@dataclass(frozen=True)
-class ProgramAnswer:
+class ProgramAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The answer to a request."""
 
-    number: int
-    result: Mapping[str, Json]
-    error: Failure | None
+    id: Int64
+    result: Mapping[str, Any] | None = None
+    error: Failure | None = None
 
 
 def request_line(number: int | None, op: str, fields: Mapping[str, Json]) -> str:
@@ -126,47 +134,84 @@ def request_line(number: int | None, op: str, fields: Mapping[str, Json]) -> str
     return json.dumps({**head, **fields}, separators=(",", ":")) + "\n"
 
 
-def parse_hello(line: str) -> Hello:
+def parse_hello(line: bytes) -> Hello:
     """Read the first line of a program. Raises ValueError with the reason if it is not a valid one."""
     data = _object(line)
     if set(data) != {"hello"}:
         raise ValueError('the first line must be {"hello": {...}}')
     hello = from_json(Hello, data["hello"])
     if hello.protocol != VERSION:
-        raise ValueError(f"it speaks version {hello.protocol} of the protocol, and this is version {VERSION}")
+        raise ValueError(
+            f"it speaks version {str(hello.protocol)[:20]} of the protocol, and this is version {VERSION}"
+        )
     for stated, known, what in ((hello.features, FEATURES, "has"), (hello.lacks, LACKS, "lacks")):
         unknown = [name for name in stated if name not in known]
         if unknown:
             raise ValueError(
-                f"there is no feature {unknown[0]!r} that a program {what}; there is {', '.join(known)}"
+                f"there is no feature {quoted(unknown[0])} that a program {what}; there is {', '.join(known)}"
             )
     return hello
 
 
-def parse_line(line: str) -> ProgramAnswer | Event:
+def parse_line(line: bytes) -> ProgramAnswer | Event:
     """Read any later line of a program. Raises ValueError with the reason if it is not a valid one."""
     data = _object(line)
     if "id" in data:
-        number, result, error = data["id"], data.get("result", {}), data.get("error")
-        if not isinstance(number, int) or not isinstance(result, dict) or ("result" in data) == bool(error):
+        answer = from_json(ProgramAnswer, data)
+        if (answer.result is None) == (answer.error is None):
             raise ValueError("an answer has an id and either a result or an error, both of them objects")
-        return ProgramAnswer(number, result, None if error is None else from_json(Failure, error))
+        return answer
     if len(data) != 1:
         raise ValueError("a line holds an answer, with an id, or one event")
     ((kind, content),) = data.items()
     if kind not in _EVENTS:
-        raise ValueError(f"there is no event {kind!r}; the events are {', '.join(_EVENTS)}")
+        raise ValueError(f"there is no event {quoted(kind)}; the events are {', '.join(_EVENTS)}")
     return from_json(_EVENTS[kind], content)
 
 
-def _object(line: str) -> dict[str, Json]:
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    if len(line) > LONGEST_LINE:
+        raise ValueError(f"it is longer than {LONGEST_LINE >> 20} MiB")
     try:
-        data = json.loads(line)
+        data = msgspec.json.decode(line)
+        keys = _keys(data)
+    except RecursionError:
+        raise ValueError("it is JSON that is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
     except ValueError:
         raise ValueError("it is not JSON") from None
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
+    # Outside strings, JSON has one colon for each key; the decoder keeps the last of several equal keys.
+    if _STRING.sub(b"", line).count(b":") != keys:
+        raise ValueError("an object has the same key twice")
     return data
+
+
+def _keys(data: object) -> int:
+    """The number of keys of all objects in ``data``."""
+    if isinstance(data, dict):
+        return len(data) + sum(map(_keys, data.values()))
+    return sum(map(_keys, data)) if isinstance(data, list) else 0
+
+
+def quoted(text: str) -> str:
+    """A text of a program as an error quotes it."""
+    return f"'{shown(text)}'"
+
+
+def quoted_line(line: bytes) -> str:
+    """The beginning of a line of a program as an error quotes it."""
+    return quoted(line[: 4 * SHOWN].decode(errors="replace").strip())
+
+
+def shown(text: str, longest: int = SHOWN) -> str:
+    """A text of a program as an error shows it: on one line, printable, shortened."""
+    return printable(" ".join(shortened(text, longest).split()))
 
 
 def value_text(value: bytes) -> str:

@@ -18,6 +18,7 @@ from docker.errors import APIError, DockerException
 
 from harness.errors import LabError, UnfitError
 from harness.lab.model import Host
+from harness.secrets import shown_text
 
 LABEL_RUN = "acked.run"
 """Label of everything that a run creates; its value is the Compose project's name."""
@@ -39,7 +40,7 @@ def connect() -> docker.DockerClient:
         client = docker.from_env(timeout=60)
         client.ping()
     except (DockerException, OSError) as error:
-        where = os.environ.get("DOCKER_HOST", "the default socket")
+        where = shown_text(os.environ.get("DOCKER_HOST", "the default socket"))
         raise UnfitError(f"No Docker engine answers at {where} ({_first_line(error)}); {_HOW}.") from error
     return client
 

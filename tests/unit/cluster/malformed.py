@@ -169,7 +169,7 @@ BROKER_PROPERTIES: tuple[tuple[bytes, str], ...] = (
     ),
     (b"a=\x00\n", "--broker-config FILE cannot be read: it is not text; name a Java properties file."),
     (b"x=1\n" * (1 << 19), "--broker-config FILE is longer than 1 MiB; name a Java properties file."),
-    (b"=3\n", "FILE:1: '=3' has no key; write key=value."),
+    (b"=3\n", "FILE:1: the line has no key; write key=value."),
     (b"a=1\n\nnum.io.threads\n", "FILE:3: 'num.io.threads' has no value; write num.io.threads=..., or"),
     (b"a=1\nb=2\na=3\n", "FILE:3: a=3: FILE:1 sets it to '1' already; keep one of the lines."),
     (b"a=\\u12\n", "FILE:1: '\\\\u12' is not a Unicode escape; write \\u and four hexadecimal digits."),

@@ -181,6 +181,7 @@ def test_the_image_has_the_projects_own_client_versions() -> None:
         "kafka-python",
         "kazoo",
         "lz4",
+        "msgspec",
         "python-snappy",
         "tenacity",
         "zstandard",

@@ -31,9 +31,30 @@ def append(run: Path, text: str, file: str = "client1") -> None:
 
 def test_sent_and_done_become_sends(run: Path) -> None:
     assert assemble(run)["sends"] == 3
-    rows = pq.read_table(run / "history" / "sends.parquet" / "t-0.parquet").to_pylist()
+    rows = pq.read_table(run / "history" / "sends.parquet" / "00000.parquet").to_pylist()
     assert [(row["seq"], row["outcome"], row["offset"]) for row in rows] == [(0, "ok", 5), (1, None, None)]
-    assert (run / "history" / "sends.parquet" / "t-1.parquet").exists()
+    assert (run / "history" / "sends.parquet" / "00001.parquet").exists()
+
+
+ODD_TOPICS = ["../../outside", "/outside", "a/b", "..", "", 300 * "t", "nul\0", "\u00fc\u4e2d", "x\ny", "t-1"]
+
+
+def test_topics_are_values_and_never_paths(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "run"
+    with Journal(run / "journal" / "client1.jsonl") as journal:
+        for seq, topic in enumerate(ODD_TOPICS):
+            journal.write("sent", topic=topic, partition=0, writer=1, seq=seq, sent_ns=seq)
+            journal.write("reads", topic=topic, partition=0, reader=1, ns=seq, offset=0)
+    assemble(run)
+    files = {path.relative_to(tmp_path) for path in tmp_path.rglob("*.parquet") if path.is_file()}
+    history = Path("runs/run/history")
+    numbered = {
+        history / f"{name}.parquet" / f"{n:05}.parquet" for name in ("sends", "reads") for n in range(10)
+    }
+    assert numbered < files
+    assert {file.parts[3] for file in files} == {f"{name}.parquet" for name in TABLES}
+    assert read_table(run, "sends")["topic"].to_pylist() == ODD_TOPICS
+    assert read_table(run, "reads")["topic"].to_pylist() == ODD_TOPICS
 
 
 def test_every_table_is_written_with_its_schema(run: Path) -> None:

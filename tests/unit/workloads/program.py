@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -39,9 +40,35 @@ def outcomes(request: dict[str, Any]) -> None:
             text = "Expiring 1 record(s) for t-0:2000 ms has passed since batch creation"
             del outcome["outcome"], outcome["offset"]
             outcome |= {"attempts": 0, "error": {"exception": "TimeoutException", "code": 7, "text": text}}
+        elif mode == "deep":
+            print(100_000 * "[", flush=True)
+        elif mode == "endless":
+            endless()
+        elif mode == "huge-offset":
+            outcome["offset"] = 10**30
+        elif mode == "cut-short":
+            print('{"outcome": {"produ', end="", flush=True)
+            os._exit(9)
+        elif mode == "unasked-answer":
+            say({"id": 12345, "result": {}})
         say({"outcome": outcome})
         if mode == "twice":
             say({"outcome": outcome})
+
+
+def endless() -> None:
+    """Write without an end of line until the other side has had enough."""
+    while True:
+        sys.stdout.write(1_000_000 * "x")
+
+
+def foreign(consumer: int) -> None:
+    """One record, or one event of a group, of the topic that the last argument names."""
+    kind, topic = sys.argv[2:]
+    if kind == "records":
+        say({"records": {"consumer": consumer, "records": [[topic, 0, 5, 1, "other"]]}})
+    else:
+        say({"group": {"consumer": consumer, "event": "assigned", "partitions": [[topic, 0, None]]}})
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +103,9 @@ def main() -> None:
             outcomes(request)
         elif mode != "deaf":
             say(answer(request))
-        if request["op"] == "create_consumer":
+        if request["op"] == "create_consumer" and mode == "foreign":
+            foreign(request["consumer"])
+        elif request["op"] == "create_consumer":
             member = {"consumer": request["consumer"], "partitions": [["t", 0, None]]}
             say({"group": {**member, "event": "assigned", "generation": 3, "member_id": "m"}})
             say({"group": {**member, "event": "lost"}})

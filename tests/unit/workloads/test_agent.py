@@ -61,10 +61,11 @@ def test_unknown_commands_and_bad_arguments_do_not_end_the_agent(lab: LocalLab, 
     assert "no command 'dance'; the agent's commands are Ping, UseProgram" in answer(
         Request(1, "dance", {}).line()
     )
-    assert "BeginTransaction.writer is 'x', but must be int" in answer(
+    assert "BeginTransaction: Expected `int`, got `str` - at `$.writer`" in answer(
         Request(2, "BeginTransaction", {"writer": "x"}).line()
     )
-    assert "Send is incomplete" in answer(Request(3, "Send", {"topic": "t"}).line())
+    no_producer = Request(3, "Send", {"topic": "t"}).line()
+    assert "Send: Object missing required field `producer`" in answer(no_producer)
     assert answer(Request.of(4, Ping()).line()) == '{"id": 4, "result": null}\n'
     pipe.stdin.close()
     assert pipe.wait(60) == 0

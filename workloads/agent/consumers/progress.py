@@ -10,6 +10,9 @@ from harness.kafka.model import TopicPartition
 from workloads.protocol.results import PartitionRead, ReadResult
 from workloads.protocol.spec import ConsumerSpec
 
+MOST_ERRORS = 100
+"""Distinct errors that a consumer remembers."""
+
 
 @dataclass
 class PartitionProgress:
@@ -69,8 +72,9 @@ class ReadProgress:
         }
 
     def note(self, code: int, text: str) -> None:
-        """Remember an error; equal ones count once."""
-        self._errors[(code, text)] = None
+        """Remember an error; equal ones count once, and those after the first `MOST_ERRORS` not at all."""
+        if len(self._errors) < MOST_ERRORS:
+            self._errors[(code, text)] = None
 
     def result(self) -> ReadResult:
         """The progress so far."""

@@ -8,6 +8,7 @@ import time
 
 from confluent_kafka import KafkaException, Producer
 
+from harness.secrets import redacted
 from workloads.protocol.results import Configuration
 from workloads.protocol.spec import ProducerSpec
 
@@ -35,7 +36,7 @@ def stated_configuration(spec: ProducerSpec) -> Configuration:
     try:
         producer = Producer(config, logger=logger)
     except KafkaException as error:
-        return Configuration({}, refused=error.args[0].str())
+        return Configuration({}, refused=redacted(error.args[0].str(), config))
     end = time.monotonic() + _STATED_S
     while "message.timeout.ms" not in lines.values and time.monotonic() < end:
         producer.poll(0.05)

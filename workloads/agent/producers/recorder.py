@@ -11,6 +11,7 @@ from harness.clock import now_ns
 from harness.errors import UsageError
 from harness.history.journal import Journal
 from harness.kafka.model import ProducerIdentity
+from harness.secrets import shown_properties
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.results import Outcome, SendResult
 from workloads.protocol.spec import LIBRARIES, PROGRAMS, ConfigValue, ProducerSpec
@@ -83,7 +84,9 @@ class Recorder:
             idempotent=bool(config.get("enable.idempotence", False)),
             retries=int(config.get("retries", 0)),
             transactional_id=producer.transactional_id or None,
-            config=json.dumps(producer_properties(producer) if producer.via in PROGRAMS else config),
+            config=json.dumps(
+                shown_properties(producer_properties(producer) if producer.via in PROGRAMS else config)
+            ),
         )
 
     def transaction(self, writer: int, txn: int | None, event: str, error: int = 0) -> None:

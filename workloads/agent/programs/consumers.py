@@ -11,7 +11,7 @@ from workloads.agent.programs.process import RunningProgram
 from workloads.agent.programs.producers import described
 from workloads.protocol.codec import Json
 from workloads.protocol.java_names import consumer_properties
-from workloads.protocol.lines import Event, GroupEvent, ProblemEvent, RecordsEvent, value_bytes
+from workloads.protocol.lines import Event, GroupEvent, ProblemEvent, RecordsEvent, quoted, value_bytes
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec
 
@@ -45,10 +45,9 @@ class ProgramConsumer:
         )
 
         def refused(answer: object) -> None:
-            if created.exception() is None and (failure := created.result()[1]) is not None:
-                self._broken(
-                    InvalidRunError(f"The client refuses the consumer {spec.name}: {described(failure)}.")
-                )
+            if created.exception() is None and (failure := created.result()) is not None:
+                reason = described(failure, spec.config)
+                self._broken(InvalidRunError(f"The client refuses the consumer {spec.name}: {reason}."))
 
         created.add_done_callback(refused)
 
@@ -73,9 +72,21 @@ class ProgramConsumer:
         elif isinstance(event, GroupEvent):
             self._group(event, ns)
         elif isinstance(event, ProblemEvent):
-            self._progress.note(error_code(event.error), described(event.error))
+            self._progress.note(error_code(event.error), described(event.error, self._spec.config))
+
+    def _require_asked(self, topic: str, partition: int) -> None:
+        """Raise ValueError for a partition that the program was not asked to read."""
+        spec = self._spec
+        assigned = TopicPartition(topic, partition) in spec.partitions
+        subscribed = not spec.self_assigned and any(topic == part.topic for part in spec.partitions)
+        if not assigned and not subscribed:
+            raise ValueError(
+                f"consumer {spec.reader} was not asked to read partition {partition} of {quoted(topic)}"
+            )
 
     def _records(self, event: RecordsEvent, ns: int) -> None:
+        for topic, partition, *_ in event.records:
+            self._require_asked(topic, partition)
         self._progress.poll += 1
         rows = [
             self._progress.row(
@@ -86,6 +97,8 @@ class ProgramConsumer:
         self._journal.write_many("reads", rows)
 
     def _group(self, event: GroupEvent, ns: int) -> None:
+        for topic, partition, _ in event.partitions:
+            self._require_asked(topic, partition)
         member = {
             "ns": ns,
             "group": self._spec.group,

@@ -7,7 +7,7 @@ import itertools
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
@@ -19,7 +19,7 @@ from workloads.protocol.codec import Json
 from workloads.protocol.lines import (
     FEATURES,
     HELLO_S,
-    SHOWN,
+    LONGEST_LINE,
     Event,
     Failure,
     GroupEvent,
@@ -29,6 +29,7 @@ from workloads.protocol.lines import (
     RecordsEvent,
     parse_hello,
     parse_line,
+    quoted_line,
     request_line,
 )
 from workloads.protocol.results import ProgramDescription
@@ -36,7 +37,8 @@ from workloads.protocol.spec import ClientProgram
 
 Handler = Callable[[Event, int], None]
 """Takes an event and its time in ns. Raises ValueError for one that cannot be true."""
-Answered = tuple[Mapping[str, Json], Failure | None]
+Answered = Failure | None
+"""What a request came to: None if the program has carried it out."""
 ANSWER_S = 10.0
 """Time for an answer beyond the time that the request itself may take."""
 
@@ -71,8 +73,6 @@ class RunningProgram:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    encoding="utf-8",
-                    errors="replace",
                 )
         except OSError as error:
             raise InvalidRunError(f"{self._who} cannot be started: {error}.") from error
@@ -123,7 +123,7 @@ class RunningProgram:
         self._lines.put(request_line(None, op, fields))
 
     def submit(self, op: str, **fields: Json) -> Future[Answered]:
-        """Send a request; the future holds its result, or the reason why it failed."""
+        """Send a request; the future holds why it failed, or None."""
         future: Future[Answered] = Future()
         with self._lock:
             if self._problem is not None:
@@ -168,7 +168,7 @@ class RunningProgram:
         assert stdin is not None
         with contextlib.suppress(OSError, ValueError):
             while (line := self._lines.get()) is not None:
-                stdin.write(line)
+                stdin.write(line.encode())
                 if self._lines.empty():
                     stdin.flush()
             stdin.close()
@@ -176,7 +176,9 @@ class RunningProgram:
     def _read(self) -> None:
         stdout = self._process.stdout
         assert stdout is not None
-        for line in stdout:
+        while line := stdout.readline(LONGEST_LINE + 1):
+            if not line.endswith(b"\n") and len(line) <= LONGEST_LINE:
+                break  # it ended in the middle of a line
             ns = now_ns()
             try:
                 if not self._hello.done():
@@ -184,7 +186,10 @@ class RunningProgram:
                 else:
                     self._take(parse_line(line), ns)
             except ValueError as error:
-                self._break(f"wrote a line that it must not: {error}; the line is {line.strip()[:SHOWN]!r}")
+                self._break(f"wrote a line that it must not: {error}; the line is {quoted_line(line)}")
+                return
+            except Exception as error:  # noqa: BLE001 - whatever waits for the program would wait in vain
+                self._break(f"wrote a line that could not be recorded ({error!r}): {quoted_line(line)}")
                 return
         if not self._ending:
             try:
@@ -203,10 +208,10 @@ class RunningProgram:
     def _take(self, line: ProgramAnswer | Event, ns: int) -> None:
         if isinstance(line, ProgramAnswer):
             with self._lock:
-                future = self._waiting.pop(line.number, None)
+                future = self._waiting.pop(line.id, None)
             if future is None:
-                raise ValueError(f"no request with id {line.number} waits for an answer")
-            future.set_result((line.result, line.error))
+                raise ValueError(f"no request with id {line.id} waits for an answer")
+            future.set_result(line.error)
             return
         kind, number = ("producer", line.producer) if isinstance(line, OutcomeEvent) else _consumer(line)
         handler = self._handlers.get((kind, number))

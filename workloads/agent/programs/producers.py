@@ -10,6 +10,7 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError, LabError, UsageError
 from harness.history.identity import encode
 from harness.kafka.model import TopicPartition
+from harness.secrets import redacted
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.sent_offsets import SentOffsets
 from workloads.agent.producers.stream import feed
@@ -18,11 +19,13 @@ from workloads.agent.programs.process import ANSWER_S, Answered, RunningProgram
 from workloads.protocol.codec import Json
 from workloads.protocol.commands import SendOffsets
 from workloads.protocol.java_names import producer_properties
-from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, value_text
+from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, shown, value_text
 from workloads.protocol.results import Outcome, SendResult, StreamCounts, TransactionEnd
-from workloads.protocol.spec import ProducerSpec, StreamLoad
+from workloads.protocol.spec import Config, ProducerSpec, StreamLoad
 
 _CLOSE_S = 2.0
+_LONGEST_TEXT = 180
+"""Characters of the text of an error that a message shows."""
 
 
 class ProgramProducer:
@@ -60,7 +63,7 @@ class ProgramProducer:
         """Wait until the producer exists; a program may start a process for each. Raises InvalidRunError."""
         self.program.hello()
         try:
-            _, failure = self._creation.result(HELLO_S)
+            failure = self._creation.result(HELLO_S)
         except FutureTimeoutError:
             raise self.program.overdue(
                 f"did not create the producer {self.spec.name} within {HELLO_S:g} s"
@@ -118,12 +121,12 @@ class ProgramProducer:
     def require(self, op: str, within_s: float, **fields: Json) -> None:
         """Let the program do something for this producer. Raises LabError if it fails."""
         self.wait_created()
-        _, failure = self.program.request(op, within_s, producer=self.spec.writer, **fields)
+        failure = self.program.request(op, within_s, producer=self.spec.writer, **fields)
         if failure is not None:
             raise self._failed(op, failure)
 
     def _failed(self, op: str, failure: Failure) -> LabError:
-        return LabError(f"`{op}` of {self.spec.name} failed with {described(failure)}.")
+        return LabError(f"`{op}` of {self.spec.name} failed with {described(failure, self.spec.config)}.")
 
     def close(self, within_s: float = _CLOSE_S) -> None:
         """Close the producer; messages without an outcome stay without one."""
@@ -143,7 +146,7 @@ class ProgramProducer:
     def _initialise(self, within_s: float) -> Failure | None:
         self.wait_created()
         asked_ns = now_ns()
-        _, failure = self.program.request("init_transactions", within_s, producer=self.spec.writer)
+        failure = self.program.request("init_transactions", within_s, producer=self.spec.writer)
         error = 0 if failure is None else error_code(failure)
         self.recorder.initialised(self.spec.writer, asked_ns=asked_ns, error=error)
         return failure
@@ -168,9 +171,7 @@ class ProgramProducer:
         if command.member:
             fields["consumer"] = command.reader
         asked_ns = now_ns()
-        _, failure = self.program.request(
-            "send_offsets", command.within_s, producer=self.spec.writer, **fields
-        )
+        failure = self.program.request("send_offsets", command.within_s, producer=self.spec.writer, **fields)
         error = 0 if failure is None else error_code(failure)
         self._offsets.add(
             command.group,
@@ -187,13 +188,13 @@ class ProgramProducer:
         writer, asked_ns = self.spec.writer, now_ns()
         op = "commit_transaction" if commit else "abort_transaction"
         self._record("committing" if commit else "aborting", 0)
-        _, failure = self.program.request(op, within_s, producer=writer)
+        failure = self.program.request(op, within_s, producer=writer)
         if failure is None:
             end = TransactionEnd("committed" if commit else "aborted", 0)
         else:
             aborted = failure.abortable
             if aborted:
-                _, second = self.program.request("abort_transaction", within_s, producer=writer)
+                second = self.program.request("abort_transaction", within_s, producer=writer)
                 aborted = second is None
             end = TransactionEnd("aborted" if aborted else "unknown", error_code(failure))
         self._record(end.outcome, end.error)
@@ -206,11 +207,13 @@ class ProgramProducer:
         self.recorder.transaction(self.spec.writer, self._txn, event, error)
 
     def _created(self, answered: Future[Answered]) -> None:
-        if answered.exception() is None and (failure := answered.result()[1]) is not None:
+        if answered.exception() is None and (failure := answered.result()) is not None:
             self._fail_all(self._refusal(failure))
 
     def _refusal(self, failure: Failure) -> InvalidRunError:
-        return InvalidRunError(f"The client refuses the producer {self.spec.name}: {described(failure)}.")
+        return InvalidRunError(
+            f"The client refuses the producer {self.spec.name}: {described(failure, self.spec.config)}."
+        )
 
     def _fail_all(self, problem: InvalidRunError) -> None:
         self._refused = problem
@@ -339,7 +342,8 @@ class ProgramStream:
             self._counted[future.result().outcome] += 1
 
 
-def described(failure: Failure) -> str:
-    """A failure in words."""
+def described(failure: Failure, config: Config) -> str:
+    """A failure in words, without the secrets of the configuration that the program was given."""
     name = failure.exception or (f"error {failure.code}" if failure.code is not None else "an error")
-    return f"{name} ({failure.text})" if failure.text else name
+    text = f" ({shown(redacted(failure.text, config), _LONGEST_TEXT)})" if failure.text else ""
+    return f"{shown(name)}{text}"

@@ -1,0 +1,104 @@
+"""Which properties hold a secret, and what is shown, recorded and handed on in place of its value.
+
+The code that reads a property from outside (a file, an option, the environment) asks this module first, and
+keeps only the text that `shown` gives, so that no secret can reach an error, a file or a process list later.
+acked needs no secret itself: its clusters have no security, and properties that hold a secret are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+HIDDEN = "[hidden]"
+"""As Kafka writes it (`org.apache.kafka.common.config.types.Password`)."""
+
+SECRET_WORDS = (
+    *("password", "passwd", "passphrase", "secret", "token", "credential", "jaas"),
+    *("api.key", "apikey", "access.key", "accesskey", "private.key", "master.key", "user.info"),
+)
+"""A name that contains one of these holds a secret, whatever it belongs to."""
+SECURITY = ("sasl", "ssl", "tls")
+"""A name with one of these words holds a secret, unless `PUBLIC_ENDINGS` says what it holds."""
+PUBLIC_ENDINGS = frozenset(
+    {
+        *("algorithm", "algorithms", "auth", "bytes", "class", "classes", "count", "enable", "enabled"),
+        *("factor", "file", "iterations", "jitter", "length", "location", "mechanism", "mechanisms", "ms"),
+        *("path", "protocol", "protocols", "provider", "providers", "seconds", "size", "source", "suites"),
+        *("type", "uri", "url", "verification"),
+    }
+)
+"""Last words of names whose values are no secrets: `ssl.keystore.type`, `delegation.token.expiry.time.ms`."""
+
+_SEPARATOR = re.compile(r"[._-]")
+_NAME = re.compile(r"[\w.-]+")
+_ASSIGNED = re.compile(r"[\"']?[\s=:]+[\"']?")
+"""What stands between a name and its value, in properties, TOML, JSON, JAAS and command lines."""
+_USER_INFO = re.compile(r"(?<=://)\S*@")
+_KEY = re.compile(r"-----BEGIN|(?<![\w+/=])[A-Za-z0-9+][A-Za-z0-9+/]{59,}={0,2}(?![\w+/=])")
+"""A key in PEM, or a line of one."""
+T = TypeVar("T")
+
+
+def names_secret(name: str) -> bool:
+    """Whether a property, an option or a variable of this name holds a secret, in Kafka's names or others."""
+    words = _SEPARATOR.split(name.strip().lower())
+    if words[-1] in PUBLIC_ENDINGS:
+        return False
+    plain = ".".join(words)
+    return any(word in plain for word in SECRET_WORDS) or not {*SECURITY}.isdisjoint(words)
+
+
+def holds_secret(name: str, value: object) -> bool:
+    """Whether this value of the property ``name`` is a secret, or has one inside."""
+    return shown(name, value) != str(value)
+
+
+def shown(name: str, value: object) -> str:
+    """The value of a property as it may be shown and recorded."""
+    return HIDDEN if names_secret(name) else shown_text(str(value))
+
+
+def shown_properties(properties: Mapping[str, T]) -> dict[str, T | str]:
+    """Properties as they may be recorded; values without a secret stay as they are."""
+    return {
+        name: shown(name, value) if holds_secret(name, value) else value for name, value in properties.items()
+    }
+
+
+def shown_text(text: str) -> str:
+    """Text of any form, such as a malformed line: without what follows a name that holds a secret."""
+    for name in _NAME.finditer(text):
+        assigned = _ASSIGNED.match(text, name.end())
+        if assigned and assigned.end() < len(text) and names_secret(name[0]):
+            return text[: assigned.end()] + HIDDEN
+    return HIDDEN if _KEY.search(text) else _USER_INFO.sub(f"{HIDDEN}@", text)
+
+
+def shown_comments(text: str) -> str:
+    """A cluster file as it may be stored: comments may hold a secret, and properties that do are refused."""
+    return re.sub(r"#.*", lambda comment: shown_text(comment[0]), text)
+
+
+def shown_arguments(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a command as they may be recorded: `--set broker.ssl.key.password=[hidden]`."""
+    shown_ones = []
+    secret_follows = False
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        option = argument.startswith("-") and not equals
+        if secret_follows and not argument.startswith("-"):
+            shown_ones.append(HIDDEN)
+        else:
+            shown_ones.append(f"{name}={shown(name, value)}" if equals else shown_text(argument))
+        secret_follows = option and names_secret(argument)
+    return shown_ones
+
+
+def redacted(text: str, properties: Mapping[str, object]) -> str:
+    """A text of a library that was given ``properties``, without the secrets among their values."""
+    for name, value in properties.items():
+        if str(value) and holds_secret(name, value):
+            text = text.replace(str(value), HIDDEN)
+    return text
