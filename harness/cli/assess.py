@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from harness.cli.options import (
@@ -31,7 +30,7 @@ from harness.cli.options import (
     chosen_kafka,
     given_settings,
 )
-from harness.console import Progress
+from harness.console import Console, Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError, UsageError
 from harness.kafka.versions import DEFAULT
 

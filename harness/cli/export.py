@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from harness.console import Console
 from harness.errors import BadDataError, UsageError
 
 

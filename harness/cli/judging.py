@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from harness.cli.pages import add_page
+from harness.console import Console
 from harness.errors import EXIT_AS_DECLARED, EXIT_VIOLATED, UsageError
 
 if TYPE_CHECKING:

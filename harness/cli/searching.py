@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from harness.console import Progress
+from harness.console import Console, Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
 from harness.search.comparison import SearchComparison, Side
 from harness.search.hunt import Search, SearchPlan, TriedSchedule

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from harness.artifacts.cache import cache_dir
+from harness.console import Console
 from harness.kafka.versions import DEFAULT, VERSIONS, KafkaVersion
 
 

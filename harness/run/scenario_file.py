@@ -174,7 +174,9 @@ def _run(file: ScenarioFile, shown: Path) -> ModuleType:
         raise UsageError(
             f"{place}:{error.lineno or 1}: syntax error{excerpt}: {error.msg}; correct the line."
         ) from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises: shown as a sentence
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the file raises: shown as a sentence
         line = _line_in(error, file.path)
         remedy = (
             "install the module, or correct the name"
@@ -191,9 +193,9 @@ def _guarded(body: Callable[[Stage], None], path: Path) -> Callable[[Stage], Non
     def guarded(stage: Stage) -> None:
         try:
             body(stage)
-        except (AckedError, OSError):
+        except (AckedError, OSError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:  # SystemExit, for one, would be taken for an exit code
             last = "".join(traceback.format_exception(error, limit=-4)).rstrip()
             place = f"{path}:{_line_in(error, path)}"
             sentence = f"{place}: the scenario's body failed: {_sentence(error)}; correct it."

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import checkers.spark.session
 from checkers.judge import judge
-from harness.cli.main import app
+from harness.cli.commands import app
 from harness.errors import BadDataError, UsageError
 from harness.extras import EXTRAS
 from tests.spark.test_general import explained, stored_run

@@ -172,7 +172,10 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "scenarios": ("scenarios", "harness", "nemesis", "workloads", "checkers.claims"),
     "scenarios/document.py": ("scenarios", "harness", "checkers"),
     "scenarios/repeats.py": ("scenarios", "harness", "report"),
-    "report": ("report", "checkers.verdict.NOT_JUDGED", "checkers.verdict.VERDICTS", "harness.errors"),
+    "report": (
+        *("report", "checkers.verdict.NOT_JUDGED", "checkers.verdict.VERDICTS"),
+        *("harness.console.Console", "harness.errors"),
+    ),
     "report/model": (
         *("report.model", "checkers.partition.fate.LOSSES", "harness.history.schema", "harness.errors"),
     ),
@@ -254,10 +257,10 @@ def test_imports_only_what_its_room_may(path: Path) -> None:
         ("harness/lab/model.py", "from nemesis.network.links import Link"),
         ("harness/lab/model.py", "from harness.cluster.model import Cluster"),
         ("harness/lab/model.py", "def late():\n    import checkers.judge"),
-        ("harness/run/runner.py", "from harness.cli.main import app"),
+        ("harness/run/runner.py", "from harness.cli.commands import app"),
         ("harness/run/runner.py", "from harness.series.cell import Cell"),
         ("harness/run/session.py", "from report import terminal"),
-        ("harness/series/cell.py", "from harness.cli.main import app"),
+        ("harness/series/cell.py", "from harness.cli.commands import app"),
         ("harness/series/summary.py", "from report.series import table"),
         ("harness/search/hunt.py", "from report.search import findings"),
         ("harness/search/grammar.py", "from scenarios.steps import seed"),
@@ -298,6 +301,12 @@ def test_imports_only_what_its_room_may(path: Path) -> None:
 )
 def test_a_forbidden_import_is_seen(module: str, source: str) -> None:
     assert forbidden(module, source)
+
+
+def test_only_one_console_prints_values_of_others() -> None:
+    """`harness.console` makes their control characters visible."""
+    users = [path for path in _modules() if "rich.console.Console" in set(imports(path.read_text()))]
+    assert users == []
 
 
 def test_an_import_in_a_comment_or_text_is_none() -> None:

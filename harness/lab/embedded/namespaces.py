@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, UnfitError
+from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, UnfitError, crashed, printable, sentence
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -127,14 +127,15 @@ def leave_with(work: Callable[[], int]) -> NoReturn:
     try:
         status = work()
     except UnfitError as error:
-        sys.stderr.write(f"acked: {error.message}\n")
+        sys.stderr.write(f"acked: {sentence(error.message)}\n")
         status = error.exit_code
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED  # the waiting process reports it
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else EXIT_CRASHED
-    except BaseException:  # noqa: BLE001 - the last frame of this process: show it and leave
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:  # noqa: BLE001 - the last frame of this process: show it and leave
+        crash = crashed(error)
+        sys.stderr.write(f"acked: {sentence(crash.message)}\n{printable(crash.detail)}\n")
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

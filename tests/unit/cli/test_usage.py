@@ -11,9 +11,8 @@ import pytest
 import typer.main
 
 from harness import artifacts, doctor
-from harness.cli import main as commands
+from harness.cli import commands
 from harness.cli.main import main
-from harness.errors import EXIT_INTERRUPTED
 from tests.unit.cluster.malformed import AZ, BROKER_PROPERTIES, CLUSTER_FILES, TABLES
 
 BUILT = typer.main.get_command(commands.app)
@@ -180,24 +179,6 @@ def test_a_damaged_series_cannot_be_resumed(
     assert said.startswith("acked: runs.jsonl, line 1: verdict is 7, not one of crashed, ")
     assert (tmp_path / "runs.jsonl").read_text() == line
     assert not (tmp_path / "runs").exists()
-
-
-def test_an_interruption_that_a_library_turns_into_its_own_error(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(**_options: object) -> None:
-        try:
-            commands._interrupt(signal.SIGTERM, None)  # noqa: SLF001 - as the signal would
-        except KeyboardInterrupt:
-            raise RuntimeError("answer from Java side is empty") from None
-
-    monkeypatch.setattr(commands, "_interrupts", [])
-    monkeypatch.setattr(commands, "app", interrupted)
-    monkeypatch.setattr(commands.logging, "disable", lambda: None)
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == EXIT_INTERRUPTED
-    assert capsys.readouterr().err == "acked: interrupted; everything that was started has been ended.\n"
 
 
 _AZS = "".join(f'[[az]]\nname = "az{number}"\n' for number in (1, 2, 3))
