@@ -26,25 +26,15 @@ from harness.cluster.settings import (
     split_topic,
 )
 from harness.errors import UsageError
+from harness.texts import text_file
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
-_LONGEST_FILE = 1 << 20
 
 
 def read_properties(path: Path, table: str) -> Settings:
     """A Java properties file whose properties belong to one table. Raises UsageError."""
     option = f"--{table}-config"
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LONGEST_FILE + 1)
-        text = content.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"{option} {path} cannot be read: {reason}; name a Java properties file.") from None
-    if len(content) > _LONGEST_FILE:
-        raise UsageError(f"{option} {path} is longer than 1 MiB; name a Java properties file.")
-    if "\0" in text:
-        raise UsageError(f"{option} {path} cannot be read: it is not text; name a Java properties file.")
+    text = text_file(path, f"{option} {path}", "name a Java properties file")
     seen: dict[str, Setting] = {}
     for place, key, value, source in _pairs(path, text):
         if not key:

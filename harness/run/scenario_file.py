@@ -19,6 +19,7 @@ from harness.errors import AckedError, UsageError
 from harness.run.declaration import check, line_of
 from harness.run.folder import SCENARIO, RunFolder
 from harness.scenario import Scenario, ScenarioFile
+from harness.texts import text_file
 
 if TYPE_CHECKING:
     from harness.run.stage import Stage
@@ -57,18 +58,9 @@ def find_in_file(reference: str) -> Scenario:
 
 def read_file(path: Path) -> list[Scenario]:
     """The scenarios that a file declares, checked. Raises UsageError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(
-            f"{path}: there is no such file; name a file with a scenario, or `acked new NAME` writes one."
-        ) from None
-    except IsADirectoryError:
-        raise UsageError(f"{path} is a folder; name a file in it, or use --all --from {path}.") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}); name a file with a scenario.") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text (byte {error.start}); name a Python file.") from None
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file in it, or use --all --from {path}.")
+    text = text_file(path, path, "name a Python file with a scenario, or `acked new NAME` writes one")
     return _declared(ScenarioFile(path.absolute(), text), shown=path)
 
 

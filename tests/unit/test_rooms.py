@@ -24,7 +24,8 @@ ROOMS = (
 )
 
 HARNESS_BASE = (
-    *("harness.errors", "harness.clock", "harness.processors", "harness.version", "harness.waiting"),
+    *("harness.errors", "harness.clock", "harness.processors", "harness.texts"),
+    *("harness.version", "harness.waiting"),
 )
 MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "acked": ("acked", "harness", "nemesis", "workloads", "checkers.claims.builders", "scenarios.steps"),
