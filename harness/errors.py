@@ -118,13 +118,21 @@ def sentence(text: str, longest: int = LONGEST_SENTENCE) -> str:
     return shortened(" ".join(words), longest)
 
 
+def text_of(error: BaseException) -> str:
+    """The message of an exception of any class; empty if the class cannot even say it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - code of a user
+        return ""
+
+
 def crashed(error: BaseException) -> AckedError:
     """What a process shows for an unforeseen exception: its name and place; the detail is its traceback."""
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
-    about = sentence(str(error), 120).rstrip(".")
+    about = sentence(text_of(error), 120).rstrip(".")
     return AckedError(
         f"{type(error).__name__} at {place}{f' ({about})' if about else ''}: a mistake of acked itself; "
         f"please report it with the traceback below.",

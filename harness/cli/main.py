@@ -6,6 +6,7 @@ process at once, because nothing has been started; later it is raised as Keyboar
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ from harness.errors import (
     crashed,
 )
 
+_NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
 Action = Callable[[int, FrameType | None], object] | signal.Handlers
 
 _interrupts: list[int] = []
@@ -103,6 +105,10 @@ def _as_told(error: BaseException) -> AckedError:
         return error
     if isinstance(error, TyperException):
         return UsageError(error.format_message())
+    if isinstance(error, OSError) and error.errno in _NO_NAME:
+        return UsageError(
+            f"{error.filename} is no name for a file or folder: {error.strerror}; name another."
+        )
     if isinstance(error, ModuleNotFoundError):
         from harness.extras import lacks
 

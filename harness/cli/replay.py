@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import LAB, RUNS, Lab, Runs, count
+from harness.cli.options import LAB, MOST_RUNS, RUNS, Lab, Runs, count
 from harness.cli.search import (
     PARALLEL,
     AsJson,
@@ -88,7 +88,10 @@ def replay(
     repeat: Annotated[
         int,
         typer.Option(
-            "--repeat", parser=count("--repeat", least=1), metavar="<int>", help="How many runs at most."
+            "--repeat",
+            parser=count("--repeat", least=1, most=MOST_RUNS),
+            metavar="<int>",
+            help="How many runs at most.",
         ),
     ] = 20,
     wanted: Wanted = "",

@@ -136,6 +136,8 @@ def run(
         consumer=consumer_config,
         compress_time=compress_time,
     )
+    if pattern is not None and not pattern.strip():
+        raise UsageError("--filter is empty; give globs, such as 'kraft-*,no-fault', or use --all.")
     if folder and not (everything or pattern is not None):
         raise UsageError(f"--from {folder} chooses scenarios for --all or --filter; add one of them.")
     for_jobs = (budget, shard, earlier, junit, summary)

@@ -134,7 +134,7 @@ def prune(
 
 def size_of(text: str) -> int:
     """A size like `20G` in bytes. Raises UsageError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
     if found is None:
         raise UsageError(f"--max-size {text}: give a size like 500M or 20G.")
     return int(float(found[1]) * _UNITS[found[2]])

@@ -20,7 +20,7 @@ def sql(
     runs: Annotated[
         list[Path] | None, typer.Argument(help="Run folders, imported folders, or folders of runs.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="Rows to show at most; 0 shows all.", min=0)] = 100,
+    limit: Annotated[int, typer.Option(help="Rows to show at most; 0 shows all.", min=0, max=10**9)] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """Query stored runs: all tables of all runs, told apart by the column `run`.

@@ -177,7 +177,7 @@ def _setting(key: str, value: str, place: str) -> Setting:
             f"{place}: {key!r} is not a property of Kafka: its names consist of words with dots between "
             f"them, such as replica.lag.time.max.ms."
         )
-    if any(ord(letter) < 32 and letter != "\t" for letter in value):
+    if any(letter != "\t" and (letter < " " or "\ud800" <= letter <= "\udfff") for letter in value):
         raise UsageError(f"{place}: {key}={value!r}: a value is one line of text.")
     return Setting(key=key, value=value.strip(), place=place)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from harness.errors import AckedError, UsageError
+from harness.errors import AckedError, UsageError, text_of
 from harness.run.declaration import check, line_of
 from harness.run.folder import SCENARIO, RunFolder
 from harness.scenario import Scenario, ScenarioFile
@@ -143,6 +143,7 @@ def _scenarios(declared: object, path: Path) -> list[Scenario]:
     found = [declared] if isinstance(declared, Scenario) else declared
     if (
         not isinstance(found, list | tuple)
+        or type(found) not in (list, tuple)
         or not found
         or not all(isinstance(one, Scenario) for one in found)
     ):
@@ -197,7 +198,7 @@ def _guarded(body: Callable[[Stage], None], path: Path) -> Callable[[Stage], Non
 
 
 def _sentence(error: BaseException) -> str:
-    message_lines = str(error).strip().splitlines()
+    message_lines = text_of(error).strip().splitlines()
     return (
         f"{type(error).__name__}: {message_lines[0].rstrip('.')}" if message_lines else type(error).__name__
     )
