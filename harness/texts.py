@@ -1,4 +1,4 @@
-"""Reading what users write: text files, and TOML. Whatever is wrong becomes one sentence."""
+"""Text files: reading what users write, also TOML, and writing a file as a whole."""
 
 from __future__ import annotations
 
@@ -42,6 +42,13 @@ def text_file(file: Path, place: object, remedy: str) -> str:
     if "\0" in text:
         raise UsageError(f"{place} cannot be read: it is not text; {remedy}.")
     return text
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a UTF-8 file atomically: a reader, also one after a kill, sees the old or the new text."""
+    fresh = file.with_name(f".{file.name}.new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(file)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
