@@ -21,6 +21,7 @@ END_WITHIN_S = 120.0
 
 def make(cache: Path) -> Path | None:
     """Judge a tiny history and store the loaded classes; returns None, and changes nothing, if that fails."""
+    remove_unfinished(cache)
     archive = archive_path(cache)
     if archive.exists():
         return archive
@@ -48,14 +49,23 @@ def make(cache: Path) -> Path | None:
 
 def prune(cache: Path) -> None:
     """Remove archives (some 180 MB each) whose PySpark installation or maker no longer exists."""
-    for unfinished in cache.glob("classes-*.new"):
-        if not Path("/proc", unfinished.suffixes[-2][1:]).exists():
-            unfinished.unlink(missing_ok=True)
     for archive in cache.glob("classes-*.jsa"):
         of = _installation(archive)
         if not of.exists() or not Path(of.read_text().strip()).exists():
             archive.unlink(missing_ok=True)
             of.unlink(missing_ok=True)
+
+
+def remove_unfinished(cache: Path, *, dry_run: bool = False) -> list[Path]:
+    """Remove archives that processes which have ended did not finish; returns them."""
+    removed = [
+        file
+        for file in sorted(cache.glob("classes-*.new"))
+        if not Path("/proc", file.suffixes[-2][1:]).exists()
+    ]
+    for file in () if dry_run else removed:
+        file.unlink(missing_ok=True)
+    return removed
 
 
 def _installation(archive: Path) -> Path:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -151,6 +152,11 @@ def die_with_parent() -> None:
     _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     if any(_at_end(pipe) for pipe in _parent_pipe):
         os._exit(EXIT_CRASHED)
+
+
+def with_parent(command: Sequence[str]) -> list[str]:
+    """The command, for a process that the kernel ends when the thread that starts it does."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *command] if shutil.which("setpriv") else [*command]
 
 
 def enter_network(namespace: Path) -> None:
