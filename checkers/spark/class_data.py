@@ -8,6 +8,7 @@ An archive fits one Java and one installation of PySpark; Java ignores one that 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ def make(cache: Path) -> Path | None:
         return archive
     flags = java_flags(cache)  # makes the folder
     new = archive.with_suffix(f".{os.getpid()}.new")
-    options = {"spark.driver.extraJavaOptions": f"{flags} -XX:ArchiveClassesAtExit={new}"}
+    options = {"spark.driver.extraJavaOptions": f"{flags} {shlex.quote(f'-XX:ArchiveClassesAtExit={new}')}"}
     try:
         session = start_session(settings=options)
         warm_up(session)

@@ -24,7 +24,7 @@ ROOMS = (
 )
 
 HARNESS_BASE = (
-    *("harness.errors", "harness.clock", "harness.processors", "harness.texts"),
+    *("harness.errors", "harness.clock", "harness.privileges", "harness.processors", "harness.texts"),
     *("harness.version", "harness.waiting"),
 )
 MAY_IMPORT: Mapping[str, tuple[str, ...]] = {

@@ -253,6 +253,7 @@ def test_a_killed_download_ends_and_leaves_nothing_for_long(
 
 
 def test_a_download_in_progress_is_not_taken_for_a_killed_one(cache_folder: Path) -> None:
+    cache_folder.mkdir()
     with held_folder(cache_folder, UNFINISHED) as folder:
         assert remove_abandoned(cache_folder, UNFINISHED) == []
         assert folder.is_dir()
