@@ -5,11 +5,13 @@ Progress is a line per step with the time since the start, and the current state
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich import console as rich_console
 from rich.console import ConsoleOptions, RenderableType
@@ -35,11 +37,22 @@ class Console(rich_console.Console):
     Names, keys and messages come from files and programs of others, and may hold escape sequences.
     """
 
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A string as Rich measures and prints it: what stands for a control character has a width."""
+        return super().render_str(printable(text), **options)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of an object; only Rich's own control segments keep control characters."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control or text.isprintable() else Segment(printable(text), style, control)
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text without styles to stdout, or to stderr, with its control characters made visible."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write(printable(text) + ("\n" if nl else ""))
+    stream.flush()
 
 
 def _on_stderr() -> Console:

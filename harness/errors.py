@@ -118,6 +118,12 @@ def sentence(text: str, longest: int = LONGEST_SENTENCE) -> str:
     return shortened(" ".join(words), longest)
 
 
+def shown(error: AckedError) -> str:
+    """What a process without a terminal of its own writes to stderr: the sentence, and the detail below."""
+    detail = f"{printable(error.detail).rstrip()}\n" if error.detail else ""
+    return f"acked: {sentence(error.message)}\n{detail}"
+
+
 def text_of(error: BaseException) -> str:
     """The message of an exception of any class; empty if the class cannot even say it."""
     try:

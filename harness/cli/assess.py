@@ -30,7 +30,7 @@ from harness.cli.options import (
     chosen_kafka,
     given_settings,
 )
-from harness.console import Console, Progress
+from harness.console import Console, Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError, UsageError
 from harness.kafka.versions import DEFAULT
 
@@ -113,7 +113,7 @@ def assess(
 
     if queries:
         for name, text in QUERIES.items():
-            typer.echo(f"-- {name}\n{text};\n")
+            echo(f"-- {name}\n{text};\n")
         return
     progress = Progress(quiet=as_json)
     settings = given_settings(
@@ -193,15 +193,15 @@ def _list(target: Target, cases: Sequence[Case], misfits: Mapping[str, str]) -> 
     about = header(target.version.label, target.mode, target.topology, target.settings, times)
     width = max(map(len, about))
     for label, text in about.items():
-        typer.echo(f"{label:{width}}  {text}")
-    typer.echo("")
+        echo(f"{label:{width}}  {text}")
+    echo("")
     for case in cases:
-        typer.echo(f"{case.name:45}  {case.says}; controller {case.roles}")
+        echo(f"{case.name:45}  {case.says}; controller {case.roles}")
         if case.name in misfits:
-            typer.echo(f"    unfit: {misfits[case.name]}")
+            echo(f"    unfit: {misfits[case.name]}")
         if case.stands_for:
-            typer.echo(f"    stands for {', '.join(case.stands_for)}")
-    typer.echo("\nFaults of single nodes hit the first node of each kind.")
+            echo(f"    stands for {', '.join(case.stands_for)}")
+    echo("\nFaults of single nodes hit the first node of each kind.")
 
 
 class _Pace:
@@ -269,7 +269,7 @@ def _carry_out(
         document = work.document()
     work.keep(document, report.markdown(document))
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
     else:
         console = report.console()
         what = report.header(document)

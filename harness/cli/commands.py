@@ -29,6 +29,7 @@ from harness.cli import (
     summary,
     versions,
 )
+from harness.console import echo
 from harness.errors import EXIT_AS_DECLARED
 from harness.run.environment import note_command
 from harness.run.scratch import temporary_folder
@@ -39,7 +40,7 @@ def _show_version(wanted: bool) -> None:
 
     if wanted:
         built_from = commit()
-        typer.echo(f"acked {version()}" + (f" (commit {built_from})" if built_from else ""))
+        echo(f"acked {version()}" + (f" (commit {built_from})" if built_from else ""))
         raise typer.Exit
 
 

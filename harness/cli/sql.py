@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from harness.console import Console
+from harness.console import Console, echo
 from harness.errors import UsageError
 
 
@@ -43,7 +43,7 @@ def sql(
     more = bool(limit) and len(rows) > limit
     rows = rows[:limit] if limit else rows
     if as_json:
-        typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2, default=str))
+        echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2, default=str))
     else:
         _show(columns, rows)
     if more:

@@ -306,8 +306,9 @@ def test_a_forbidden_import_is_seen(module: str, source: str) -> None:
 
 def test_only_one_console_prints_values_of_others() -> None:
     """`harness.console` makes their control characters visible."""
-    users = [path for path in _modules() if "rich.console.Console" in set(imports(path.read_text()))]
-    assert users == []
+    sources = {path: path.read_text() for path in _modules()}
+    assert [path for path, text in sources.items() if "rich.console.Console" in set(imports(text))] == []
+    assert [path for path, text in sources.items() if "typer.echo" in text and "cli" in path.parts] == []
 
 
 def test_an_import_in_a_comment_or_text_is_none() -> None:

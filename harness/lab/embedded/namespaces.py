@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, UnfitError, crashed, printable, sentence
+from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, UnfitError, crashed, shown
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -128,15 +128,14 @@ def leave_with(work: Callable[[], int]) -> NoReturn:
     try:
         status = work()
     except UnfitError as error:
-        sys.stderr.write(f"acked: {sentence(error.message)}\n")
+        sys.stderr.write(shown(error))
         status = error.exit_code
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED  # the waiting process reports it
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else EXIT_CRASHED
     except BaseException as error:  # noqa: BLE001 - the last frame of this process: show it and leave
-        crash = crashed(error)
-        sys.stderr.write(f"acked: {sentence(crash.message)}\n{printable(crash.detail)}\n")
+        sys.stderr.write(shown(crashed(error)))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

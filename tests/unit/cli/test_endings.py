@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from harness.cli import commands
 from harness.cli import main as entry
+from harness.console import Console, echo
 from harness.errors import (
     EXIT_CRASHED,
     EXIT_INTERRUPTED,
@@ -195,3 +197,17 @@ def test_output_that_nobody_reads_any_more(tmp_path: Path) -> None:
     done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True)
     os.close(theirs)
     assert (done.returncode, done.stderr) == (EXIT_INTERRUPTED, "")
+
+
+def test_control_characters_of_others_are_visible(capsys: pytest.CaptureFixture[str]) -> None:
+    """In texts, and in tables, whose columns stay where they are."""
+    out = Console(highlight=False, width=60)
+    table = Table("name", "value")
+    table.add_row("a\x1b[31mb", "c\x9b2Jd")
+    out.print(table)
+    out.print("title \x1b]0;x\x07 \u202eend")
+    echo("text\x1b[2J\ttab\x7f")
+    said = capsys.readouterr().out
+    assert not set(said) & {"\x1b", "\x07", "\x9b", "\u202e", "\x7f"}
+    assert "a␛[31mb" in said
+    assert "text␛[2J\ttab␡" in said
