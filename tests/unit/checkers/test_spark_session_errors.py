@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import shlex
 import tempfile
 from pathlib import Path
@@ -38,6 +39,15 @@ def test_what_ended_a_jvm(status: int | None, said: str, sentence: str) -> None:
     error = no_session(status, said)
     assert error.exit_code == 3
     assert re.search(sentence, error.message), error.message
+
+
+def test_a_shell_that_allows_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever Java says then."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
+    error = no_session(
+        None, "java.lang.InternalError: Error loading java.security file\n\tat java.base/a.b(C)"
+    )
+    assert "only 256 open files, and `ulimit -n 4096`" in error.message
 
 
 @pytest.mark.parametrize("name", ["a b", "a'b", 'a"b', "a,b", "a$b", "aéb", "a%b", "a\\b", "a{b}"])
