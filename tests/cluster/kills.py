@@ -26,7 +26,7 @@ from harness.waiting import wait_until
 from tests.cluster.conftest import commands_in, left_on_machine
 from tests.runs.judged import judged_run
 
-SIDE_BY_SIDE = 2
+SIDE_BY_SIDE = 4
 END_S = 45.0
 """How long a command may take to end when it is asked to: hosts are taken down first."""
 GONE_S = 15.0
@@ -211,7 +211,7 @@ class Bench:
             return []
         words = [*work.words] if name in ("series", "matrix") else [work.words[0]]
         again = [*words, "--resume", str(folders[0]), "--runs", str(place / "runs")]
-        if number >= 2 * len(self.works):  # it has been seen to go on to its end
+        if number >= len(self.works):  # it has been seen to go on to its end
             return []
         done = subprocess.run(
             [sys.executable, "-m", "harness.cli.main", *again],

@@ -170,19 +170,21 @@ def test_a_broker_that_dies_by_itself_is_reported_with_its_log(runs: Path) -> No
 def _capabilities(runs: Path) -> set[str]:
     """Capabilities of brokers, ZooKeeper and clients: those that they have, and could regain."""
     java = [pid for pid, line in commands_with(str(runs)).items() if line.startswith("java")]
-    agents = [
-        int(descriptor.parts[2])
-        for descriptor in Path("/proc").glob("[0-9]*/fd/*")
-        if re.search(r"/journal/client\d\.jsonl$", _target(descriptor)) and str(runs) in _target(descriptor)
-    ]
     assert len(java) == 6
-    assert agents
+    agents = wait_until(lambda: _agents(runs), within_s=30, awaiting="a client", poll_s=0.2)
     return {
         line.split()[1]
         for pid in (*java, *agents)
         for line in Path(f"/proc/{pid}/status").read_text().splitlines()
         if line.startswith(("CapEff:", "CapInh:", "CapBnd:"))
     }
+
+
+def _agents(runs: Path) -> list[int]:
+    """Processes of clients, which write journals."""
+    journal = re.compile(rf"{re.escape(str(runs))}/.*/journal/client\d\.jsonl")
+    files = Path("/proc").glob("[0-9]*/fd/*")
+    return [int(file.parts[2]) for file in files if journal.fullmatch(_target(file))]
 
 
 def _target(descriptor: Path) -> str:
