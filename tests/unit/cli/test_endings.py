@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -33,6 +34,7 @@ SAID = f"acked: {INTERRUPTED}\n"
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entry, "_interrupts", [])
+    monkeypatch.setattr(logging, "disable", lambda: None)  # it would last for all tests of this process
     monkeypatch.setattr(sys, "argv", ["acked", "list"])
 
 
