@@ -6,6 +6,7 @@ process at once, because nothing has been started; later it is raised as Keyboar
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import signal
@@ -43,6 +44,17 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
     if "logging" in sys.modules:
         sys.modules["logging"].disable()  # py4j would log a traceback of the interruption
     raise KeyboardInterrupt
+
+
+def _leave_at_last() -> None:
+    """Keep Python from ending by SIGINT, as it does if a C library ran the code that was interrupted."""
+    if _interrupts:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(EXIT_INTERRUPTED)
+
+
+atexit.register(_leave_at_last)  # the first that is registered runs last
 
 
 def _handle(action: Action) -> None:

@@ -210,6 +210,7 @@ class Bench:
         if not folders or not any((folders[0] / plan).is_file() for plan in plans):
             return []
         words = [*work.words] if name in ("series", "matrix") else [work.words[0]]
+        words += ["--count", "1"] if name == "search" else []
         again = [*words, "--resume", str(folders[0]), "--runs", str(place / "runs")]
         if number >= len(self.works):  # it has been seen to go on to its end
             return []

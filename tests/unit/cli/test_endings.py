@@ -213,3 +213,27 @@ def test_control_characters_of_others_are_visible(capsys: pytest.CaptureFixture[
     assert not set(said) & {"\x1b", "\x07", "\x9b", "\u202e", "\x7f"}
     assert "a␛[31mb" in said
     assert "text␛[2J\ttab␡" in said
+
+
+def test_an_interruption_inside_of_code_that_a_c_library_runs(tmp_path: Path) -> None:
+    """Python notes it as unhandled, and would end itself by SIGINT after everything else."""
+    code = """
+import ctypes, sys
+from harness.cli import commands
+from harness.cli.main import main
+
+def app(**_options):
+    text = b"import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    run = ctypes.pythonapi.PyRun_String
+    run.restype, run.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.c_int, *[ctypes.py_object] * 2]
+    run(text, 257, {}, {})
+
+commands.app = app
+main()
+"""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "interrupted.py").write_text(code)
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(tmp_path / "modules")}
+    command = [sys.executable, "-m", "interrupted"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (EXIT_INTERRUPTED, SAID)
