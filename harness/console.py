@@ -1,18 +1,26 @@
-"""Progress on stderr: a line per step with the time since the start, and the current state during waits."""
+"""The terminal: consoles that print no control characters, and progress on stderr.
+
+Progress is a line per step with the time since the start, and the current state during waits.
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from rich.console import Console, RenderableType
+from rich import console as rich_console
+from rich.console import ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.markup import escape
+from rich.segment import Segment
 from rich.text import Text
 
+from harness.errors import printable
 from harness.waiting import current_waits
 
 REFRESH_S = 1.0
@@ -21,6 +29,30 @@ WORTH_A_LINE_S = 10.0
 """Without a terminal, a wait gets a line after each period of so many seconds."""
 State = Callable[[], Sequence[str]]
 """The lines that show how a run stands."""
+
+
+class Console(rich_console.Console):
+    """Rich's console, except that control characters in what it prints are made visible.
+
+    Names, keys and messages come from files and programs of others, and may hold escape sequences.
+    """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A string as Rich measures and prints it: what stands for a control character has a width."""
+        return super().render_str(printable(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of an object; only Rich's own control segments keep control characters."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control or text.isprintable() else Segment(printable(text), style, control)
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text without styles to stdout, or to stderr, with its control characters made visible."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write(printable(text) + ("\n" if nl else ""))
+    stream.flush()
 
 
 def _on_stderr() -> Console:

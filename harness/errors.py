@@ -1,6 +1,7 @@
 """One exception class for each cause of failure, with the exit code that it leads to.
 
 A message is one sentence: what is wrong, the value, where it was found, and what to do about it.
+`sentence` and `printable` are what a terminal may show of it: values come from anywhere.
 `json_value`, `json_object` and `json_file` read stored JSON; whatever is wrong with it is a `BadDataError`.
 """
 
@@ -81,6 +82,10 @@ class LabError(AckedError):
     """The lab failed, for example a command in a host."""
 
 
+LONGEST_SENTENCE = 290
+"""Characters of an error's sentence, without `acked: ` before it."""
+_SHORTEST_WORD = 40
+_LONGEST_TEXT = 1 << 16
 _UNPRINTABLE = {
     **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"},
     0x7F: 0x2421,
@@ -100,6 +105,45 @@ def shortened(text: str, longest: int) -> str:
         return text
     head = longest // 2
     return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"
+
+
+def sentence(text: str, longest: int = LONGEST_SENTENCE) -> str:
+    """One printable line of at most ``longest`` characters; long words, which are values, give way first."""
+    words = " ".join(printable(shortened(text, _LONGEST_TEXT)).splitlines()).split(" ")
+    for place in sorted(range(len(words)), key=lambda place: -len(words[place])):
+        excess = sum(map(len, words)) + len(words) - 1 - longest
+        if excess <= 0 or len(words[place]) <= _SHORTEST_WORD:
+            break
+        words[place] = shortened(words[place], max(_SHORTEST_WORD, len(words[place]) - excess))
+    return shortened(" ".join(words), longest)
+
+
+def as_printed(error: AckedError) -> str:
+    """What a process without a terminal of its own writes to stderr: the sentence, and the detail below."""
+    detail = f"{printable(error.detail).rstrip()}\n" if error.detail else ""
+    return f"acked: {sentence(error.message)}\n{detail}"
+
+
+def text_of(error: BaseException) -> str:
+    """The message of an exception of any class; empty if the class cannot even say it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - code of a user
+        return ""
+
+
+def crashed(error: BaseException) -> AckedError:
+    """What a process shows for an unforeseen exception: its name and place; the detail is its traceback."""
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
+    about = sentence(text_of(error), 120).rstrip(".")
+    return AckedError(
+        f"{type(error).__name__} at {place}{f' ({about})' if about else ''}: a mistake of acked itself; "
+        f"please report it with the traceback below.",
+        detail="".join(traceback.format_exception(error)).rstrip(),
+    )
 
 
 DAMAGED = "the run folder is damaged"

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from harness.console import Console
 from report.console import table_console
 
 Document = Mapping[str, Any]

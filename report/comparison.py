@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from harness.console import Console
 from report.model.compare import SECTIONS, Difference, RunComparison
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from harness.console import Console
 
 
 def table_console(width: int) -> Console:

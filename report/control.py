@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
+
+from harness.console import Console
 
 
 def show_controls(results: Sequence[Mapping[str, Any]], totals: Mapping[str, int], console: Console) -> None:

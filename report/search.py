@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from checkers.verdict import NOT_JUDGED
+from harness.console import Console
 from report.console import table_console
 
 Document = Mapping[str, Any]

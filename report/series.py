@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from harness.console import Console
 from report.console import table_console
 
 _STYLES = {"as declared": "green", "unknown": "yellow"}

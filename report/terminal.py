@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.errors import AckedError
+from harness.console import Console
+from harness.errors import AckedError, sentence
 from report.model.model import (
     BlockedReaders,
     Claim,
@@ -65,9 +65,9 @@ def _short(path: str) -> str:
 
 
 def show_error(error: AckedError, console: Console | None = None) -> None:
-    """Print an error to stderr: its sentence, with the detail below."""
+    """Print an error to stderr: its sentence, which is one line and not long, with the detail below."""
     out = console or Console(stderr=True, highlight=False)
-    out.print(f"[bold red]acked:[/] {escape(error.message)}", soft_wrap=True)
+    out.print(f"[bold red]acked:[/] {escape(sentence(error.message))}", soft_wrap=True)
     if error.detail:
         out.print(escape(error.detail), style="dim", soft_wrap=True)
 

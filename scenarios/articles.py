@@ -16,13 +16,13 @@ claim: `faults` finds a claim that no sentence names, and a quotation that no se
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.scenario import Claim, Scenario, speaks_of
+from harness.texts import parse_toml
 
 FOLDER = Path(__file__).parent / "sentences"
 KINDS = {
@@ -90,7 +90,7 @@ def articles() -> list[Article]:
 
 def read(text: str) -> Article:
     """An article from its TOML text. Raises ValueError for an entry that is not of the form above."""
-    data = tomllib.loads(text)
+    data = parse_toml(text)
     name, sections = data["article"], data["sections"]
     return Article(
         name=name,

@@ -8,6 +8,7 @@ An archive fits one Java and one installation of PySpark; Java ignores one that 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +22,13 @@ END_WITHIN_S = 120.0
 
 def make(cache: Path) -> Path | None:
     """Judge a tiny history and store the loaded classes; returns None, and changes nothing, if that fails."""
+    remove_unfinished(cache)
     archive = archive_path(cache)
     if archive.exists():
         return archive
     flags = java_flags(cache)  # makes the folder
     new = archive.with_suffix(f".{os.getpid()}.new")
-    options = {"spark.driver.extraJavaOptions": f"{flags} -XX:ArchiveClassesAtExit={new}"}
+    options = {"spark.driver.extraJavaOptions": f"{flags} {shlex.quote(f'-XX:ArchiveClassesAtExit={new}')}"}
     try:
         session = start_session(settings=options)
         warm_up(session)
@@ -48,14 +50,23 @@ def make(cache: Path) -> Path | None:
 
 def prune(cache: Path) -> None:
     """Remove archives (some 180 MB each) whose PySpark installation or maker no longer exists."""
-    for unfinished in cache.glob("classes-*.new"):
-        if not Path("/proc", unfinished.suffixes[-2][1:]).exists():
-            unfinished.unlink(missing_ok=True)
     for archive in cache.glob("classes-*.jsa"):
         of = _installation(archive)
         if not of.exists() or not Path(of.read_text().strip()).exists():
             archive.unlink(missing_ok=True)
             of.unlink(missing_ok=True)
+
+
+def remove_unfinished(cache: Path, *, dry_run: bool = False) -> list[Path]:
+    """Remove archives that processes which have ended did not finish; returns them."""
+    removed = [
+        file
+        for file in sorted(cache.glob("classes-*.new"))
+        if not Path("/proc", file.suffixes[-2][1:]).exists()
+    ]
+    for file in () if dry_run else removed:
+        file.unlink(missing_ok=True)
+    return removed
 
 
 def _installation(archive: Path) -> Path:

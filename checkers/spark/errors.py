@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import resource
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.errors import AckedError
+from harness.errors import AckedError, UnfitError
 
 _LONGEST = 300
 _CAUSED_BY = "Caused by: "
-_FRAME = re.compile(r"\s*(at [\w.$]+\(|\.\.\. \d+ more|== SQL|-+\^+)")
+_FRAME = re.compile(r"\s*(at [\w.$/@-]+\(|\.\.\. \d+ more|== SQL|-+\^+)")
 _CALL = re.compile(r"^An error occurred while calling [^\n]*\n: ")
 _PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): ")
 """The end of a worker's traceback."""
@@ -24,6 +26,47 @@ def reason(error: BaseException) -> str:
     first = _ERROR_CLASS.sub("", lines[0]) if lines else type(error).__name__
     sentence = re.split(r"(?<=[.!?])\s", first)[0].strip()[:_LONGEST]
     return sentence if sentence.endswith((".", "!", "?")) else sentence + "."
+
+
+_FEWEST_FILES = 1024
+"""Spark's jars alone are more than 250 files, and Java fails in many ways if it cannot open one."""
+_REMEDIES: tuple[tuple[str, str], ...] = (
+    (r"Too many open files", "this shell allows too few open files: `ulimit -n 4096` allows more"),
+    (r"UnsupportedClassVersionError", "its Java is too old: install Java 17, or set JAVA_HOME to one"),
+    (
+        r"java: (?:not found|command not found|No such file)|JAVA_HOME is not set",
+        "there is no `java`: install Java 17, or set JAVA_HOME",
+    ),
+    (
+        r"Cannot allocate memory|Could not reserve enough space|insufficient memory|OutOfMemory",
+        "it needs 2 GB of memory: end other programs",
+    ),
+    (
+        r"No space left on device",
+        "its folder for temporary files is full: make room, or set TMPDIR to another one",
+    ),
+)
+"""What the JVM, or the shell that starts it, prints, and what to do."""
+
+
+def no_session(status: int | None, said: str) -> UnfitError:
+    """The error for a JVM that has ended: how, if that is known, and what it has printed."""
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not _FRAME.match(line)]
+    how = f" ({signal.Signals(-status).name})" if status is not None and status < 0 else ""
+    remedy = _remedy(said, lines[-1] if lines else "")
+    return UnfitError(f"Spark's JVM has ended{how}: {remedy}.", detail="\n".join(lines[-8:]))
+
+
+def _remedy(said: str, last: str) -> str:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= files < _FEWEST_FILES:
+        return f"this shell allows only {files} open files, and `ulimit -n 4096` allows more"
+    for pattern, remedy in _REMEDIES:
+        if re.search(pattern, said):
+            return remedy
+    if last:
+        return f"it says: {last[:_LONGEST].rstrip('.')}"
+    return "something ended it, such as a person, or the system for lack of memory; try again"
 
 
 def spark_errors() -> tuple[type[Exception], ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkers.spark.errors import reason
+from checkers.spark.errors import no_session, reason
 from harness.errors import UnfitError
 
 if TYPE_CHECKING:
@@ -76,6 +78,11 @@ _SILENT = ("-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr")
 """Keep the JVM's messages about shared files and archives off stdout, where the command prints its result."""
 
 
+END_S = 2.0
+"""How long a JVM whose connection has broken may take to end."""
+_LONGEST_OUTPUT = 1 << 16
+
+
 def cache_dir() -> Path:
     """Folder for what is kept between runs, such as class-data archives."""
     return Path(os.environ.get("ACKED_CACHE", "~/.cache/acked")).expanduser() / "spark"
@@ -96,13 +103,13 @@ def java_flags(cache: Path) -> str:
         settings = cache / "log4j2.properties"
         if not settings.exists() or settings.read_text() != _QUIET:
             settings.write_text(_QUIET)
-        flags.append(f"-Dlog4j2.configurationFile=file:{settings}")
+        flags.append(f"-Dlog4j2.configurationFile={settings.absolute().as_uri()}")  # a list, with commas
     except OSError:
         pass
     archive = archive_path(cache)
     if archive.exists():
         flags += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
-    return " ".join(flags)
+    return shlex.join(flags)  # Spark's launcher takes them apart as a shell does
 
 
 def archive_path(cache: Path) -> Path:
@@ -161,35 +168,61 @@ def start_session(
         # In this thread: each thread has its own active session.
         return SparkSession.builder.config(map=dict(wanted)).getOrCreate()
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
-        if local:
-            hint = "It needs Java 17 or later as `java` or in JAVA_HOME, and 2 GB of memory."
-        else:
-            hint = "Does a Spark master answer there?"
-        raise UnfitError(f"Spark did not start on {master}: {reason(error)} {hint}") from error
+        if (lost := session_lost()) is not None:
+            raise lost from error
+        hint = "" if local else " Does a Spark master answer there?"
+        raise UnfitError(f"Spark did not start on {master}: {reason(error)}{hint}") from error
     finally:
         starting.shutdown(wait=False)
 
 
 def _begin(settings: Mapping[str, str]) -> None:
-    """Start Spark, and the JVM for it if none runs yet."""
+    """Start Spark, and the JVM for it if none runs yet. Raises UnfitError for a JVM that does not start."""
     from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
+    if "," in tempfile.gettempdir():
+        raise UnfitError(
+            f"Spark takes a comma for the end of a folder's name, and temporary files are in "
+            f"{tempfile.gettempdir()}; set TMPDIR to another folder."
+        )
     conf = SparkConf().setAll(list(settings.items()))
     if SparkContext._gateway is None:
         # Messages of the JVM and of Spark's launcher are discarded; later errors arrive as exceptions.
         with tempfile.TemporaryFile() as aside:
-            gateway = launch_gateway(conf, {"stderr": aside})  # type: ignore[no-untyped-call]
+            try:
+                gateway = launch_gateway(conf, {"stderr": aside})  # type: ignore[no-untyped-call]
+            except (PySparkRuntimeError, OSError) as error:
+                aside.seek(0)
+                said = aside.read(_LONGEST_OUTPUT).decode(errors="replace")
+                raise no_session(
+                    None, f"{said}\n{error.strerror or ''}" if isinstance(error, OSError) else said
+                ) from error
             SparkContext._ensure_initialized(gateway=gateway)
     SparkContext.getOrCreate(conf)
 
 
-def session_ended() -> bool:
-    """Whether the JVM of the session has ended."""
+def session_ended(within_s: float = 0.0) -> bool:
+    """Whether the JVM of the session has ended, or ends ``within_s``."""
+    with suppress(subprocess.TimeoutExpired):
+        process = _jvm()
+        return process is not None and process.wait(within_s) is not None
+    return False
+
+
+def session_lost() -> UnfitError | None:
+    """The error for a JVM that has ended by itself; None if it runs."""
+    process = _jvm()
+    if process is None or not session_ended(END_S):
+        return None
+    return no_session(process.poll(), "")
+
+
+def _jvm() -> subprocess.Popen[bytes] | None:
     from pyspark import SparkContext
 
-    process = getattr(SparkContext._gateway, "proc", None)
-    return process is not None and process.poll() is not None
+    return getattr(SparkContext._gateway, "proc", None)
 
 
 def forget_session() -> None:

@@ -6,7 +6,7 @@ import sys
 
 from harness.artifacts import resolve, resolve_all
 from harness.console import Progress
-from harness.errors import EXIT_INTERRUPTED, AckedError
+from harness.errors import EXIT_INTERRUPTED, AckedError, as_printed
 from harness.kafka.versions import DEFAULT
 
 
@@ -21,9 +21,7 @@ def main(argv: list[str]) -> int:
             found = resolve(version, say=progress.say, retry_archives=True)
             progress.say(f"Kafka {version}: {len(found.jars)} jars in {found.root}")
     except AckedError as error:
-        sys.stderr.write(f"{error.message}\n")
-        if error.detail:
-            sys.stderr.write(f"{error.detail}\n")
+        sys.stderr.write(as_printed(error))
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -7,7 +7,6 @@ A build is copied into the cache, under the first 12 digits of the SHA-256 of it
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import zipfile
@@ -15,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256 as new_sha256
 from pathlib import Path
 
-from harness.artifacts.cache import locked, writable
+from harness.artifacts.cache import UNFINISHED, held_folder, locked, writable
 from harness.artifacts.distribution import resolve
 from harness.artifacts.manifest import Checksums, sha256
 from harness.artifacts.stored_build import SOURCES, folder_of
@@ -145,10 +144,9 @@ def _copy(
         known = Checksums.read(root)
         if known is not None and known.sums == sums and not known.damaged(root):
             return
-        new = root.parent / f".new-{spec.build}-{os.getpid()}"
-        try:
+        with held_folder(root.parent, f"{UNFINISHED}{spec.build}-") as new:
             say(f"copying {len(sources)} jars of Kafka {spec.label} into {root}")
-            (new / "lib").mkdir(parents=True)
+            (new / "lib").mkdir()
             for name, jar in sources.items():
                 shutil.copyfile(jar, new / "lib" / name)
             changed = [name for name in sums if sha256(new / "lib" / name) != sums[name]]
@@ -164,5 +162,3 @@ def _copy(
             (new / SOURCES).write_text(json.dumps(about))
             shutil.rmtree(root, ignore_errors=True)
             new.rename(root)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)

@@ -6,7 +6,6 @@ one Java build and one class path; Java ignores an archive that does not fit (`-
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.artifacts.cache import locked
+from harness.artifacts.cache import UNFINISHED, held_folder, locked
 from harness.artifacts.java import Java
 from harness.kafka.versions import KafkaVersion
+from harness.lab.embedded.namespaces import with_parent
 
 TRAINING_S = 120.0
 _FAILED = "failed.txt"
@@ -73,10 +73,8 @@ def _found(folder: Path) -> Archives | None:
 def _create(
     spec: KafkaVersion, folder: Path, class_path: str, java: Java, say: Callable[[str], None]
 ) -> Archives:
-    new = folder.parent / f".new-{os.getpid()}"
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
-    try:
+    folder.parent.mkdir(exist_ok=True)
+    with held_folder(folder.parent, UNFINISHED) as new:
         problem = _train(spec, new, class_path, java)
         if problem:
             say(f"no class-data archives for Kafka {spec.version}, so it starts more slowly: {problem}")
@@ -86,8 +84,6 @@ def _create(
         shutil.rmtree(new / "run", ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
         new.rename(folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
     return _found(folder) or Archives(problem="the training run left no archive")
 
 
@@ -99,7 +95,7 @@ def _train(spec: KafkaVersion, new: Path, class_path: str, java: Java) -> str:
     ]
     try:
         done = subprocess.run(
-            command,
+            with_parent(command),
             capture_output=True,
             text=True,
             timeout=TRAINING_S,

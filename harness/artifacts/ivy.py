@@ -18,6 +18,7 @@ from harness.artifacts.java import Java
 from harness.errors import UnfitError
 from harness.extras import install
 from harness.kafka.versions import Coordinates
+from harness.lab.embedded.namespaces import with_parent
 
 _SETTINGS = """\
 <ivysettings>
@@ -128,7 +129,9 @@ def _dependency(entry: Coordinates, *, transitive: bool) -> str:
 
 
 def _run(command: Sequence[str], say: Callable[[str], None]) -> None:
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        with_parent(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         assert process.stdout is not None
         try:
             problems = _follow(process.stdout, say)

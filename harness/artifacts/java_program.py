@@ -6,7 +6,6 @@ The cache holds a jar with the classes, and a class-data archive that halves the
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 import zipfile
@@ -14,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.artifacts.cache import locked, writable
+from harness.artifacts.cache import UNFINISHED, held_folder, locked, writable
 from harness.artifacts.java import INSTALL, Java
 from harness.errors import LabError, UnfitError
+from harness.lab.embedded.namespaces import with_parent
 
 _COMPILE_S = 120.0
 _TRAINING_S = 60.0
@@ -79,10 +79,8 @@ class JavaProgram:
                 f"There is no Java compiler beside {self.java.path}, and {self.about} has to be compiled; "
                 f"install one with `{INSTALL}`."
             )
-        new = folder.with_name(f".new-{os.getpid()}")
-        shutil.rmtree(new, ignore_errors=True)
-        (new / "classes").mkdir(parents=True)
-        try:
+        with held_folder(folder.parent, UNFINISHED) as new:
+            (new / "classes").mkdir()
             self._compile([str(compiler), "-nowarn", "--release", "11", "-d", str(new / "classes")])
             with zipfile.ZipFile(new / "agent.jar", "w", zipfile.ZIP_DEFLATED) as jar:
                 for file in sorted((new / "classes").iterdir()):
@@ -90,14 +88,14 @@ class JavaProgram:
             shutil.rmtree(new / "classes")
             shutil.rmtree(folder, ignore_errors=True)
             new.rename(folder)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
         self._train(folder)  # in its final place: the archive holds the class path
 
     def _compile(self, command: Sequence[str]) -> None:
         command = [*command, "-cp", ":".join(map(str, self.jars)), str(self.source)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
+            done = subprocess.run(
+                with_parent(command), capture_output=True, text=True, timeout=_COMPILE_S, check=False
+            )
         except subprocess.TimeoutExpired:
             raise LabError(f"Compiling {self.source} did not end within {_COMPILE_S:.0f} s.") from None
         if done.returncode != 0:
@@ -114,7 +112,9 @@ class JavaProgram:
         new = folder / "new.jsa"
         try:
             subprocess.run(
-                [*self._command(folder, f"-XX:ArchiveClassesAtExit={new}"), self.main, *self.training],
+                with_parent(
+                    (*self._command(folder, f"-XX:ArchiveClassesAtExit={new}"), self.main, *self.training)
+                ),
                 input=self.training_input,
                 capture_output=True,
                 text=True,

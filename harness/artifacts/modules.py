@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.artifacts import ivy
-from harness.artifacts.cache import locked, writable
+from harness.artifacts.cache import UNFINISHED, held_folder, locked, writable
 from harness.artifacts.java import Java
 from harness.artifacts.manifest import Checksums, sha256
 from harness.errors import UnfitError
@@ -54,8 +53,7 @@ def fetched(modules: Modules, root: Path, java: Java, say: Say) -> Checksums:
         for name in bad:
             say(f"{root / 'lib' / name} is damaged or missing; downloading it again")
             _forget(cache / "ivy", name)
-        new = cache / f".new-{root.name}-{os.getpid()}"
-        try:
+        with held_folder(cache, f"{UNFINISHED}{root.name}-") as new:
             say(f"resolving {modules.label} from Maven Central")
             ivy.fetch(
                 modules.coordinates,
@@ -68,8 +66,6 @@ def fetched(modules: Modules, root: Path, java: Java, say: Say) -> Checksums:
             if manifest:
                 return _repair(root, new, manifest, bad)
             return _install(root, new, modules)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
 
 
 def _stored(root: Path, modules: Modules) -> Checksums | None:

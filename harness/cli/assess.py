@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from harness.cli.options import (
@@ -32,7 +31,7 @@ from harness.cli.options import (
     chosen_kafka,
     given_settings,
 )
-from harness.console import Progress
+from harness.console import Console, Progress, echo
 from harness.errors import StoppedError, UsageError
 from harness.kafka.versions import DEFAULT
 
@@ -119,7 +118,7 @@ def assess(
 
     if queries:
         for name, text in QUERIES.items():
-            typer.echo(f"-- {name}\n{text};\n")
+            echo(f"-- {name}\n{text};\n")
         return
     progress = Progress(quiet=as_json)
     settings = given_settings(
@@ -211,19 +210,19 @@ def _list(
             }
             for case in cases
         ]
-        typer.echo(json.dumps({"header": about, "faults": faults}, indent=2))
+        echo(json.dumps({"header": about, "faults": faults}, indent=2))
         return
     width = max(map(len, about))
     for label, text in about.items():
-        typer.echo(f"{label:{width}}  {text}")
-    typer.echo("")
+        echo(f"{label:{width}}  {text}")
+    echo("")
     for case in cases:
-        typer.echo(f"{case.name:45}  {case.says}; controller {case.roles}")
+        echo(f"{case.name:45}  {case.says}; controller {case.roles}")
         if case.name in misfits:
-            typer.echo(f"    unfit: {misfits[case.name]}")
+            echo(f"    unfit: {misfits[case.name]}")
         if case.stands_for:
-            typer.echo(f"    stands for {', '.join(case.stands_for)}")
-    typer.echo("\nFaults of single nodes hit the first node of each kind.")
+            echo(f"    stands for {', '.join(case.stands_for)}")
+    echo("\nFaults of single nodes hit the first node of each kind.")
 
 
 class _Pace:
@@ -301,7 +300,7 @@ def _carry_out(
         document = work.document()
     work.keep(document, report.markdown(document))
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
     else:
         console = report.console()
         what = report.header(document)

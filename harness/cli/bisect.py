@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import LAB, RUNS, Lab, Runs, ScenarioName
-from harness.console import Progress
+from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN
 from harness.run.catalogue import find
 from harness.series.bisect import candidates, search
@@ -67,5 +67,5 @@ def bisect(
         return summary
 
     answer = search(claim, [version.label for version in found], run)
-    typer.echo(json.dumps(asdict(answer), indent=2) if as_json else answer.sentence())
+    echo(json.dumps(asdict(answer), indent=2) if as_json else answer.sentence())
     raise typer.Exit(EXIT_AS_DECLARED if answer.first else EXIT_UNKNOWN)

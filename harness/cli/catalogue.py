@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from harness.console import echo
 from harness.errors import UsageError
 from report.console import table_console
 
@@ -40,7 +41,7 @@ def list_scenarios(
             }
             for scenario in known
         ]
-        typer.echo(json.dumps(rows, indent=2))
+        echo(json.dumps(rows, indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("scenario", no_wrap=True)
@@ -84,4 +85,4 @@ def new(
         raise UsageError(f"{file} exists already; choose another name.") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written ({error.strerror}); change to another folder.") from None
-    typer.echo(f"{file} is written; run it with: acked run ./{file}")
+    echo(f"{file} is written; run it with: acked run ./{file}")

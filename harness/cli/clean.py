@@ -1,12 +1,13 @@
-"""`acked clean`: remove what killed runs of the Compose lab left behind."""
+"""`acked clean`: remove what killed commands left behind, in the cache and in Docker."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from harness.console import Console
 from harness.errors import UnfitError
 
 
@@ -17,15 +18,21 @@ def clean(
     ] = False,
     dry_run: Annotated[bool, typer.Option(help="List what would be removed, and remove nothing.")] = False,
 ) -> None:
-    """Remove containers, networks and volumes that killed runs of the Compose lab left behind."""
+    """Remove what killed commands left behind.
+
+    In the cache, downloads and archives that were not finished; in Docker,
+    containers, networks and volumes of the Compose lab.
+    """
     from harness.lab.docker import engine as docker_engine
     from harness.lab.docker import sweep as docker_sweep
 
     console = Console(highlight=False)
+    for path in _unfinished(dry_run=dry_run):
+        console.print(f"{'would remove' if dry_run else 'remove'} {path}", markup=False, soft_wrap=True)
     try:
         client = docker_engine.connect()
     except UnfitError as error:
-        reason = f"no Docker engine, so there is nothing to clean: {error.message}"
+        reason = f"no Docker engine, so there is nothing to clean there: {error.message}"
         console.print(reason, markup=False, soft_wrap=True)
         return
     try:
@@ -47,3 +54,15 @@ def clean(
             console.print("nothing to clean")
     finally:
         client.close()
+
+
+def _unfinished(*, dry_run: bool) -> list[Path]:
+    """What processes that were killed left unfinished in the cache; removed unless ``dry_run``."""
+    from checkers.spark.class_data import remove_unfinished
+    from checkers.spark.session import cache_dir as spark_cache
+    from harness.artifacts.cache import UNFINISHED, cache_dir, remove_abandoned
+
+    found = remove_unfinished(spark_cache(), dry_run=dry_run)
+    for below in ("", "*/", "*/*/"):
+        found += remove_abandoned(cache_dir(), f"{below}{UNFINISHED}", dry_run=dry_run)
+    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import LAB, RUNS, Lab, Runs
-from harness.console import Progress
+from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED
 from harness.lab.embedded.namespaces import run_inside
 
@@ -73,7 +73,7 @@ def check(
         result = run_scenario(started.scenario(), options, folder, progress)
         objections = examine(folder.path, started)
         if as_json:
-            typer.echo(json.dumps(_as_json(started, objections, result.problem), indent=2))
+            echo(json.dumps(_as_json(started, objections, result.problem), indent=2))
         else:
             _show(started, objections)
             if result.problem is not None:
@@ -93,13 +93,13 @@ def _show(check: ProgramCheck, objections: list[Objection]) -> None:
         wrong = [one.sentence for one in objections if one.operation == name]
         missing = "-" if name in check.skipped else "?"
         sign = "✗" if wrong else "✓" if name in check.done else missing
-        typer.echo(f" {sign} {name:<13} {sentence}")
+        echo(f" {sign} {name:<13} {sentence}")
         for text in wrong:
-            typer.echo(f"     {text}")
+            echo(f"     {text}")
         if sign == "-":
-            typer.echo("     the program does not have this feature")
+            echo("     the program does not have this feature")
     count = len(objections)
-    typer.echo("Nothing is wrong." if not count else f"{count} problem{'s' * (count > 1)}.")
+    echo("Nothing is wrong." if not count else f"{count} problem{'s' * (count > 1)}.")
 
 
 def _as_json(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from harness.console import echo
 from harness.errors import UsageError
 
 
@@ -39,8 +40,8 @@ def compare(
             raise UsageError(
                 f"The page cannot be written to {html} ({error.strerror}); name another file with --html."
             ) from error
-        typer.echo(f"Page: {html.resolve()}", err=as_json)
+        echo(f"Page: {html.resolve()}", err=as_json)
     if as_json:
-        typer.echo(json.dumps(found.as_json(), indent=2))
+        echo(json.dumps(found.as_json(), indent=2))
         return
     show_comparison(found, table_console(160))

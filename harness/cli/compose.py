@@ -22,7 +22,8 @@ def compose(
     to bring a cluster up by hand.
     """
     from harness.cluster.cluster_file import read_cluster_file
+    from harness.console import echo
     from harness.lab.docker.project import compose_text
 
     described = read_cluster_file(cluster)
-    typer.echo(compose_text(described.layout.topology(mode or described.mode or "zookeeper")), nl=False)
+    echo(compose_text(described.layout.topology(mode or described.mode or "zookeeper")), nl=False)

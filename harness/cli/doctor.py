@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from harness.console import echo
 from harness.doctor import LABS, Check, can_run, diagnose, kafka_home
 from harness.errors import EXIT_UNFIT
 from report.console import table_console
@@ -40,7 +41,7 @@ def doctor(
         checks.append(kafka_home(home.expanduser()))
     labs = {lab: can_run(lab, checks) for lab in LABS}
     if as_json:
-        typer.echo(json.dumps({"labs": labs, "checks": [asdict(check) for check in checks]}, indent=2))
+        echo(json.dumps({"labs": labs, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
         _show(checks, labs)
     fit = any(labs.values()) and (home is None or checks[-1].ok)

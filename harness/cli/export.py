@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from harness.console import Console, echo
 from harness.errors import BadDataError, UsageError
 
 
@@ -33,7 +33,7 @@ def export(
 
     done = write(run, to, final_log=final_log)
     if as_json:
-        typer.echo(json.dumps({"file": str(to), **asdict(done)}, indent=2))
+        echo(json.dumps({"file": str(to), **asdict(done)}, indent=2))
         return
     console = Console(highlight=False)
     keys = ", ".join(f"{key} is {name}" for name, key in done.keys.items())

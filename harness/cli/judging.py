@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from harness.cli.pages import add_page
+from harness.console import Console, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_VIOLATED, UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def check(
     judgements = judge_folders(runs, master=master)
     for folder in map(Path, runs):
         if (folder / "report.html").exists():  # it shows the previous judgement
-            add_page(folder, lambda text: typer.echo(text, err=True))
+            add_page(folder, lambda text: echo(text, err=True))
     raise typer.Exit(_print(judgements, as_json=as_json))
 
 
@@ -92,7 +92,7 @@ def _print(judgements: Sequence[Judgement], *, as_json: bool) -> int:
 
     shown = [judgement.as_json() for judgement in judgements]
     if as_json:
-        typer.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2, default=str))
+        echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2, default=str))
     else:
         for one in shown:
             terminal.show(judged_model(one), blocked=blocked_in(str(one.get("run") or "")))
@@ -113,7 +113,7 @@ def _print_controls(results: Sequence[ControlResult], *, as_json: bool) -> int:
     }
     shown: list[dict[str, Any]] = [result.as_json() for result in results]
     if as_json:
-        typer.echo(json.dumps({**totals, "results": shown}, indent=2, default=str))
+        echo(json.dumps({**totals, "results": shown}, indent=2, default=str))
     else:
         show_controls(shown, totals, Console(highlight=False))
     return EXIT_VIOLATED if held else EXIT_AS_DECLARED

@@ -46,7 +46,7 @@ from harness.cli.series import (
     write_documents,
 )
 from harness.cluster.settings import NO_SETTINGS
-from harness.console import Progress
+from harness.console import Progress, echo
 from harness.errors import UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS
@@ -213,7 +213,7 @@ def matrix(
     write_documents(series)
     folder.remove_if_empty(stopped=stopped)
     if as_json:
-        typer.echo(document)
+        echo(document)
     elif done:
         console = report.wide_console()
         console.print(report.matrix(grid(done)))

@@ -18,16 +18,23 @@ LAB = "embedded"
 RUNS = Path("runs")
 
 
-def count(option: str, *, least: int) -> Callable[[str | int], int]:
-    """A parser of whole numbers, ``least`` or more. It raises UsageError."""
+MOST_PARALLEL = 64
+"""Clusters side by side; each takes 1.5 GB of memory or more."""
+MOST_RUNS = 100_000
+FASTEST = 100_000.0
+"""Messages per second, which no laptop reaches."""
+
+
+def count(option: str, *, least: int, most: int) -> Callable[[str | int], int]:
+    """A parser of whole numbers from ``least`` to ``most``. It raises UsageError."""
 
     def parse(text: str | int) -> int:
         try:
             number = int(text)
         except ValueError:
             number = least - 1
-        if number < least:
-            raise UsageError(f"{option} {text}: give a whole number, {least} or more.")
+        if not least <= number <= most:
+            raise UsageError(f"{option} {text}: give a whole number from {least} to {most}.")
         return number
 
     return parse
@@ -39,8 +46,8 @@ def message_rate(text: str | float) -> float:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not 0 <= number < math.inf:
-        raise UsageError(f"--rate {text}: give a number of messages per second, 0 or more.")
+    if not 0 <= number <= FASTEST:
+        raise UsageError(f"--rate {text}: give a number of messages per second, from 0 to {FASTEST:.0f}.")
     return number
 
 
@@ -187,7 +194,10 @@ Force = Annotated[bool, typer.Option(help="Accept a Kafka version that has not b
 Repeat = Annotated[
     int,
     typer.Option(
-        "--repeat", parser=count("--repeat", least=1), metavar="<int>", help="Number of runs of each."
+        "--repeat",
+        parser=count("--repeat", least=1, most=MOST_RUNS),
+        metavar="<int>",
+        help="Number of runs of each.",
     ),
 ]
 Junit = Annotated[
@@ -227,7 +237,7 @@ Parallel = Annotated[
     int,
     typer.Option(
         "--parallel",
-        parser=count("--parallel", least=0),
+        parser=count("--parallel", least=0, most=MOST_PARALLEL),
         metavar="<int>",
         help="Number of clusters to run side by side; 0: three, or fewer on a small machine.",
     ),

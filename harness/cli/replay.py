@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import LAB, RUNS, Lab, Runs, count
+from harness.cli.options import LAB, MOST_RUNS, RUNS, Lab, Runs, count
 from harness.cli.search import (
     PARALLEL,
     AsJson,
@@ -17,7 +17,7 @@ from harness.cli.search import (
     check_place,
     require_mode,
 )
-from harness.console import Progress
+from harness.console import Progress, echo
 from harness.errors import (
     EXIT_AS_DECLARED,
     EXIT_UNKNOWN,
@@ -88,7 +88,10 @@ def replay(
     repeat: Annotated[
         int,
         typer.Option(
-            "--repeat", parser=count("--repeat", least=1), metavar="<int>", help="How many runs at most."
+            "--repeat",
+            parser=count("--repeat", least=1, most=MOST_RUNS),
+            metavar="<int>",
+            help="How many runs at most.",
         ),
     ] = 20,
     wanted: Wanted = "",
@@ -173,10 +176,10 @@ def replay(
     document = tally.document(kind)
     (folder / "replay.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
     else:
         for line in report.replayed(document):
-            typer.echo(line)
+            echo(line)
     found = tally.findings.values()
     if any(one.weight == "new" or one.promise == "broken" for one in found):
         raise typer.Exit(EXIT_VIOLATED)
@@ -273,15 +276,15 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
         "scenario": str(file),
     }
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
     else:
-        typer.echo(
+        echo(
             f"from {len(work.original.steps)} steps to {len(smallest.steps)}, with {document['tried']} "
             f"schedules and {document['runs']} runs in {work.seconds / 60:.0f} min"
         )
         for step in smallest.steps:
-            typer.echo(f"  {described(step)}")
-        typer.echo(f"acked run {file}")
+            echo(f"  {described(step)}")
+        echo(f"acked run {file}")
     return EXIT_AS_DECLARED
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from harness.console import echo
 from harness.errors import UsageError
 
 
@@ -54,7 +55,7 @@ def report(
         elif chosen:
             text = _document(run, chosen[0])
             if output is None:
-                typer.echo(text, nl=False)
+                echo(text, nl=False)
             else:
                 output.write_text(text, encoding="utf-8")
         else:
@@ -82,7 +83,7 @@ def _document(run: Path, form: str) -> str:
 
 def show(file: Path, *, open_page: bool) -> None:
     """Name a page, and open it in the browser if that is wanted."""
-    typer.echo(f"Page: {file}")
+    echo(f"Page: {file}")
     if open_page:
         import webbrowser
 

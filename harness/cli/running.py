@@ -42,7 +42,7 @@ from harness.cli.options import (
 )
 from harness.cli.pages import add_page
 from harness.cluster.settings import NO_SETTINGS, Settings
-from harness.console import Progress
+from harness.console import Progress, echo
 from harness.errors import (
     EXIT_AS_DECLARED,
     EXIT_INTERRUPTED,
@@ -137,6 +137,8 @@ def run(
         consumer=consumer_config,
         compress_time=compress_time,
     )
+    if pattern is not None and not pattern.strip():
+        raise UsageError("--filter is empty; give globs, such as 'kraft-*,no-fault', or use --all.")
     if folder and not (everything or pattern is not None):
         raise UsageError(f"--from {folder} chooses scenarios for --all or --filter; add one of them.")
     for_jobs = (budget, shard, earlier, junit, summary)
@@ -266,7 +268,7 @@ def _run_one(
         if outcome.problem is not None:
             terminal.show_error(outcome.problem)
         if outcome.judgement is not None and as_json:
-            typer.echo(json.dumps(outcome.judgement.as_json(), indent=2, default=str))
+            echo(json.dumps(outcome.judgement.as_json(), indent=2, default=str))
         elif outcome.judgement is not None:
             blocked = blocked_in(str(folder.path))
             terminal.show(judged_model(outcome.judgement.as_json()), blocked=blocked)
@@ -397,7 +399,7 @@ def _run_many(
     write_documents(series)
     folder.remove_if_empty(stopped=stopped)
     if as_json:
-        typer.echo(json.dumps([asdict(run) for run in done], indent=2))
+        echo(json.dumps([asdict(run) for run in done], indent=2))
     else:
         if not live:
             console.print(report.table(lines(), repeat))

@@ -15,6 +15,7 @@ from rich.table import Table
 from harness.cli.compare import compare
 from harness.cli.options import RUNS, Runs
 from harness.cli.report import report, show
+from harness.console import echo
 from harness.errors import UsageError
 from harness.series.summary import FILE
 from report.console import table_console
@@ -45,14 +46,14 @@ def list_runs(
 
     found = stored_runs(runs)
     if as_json:
-        typer.echo(json.dumps([asdict(run) for run in found], indent=2, default=str))
+        echo(json.dumps([asdict(run) for run in found], indent=2, default=str))
         return
     assessments = stored_assessments(runs)
     if assessments:
         _list_assessments(assessments)
     if not found:
         if not assessments:
-            typer.echo(f"There is no run in {runs}.")
+            echo(f"There is no run in {runs}.")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "kafka", "mode", "verdict"):
@@ -126,17 +127,17 @@ def prune(
     found = stored_runs(runs)
     doomed = to_remove(found, keep=keep, keep_failed=keep_failed, max_bytes=limit)
     for run in doomed:
-        typer.echo(f"{'would remove' if dry_run else 'remove'} {run.folder} ({size_text(run.size_bytes)})")
+        echo(f"{'would remove' if dry_run else 'remove'} {run.folder} ({size_text(run.size_bytes)})")
         if not dry_run:
             remove(run)
     freed = size_text(sum(run.size_bytes for run in doomed))
     verb = "would be removed" if dry_run else "removed"
-    typer.echo(f"{len(doomed)} of {len(found)} runs {verb}, {freed}")
+    echo(f"{len(doomed)} of {len(found)} runs {verb}, {freed}")
 
 
 def size_of(text: str) -> int:
     """A size like `20G` in bytes. Raises UsageError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
     if found is None:
         raise UsageError(f"--max-size {text}: give a size like 500M or 20G.")
     return int(float(found[1]) * _UNITS[found[2]])

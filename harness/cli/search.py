@@ -11,6 +11,8 @@ import typer
 
 from harness.cli.options import (
     LAB,
+    MOST_PARALLEL,
+    MOST_RUNS,
     RUNS,
     BrokerConfig,
     ClientName,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from harness.search.schedule import Schedule
 
 PARALLEL = 2
+LARGEST_SEED = (1 << 63) - 1
 _USUAL_BUDGET = "30m"
 
 Cluster = Annotated[
@@ -57,7 +60,7 @@ Parallel = Annotated[
     int,
     typer.Option(
         "--parallel",
-        parser=count("--parallel", least=1),
+        parser=count("--parallel", least=1, most=MOST_PARALLEL),
         metavar="<int>",
         help="Number of clusters to run side by side.",
     ),
@@ -71,7 +74,9 @@ def search(
     mode: Mode = None,
     seed: Annotated[
         int | None,
-        typer.Option(parser=count("--seed", least=0), metavar="<int>", help="Default: a random one."),
+        typer.Option(
+            parser=count("--seed", least=0, most=LARGEST_SEED), metavar="<int>", help="Default: a random one."
+        ),
     ] = None,
     budget: Annotated[
         str | None,
@@ -83,7 +88,7 @@ def search(
         int | None,
         typer.Option(
             "--count",
-            parser=count("--count", least=1),
+            parser=count("--count", least=1, most=MOST_RUNS),
             metavar="<int>",
             help="How many schedules to run at most.",
         ),

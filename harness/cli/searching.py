@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import typer
-from rich.console import Console
 from rich.table import Table
 
-from harness.console import Progress
+from harness.console import Console, Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
 from harness.search.comparison import SearchComparison, Side
 from harness.search.hunt import Search, SearchPlan, TriedSchedule
@@ -150,7 +148,7 @@ def _show(
 ) -> None:
     """Show an outcome: as JSON, or its table of groups and its sentences."""
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        echo(json.dumps(document, indent=2))
         return
     console = report.console()
     console.print(table(document) if document["groups"] else "no findings")

@@ -12,12 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from checkers.verdict import VERDICTS, worst
 from harness.cli.pages import add_page
 from harness.cluster.settings import NO_SETTINGS, Settings
-from harness.console import Progress
+from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, StoppedError, UsageError
 from harness.kafka.versions import kafka_version
 from harness.scenario import Scenario
@@ -216,7 +214,7 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
                 if night.keep_failed and summary.verdict == "as declared":
                     remove_folder(summary)
                 else:
-                    add_page(Path(summary.folder), partial(typer.echo, err=True))
+                    add_page(Path(summary.folder), partial(echo, err=True))
     except KeyboardInterrupt:
         return True
     except Exception:

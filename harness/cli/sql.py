@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from harness.console import Console, echo
 from harness.errors import UsageError
 
 
@@ -20,7 +20,7 @@ def sql(
     runs: Annotated[
         list[Path] | None, typer.Argument(help="Run folders, imported folders, or folders of runs.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="Rows to show at most; 0 shows all.", min=0)] = 100,
+    limit: Annotated[int, typer.Option(help="Rows to show at most; 0 shows all.", min=0, max=10**9)] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """Query stored runs: all tables of all runs, told apart by the column `run`.
@@ -43,7 +43,7 @@ def sql(
     more = bool(limit) and len(rows) > limit
     rows = rows[:limit] if limit else rows
     if as_json:
-        typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2, default=str))
+        echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2, default=str))
     else:
         _show(columns, rows)
     if more:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from harness.console import echo
 from harness.run.folder import RunFolder
 
 
@@ -32,4 +33,4 @@ def story(
     from checkers.spark.session import start_session
 
     lines = story_of(start_session(), RunFolder.open(run).path, message)
-    typer.echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))
+    echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))

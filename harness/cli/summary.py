@@ -11,6 +11,7 @@ import typer
 
 from harness.cli.options import Earlier, Index, Junit, Summary
 from harness.cli.series import index_of, read_night
+from harness.console import echo
 from harness.errors import UsageError
 from harness.series.folder import CELLS, SeriesFolder
 from harness.series.summary import FILE, RunSummary
@@ -50,7 +51,7 @@ def summary(
     if summary is not None:
         summary.write_text(text, encoding="utf-8")
     else:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
     raise typer.Exit(VERDICTS[worst(run.verdict for run in runs)])
 
 

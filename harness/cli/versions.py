@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from harness.artifacts.cache import cache_dir
+from harness.console import Console, echo
 from harness.kafka.versions import DEFAULT, VERSIONS, KafkaVersion
 
 
@@ -27,7 +27,7 @@ def versions(
     cached = {name: (cache_dir() / f"kafka-{name}").is_dir() for name in VERSIONS}
     if as_json:
         rows = [{**asdict(entry), "cached": cached[name]} for name, entry in VERSIONS.items()]
-        typer.echo(json.dumps(rows, indent=2))
+        echo(json.dumps(rows, indent=2))
         return
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")

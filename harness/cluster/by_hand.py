@@ -21,7 +21,7 @@ from harness.cluster.owned import split_owned
 from harness.cluster.processes import Processes
 from harness.cluster.settings import NO_SETTINGS, Settings, values
 from harness.cluster.setup import Setup
-from harness.errors import AckedError, UsageError
+from harness.errors import AckedError, UsageError, as_printed
 from harness.history.journal import Journal
 from harness.kafka.config import (
     CALM_OBSERVER,
@@ -167,7 +167,7 @@ def main() -> int:
     try:
         typer.run(_main)
     except AckedError as error:
-        sys.stderr.write(f"acked: {error.message}\n{error.detail}\n")
+        sys.stderr.write(as_printed(error))
         return error.exit_code
     return 0
 

@@ -45,6 +45,7 @@ from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.cluster.settings_files import read_tables
 from harness.errors import UsageError
 from harness.lab.layout import MAX_AZS, ROLES_BY_MODE, AvailabilityZone, Layout
+from harness.texts import parse_toml, text_file
 
 _AZ_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 _RESERVED = re.compile(r"az\d+|(zookeeper|controller|broker|client)(s|\d+)", re.IGNORECASE)
@@ -82,13 +83,9 @@ class ClusterFile:
 
 def read_cluster_file(path: Path) -> ClusterFile:
     """Read and check a file. Raises UsageError with the line, the key, the value and the remedy."""
+    text = text_file(path, path, "name a cluster file in TOML")
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"{path} cannot be read: {reason}; name a cluster file in TOML.") from None
-    try:
-        data = tomllib.loads(text)
+        data = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(explained.syntax(path, text, error)) from None
     problem = explained.shape(path, text, data, _File.__struct_fields__)

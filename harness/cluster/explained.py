@@ -28,6 +28,8 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     ),
     ("Unterminated string", "end the text with a quote"),
     ("Unclosed array", "end the list with ]"),
+    ("Integer too large", "write a number of at most 64 bits"),
+    ("Nested too deeply", "no setting is nested; take the tables and lists apart"),
 )
 """Beginnings of the library's messages, and what to do."""
 _TYPES = {"str": "text in quotes", "int": "a whole number without quotes", "object": "a table"}
@@ -37,13 +39,14 @@ def syntax(path: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
     """A sentence for a file that is not TOML."""
     lines = text.splitlines()
     found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+    reason, somewhere, _ = str(error).partition(" (at ")
     number = int(found[1]) if found else len(lines)
     line = shown_text(lines[number - 1].strip()) if 0 < number <= len(lines) else ""
-    reason = str(error).partition(" (at ")[0]
     remedy = next((remedy for start, remedy in _SYNTAX if reason.startswith(start)), "correct the line")
     key, _, value = line.partition("=")
     quoted = f'{key.strip()} = "{value.split("#")[0].strip()}"'
-    return f"{path}:{number}: {line}: {reason[0].lower()}{reason[1:]}; {remedy.format(quoted=quoted)}."
+    place = f"{path}:{number}: {line}" if somewhere else path
+    return f"{place}: {reason[0].lower()}{reason[1:]}; {remedy.format(quoted=quoted)}."
 
 
 def shape(path: Path, text: str, data: Mapping[str, Any], known: Sequence[str]) -> str | None:

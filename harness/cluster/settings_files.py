@@ -28,26 +28,17 @@ from harness.cluster.settings import (
 )
 from harness.errors import UsageError
 from harness.secrets import holds_secret, shown, shown_text
+from harness.texts import text_file
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
-_LONGEST_FILE = 1 << 20
 
 
 def read_properties(path: Path, table: str) -> Settings:
     """A Java properties file whose properties belong to one table. Raises UsageError."""
     option = f"--{table}-config"
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LONGEST_FILE + 1)
-        text = content.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"{option} {path} cannot be read: {reason}; name a Java properties file.") from None
-    if len(content) > _LONGEST_FILE:
-        raise UsageError(f"{option} {path} is longer than 1 MiB; name a Java properties file.")
-    if "\0" in text:
-        raise UsageError(f"{option} {path} cannot be read: it is not text; name a Java properties file.")
+    text = text_file(path, f"{option} {path}", "name a Java properties file")
     seen: dict[str, Setting] = {}
+    given: dict[str, str] = {}
     for place, key, value, source in _pairs(path, text):
         if not key:
             raise UsageError(f"{place}: the line has no key; write key=value.")
@@ -55,7 +46,7 @@ def read_properties(path: Path, table: str) -> Settings:
             raise UsageError(
                 f"{place}: {shown_text(source)!r} has no value; write {key}=..., or remove the line."
             )
-        if key in seen and seen[key].value == shown(key, value.strip()):
+        if given.setdefault(key, value.strip()) == value.strip() and key in seen:
             continue
         if key in seen:
             raise UsageError(
@@ -194,7 +185,7 @@ def _setting(key: str, value: str, place: str) -> Setting:
             f"{place}: {shown_text(key)!r} is not a property of Kafka: its names consist of words with dots "
             f"between them, such as replica.lag.time.max.ms."
         )
-    if any(ord(letter) < 32 and letter != "\t" for letter in value):
+    if any(letter != "\t" and (letter < " " or "\ud800" <= letter <= "\udfff") for letter in value):
         raise UsageError(f"{place}: {key}={shown(key, value)!r}: a value is one line of text.")
     value = value.strip()
     return Setting(key=key, value=shown(key, value), place=place, secret=holds_secret(key, value))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import BadDataError, UsageError, json_file
+from harness.texts import write_whole
 
 if TYPE_CHECKING:
     from harness.scenario import ScenarioFile
@@ -91,6 +92,4 @@ def _unused(parent: Path, stamp: str) -> Path:
 
 def write_json(file: Path, value: Mapping[str, object]) -> None:
     """Write a JSON object atomically: a reader sees the old or the new one."""
-    fresh = file.with_name(f".{file.name}.new")
-    fresh.write_text(json.dumps(value, indent=2, default=str) + "\n")
-    fresh.replace(file)
+    write_whole(file, json.dumps(value, indent=2, default=str) + "\n")

@@ -16,10 +16,11 @@ from textwrap import shorten
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from harness.errors import AckedError, UsageError
+from harness.errors import AckedError, UsageError, text_of
 from harness.run.declaration import check, line_of
 from harness.run.folder import SCENARIO, RunFolder
 from harness.scenario import Scenario, ScenarioFile
+from harness.texts import text_file
 
 if TYPE_CHECKING:
     from harness.run.stage import Stage
@@ -63,18 +64,9 @@ def find_in_file(reference: str) -> Scenario:
 
 def read_file(path: Path) -> list[Scenario]:
     """The scenarios that a file declares, checked. Raises UsageError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(
-            f"{path}: there is no such file; name a file with a scenario, or `acked new NAME` writes one."
-        ) from None
-    except IsADirectoryError:
-        raise UsageError(f"{path} is a folder; name a file in it, or use --all --from {path}.") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}); name a file with a scenario.") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text (byte {error.start}); name a Python file.") from None
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file in it, or use --all --from {path}.")
+    text = text_file(path, path, "name a Python file with a scenario, or `acked new NAME` writes one")
     return _declared(ScenarioFile(path.absolute(), text), shown=path)
 
 
@@ -157,6 +149,7 @@ def _scenarios(declared: object, path: Path) -> list[Scenario]:
     found = [declared] if isinstance(declared, Scenario) else declared
     if (
         not isinstance(found, list | tuple)
+        or type(found) not in (list, tuple)
         or not found
         or not all(isinstance(one, Scenario) for one in found)
     ):
@@ -180,7 +173,9 @@ def _run(file: ScenarioFile, shown: Path) -> ModuleType:
         raise UsageError(
             f"{place}:{error.lineno or 1}: syntax error{excerpt}: {error.msg}; correct the line."
         ) from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises: shown as a sentence
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the file raises: shown as a sentence
         line = _line_in(error, file.path)
         remedy = (
             "install the module, or correct the name"
@@ -202,9 +197,9 @@ def _guarded(body: Callable[[Stage], None], path: Path) -> Callable[[Stage], Non
     def guarded(stage: Stage) -> None:
         try:
             body(stage)
-        except AckedError:
+        except (AckedError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # SystemExit, for one, would be taken for an exit code
             place = _own_place(error, path)
             if isinstance(error, OSError) and place is None:
                 raise
@@ -233,7 +228,7 @@ def _own_place(error: BaseException, path: Path) -> str | None:
 
 
 def _sentence(error: BaseException) -> str:
-    message_lines = str(error).strip().splitlines()
+    message_lines = text_of(error).strip().splitlines()
     if not message_lines:
         return type(error).__name__
     return f"{type(error).__name__}: {shorten(message_lines[0].rstrip('.'), _SHOWN, placeholder=' ...')}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+from harness.artifacts.cache import held_folder
 
 PREFIX = "acked-scratch-"
 
@@ -35,40 +34,6 @@ def temporary_folder() -> Iterator[None]:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A temporary folder that is removed at the end; folders of dead processes are removed first.
-
-    Its owner holds a lock on the folder, and so do the owner's forks: while one of them lives, the folder
-    stays.
-    """
-    parent = Path(tempfile.gettempdir())
-    _sweep(parent)
-    folder, lock = _locked(parent)
-    try:
+    """A temporary folder that is removed at the end; folders of dead processes are removed first."""
+    with held_folder(Path(tempfile.gettempdir()), PREFIX, 0o700) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-def _locked(parent: Path) -> tuple[Path, int]:
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        try:
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:  # another run has swept it away before it was locked
-            continue
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if folder.exists():
-            return folder, lock
-        os.close(lock)
-
-
-def _sweep(parent: Path) -> None:
-    for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # in use, somebody else's, or gone already
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder)
-            finally:
-                os.close(lock)

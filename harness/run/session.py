@@ -275,14 +275,19 @@ def _run_and_judge(
         return RunOutcome(problem=result.problem)
     # Not earlier: the hosts' processes are forked from this one, and would carry NumPy and pandas along.
     from checkers.judge import judge
+    from checkers.spark.session import session_lost
 
     try:
         with progress.phase("judgement", "Spark reconciles what was acknowledged with what was kept"):
             judgement = judge(spark.session(), folder.path)
-    except AckedError:
-        if result.problem is None:
+    except Exception as error:
+        unfit = error if isinstance(error, UnfitError) else session_lost()
+        if result.problem is not None and (unfit or isinstance(error, AckedError)):
+            return RunOutcome(problem=result.problem)
+        if unfit is None:
             raise
-        return RunOutcome(problem=result.problem)
+        sentence = f"{unfit.message} The run is complete: `acked check {folder.path}` judges it."
+        raise UnfitError(sentence, detail=unfit.detail) from error
     after = (progress.durations.get(name, 0.0) for name in _AFTER_SCENARIO)
     progress.durations["from its end to the verdict"] = sum(after)
     folder.update(durations=progress.durations)

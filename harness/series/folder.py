@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.errors import BadDataError, UsageError
 from harness.series.plan import Cell, remaining
 from harness.series.summary import FILE, RunSummary, append, read_summaries
+from harness.texts import write_whole
 
 CELLS = "planned.jsonl"
 """A line for each cell that a series is to run, so that others can tell what it has not run."""
@@ -47,10 +48,14 @@ class SeriesFolder:
 
     @classmethod
     def resume(cls, path: Path) -> SeriesFolder:
-        """The folder of an interrupted series. Raises BadDataError if it is none or is damaged."""
-        if not (path / FILE).is_file():
+        """The folder of an interrupted series. Raises BadDataError if it is none or is damaged.
+
+        One that was killed before its first run had ended has a plan alone.
+        """
+        if not (path / FILE).is_file() and not (path / CELLS).is_file():
             raise BadDataError(
-                f"{path} has no {FILE}, so there is nothing to resume; name a folder like runs/all/<time>."
+                f"{path} has neither {FILE} nor {CELLS}, so there is nothing to resume; name a folder like "
+                f"runs/all/<time>."
             )
         return cls(path)
 
@@ -91,7 +96,7 @@ class SeriesFolder:
 
     def keep(self, name: str, text: str) -> None:
         """Write the outcome as a document into the folder."""
-        (self.path / name).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        write_whole(self.path / name, text.rstrip("\n") + "\n")
 
     def remove_if_empty(self, *, stopped: bool = True) -> None:
         """Remove the folder of a series that was interrupted before its first run ended.

@@ -17,6 +17,7 @@ from harness.series.summary import RunSummary
 
 UNKNOWN_S = 60.0
 """Estimate if no cell has run before; none of the catalogue takes longer on an idle machine."""
+LONGEST_S = 365 * 86_400.0
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -24,8 +25,10 @@ def parse_duration(option: str, text: str) -> float:
     """Seconds, from `90s`, `45m` or `8h`. Raises UsageError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if seconds <= 0:
-        raise UsageError(f"{option} {text}: give a time with its unit, such as 90s, 45m or 8h.")
+    if not 0 < seconds <= LONGEST_S:
+        raise UsageError(
+            f"{option} {text}: give a time with its unit, such as 90s, 45m or 8h, of at most a year."
+        )
     return seconds
 
 
@@ -40,7 +43,7 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> Shard:
         """Parse `2/4`, the second of four shares. Raises UsageError."""
-        match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
         if not match or not 1 <= int(match[1]) <= int(match[2]):
             raise UsageError(f"--shard {text}: give a share and the number of shares, such as 2/4.")
         return cls(int(match[1]), int(match[2]))

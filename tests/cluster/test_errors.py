@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -156,6 +157,7 @@ def test_a_broker_that_dies_by_itself_is_reported_with_its_log(runs: Path) -> No
         within_s=60,
         awaiting="the cluster to be up",
     )
+    assert _capabilities(runs) == {"0000000000000000"}
     os.kill(_pid_of("nodes/broker3/server.properties", runs), signal.SIGKILL)
     stdout, stderr = run.communicate(timeout=120)
     assert run.returncode == 255, (stdout, stderr)
@@ -163,6 +165,33 @@ def test_a_broker_that_dies_by_itself_is_reported_with_its_log(runs: Path) -> No
     assert "broker3/server.log" in stderr
     assert "Traceback" not in stderr
     assert "Verdict: crashed" in stdout
+
+
+def _capabilities(runs: Path) -> set[str]:
+    """Capabilities of brokers, ZooKeeper and clients: those that they have, and could regain."""
+    java = [pid for pid, line in commands_with(str(runs)).items() if line.startswith("java")]
+    assert len(java) == 6
+    agents = wait_until(lambda: _agents(runs), within_s=30, awaiting="a client", poll_s=0.2)
+    return {
+        line.split()[1]
+        for pid in (*java, *agents)
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith(("CapEff:", "CapInh:", "CapBnd:"))
+    }
+
+
+def _agents(runs: Path) -> list[int]:
+    """Processes of clients, which write journals."""
+    journal = re.compile(rf"{re.escape(str(runs))}/.*/journal/client\d\.jsonl")
+    files = Path("/proc").glob("[0-9]*/fd/*")
+    return [int(file.parts[2]) for file in files if journal.fullmatch(_target(file))]
+
+
+def _target(descriptor: Path) -> str:
+    try:
+        return str(descriptor.readlink())
+    except OSError:  # closed meanwhile
+        return ""
 
 
 def _pid_of(words: str, folder: Path) -> int:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import checkers.spark.session
 from checkers.judge import judge
-from harness.cli.main import app
+from harness.cli.commands import app
 from harness.errors import BadDataError, UsageError
 from harness.extras import EXTRAS
 from tests.unit.run.own import write

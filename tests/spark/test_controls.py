@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import checkers.spark.session
 from checkers.control import write_deaf, write_silence
 from checkers.tables.source import open_source
-from harness.cli.main import app
+from harness.cli.commands import app
 from harness.history.schema import TABLES
 from tests.histories import History
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import checkers.spark.session
-from harness.cli.main import app
+from harness.cli.commands import app
 from harness.errors import EXIT_BAD_DATA, EXIT_VIOLATED, BadDataError
 from harness.history import example
 from harness.series.rejudge import judge_imported

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main as commands
+from harness.cli import commands
 from harness.cli.main import main
 from harness.extras import EXTRAS, OF_STORED_RUNS, lacks
 from tests.runs.judged import judged_run
@@ -49,7 +49,7 @@ def test_every_import_is_brought_by_the_base_or_an_extra() -> None:
 def test_the_command_line_begins_with_the_base_alone() -> None:
     """`acked --version`, `acked list` and the sentence about a missing extra need none of the extras."""
     names = sorted({*EXTRAS["check"], *EXTRAS["lab"]})
-    code = f"import sys, harness.cli.main; print(*(name for name in {names} if name in sys.modules))"
+    code = f"import sys, harness.cli.commands; print(*(name for name in {names} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 

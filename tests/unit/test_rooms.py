@@ -24,8 +24,8 @@ ROOMS = (
 )
 
 HARNESS_BASE = (
-    *("harness.errors", "harness.clock", "harness.processors", "harness.secrets", "harness.version"),
-    "harness.waiting",
+    *("harness.errors", "harness.clock", "harness.privileges", "harness.processors", "harness.secrets"),
+    *("harness.texts", "harness.version", "harness.waiting"),
 )
 MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "acked": ("acked", "harness", "nemesis", "workloads", "checkers.claims.builders", "scenarios.steps"),
@@ -169,7 +169,10 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "scenarios": ("scenarios", "harness", "nemesis", "workloads", "checkers.claims"),
     "scenarios/document.py": ("scenarios", "harness", "checkers"),
     "scenarios/repeats.py": ("scenarios", "harness", "report"),
-    "report": ("report", "checkers.verdict.NOT_JUDGED", "checkers.verdict.VERDICTS", "harness.errors"),
+    "report": (
+        *("report", "checkers.verdict.NOT_JUDGED", "checkers.verdict.VERDICTS"),
+        *("harness.console.Console", "harness.errors"),
+    ),
     "report/model": (
         *("report.model", "checkers.partition.fate.LOSSES", "harness.history.schema", "harness.errors"),
     ),
@@ -250,10 +253,10 @@ def test_imports_only_what_its_room_may(path: Path) -> None:
         ("harness/lab/model.py", "from nemesis.network.links import Link"),
         ("harness/lab/model.py", "from harness.cluster.model import Cluster"),
         ("harness/lab/model.py", "def late():\n    import checkers.judge"),
-        ("harness/run/runner.py", "from harness.cli.main import app"),
+        ("harness/run/runner.py", "from harness.cli.commands import app"),
         ("harness/run/runner.py", "from harness.series.cell import Cell"),
         ("harness/run/session.py", "from report import terminal"),
-        ("harness/series/cell.py", "from harness.cli.main import app"),
+        ("harness/series/cell.py", "from harness.cli.commands import app"),
         ("harness/series/summary.py", "from report.series import table"),
         ("harness/search/hunt.py", "from report.search import findings"),
         ("harness/search/grammar.py", "from scenarios.steps import seed"),
@@ -293,6 +296,13 @@ def test_imports_only_what_its_room_may(path: Path) -> None:
 )
 def test_a_forbidden_import_is_seen(module: str, source: str) -> None:
     assert forbidden(module, source)
+
+
+def test_only_one_console_prints_values_of_others() -> None:
+    """`harness.console` makes their control characters visible."""
+    sources = {path: path.read_text() for path in _modules()}
+    assert [path for path, text in sources.items() if "rich.console.Console" in set(imports(text))] == []
+    assert [path for path, text in sources.items() if "typer.echo" in text and "cli" in path.parts] == []
 
 
 def test_an_import_in_a_comment_or_text_is_none() -> None:

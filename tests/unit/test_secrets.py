@@ -284,7 +284,7 @@ def test_a_producers_secrets_are_not_recorded(tmp_path: Path) -> None:
 RUNNER = """
 import json, os, sys
 from typer.testing import CliRunner
-from harness.cli.main import app
+from harness.cli.commands import app
 from harness.run.environment import COMMAND_LINE, note_command
 for arguments in json.load(sys.stdin):
     os.environ.pop(COMMAND_LINE, None)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from harness.errors import AckedError, InvalidRunError, UnfitError
 from harness.history.journal import Journal
+from harness.privileges import give_up_capabilities
 from workloads.agent.dispatcher import Dispatcher, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.codec import to_json
@@ -106,6 +107,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     # Ctrl-C reaches every process of the terminal; the harness ends its clients itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    give_up_capabilities(arguments.journal.parent.resolve(), Path(sys.prefix))
     with Journal(arguments.journal) as journal:
         errors = os.open(arguments.journal.with_suffix(".err"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(errors, 2)

@@ -21,7 +21,7 @@ from pathlib import Path
 import docker
 from docker.errors import BuildError, ImageNotFound
 
-from harness.errors import AckedError, LabError, UnfitError
+from harness.errors import AckedError, LabError, UnfitError, as_printed
 from harness.lab.docker.engine import connect
 
 COMPOSE_DIR = Path(__file__).resolve().parents[3] / "compose"
@@ -126,7 +126,7 @@ def main() -> int:
     try:
         tag = ensure(connect(), lambda text: print(text, file=sys.stderr))  # noqa: T201
     except AckedError as error:
-        sys.stderr.write(f"acked: {error.message}\n{error.detail}\n")
+        sys.stderr.write(as_printed(error))
         return error.exit_code
     sys.stdout.write(f"{tag}\n")
     return 0

@@ -21,6 +21,7 @@ from harness.fork_server import ForkServer
 from harness.lab.embedded.namespaces import NAMESPACE_DIR
 from harness.lab.embedded.priority import first_to_run, follow
 from harness.lab.model import MainProcess, Pipe, Result, Topology
+from harness.privileges import unprivileged
 from harness.waiting import wait_until
 
 _LAN = "lan"
@@ -133,7 +134,7 @@ class EmbeddedLab:
         folder = self.data_dir(host)
         with (folder / "out.log").open("ab") as output:
             self._main[host] = subprocess.Popen(
-                self._inside(host, process.argv),
+                self._inside(host, unprivileged(process.argv, folder.resolve(), Path(sys.prefix))),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

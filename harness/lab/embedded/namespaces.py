@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, UnfitError
+from harness.errors import EXIT_CRASHED, EXIT_INTERRUPTED, UnfitError, as_printed, crashed
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -127,14 +128,14 @@ def leave_with(work: Callable[[], int]) -> NoReturn:
     try:
         status = work()
     except UnfitError as error:
-        sys.stderr.write(f"acked: {error.message}\n")
+        sys.stderr.write(as_printed(error))
         status = error.exit_code
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED  # the waiting process reports it
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else EXIT_CRASHED
-    except BaseException:  # noqa: BLE001 - the last frame of this process: show it and leave
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:  # noqa: BLE001 - the last frame of this process: show it and leave
+        sys.stderr.write(as_printed(crashed(error)))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -150,6 +151,11 @@ def die_with_parent() -> None:
     _call("prctl", _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     if any(_at_end(pipe) for pipe in _parent_pipe):
         os._exit(EXIT_CRASHED)
+
+
+def with_parent(command: Sequence[str]) -> list[str]:
+    """The command, for a process that the kernel ends when the thread that starts it does."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *command] if shutil.which("setpriv") else [*command]
 
 
 def enter_network(namespace: Path) -> None:

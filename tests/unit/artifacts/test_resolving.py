@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from harness.artifacts import ivy, resolve, resolve_all
+from harness.artifacts.cache import UNFINISHED, held_folder, remove_abandoned
 from harness.artifacts.manifest import Checksums
+from harness.cli.clean import clean
 from harness.errors import UnfitError, UsageError
+from harness.lab.docker import engine
 from harness.waiting import wait_until
+from tests.unit.conftest import running_descendants
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
@@ -218,3 +225,63 @@ def test_the_first_failure_ends_all_downloads(
     with pytest.raises(UsageError, match=r"1\.2\.3"):
         resolve_all(["2.7.1", "2.8.2", "1.2.3"])
     assert not list(cache_folder.glob(".new-*"))
+
+
+RESOLVE = "from harness.artifacts import resolve; resolve('2.7.1', with_archives=False)"
+
+
+def test_a_killed_download_ends_and_leaves_nothing_for_long(
+    cache_folder: Path, fake_java, tmp_path: Path
+) -> None:
+    """Its Java ends with it, and the next download removes what it left."""
+    gate = tmp_path / "gate"
+    java = fake_java(gate=str(gate))
+    with subprocess.Popen([sys.executable, "-c", RESOLVE]) as owner:
+        wait_until(lambda: java.downloads == 1, within_s=60, awaiting="the download to begin")
+        owner.kill()
+    wait_until(
+        lambda: [line for line in running_descendants().values() if str(java.path) in line],
+        within_s=10,
+        accept=lambda left: not left,
+        awaiting="its Java to end",
+    )
+    assert list(cache_folder.glob(".new-*"))
+    assert remove_abandoned(cache_folder, UNFINISHED, dry_run=True) == list(cache_folder.glob(".new-*"))
+    gate.touch()
+    _resolve()
+    assert not list(cache_folder.glob(".new-*"))
+
+
+def test_a_download_in_progress_is_not_taken_for_a_killed_one(cache_folder: Path) -> None:
+    cache_folder.mkdir()
+    with held_folder(cache_folder, UNFINISHED) as folder:
+        assert remove_abandoned(cache_folder, UNFINISHED) == []
+        assert folder.is_dir()
+    assert not folder.exists()
+
+
+def test_clean_removes_what_is_unfinished_and_of_nobody(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = [
+        cache_folder / ".new-kafka-2.7.1-77",
+        cache_folder / "kafka-2.7.1" / "class-data" / ".new-77",
+        cache_folder / "builds" / ".new-abc-77",
+        cache_folder / "java-client-2.7.1" / ".new-77",
+    ]
+    for folder in left:
+        (folder / "lib").mkdir(parents=True)
+    (cache_folder / "spark").mkdir()
+    archive = cache_folder / "spark" / f"classes-4.0.0-abc.{2**22 + 1}.new"
+    archive.write_text("")
+    mine = archive.with_suffix("").with_suffix(f".{os.getpid()}.new")
+    mine.write_text("")
+    monkeypatch.setattr(engine, "connect", lambda: (_ for _ in ()).throw(UnfitError("none")))
+    clean(dry_run=True)
+    assert all(path.exists() for path in (*left, archive))
+    clean()
+    assert not any(path.exists() for path in (*left, archive))
+    assert mine.exists()
+    assert (cache_folder / "kafka-2.7.1" / "class-data").is_dir()
+    said = capsys.readouterr().out
+    assert all(said.count(f"remove {path}\n") == 2 for path in (*left, archive))

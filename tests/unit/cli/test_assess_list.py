@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.assess import series
-from harness.cli.main import app
+from harness.cli.commands import app
 
 CLUSTER = """
 [[az]]

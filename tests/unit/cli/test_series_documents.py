@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import series as module
-from harness.cli.main import app
+from harness.cli.commands import app
 from harness.cli.series import Series, exit_code, open_series, read_night, run_series, write_documents
 from harness.console import Progress
 from harness.run.folder import RunFolder

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main as cli
+from harness.cli import commands
+from harness.cli.main import main
 
 HOLD = """
 import sys
 import tempfile
 
-from harness.cli import main as cli
+from harness.cli import commands
+from harness.cli.main import main
 
 
 def judge(**_options):
@@ -24,8 +26,8 @@ def judge(**_options):
     sys.stdin.read()
 
 
-cli.app = judge
-cli.main()
+commands.app = judge
+main()
 """
 
 THREAD = """
@@ -33,7 +35,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from harness.cli import main as cli
+from harness.cli import commands
+from harness.cli.main import main
 
 
 def wait(folder):
@@ -47,8 +50,8 @@ def judge(**_options):
     return 130
 
 
-cli.app = judge
-cli.main()
+commands.app = judge
+main()
 """
 
 
@@ -84,6 +87,6 @@ def test_a_command_works_without_a_place_for_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    monkeypatch.setattr(cli, "app", lambda **_options: 3)
+    monkeypatch.setattr(commands, "app", lambda **_options: 3)
     with pytest.raises(SystemExit, match="3"):
-        cli.main()
+        main()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli.main import app
+from harness.cli.commands import app
 from harness.cli.pages import add_page
 from harness.errors import BadDataError, UsageError
 from report.page import write

@@ -52,7 +52,14 @@ def test_one_of_several_is_named(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("x = 1\nbody = (\n", r"^my_case.py:2: syntax error in `body = \(`: '\(' was never closed; "),
-        ("\0", r"^my_case.py:1: .*null bytes"),
+        ("\0", "^my_case.py cannot be read: it is not text; "),
+        ("x = 1\nraise GeneratorExit\n", "^my_case.py:2: GeneratorExit; "),
+        ("raise BaseException('no')\n", "^my_case.py:1: BaseException: no; "),
+        ("raise MemoryError\n", "^my_case.py:1: MemoryError; "),
+        ("def f():\n    f()\nf()\n", "^my_case.py:2: RecursionError: maximum recursion depth"),
+        (f"x = {'[' * 9000}{']' * 9000}\n", "^my_case.py:1: "),
+        (f"x = {'-' * 9999}1\n", "^my_case.py:1: "),
+        (f"x = {'9' * 5000}\n", "^my_case.py:1: "),
         (
             "import os\n\nimport no_such_module\n",
             "^my_case.py:3: ModuleNotFoundError: .*no_such_module.*; install",
@@ -258,6 +265,14 @@ def test_an_os_error_that_acked_raises_is_not_the_scenario_s(tmp_path: Path) -> 
     )
     write(tmp_path, text=text)
     with pytest.raises(ConnectionError, match="cannot be reached"):
+        find("my_case.py").body(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["SystemExit(1)", "GeneratorExit()", "BaseException()", "MemoryError()"])
+def test_a_body_that_ends_the_process_is_a_mistake_in_it(tmp_path: Path, name: str) -> None:
+    """An exit code of its own would be taken for a verdict."""
+    write(tmp_path, text=TEXT.format(claims=CLAIM, more="").replace("pass", f"raise {name}"))
+    with pytest.raises(AckedError, match=rf"my_case.py:5: the scenario's body failed: {name[:8]}"):
         find("my_case.py").body(None)  # type: ignore[arg-type]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,6 +87,22 @@ def test_the_problem_of_a_run_outweighs_one_of_its_judgement(
     outcome = _outcome(tmp_path, monkeypatch, run)
     assert outcome.problem is problem
     assert outcome.exit_code == code
+
+
+def test_a_complete_run_that_cannot_be_judged_now_says_how_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(scenario: object, options: object, folder: RunFolder, *_: object, **__: object) -> RunResult:
+        return RunResult(folder, "complete", None)
+
+    def session_of(_: object) -> None:
+        raise UnfitError("Spark's JVM has ended: make room.")
+
+    monkeypatch.setattr(session._Spark, "session", session_of)
+    outcome = _outcome(tmp_path, monkeypatch, run)
+    assert outcome.exit_code == 3
+    assert outcome.problem is not None
+    assert re.search(r"make room\. .* `acked check \S+/no-fault/\S+` judges it", outcome.problem.message)
 
 
 def test_the_mode_is_one_that_scenario_and_version_have() -> None:

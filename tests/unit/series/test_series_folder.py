@@ -67,8 +67,31 @@ def test_the_plan_stays_where_all_of_it_was_left_out(
     assert series.path.exists() == left
 
 
-def test_a_folder_without_lines_cannot_be_resumed(tmp_path: Path) -> None:
-    with pytest.raises(BadDataError, match=r"has no runs\.jsonl"):
+def test_a_series_that_was_killed_before_its_first_run_ended_is_resumed(tmp_path: Path) -> None:
+    series = SeriesFolder.create(tmp_path, "all")
+    series.plan([RUN.cell, RUN.cell])
+    resumed = SeriesFolder.resume(series.path)
+    assert (resumed.runs, resumed.not_run()) == ([], [RUN.cell, RUN.cell])
+    resumed.add(RUN)
+    assert SeriesFolder.resume(series.path).not_run() == [RUN.cell]
+
+
+def test_a_plan_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill while it is written leaves the one before."""
+    series = SeriesFolder.create(tmp_path, "all")
+    series.plan([RUN.cell])
+
+    def killed(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        series.plan([])
+    assert SeriesFolder.resume(series.path).planned() == [RUN.cell]
+
+
+def test_a_folder_without_a_plan_cannot_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(BadDataError, match=r"has neither runs\.jsonl nor planned\.jsonl"):
         SeriesFolder.resume(tmp_path)
 
 
