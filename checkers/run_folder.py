@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypedDict
 
-from checkers.tables.source import exists, file_system, inside
+from checkers.tables.source import exists, file_system, inside, is_uri
 from harness.errors import BadDataError, json_object
 from harness.history.schema import SCHEMA_VERSION, readable
+from harness.plain_files import require_plain, write_plain
 
 STATUSES = ("running", "complete", "crashed", "invalid", "unfit")
 
@@ -58,6 +60,8 @@ def read_json(place: str) -> dict[str, Any]:
 
 def read_manifest(folder: str) -> Manifest:
     """`run.json` of a run folder. Raises BadDataError when it is missing or damaged."""
+    if not is_uri(folder):
+        require_plain(folder)
     file = inside(folder, "run.json")
     found = read_json(file)
     version = found.get("schema_version")
@@ -98,6 +102,9 @@ def read_declared(folder: str) -> Declared:
 
 def write_text(place: str, text: str) -> None:
     """Write a small file."""
+    if not is_uri(place):
+        write_plain(Path(place), text)
+        return
     system, inner = file_system(place)
     with system.open_output_stream(inner) as stream:
         stream.write(text.encode())

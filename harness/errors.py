@@ -120,6 +120,8 @@ def json_object(text: str | bytes, place: object, remedy: str = DAMAGED) -> dict
 
 def json_file(file: Path, remedy: str = DAMAGED) -> dict[str, Any]:
     """The object that a JSON file holds. Raises BadDataError like `json_value`."""
+    if file.exists() and not file.is_file():
+        raise BadDataError(f"{file} is no file; {remedy}.")
     try:
         data = file.read_bytes()
     except OSError as error:

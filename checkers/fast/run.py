@@ -203,10 +203,10 @@ def _parts(folder: Path) -> list[str]:
 
 def _keep(place: Path, target: Path, schema: pa.Schema | None) -> None:
     """Put a table into ``target``; an empty table is written only if it has a schema here."""
-    if target.is_dir():
+    if target.is_dir() and not target.is_symlink():
         shutil.rmtree(target)
-    elif target.exists():
-        target.unlink()
+    else:
+        target.unlink(missing_ok=True)
     parts = [str(place)] if place.is_file() else _parts(place)
     if len(parts) == 1:
         shutil.copyfile(parts[0], target)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 DERIVED = {"life": LIFE, "findings": FINDING, **TRANSACTION_TABLES}
 
+NAMES = (*TABLES, *VIEWS, *DERIVED, *READER_VIEWS)
+"""Every table and view that a claim may query."""
 
 SMALL_ROWS = 100_000
 """Spark gets tables of up to this many rows as rows: opening their files takes longer than a query."""
@@ -51,7 +53,7 @@ def output_frame(session: SparkSession, name: str, paths: list[str], *, small: b
 
 def forget(session: SparkSession) -> None:
     """Drop all tables and views of an earlier history, so that no query takes them for those of the next."""
-    for name in (*TABLES, *VIEWS, *DERIVED, *READER_VIEWS):
+    for name in NAMES:
         session.catalog.dropTempView(name)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import BadDataError, UsageError, json_file
+from harness.plain_files import require_plain, write_plain
 
 if TYPE_CHECKING:
     from harness.scenario import ScenarioFile
@@ -55,7 +56,8 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """An existing run folder. Raises BadDataError if it has no manifest."""
+        """An existing run folder. Raises BadDataError if it has no manifest, or an odd file."""
+        require_plain(path)
         if not (path / MANIFEST).is_file():
             raise BadDataError(
                 f"{path} is not a run folder: it has no {MANIFEST}; name one like runs/<scenario>/latest."
@@ -91,6 +93,4 @@ def _unused(parent: Path, stamp: str) -> Path:
 
 def write_json(file: Path, value: Mapping[str, object]) -> None:
     """Write a JSON object atomically: a reader sees the old or the new one."""
-    fresh = file.with_name(f".{file.name}.new")
-    fresh.write_text(json.dumps(value, indent=2, default=str) + "\n")
-    fresh.replace(file)
+    write_plain(file, json.dumps(value, indent=2, default=str) + "\n")
