@@ -33,7 +33,7 @@ def story(session: SparkSession, run_dir: Path | str, message: str) -> list[str]
 
     `txn:WRITER/NUMBER` names a transaction. Raises UsageError when the run has no such message, or several.
     """
-    if not message.isprintable():
+    if message.encode(errors="ignore").decode() != message:  # half a surrogate pair, which no text holds
         raise UsageError(f"{shortened(message)} names no message; give its label, or writer/seq.")
     if message.startswith(PREFIX):
         return transaction_story(session, run_dir, message)
@@ -103,7 +103,9 @@ def _find(session: SparkSession, folder: Path, message: str) -> Mapping[str, Any
         raise UsageError(f"{folder} has no message {shortened(message)}; give its label, or writer/seq.")
     if len(found) > 1:
         names = ", ".join(f"{row['writer']}/{row['seq']} in {row['topic']}" for row in found)
-        raise UsageError(f"Several messages are called {shortened(message)} ({names}); give one as writer/seq.")
+        raise UsageError(
+            f"Several messages are called {shortened(message)} ({names}); give one as writer/seq."
+        )
     return found[0]
 
 

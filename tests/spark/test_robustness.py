@@ -176,6 +176,11 @@ def test_a_query_that_fails_is_one_sentence(acked: Run, run: Path, query: str, s
     refused(caught.value)
 
 
+def test_the_story_of_half_a_character(acked: Run, run: Path) -> None:
+    with pytest.raises(UsageError, match="names no message"):
+        acked("story", "a\udcff", run)
+
+
 @pytest.mark.parametrize("message", ["1/" + "9" * 30, "9" * 5000 + "/0", "2147483648/0", "1/" + "9" * 5000])
 def test_the_story_of_a_number_beyond_its_column(acked: Run, run: Path, message: str) -> None:
     with pytest.raises(UsageError, match="has no message") as caught:
