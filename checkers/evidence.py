@@ -15,7 +15,7 @@ from checkers.partition.messages import FOREVER, Ints
 from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import ReportedTransactions, transactions_of
 from checkers.transactions.debts import Debt, debts_of
-from harness.errors import BadDataError, json_value
+from harness.errors import BadDataError, json_value, quoted
 from harness.kafka.model import TopicPartition
 
 Row = dict[str, Any]
@@ -111,8 +111,32 @@ class Evidence:
 
 
 def gather(source: Source) -> Evidence:
-    """Read the small tables of a history. Raises BadDataError for damaged ones."""
-    return evidence_of({name: read_small(source, name) for name in SMALL})
+    """Read the small tables of a history. Raises BadDataError for damaged or contradictory ones."""
+    tables = {name: read_small(source, name) for name in SMALL}
+    require_one_leader(tables["replicas"])
+    return evidence_of(tables)
+
+
+def require_one_leader(replicas: pa.Table) -> None:
+    """Raise BadDataError if a replica has several rows, or a partition several leaders.
+
+    Which log decides is then not known, and no fate would follow from the table.
+    """
+    rows: set[tuple[str, int, int]] = set()
+    leaders: dict[tuple[str, int], int] = {}
+    columns = [replicas[name].to_pylist() for name in ("topic", "partition", "broker", "leader")]
+    for topic, partition, broker, leads in zip(*columns, strict=True):
+        if (topic, partition, broker) in rows:
+            raise BadDataError(
+                f"replicas has two rows for broker {broker} and {quoted(topic)}, partition {partition}; "
+                f"keep the row that tells how that replica ended."
+            )
+        rows.add((topic, partition, broker))
+        if leads and leaders.setdefault((topic, partition), broker) != broker:
+            raise BadDataError(
+                f"replicas names brokers {leaders[topic, partition]} and {broker} as leaders of "
+                f"{quoted(topic)}, partition {partition}; mark the one that led at the end, or none."
+            )
 
 
 def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:

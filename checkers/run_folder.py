@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, get_args
 
-from checkers.tables.files import FAILURES, exists, inside, line_of, read_bytes
+from checkers.tables.files import FAILURES, exists, inside, is_uri, line_of, read_bytes
 from checkers.verdict import JudgedBy
 from harness.errors import BadDataError, json_object
 from harness.history.schema import SCHEMA_VERSION, readable
+from harness.plain_files import require_plain
 
 STATUSES = ("running", "complete", "crashed", "invalid", "unfit")
 
@@ -61,6 +62,8 @@ def read_json(place: str) -> dict[str, Any]:
 
 def read_manifest(folder: str) -> Manifest:
     """`run.json` of a run folder. Raises BadDataError when it is missing or damaged."""
+    if not is_uri(folder):
+        require_plain(folder)
     file = inside(folder, "run.json")
     found = read_json(file)
     version = found.get("schema_version")

@@ -150,6 +150,13 @@ DAMAGED = "the run folder is damaged"
 """What a message says instead of a remedy about a file that nobody writes by hand."""
 
 
+def quoted(value: object, longest: int = 60) -> str:
+    """A value as a message shows it: its first ``longest`` characters, quoted if it is a text."""
+    text = value if isinstance(value, str) else repr(value)
+    cut = text if len(text) <= longest else f"{text[:longest]}…"
+    return repr(cut) if isinstance(value, str) else cut
+
+
 def json_value(text: str | bytes, place: object, remedy: str = DAMAGED) -> Any:
     """The value that a stored JSON text holds. Raises BadDataError with ``place`` and ``remedy``.
 
@@ -178,6 +185,8 @@ def json_object(text: str | bytes, place: object, remedy: str = DAMAGED) -> dict
 
 def json_file(file: Path, remedy: str = DAMAGED) -> dict[str, Any]:
     """The object that a JSON file holds. Raises BadDataError like `json_value`."""
+    if file.exists() and not file.is_file():
+        raise BadDataError(f"{file} is no file; {remedy}.")
     try:
         data = file.read_bytes()
     except OSError as error:

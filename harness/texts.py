@@ -44,13 +44,6 @@ def text_file(file: Path, place: object, remedy: str) -> str:
     return text
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Write a UTF-8 file atomically: a reader, also one after a kill, sees the old or the new text."""
-    fresh = file.with_name(f".{file.name}.new")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(file)
-
-
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML text.
 

@@ -5,8 +5,7 @@ Only queries run; a statement that would change or write something is refused.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
@@ -15,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from checkers.claims.moments import names_moments, read_moments, resolve
 from checkers.partition.fate import LOST
 from checkers.spark.errors import reason, spark_errors
+from checkers.spark.gate import RefusedQueryError, require_query
 from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.views import DERIVED, names_in, table_frame
 from checkers.tables.output import ddl
 from checkers.tables.source import open_source
 from harness.errors import BadDataError, UsageError
 from harness.history.schema import TABLES, VIEWS
+from harness.plain_files import require_plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -75,8 +76,8 @@ _VIEWS: Mapping[str, str] = {
 }
 """All views, those that others name first."""
 
-_PROGRAMS = frozenset({"ScriptTransformation", "CallMethodViaReflection", "TryReflect"})
-"""Nodes of a query's plan that start a program or call a Java method."""
+QUERYABLE = (*TABLES, *DERIVED, *_VIEWS)
+"""Every table and view that a query may name."""
 
 
 def query(
@@ -87,15 +88,21 @@ def query(
     A query over one run may name its moments as claims do, for example `{mark:cut}`. Raises UsageError when
     ``text`` is not a query or cannot be run, BadDataError for a damaged run.
     """
-    text = with_moments(text, folders)
-    require_query(session, text)
-    names = register_runs(session, folders, text)
+    try:
+        text = require_query(session, with_moments(text, folders), QUERYABLE)
+    except RefusedQueryError as error:
+        raise UsageError(
+            "Only one query (SELECT, or WITH … SELECT) over the tables of docs/history.md can be run, "
+            f"and {error}."
+        ) from None
+    register_runs(session, folders, text)
     try:
         frame = session.sql(text)
-        _refuse_programs(frame)
         rows = (frame if limit is None else frame.limit(limit)).collect()
     except spark_errors() as error:
-        raise UsageError(f"The SQL cannot be run: {reason(error)} Tables are {', '.join(names)}.") from None
+        raise UsageError(
+            f"The SQL cannot be run: {reason(error)} The tables are those of docs/history.md."
+        ) from None
     return list(frame.columns), [_values(row) for row in rows]
 
 
@@ -117,17 +124,6 @@ def with_moments(text: str, folders: Sequence[Path]) -> str:
     return found.sql
 
 
-def require_query(session: SparkSession, text: str) -> None:
-    """Raise UsageError unless ``text`` is one query by Spark's own grammar. Nothing is run."""
-    parser = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - no public way to parse
-    try:
-        parser.parseQuery(_without_semicolon(text))
-    except spark_errors() as error:
-        raise UsageError(
-            f"Only one query (SELECT, or WITH … SELECT) can be run, and this is none: {reason(error)}"
-        ) from None
-
-
 def register_runs(session: SparkSession, runs: Sequence[Path], text: str | None = None) -> list[str]:
     """Register tables and views of the runs in the session; each row has a column `run`.
 
@@ -137,9 +133,8 @@ def register_runs(session: SparkSession, runs: Sequence[Path], text: str | None 
     if not runs:
         raise BadDataError("No run was named; give at least one run folder, for example runs/*/latest.")
     sources = [(_name(folder), open_source(history_of(folder)), folder) for folder in runs]
-    names = [*TABLES, *DERIVED, *_VIEWS]
-    needed = set(names) if text is None else _needed(text, names)
-    for name in names:
+    needed = set(QUERYABLE) if text is None else _needed(text)
+    for name in QUERYABLE:
         session.catalog.dropTempView(name)  # an earlier query's, of other runs
     for table in TABLES.keys() & needed:
         frames = [_with_run(table_frame(session, source, table), name) for name, source, _ in sources]
@@ -150,27 +145,27 @@ def register_runs(session: SparkSession, runs: Sequence[Path], text: str | None 
     for name, view in _VIEWS.items():
         if name in needed:
             session.sql(view).createOrReplaceTempView(name)
-    return sorted(names)
+    return sorted(QUERYABLE)
 
 
-def _needed(text: str, names: Iterable[str]) -> set[str]:
+def _needed(text: str) -> set[str]:
     """Tables and views that a query names, and those that these views name."""
     words = names_in([text])
-    if "identifier" in words:  # Spark's clause makes a name from a string
-        return set(names)
     while more := names_in(_VIEWS[name] for name in words & _VIEWS.keys()) - words:
         words |= more
-    return words & set(names)
+    return words & set(QUERYABLE)
 
 
 def run_folders(paths: Sequence[Path]) -> list[Path]:
     """The runs at or below ``paths``, each once. Raises BadDataError when there is none."""
     found: dict[Path, Path] = {}
     for path in paths:
+        require_plain(path)
         below = list(_below(path))
         if not below:
             raise BadDataError(f"{path} holds no history to query; `ls runs` shows the runs.")
         for folder in below:
+            require_plain(folder)
             found.setdefault(folder.resolve(), folder)
     return list(found.values())
 
@@ -178,26 +173,6 @@ def run_folders(paths: Sequence[Path]) -> list[Path]:
 def history_of(run: Path) -> Path:
     """Where a run's tables are: in `history/`, or for an imported run in the folder itself."""
     return run / "history" if (run / "history").is_dir() else run
-
-
-def _without_semicolon(text: str) -> str:
-    """Without the semicolon that ends a statement; comments may follow it."""
-    return re.sub(r";(?=(?:\s|--[^\n]*(?:\n|$)|/\*(?:(?!\*/).)*\*/)*$)", "", text, count=1, flags=re.DOTALL)
-
-
-def _refuse_programs(frame: DataFrame) -> None:
-    ahead = [frame._jdf.queryExecution().analyzed()]  # noqa: SLF001 - Spark has no public API for plans
-    while ahead:
-        node = ahead.pop()
-        if node.getClass().getSimpleName() in _PROGRAMS:
-            raise UsageError("The SQL starts a program or calls a Java method; only data can be queried.")
-        for parts in (node.children(), node.innerChildren(), *_expressions(node)):
-            ahead += [parts.apply(place) for place in range(parts.size())]
-
-
-def _expressions(node: Any) -> Iterator[Any]:
-    if "plans" in node.getClass().getName():
-        yield node.expressions()
 
 
 def _below(path: Path) -> Iterator[Path]:

@@ -20,7 +20,7 @@ from checkers.partition.messages import FOREVER
 from checkers.spark.views import table_frame
 from checkers.tables.output import LIFE, ddl
 from checkers.tables.source import Source, open_source
-from harness.errors import BadDataError, UsageError
+from harness.errors import BadDataError, UsageError, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,6 +33,8 @@ def story(session: SparkSession, run_dir: Path | str, message: str) -> list[str]
 
     `txn:WRITER/NUMBER` names a transaction. Raises UsageError when the run has no such message, or several.
     """
+    if message.encode(errors="ignore").decode() != message:  # half a surrogate pair, which no text holds
+        raise UsageError(f"{quoted(message)} names no message; give its label, or writer/seq.")
     if message.startswith(PREFIX):
         return transaction_story(session, run_dir, message)
     folder = Path(run_dir)
@@ -98,10 +100,10 @@ def _find(session: SparkSession, folder: Path, message: str) -> Mapping[str, Any
     chosen = life.filter(_is_called(message)).orderBy("topic", "partition", "writer", "seq")
     found = _rows(chosen.limit(6))
     if not found:
-        raise UsageError(f"{folder} has no message {message!r}; give its label, or writer/seq.")
+        raise UsageError(f"{folder} has no message {quoted(message)}; give its label, or writer/seq.")
     if len(found) > 1:
         names = ", ".join(f"{row['writer']}/{row['seq']} in {row['topic']}" for row in found)
-        raise UsageError(f"Several messages are called {message!r} ({names}); give one as writer/seq.")
+        raise UsageError(f"Several messages are called {quoted(message)} ({names}); give one as writer/seq.")
     return found[0]
 
 

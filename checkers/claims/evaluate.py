@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from checkers.claims.citations import Citation, cite
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.errors import reason, spark_errors
-from harness.errors import BadDataError
+from checkers.spark.gate import LIMIT_S, RefusedQueryError, deadline, require_query
+from checkers.spark.views import NAMES
+from harness.errors import BadDataError, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -76,62 +78,82 @@ def texts_of(declared: Mapping[str, Any]) -> list[str]:
 
 
 def ask(session: SparkSession, queries: Mapping[str, str], moments: Moments) -> dict[str, QueryResult]:
-    """Run the queries together. Raises BadDataError naming the claim whose SQL cannot be understood."""
+    """Run the queries together, after all have passed the gate.
+
+    Raises BadDataError naming the claim whose SQL is refused or cannot be understood.
+    """
     if not queries:
         return {}
     resolved = {name: resolve(query, moments) for name, query in queries.items()}
-    names = list(resolved)
+    passed = {name: _passed(session, name, one.sql) for name, one in resolved.items()}
+    names = list(passed)
     rows = [
         row
         for start in range(0, len(names), _AT_ONCE)
-        for row in _rows(session, {name: resolved[name].sql for name in names[start : start + _AT_ONCE]})
+        for row in _rows(session, {name: passed[name] for name in names[start : start + _AT_ONCE]})
     ]
     answers: dict[str, QueryResult] = {}
-    for row in rows:
-        if row["claim"] in answers:
-            raise BadDataError(
-                f"The SQL of claim {row['claim']!r} returns more than one row; it must be one."
-            )
-        answers[row["claim"]] = QueryResult(row["holds"], row["observed"] or "")
+    for name, row in rows:
+        if name in answers:
+            raise BadDataError(f"The SQL of claim {quoted(name)} returns more than one row; it must be one.")
+        answers[name] = QueryResult(row["holds"], row["observed"] or "")
     for name, one in resolved.items():
         if one.missing:
             answers[name] = QueryResult(None, "; ".join(one.missing))
     return {name: answers.get(name, QueryResult(None, "the query returned no row")) for name in queries}
 
 
-def _rows(session: SparkSession, queries: Mapping[str, str]) -> list[Row]:
-    """The rows of some queries, run as one; if that fails, each runs alone, so that the error names it."""
+def _passed(session: SparkSession, name: str, query: str) -> str:
+    try:
+        return require_query(session, query, NAMES)
+    except RefusedQueryError as error:
+        raise BadDataError(f"The SQL of claim {quoted(name)} is refused: {error}.") from None
+
+
+def _rows(session: SparkSession, queries: Mapping[str, str]) -> list[tuple[str, Row]]:
+    """The rows of some queries by name, run as one; if that fails, each alone, so that the error names it."""
     from pyspark.errors import AnalysisException
 
-    rows = _collect(session, " UNION ALL ".join(_select(name, query) for name, query in queries.items()))
+    names = list(queries)
+    selects = [_select(number, query) for number, query in enumerate(queries.values())]
+    rows = _collect(session, names, " UNION ALL ".join(selects))
     if not isinstance(rows, Exception):
-        return list(rows)
-    found: list[Row] = []
-    for name, query in queries.items():
-        alone = _collect(session, _select(name, query))
+        return [(names[row["claim"]], row) for row in rows]
+    by_name: list[tuple[str, Row]] = []
+    for name, select in zip(names, selects, strict=True):
+        alone = _collect(session, [name], select)
         if isinstance(alone, AnalysisException):
-            raise BadDataError(f"The SQL of claim {name!r} cannot be understood: {reason(alone)}")
+            raise BadDataError(f"The SQL of claim {quoted(name)} cannot be understood: {reason(alone)}")
         if isinstance(alone, Exception):
-            raise BadDataError(f"The SQL of claim {name!r} fails when run: {reason(alone)}")
-        found += alone
-    return found
+            raise BadDataError(f"The SQL of claim {quoted(name)} fails when run: {reason(alone)}")
+        by_name += [(name, row) for row in alone]
+    return by_name
 
 
-def _select(name: str, query: str) -> str:
+def _select(number: int, query: str) -> str:
     # The line ends keep a comment at the end of a query from swallowing the bracket.
     return (
-        f"SELECT '{name.replace(chr(39), chr(39) * 2)}' AS claim, CAST(holds AS BOOLEAN) AS holds, "
-        f"CAST(observed AS STRING) AS observed FROM (\n{query.rstrip().rstrip(';')}\n)"
+        f"SELECT {number} AS claim, CAST(holds AS BOOLEAN) AS holds, "
+        f"CAST(observed AS STRING) AS observed FROM (\n{query}\n)"
     )
 
 
-def _collect(session: SparkSession, query: str) -> list[Row] | Exception:
-    """The rows of one query, or Spark's error."""
-    try:
-        # As one task: each query returns one row, and Spark needs longer to start a task than to make it.
-        return session.sql(query).coalesce(1).collect()
-    except spark_errors() as error:
-        return error
+def _collect(session: SparkSession, names: Sequence[str], query: str) -> list[Row] | Exception:
+    """The rows of one query that joins those of some claims, or Spark's error.
+
+    Raises BadDataError when it does not end in time.
+    """
+    with deadline(session) as limit:
+        try:
+            # As one task: each query returns one row, and Spark needs longer to start a task than to make it.
+            return session.sql(query).coalesce(1).collect()
+        except spark_errors() as error:
+            if not limit.expired:
+                return error
+    raise BadDataError(
+        f"The SQL of {len(names)} claims did not end within {LIMIT_S:g} s, "
+        f"{quoted(names[0])} first; ask for less in one query."
+    )
 
 
 def judge_claims(session: SparkSession, claims: Sequence[StoredClaim], moments: Moments) -> list[ClaimResult]:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from checkers.claims.moments import Moments, resolve
-from checkers.spark.errors import reason
+from checkers.spark.errors import reason, spark_errors
 from checkers.spark.frames import write_frame
-from checkers.spark.views import output_frame
+from checkers.spark.gate import LIMIT_S, RefusedQueryError, deadline, require_condition
+from checkers.spark.views import NAMES, output_frame
 from checkers.tables.files import inside, move, open_parquet, parquet_files, remove, write_parquet
 from checkers.tables.output import FINDING, LIFE
 from checkers.tables.source import batches
-from harness.errors import BadDataError
+from harness.errors import BadDataError, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -40,13 +41,24 @@ def mark_expected(
     """Fill the column `expected` of the files in the folder ``findings``; returns expected findings by class.
 
     ``lives`` is life as a DataFrame. If ``small`` is set, Spark gets rows instead of the files.
-    Raises BadDataError naming the condition that cannot be understood.
+    Raises BadDataError naming the condition that is refused or cannot be understood.
     """
     parts = parquet_files(findings)
     if not expected or not parts:
         return {}
     found = output_frame(session, "findings", parts, small=small)
-    return _rewrite(_marked(found, lives, expected, moments), findings, parts)
+    marked = _marked(found, lives, expected, moments)
+    with deadline(session) as limit:
+        try:
+            return _rewrite(marked, findings, parts)
+        except spark_errors() as error:
+            if not limit.expired:
+                raise BadDataError(
+                    f"The conditions of expected findings fail when run: {reason(error)}"
+                ) from error
+    raise BadDataError(
+        f"The conditions of expected findings did not end within {LIMIT_S:g} s; simplify them."
+    )
 
 
 def _marked(
@@ -66,8 +78,9 @@ def _marked(
     same_message = " AND ".join(f"{name} = {key}" for name, key in keys.items())
     joined = found.join(lives, f.expr(same_message), "left")
     covered = f.lit(False)
+    session = found.sparkSession
     for entry in expected:
-        condition = f.coalesce(_condition(entry, moments), f.lit(False))
+        condition = f.coalesce(_condition(session, entry, moments), f.lit(False))
         covered |= (f.col("class") == entry["finding"]) & condition
     columns = [covered.alias(name) if name == "expected" else f.col(name) for name in FINDING.names]
     try:
@@ -75,29 +88,30 @@ def _marked(
     except PySparkException:
         for entry in expected:  # Spark plans each condition separately only to find the one that is wrong
             with _named(entry):
-                joined.filter(_condition(entry, moments))
+                joined.filter(_condition(session, entry, moments))
         raise
 
 
-def _condition(entry: Mapping[str, str], moments: Moments) -> Column:
-    """The condition of one expectation. Raises BadDataError if it is not an SQL expression."""
+def _condition(session: SparkSession, entry: Mapping[str, str], moments: Moments) -> Column:
+    """The condition of one expectation. Raises BadDataError if it is refused, or no SQL expression."""
     from pyspark.sql import functions as f
 
     with _named(entry):
-        return f.expr(resolve(entry["where"], moments).sql)
+        return f.expr(require_condition(session, resolve(entry["where"], moments).sql, NAMES))
 
 
 @contextmanager
 def _named(entry: Mapping[str, str]) -> Iterator[None]:
-    """Raise BadDataError with the condition when Spark cannot understand it."""
+    """Raise BadDataError with the condition when the gate refuses it, or Spark cannot understand it."""
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, RefusedQueryError) as error:
+        refused = isinstance(error, RefusedQueryError)
         raise BadDataError(
-            f"The condition of expected {entry['finding']!r} cannot be understood "
-            f"({entry['where']!r}): {reason(error)}"
+            f"The condition of expected {quoted(entry['finding'])} ({quoted(entry['where'])}) "
+            + (f"is refused: {error}." if refused else f"cannot be understood: {reason(error)}")
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Checks that Spark accepts the SQL of a scenario, on empty tables and without a run.
+"""Checks that the gate and Spark accept the SQL of a scenario, on empty tables and without a run.
 
 `python -m checkers.claims.understood` reads declarations, as `claims.json` holds them, from standard input: a
 JSON list. It prints a list of objects: for each declaration, the queries that Spark refuses, and why.
@@ -15,9 +15,10 @@ from checkers.claims.evaluate import queries_of
 from checkers.claims.expected import OF_LIFE
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.errors import reason
+from checkers.spark.gate import RefusedQueryError, require_condition, require_query
 from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.session import start_session
-from checkers.spark.views import DERIVED
+from checkers.spark.views import DERIVED, NAMES
 from checkers.tables.output import ddl
 from harness.errors import AckedError
 from harness.history.schema import TABLES, VIEWS
@@ -53,16 +54,23 @@ def queries_declared(declared: Mapping[str, Any]) -> dict[str, str]:
 
 
 def refused(session: SparkSession, declared: Mapping[str, Any]) -> dict[str, str]:
-    """The queries that Spark does not understand, by name, with Spark's reason."""
+    """The queries that the gate refuses or Spark does not understand, by name, with the reason."""
     from pyspark.errors import PySparkException
 
     found = {}
+    conditions = {
+        f"expected {number}": entry["where"] for number, entry in enumerate(declared["expected"], 1)
+    }
     for name, query in queries_declared(declared).items():
-        text = resolve(query, Moments()).sql.rstrip().rstrip(";")
         try:
+            if name in conditions:
+                require_condition(session, resolve(conditions[name], Moments()).sql, NAMES)
+            text = require_query(session, resolve(query, Moments()).sql, NAMES)
             session.sql(f"SELECT holds, observed FROM (\n{text}\n)")
         except PySparkException as error:
             found[name] = reason(error)
+        except RefusedQueryError as error:
+            found[name] = f"{error}."
     return found
 
 

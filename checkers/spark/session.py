@@ -35,6 +35,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
     "spark.python.worker.reuse": "true",
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.variable.substitute": "false",
     "spark.log.level": "ERROR",
 }
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DERIVED = {"life": LIFE, "findings": FINDING, **TRANSACTION_TABLES}
 
+NAMES = (*TABLES, *VIEWS, *DERIVED, *READER_VIEWS)
+"""Every table and view that a claim may query."""
 
 SMALL_ROWS = 100_000
 """Spark gets tables of up to this many rows as rows: opening their files takes longer than a query."""
@@ -65,7 +67,7 @@ def _rows_of(name: str, path: str) -> Iterator[pa.Table]:
 
 def forget(session: SparkSession) -> None:
     """Drop all tables and views of an earlier history, so that no query takes them for those of the next."""
-    for name in (*TABLES, *VIEWS, *DERIVED, *READER_VIEWS):
+    for name in NAMES:
         session.catalog.dropTempView(name)
 
 

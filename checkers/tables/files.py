@@ -24,6 +24,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from harness.errors import BadDataError, UnfitError, UsageError
+from harness.plain_files import write_plain
 
 SCHEMES = ("file", "s3", "s3a", "hdfs", "webhdfs", "swebhdfs")
 """`s3a` is Hadoop's name of `s3`; `swebhdfs` is `webhdfs` over TLS."""
@@ -174,7 +175,11 @@ def make_folder(folder: str) -> None:
 
 
 def remove(place: str) -> None:
-    """Remove a file or a folder with all that is in it, if it exists."""
+    """Remove a file, a link, or a folder with all that is in it, if it exists."""
+    path = local_path(place)
+    if path is not None and path.is_symlink():
+        path.unlink()
+        return
     system, inner = file_system(place)
     kind = _info(place).type
     with reaching(place):
@@ -206,7 +211,12 @@ def read_bytes(place: str) -> bytes:
 
 
 def write_bytes(place: str, data: bytes) -> None:
-    """Write a small file; it replaces an earlier one."""
+    """Write a small file; it replaces an earlier one, and on this machine a link in its place as well."""
+    path = local_path(place)
+    if path is not None:
+        with reaching(place):
+            write_plain(path, data)
+        return
     system, inner = file_system(place)
     with reaching(place), system.open_output_stream(inner) as stream:
         stream.write(data)

@@ -17,10 +17,11 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from checkers.partition.messages import Ints
-from checkers.tables.files import exists, inside, is_folder, line_of, listed, open_parquet
+from checkers.tables.files import exists, inside, is_folder, is_uri, line_of, listed, open_parquet
 from harness.errors import BadDataError
 from harness.history.schema import BY_PARTITION, NEEDED, TABLES
 from harness.kafka.model import TopicPartition
+from harness.plain_files import require_plain
 
 CODED = ("home", "outcome")
 """Text columns with few different values; they are read as codes, which takes a fraction of the time."""
@@ -65,6 +66,8 @@ def open_source(folder: Path | str) -> Source:
     something looks like a table and is none.
     """
     base = str(folder).rstrip("/")
+    if not is_uri(base):
+        require_plain(base)
     _require_tables(base)
     found: dict[str, tuple[TableFile, ...]] = {}
     for name in TABLES:
@@ -137,7 +140,8 @@ def _check_schema(path: str, schema: pa.Schema, table: str) -> bool:
     wanted = TABLES[table]
     version = (schema.metadata or {}).get(b"acked.schema_version")
     if version is not None and version != b"1":
-        raise BadDataError(f"{path} has schema version {version.decode()}; this checker reads version 1.")
+        stated = version.decode(errors="replace")[:60]
+        raise BadDataError(f"{path} has schema version {stated}; this checker reads version 1.")
     for field in wanted.arrow():
         if field.name not in schema.names:
             if not field.nullable:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.console import echo
-from harness.errors import UsageError
+from harness.plain_files import write_output
 
 
 def compare(
@@ -34,12 +34,7 @@ def compare(
     if html is not None:
         from report.page.comparison import comparison_page
 
-        try:
-            html.write_text(comparison_page(found, *models), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(
-                f"The page cannot be written to {html} ({error.strerror}); name another file with --html."
-            ) from error
+        write_output(html, comparison_page(found, *models), "--html")
         echo(f"Page: {html.resolve()}", err=as_json)
     if as_json:
         echo(json.dumps(found.as_json(), indent=2))

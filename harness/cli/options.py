@@ -130,6 +130,7 @@ def scenarios_that_begin(incomplete: str) -> list[str]:
 _SCENARIO = "A scenario, as `acked list` shows it, or its file: ./my_case.py, ./my_case.py:NAME."
 ScenarioName = Annotated[str, typer.Argument(help=_SCENARIO, autocompletion=scenarios_that_begin)]
 OneScenario = Annotated[str | None, typer.Argument(help=_SCENARIO, autocompletion=scenarios_that_begin)]
+Trust = Annotated[bool, typer.Option("--trust", help="Start the client program that the folder names.")]
 Lab = Annotated[str, typer.Option(help="Where the hosts run: embedded (no daemon) or compose.")]
 Runs = Annotated[
     Path, typer.Option("--runs", parser=run_root, metavar="<path>", help="Folder for run folders.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import LAB, MOST_RUNS, RUNS, Lab, Runs, count
+from harness.cli.options import LAB, MOST_RUNS, RUNS, Lab, Runs, Trust, count
 from harness.cli.search import (
     PARALLEL,
     AsJson,
@@ -51,6 +51,8 @@ def _place(
     mode: str | None,
     lab: str,
     progress: Progress,
+    *,
+    trust: bool,
 ) -> Place:
     """Where to repeat a schedule: where it ran, unless options change that. Checks that it is possible.
 
@@ -58,12 +60,13 @@ def _place(
     """
     from harness.assess.series import describe
     from harness.cluster.cluster_file import read_cluster_file
-    from harness.run.client_choice import client_of
+    from harness.run.client_choice import client_of, require_trusted
     from harness.search.fleet import Place
     from harness.search.repeat import origin_of
     from harness.search.rules import require_hosts
 
     origin = origin_of(source)
+    require_trusted(origin.client, source.folder, trust=trust)
     file = cluster or origin.cluster_file
     if file is not None and not file.is_file():
         raise BadDataError(f"{file}, the cluster file of the run, is gone; name one with --cluster.")
@@ -108,6 +111,7 @@ def replay(
         ),
     ] = False,
     parallel: Parallel = PARALLEL,
+    trust: Trust = False,
     lab: Lab = LAB,
     runs: Runs = RUNS,
     as_json: AsJson = False,
@@ -136,7 +140,7 @@ def replay(
         if source.folder is None or source.finding is None:
             raise UsageError(f"--times needs a run with a finding, which has the times; {path} has none.")
         schedule = timed(schedule, source.folder)
-    place = _place(source, cluster, kafka, mode, lab, progress)
+    place = _place(source, cluster, kafka, mode, lab, progress, trust=trust)
     folder = SeriesFolder.create(runs, "replay").path
     (folder / FILE).write_bytes(schedule.encode())
     kind = source.finding.kind if source.finding else ""
@@ -200,6 +204,7 @@ def shrink(
         bool,
         typer.Option("--steps", help="Remove steps only. To make the rest smaller, use --resume without it."),
     ] = False,
+    trust: Trust = False,
     lab: Lab = LAB,
     runs: Runs = RUNS,
     as_json: AsJson = False,
@@ -212,6 +217,7 @@ def shrink(
 
     Exit code: 0 if it was shrunk, 2 if the finding did not come back.
     """
+    from harness.run.client_choice import require_trusted
     from harness.search.repeat import source_of
     from harness.search.shrinking import Shrinking, ShrinkPlan
 
@@ -220,6 +226,7 @@ def shrink(
         raise UsageError("Name a run to shrink, or --resume the folder of an interrupted shrinking.")
     if resume is not None:
         work = Shrinking.resume(resume)
+        require_trusted(work.plan.client, resume, trust=trust)
     else:
         assert path is not None
         source = source_of(path, wanted)
@@ -227,7 +234,7 @@ def shrink(
             raise UsageError(
                 f"{path} shows no finding to shrink; name a run of a search that found something."
             )
-        place = _place(source, None, None, None, lab, progress)
+        place = _place(source, None, None, None, lab, progress, trust=trust)
         plan = ShrinkPlan(
             finding=source.finding,
             version=place.version,

@@ -10,6 +10,7 @@ import typer
 
 from harness.console import echo
 from harness.errors import UsageError
+from harness.plain_files import write_output, write_plain
 
 
 def report(
@@ -57,7 +58,7 @@ def report(
             if output is None:
                 echo(text, nl=False)
             else:
-                output.write_text(text, encoding="utf-8")
+                write_output(output, text, "--output")
         else:
             from report.page.write import write_page
 
@@ -95,6 +96,10 @@ def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
     from harness.series.folder import SeriesFolder
 
     folder = SeriesFolder(series)
+    text = index(folder, series.resolve().parent.parent)
     file = output or series / "index.html"
-    file.write_text(index(folder, series.resolve().parent.parent), encoding="utf-8")
+    if output is None:
+        write_plain(file, text)
+    else:
+        write_output(output, text, "--output")
     show(file.resolve(), open_page=open_page)

@@ -27,6 +27,7 @@ from harness.cli.options import (
     Runs,
     Sets,
     TopicConfig,
+    Trust,
     chosen_kafka,
     count,
     given_settings,
@@ -131,6 +132,7 @@ def search(
     kafka_home: KafkaHome = None,
     kafka_jars: KafkaJars = None,
     force: Force = False,
+    trust: Trust = False,
     lab: Lab = LAB,
     runs: Runs = RUNS,
     as_json: AsJson = False,
@@ -152,6 +154,7 @@ def search(
     run was not judged or left a promise undecided, else 0.
     """
     from harness.cli import searching
+    from harness.run.client_choice import require_trusted
     from harness.search.comparison import SIDES, SearchComparison
     from harness.search.hunt import Search, corpus_of
     from harness.series.night import parse_duration
@@ -174,6 +177,9 @@ def search(
         if any(one is not None for one in (*others, seed)) or given:
             raise UsageError("--resume continues a search as it was planned; leave the other options out.")
         work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)
+        searches = [work] if isinstance(work, Search) else [side.search for side in work.sides]
+        for one in searches:
+            require_trusted(one.plan.client, resume, trust=trust)
     else:
         from harness.cluster.cluster_file import read_cluster_file
         from harness.run.client_choice import parse_client

@@ -18,6 +18,7 @@ from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, StoppedError, UsageError
 from harness.kafka.versions import kafka_version
+from harness.plain_files import write_output
 from harness.scenario import Scenario
 from harness.series.capacity import Machine, choose, side_by_side
 from harness.series.folder import SeriesFolder, earlier_runs
@@ -243,14 +244,14 @@ def write_documents(series: Series) -> None:
     """Write the files of `--junit` and `--summary`, also for a series that was interrupted."""
     night, runs, missing = series.night, series.folder.runs, not_run(series)
     if night.junit is not None:
-        night.junit.write_text(junit(runs, missing), encoding="utf-8")
+        write_output(night.junit, junit(runs, missing), "--junit")
     if runs:
         series.folder.keep("index.html", index(series.folder, series.runs, len(missing), night.earlier))
     if night.summary is not None:
         mine = {(run.cell, run.ended) for run in runs}
         known = [run for run in _known(series.runs, night.earlier) if (run.cell, run.ended) not in mine]
         text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=known)
-        night.summary.write_text(text, encoding="utf-8")
+        write_output(night.summary, text, "--summary")
 
 
 def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[RunSummary] = ()) -> str:

@@ -13,6 +13,7 @@ from harness.cli.options import Earlier, Index, Junit, Summary
 from harness.cli.series import index_of, read_night
 from harness.console import echo
 from harness.errors import UsageError
+from harness.plain_files import write_output
 from harness.series.folder import CELLS, SeriesFolder
 from harness.series.summary import FILE, RunSummary
 
@@ -41,15 +42,15 @@ def summary(
     missing = [cell for one in series for cell in one.not_run()]
     text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=night.earlier)
     if junit is not None:
-        junit.write_text(xml.junit(runs, missing), encoding="utf-8")
+        write_output(junit, xml.junit(runs, missing), "--junit")
     if index is not None:
         title = f"{len(series)} series" if len(series) > 1 else series[0].path.name
         page = index_of(
             runs, title=title, earlier=night.earlier, missing=len(missing), place=index.absolute().parent
         )
-        index.write_text(page, encoding="utf-8")
+        write_output(index, page, "--index")
     if summary is not None:
-        summary.write_text(text, encoding="utf-8")
+        write_output(summary, text, "--summary")
     else:
         echo(text, nl=False)
     raise typer.Exit(VERDICTS[worst(run.verdict for run in runs)])

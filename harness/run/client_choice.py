@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.artifacts.java_client import java_client, verifiable_tools
-from harness.errors import UsageError
+from harness.errors import UsageError, quoted
 from harness.kafka.model import Library
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.model import Lab
@@ -84,6 +84,19 @@ def parse_client(text: str, version: str = "") -> ClientChoice:
 def client_of(text: str) -> ClientChoice:
     """The client library that a plan, a cell or a run names; empty: librdkafka. Raises UsageError."""
     return parse_client(text) if text else LIBRDKAFKA
+
+
+def require_trusted(text: str, place: object, *, trust: bool) -> None:
+    """Raise UsageError if a stored folder names a program as its client, unless the user trusts the folder.
+
+    The folder may come from anybody, and the program would be started with the user's rights.
+    """
+    choice = client_of(text)
+    if choice.via == "program" and not trust:
+        raise UsageError(
+            f"{place} names a client program, {quoted(choice.name)}, which would be started; "
+            f"give --trust if you know it."
+        )
 
 
 def parse_clients(text: str) -> tuple[ClientChoice, ...]:

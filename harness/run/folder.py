@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import BadDataError, UsageError, json_file
-from harness.texts import write_whole
+from harness.plain_files import require_plain, write_plain
 
 if TYPE_CHECKING:
     from harness.scenario import ScenarioFile
@@ -56,7 +56,8 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """An existing run folder. Raises BadDataError if it has no manifest."""
+        """An existing run folder. Raises BadDataError if it has no manifest, or an odd file."""
+        require_plain(path)
         if not (path / MANIFEST).is_file():
             raise BadDataError(
                 f"{path} is not a run folder: it has no {MANIFEST}; name one like runs/<scenario>/latest."
@@ -92,4 +93,4 @@ def _unused(parent: Path, stamp: str) -> Path:
 
 def write_json(file: Path, value: Mapping[str, object]) -> None:
     """Write a JSON object atomically: a reader sees the old or the new one."""
-    write_whole(file, json.dumps(value, indent=2, default=str) + "\n")
+    write_plain(file, json.dumps(value, indent=2, default=str) + "\n")

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import BadDataError, UsageError
+from harness.plain_files import require_plain, write_plain
 from harness.series.plan import Cell, remaining
 from harness.series.summary import FILE, RunSummary, append, read_summaries
-from harness.texts import write_whole
 
 CELLS = "planned.jsonl"
 """A line for each cell that a series is to run, so that others can tell what it has not run."""
@@ -25,6 +25,7 @@ class SeriesFolder:
 
     def __init__(self, path: Path, file: str = FILE) -> None:
         """Read the runs that the folder has. Raises BadDataError."""
+        require_plain(path)
         self.path = path
         self.file = path / file
         self.runs = read_summaries([self.file]) if self.file.exists() else []
@@ -96,7 +97,7 @@ class SeriesFolder:
 
     def keep(self, name: str, text: str) -> None:
         """Write the outcome as a document into the folder."""
-        write_whole(self.path / name, text.rstrip("\n") + "\n")
+        write_plain(self.path / name, text.rstrip("\n") + "\n")
 
     def remove_if_empty(self, *, stopped: bool = True) -> None:
         """Remove the folder of a series that was interrupted before its first run ended.

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import DAMAGED, BadDataError, json_file
 from harness.history.schema import SCHEMA_VERSION, TABLES, readable
+from harness.plain_files import require_plain
 from report.model.shapes import JUDGEMENT, RUN, SHAPES
 
 Row = dict[str, Any]
@@ -28,6 +29,7 @@ class RunTables:
 
     def __init__(self, folder: Path) -> None:
         """Raises BadDataError if the folder holds neither a manifest nor tables."""
+        require_plain(folder)
         self.folder = folder
         inner = folder / "history"
         self._history = inner if inner.is_dir() else folder

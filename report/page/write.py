@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.plain_files import write_output, write_plain
 from report.model.gather import report_model
 from report.page.render import page
 
@@ -15,9 +16,9 @@ def write_page(folder: Path, target: Path | None = None) -> Path:
 
     Raises BadDataError if the folder is damaged or holds no run.
     """
-    file = target or folder / PAGE
     text = page(report_model(folder))
-    fresh = file.with_name(f".{file.name}.new")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(file)
-    return file
+    if target is not None:
+        write_output(target, text, "--output")
+        return target
+    write_plain(folder / PAGE, text)
+    return folder / PAGE

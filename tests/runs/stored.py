@@ -307,6 +307,8 @@ def _connect() -> Any:
     db = duckdb.connect()
     db.execute("SET threads TO 1")
     db.execute(_NUMBER_OF)
+    db.execute("SET enable_external_access TO false")  # claims of stored runs are data
+    db.execute("SET lock_configuration TO true")
     return db
 
 

@@ -26,6 +26,7 @@ ROOMS = (
 HARNESS_BASE = (
     *("harness.errors", "harness.clock", "harness.privileges", "harness.processors", "harness.secrets"),
     *("harness.texts", "harness.version", "harness.waiting"),
+    "harness.plain_files",
 )
 MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "acked": ("acked", "harness", "nemesis", "workloads", "checkers.claims.builders", "scenarios.steps"),
@@ -116,7 +117,10 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("workloads.agent", "workloads.protocol", "harness.history.journal", "harness.history.identity"),
         *("harness.kafka.model", "harness.kafka.wire", *HARNESS_BASE),
     ),
-    "checkers": ("checkers", "harness.history.schema", "harness.kafka.model", "harness.errors"),
+    "checkers": (
+        *("checkers", "harness.history.schema", "harness.kafka.model", "harness.errors"),
+        "harness.plain_files",
+    ),
     "checkers/partition": ("checkers.partition", "harness.errors"),
     "checkers/fast": (
         *("checkers.fast", "checkers.claims", "checkers.evidence", "checkers.health", "checkers.partition"),
@@ -126,7 +130,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "checkers/tables": (
         *("checkers.tables", "checkers.causes", "checkers.evidence", "checkers.groups"),
         *("checkers.partition", "checkers.transactions"),
-        *("harness.history.schema", "harness.kafka.model", "harness.errors"),
+        *("harness.history.schema", "harness.kafka.model", "harness.errors", "harness.plain_files"),
     ),
     "checkers/transactions": (
         *("checkers.transactions", "checkers.causes", "checkers.evidence", "checkers.partition"),
@@ -138,11 +142,11 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     ),
     "checkers/ask": (
         *("checkers.ask", "checkers.claims", "checkers.evidence", "checkers.partition", "checkers.spark"),
-        *("checkers.tables", "harness.history.schema", "harness.errors"),
+        *("checkers.tables", "harness.history.schema", "harness.errors", "harness.plain_files"),
     ),
     "checkers/ask/jepsen": (
         *("checkers.ask.jepsen", "checkers.ask.sql", "checkers.partition.logs", "checkers.tables"),
-        *("harness.history.schema", "harness.errors"),
+        *("harness.history.schema", "harness.errors", "harness.plain_files"),
     ),
     "checkers/spark": (
         *("checkers.spark", "checkers.evidence", "checkers.promises", "checkers.run_folder"),
@@ -175,10 +179,11 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     ),
     "report/model": (
         *("report.model", "checkers.partition.fate.LOSSES", "harness.history.schema", "harness.errors"),
+        "harness.plain_files",
     ),
     "report/page": (
         *("report.page", "report.model", "checkers.verdict.NOT_JUDGED", "checkers.verdict.VERDICTS"),
-        "harness.errors",
+        *("harness.errors", "harness.plain_files"),
     ),
     "compose": ("compose",),
 }

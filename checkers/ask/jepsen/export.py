@@ -13,6 +13,7 @@ from checkers.ask.jepsen.sends import read_sends, read_transactions, send_ops
 from checkers.ask.sql import history_of
 from checkers.tables.source import open_source, partitions
 from harness.errors import UsageError
+from harness.plain_files import output_file
 
 _FORMS: Mapping[str, Form] = {".edn": EDN, ".json": JSON}
 
@@ -61,7 +62,7 @@ def export(run_dir: Path | str, target: Path, *, final_log: bool = True) -> Expo
     ops = concat(parts)
     del parts  # the texts are large
     try:
-        with target.open("w", encoding="utf-8", newline="\n") as out:
+        with output_file(target, "--to") as out:
             operations = write(ops, out, form)
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror}.") from error

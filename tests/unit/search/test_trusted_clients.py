@@ -1,0 +1,49 @@
+"""A folder of a search names a client program only as data, until the user trusts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import harness.cli.replay
+from harness.cli.commands import app
+from harness.errors import UsageError
+from harness.run.client_choice import require_trusted
+from harness.search.repeat import Origin
+
+PROGRAM = "sh -c 'touch x'"
+
+
+def test_only_a_program_needs_trust() -> None:
+    for known in ("", "librdkafka", "java"):
+        require_trusted(known, "runs/x", trust=False)
+    require_trusted(PROGRAM, "runs/x", trust=True)
+    with pytest.raises(UsageError, match="runs/x names a client program, .*--trust"):
+        require_trusted(PROGRAM, "runs/x", trust=False)
+
+
+class _WentOnError(Exception):
+    """The command went on to describe the cluster."""
+
+
+@pytest.mark.parametrize("command", ["replay", "shrink"])
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_program_of_a_folder_is_started_only_with_trust(
+    command: str, trust: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SimpleNamespace(folder=tmp_path, finding="lost", schedule=None)
+    origin = Origin(kafka="2.7.1", mode="zookeeper", client=PROGRAM)
+
+    def describe(*_: Any) -> None:
+        raise _WentOnError
+
+    monkeypatch.setattr("harness.search.repeat.source_of", lambda *_: source)
+    monkeypatch.setattr("harness.search.repeat.origin_of", lambda _: origin)
+    monkeypatch.setattr("harness.assess.series.describe", describe)
+    monkeypatch.setattr(harness.cli.replay, "check_place", describe)
+    done = CliRunner().invoke(app, [command, str(tmp_path), *(["--trust"] if trust else [])])
+    assert isinstance(done.exception, _WentOnError if trust else UsageError), done.exception
