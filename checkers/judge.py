@@ -148,7 +148,7 @@ def judge_history(
     """
     clock = _Clock()
     source = open_source(history)
-    evidence = gather(source)
+    evidence = gather(source, manifest.kafka if manifest else None)
     forget(session)
     clock.lap("read")
     general = _needs_general(source, plan)

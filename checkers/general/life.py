@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.evidence import Evidence, Sightings
-from checkers.groups import StreamStep, causes_of_steps
+from checkers.groups.steps import StreamStep, causes_of_steps
 from checkers.partition.fate import CODE
 from checkers.partition.fates import Fates
 from checkers.partition.logs import PartitionReplicas
@@ -230,7 +230,7 @@ def step_findings(evidence: Evidence, table: pa.Table) -> pa.Table:
             )
             for row in rows
         ]
-        causes, grounds = causes_of_steps(evidence, first["topic"], first["partition"], steps)
+        causes = causes_of_steps(evidence, first["topic"], first["partition"], steps)
         columns = {
             "class": mine["class"],
             "topic": mine["topic"],
@@ -240,10 +240,10 @@ def step_findings(evidence: Evidence, table: pa.Table) -> pa.Table:
             "seq": mine["q"],
             "count": mine["messages"],
             "reader": [reader_name(step.group, step.reader) for step in steps],
-            "cause": causes,
-            "evidence": grounds,
+            "cause": causes.texts,
+            "evidence": causes.evidence,
         }
-        parts.append(build(FINDING, columns, len(rows)))
+        parts.append(build(FINDING, columns, len(rows)).filter(causes.own))
     return pa.concat_tables([FINDING.empty_table(), *parts])
 
 

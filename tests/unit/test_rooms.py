@@ -115,7 +115,10 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("workloads.agent", "workloads.protocol", "harness.history.journal", "harness.history.identity"),
         *("harness.kafka.model", "harness.kafka.wire", *HARNESS_BASE),
     ),
-    "checkers": ("checkers", "harness.history.schema", "harness.kafka.model", "harness.errors"),
+    "checkers": (
+        *("checkers", "harness.history.schema", "harness.kafka.model", "harness.kafka.versions"),
+        "harness.errors",
+    ),
     "checkers/partition": ("checkers.partition", "harness.errors"),
     "checkers/fast": (
         *("checkers.fast", "checkers.claims", "checkers.evidence", "checkers.health", "checkers.partition"),
@@ -126,6 +129,10 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("checkers.general", "checkers.claims", "checkers.evidence", "checkers.groups", "checkers.health"),
         *("checkers.partition", "checkers.promises", "checkers.spark", "checkers.tables"),
         *("checkers.transactions", "harness.history.schema", "harness.errors"),
+    ),
+    "checkers/groups": (
+        *("checkers.groups", "checkers.causes", "checkers.evidence", "checkers.partition", "checkers.tables"),
+        *("harness.kafka.model", "harness.errors"),
     ),
     "checkers/tables": (
         *("checkers.tables", "checkers.causes", "checkers.evidence", "checkers.groups"),
@@ -186,6 +193,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
 
 NOT_IN: Mapping[str, tuple[str, ...]] = {
     "checkers/partition": ("pyspark", "pyarrow", "pandas"),
+    "checkers/groups": ("pyspark",),
     "checkers/tables": ("pyspark",),
     "checkers/transactions": ("pyspark",),
     "checkers/promises": ("pyspark",),
