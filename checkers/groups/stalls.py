@@ -103,6 +103,11 @@ class _Scene:
         """The offset at which the group was to continue; -1: not known."""
         committed = [one.offset for one in self.known.commits if 0 <= one.acked_ns <= at_ns]
         received = [row["offset"] + 1 for row in self.reads if row["ns"] <= at_ns]
+        received += [  # The highest offset before a step back is no turning point itself.
+            row["before_offset"] + 1
+            for row in self.reads
+            if row["before_offset"] is not None and row["before_ns"] <= at_ns
+        ]
         return max([*committed[-1:], *received], default=-1)
 
     def readable(self, position: int, until_ns: int) -> Row | None:
