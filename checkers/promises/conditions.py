@@ -13,7 +13,7 @@ from typing import NamedTuple
 from checkers.convergence import STUCK
 from checkers.evidence import DATA_LOSS
 from checkers.partition.messages import FOREVER
-from checkers.promises.case import FindingContext
+from checkers.promises.case import FindingContext, went_ahead
 from checkers.promises.facts import broker_number
 from harness.kafka.model import OFFSETS_LOG
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
@@ -339,9 +339,8 @@ def _in_sync_disagree(case: FindingContext) -> Answer:
 
 
 def _below_log_start(case: FindingContext) -> Answer:
-    position, first = case.finding["offset"], case.finding["found_offset"]
-    below = first is not None and position is not None and first > position
-    return Answer(below, f"the position was {position}, and the first record received was {first}")
+    below = went_ahead(case.finding)
+    return Answer(below, f"its member continued {'above' if below else 'below'} its position")
 
 
 def _retention(case: FindingContext) -> Answer:
