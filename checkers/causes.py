@@ -83,7 +83,9 @@ class _Scene:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Cause:
+class Cause:
+    """Why something was lost, in words, and the rows of the history that this rests on."""
+
     text: str
     rows: tuple[str, ...] = ()
 
@@ -203,7 +205,7 @@ def loss_causes(
     )
 
 
-def _explain(scene: _Scene, loss: _Loss) -> _Cause:
+def _explain(scene: _Scene, loss: _Loss) -> Cause:
     """How one message was lost, in words."""
     storage = _storage(scene, loss)
     if storage is not None:
@@ -223,48 +225,48 @@ def _explain(scene: _Scene, loss: _Loss) -> _Cause:
     usurped = ruling is not None and loss.acked_by >= 0 and ruling.broker != loss.acked_by
     winner = ruling if usurped else (later[0] if later else None)
     if winner is not None and winner.isr_before and winner.broker not in winner.isr_before:
-        return _Cause(
+        return Cause(
             text=f"unclean election: broker{winner.broker} became leader in epoch {winner.epoch} although "
             f"the in-sync replicas were {list(winner.isr_before)}{done}",
             rows=(winner.row(), *cut_row),
         )
     if cut is not None and cut.kind == "truncated_to_hw":
-        return _Cause(
+        return Cause(
             text=f"high-watermark truncation: broker{cut.broker} truncated to its own high watermark "
             f"{cut.offset} instead of asking for the epoch's end",
             rows=cut_row,
         )
     if winner is not None and cut is None and not loss.sighted:
-        return _Cause(text=NEVER_SEEN)
+        return Cause(text=NEVER_SEEN)
     if usurped and ruling is not None:
         healed = [f for f in faults if f.until_ns <= loss.acked_ns]
         standing = [f for f in faults if f.from_ns <= loss.acked_ns < f.until_ns]
         if healed and not standing:
             last = max(healed, key=lambda fault: fault.until_ns)
-            return _Cause(
+            return Cause(
                 text=f"zombie accepted after heal: broker{loss.acked_by} acknowledged it after "
                 f"`{last.name}` was healed, while broker{ruling.broker} led in epoch {ruling.epoch}{done}",
                 rows=(_fault_row(last), ruling.row(), *cut_row),
             )
-        return _Cause(
+        return Cause(
             text=f"old leader truncated on rejoin: broker{loss.acked_by} acknowledged it while "
             f"broker{ruling.broker} led in epoch {ruling.epoch}{done}",
             rows=(ruling.row(), *cut_row),
         )
     if winner is not None:
         old = loss.acked_by if loss.acked_by >= 0 else loss.holder
-        return _Cause(
+        return Cause(
             text=f"old leader truncated on rejoin: broker{old} acknowledged it, then "
             f"broker{winner.broker} was elected in epoch {winner.epoch}{done}",
             rows=(winner.row(), *cut_row),
         )
     if cut is not None:
-        return _Cause(
+        return Cause(
             text=f"truncated: broker{cut.broker} cut its log at offset {cut.offset}; no election was seen "
             "afterwards",
             rows=cut_row,
         )
-    return _Cause(text=NO_EVIDENCE)
+    return Cause(text=NO_EVIDENCE)
 
 
 def _took(cut: PartitionEvent, loss: _Loss) -> bool:
@@ -289,7 +291,7 @@ _TAKES_AT_ONCE = ("power_cut", "wipe")
 """Mechanisms of `DATA_LOSS` that leave nothing to truncate; a broker may truncate a damaged log itself."""
 
 
-def _storage(scene: _Scene, loss: _Loss) -> _Cause | None:
+def _storage(scene: _Scene, loss: _Loss) -> Cause | None:
     """A storage fault that took the message from the replica that acknowledged it."""
     host = f"broker{loss.acked_by}"
     hits = [
@@ -312,7 +314,8 @@ def _storage(scene: _Scene, loss: _Loss) -> _Cause | None:
         if fault.mechanism in _TAKES_AT_ONCE and any(there):
             continue  # A log is truncated at the offset of a record only if it holds that record.
         if _decides(scene.elections, hit, loss, since):
-            return _storage_cause(scene, fault, loss.acked_by)
+            where = TopicPartition(scene.partition.topic, scene.partition.number)
+            return storage_cause(scene.evidence, where, fault, loss.acked_by)
     return None
 
 
@@ -325,24 +328,24 @@ def _decides(elections: list[PartitionEvent], hit: set[str], loss: _Loss, since:
     return not any(one.isr_before and one.broker not in one.isr_before for one in later)
 
 
-def _storage_cause(scene: _Scene, fault: FaultSpan, broker: int) -> _Cause:
+def storage_cause(evidence: Evidence, where: TopicPartition, fault: FaultSpan, broker: int) -> Cause:
+    """The cause of a loss by a storage fault that took records of a partition from a broker."""
     row = _fault_row(fault)
     if fault.mechanism == "power_cut":
         text = f"`{fault.name}` took what broker{broker} had acknowledged but not flushed"
-        return _Cause(text=f"un-fsynced data lost: {text}", rows=(row,))
-    back = _led_alone(scene, broker, fault.from_ns) if fault.mechanism == "wipe" else None
+        return Cause(text=f"un-fsynced data lost: {text}", rows=(row,))
+    back = _led_alone(evidence, where, broker, fault.from_ns) if fault.mechanism == "wipe" else None
     if back is not None:
         text = f"last in-sync replica wiped: `{fault.name}` emptied broker{broker}, which then led again"
-        return _Cause(text=text, rows=(row, back))
-    return _Cause(text=f"storage fault: `{fault.name}` on broker{broker}", rows=(row,))
+        return Cause(text=text, rows=(row, back))
+    return Cause(text=f"storage fault: `{fault.name}` on broker{broker}", rows=(row,))
 
 
-def _led_alone(scene: _Scene, broker: int, since_ns: int) -> str | None:
+def _led_alone(evidence: Evidence, where: TopicPartition, broker: int, since_ns: int) -> str | None:
     """The first view after a time in which the broker leads as the only member of the ISR."""
-    views = scene.evidence.rows_about("views", TopicPartition(scene.partition.topic, scene.partition.number))
     alone = (
         row
-        for row in views
+        for row in evidence.rows_about("views", where)
         if row["subject"] == "partition"
         and row["ns"] > since_ns
         and row["leader"] == broker

@@ -12,16 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.partition.messages import FOREVER, Ints
+from checkers.tables.group_reads import group_reads, watermarks_of
 from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import ReportedTransactions, transactions_of
 from checkers.transactions.debts import Debt, debts_of
 from harness.errors import BadDataError, json_value, quoted
 from harness.kafka.model import TopicPartition
+from harness.kafka.versions import version_key
 
 Row = dict[str, Any]
 """A row of a table, by column; the schema says which type each value has."""
 DATA_LOSS = ("power_cut", "wipe", "truncate", "damage")
 """Mechanisms of faults that take data from a replica's disk."""
+
+_VERSION = re.compile(r"\d+(\.\d+)*([@+]|$)")
 
 SMALL = (
     "writers",
@@ -73,6 +77,8 @@ class Evidence:
     """Markers that coordinators still had to write."""
     start_ns: int = 0
     """The earliest time in any small table; times are shown relative to it."""
+    kafka: tuple[int, ...] | None = None
+    """Kafka's version as a sort key; None: not known."""
 
     @property
     def acks(self) -> dict[int, int]:
@@ -110,11 +116,18 @@ class Evidence:
         return replace(self, tables={**self.tables, **empty}, transactions=self.transactions.for_tasks())
 
 
-def gather(source: Source) -> Evidence:
-    """Read the small tables of a history. Raises BadDataError for damaged or contradictory ones."""
+def gather(source: Source, kafka: str | None = None) -> Evidence:
+    """Read the small tables of a history. Raises BadDataError for damaged or contradictory ones.
+
+    ``kafka`` is the version of Kafka, if a manifest names it. Of partitions that groups read, the evidence
+    holds `watermarks` too, and the reads by which a group's position is known (`group_reads`).
+    """
     tables = {name: read_small(source, name) for name in SMALL}
     require_one_leader(tables["replicas"])
-    return evidence_of(tables)
+    if tables["groups"].num_rows:
+        tables["watermarks"] = watermarks_of(source, tables["groups"])
+        tables["group_reads"] = group_reads(source, tables["groups"], tables["watermarks"])
+    return evidence_of(tables, kafka)
 
 
 def require_one_leader(replicas: pa.Table) -> None:
@@ -139,9 +152,10 @@ def require_one_leader(replicas: pa.Table) -> None:
             )
 
 
-def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
+def evidence_of(tables: Mapping[str, pa.Table], kafka: str | None = None) -> Evidence:
     """Derive the evidence from the small tables."""
-    moments = [t["ns"][0].as_py() for t in tables.values() if "ns" in t.column_names and t.num_rows]
+    small = [tables[name] for name in SMALL if name in tables]
+    moments = [table["ns"][0].as_py() for table in small if "ns" in table.column_names and table.num_rows]
     return Evidence(
         tables=tables,
         faults=_fault_spans(tables["faults"]),
@@ -151,6 +165,7 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
         ),
         debts=debts_of(tables["transaction_states"].to_pylist()),
         start_ns=min((ns for ns in moments if ns is not None), default=0),
+        kafka=None if kafka is None or not _VERSION.match(kafka) else version_key(kafka),
     )
 
 
@@ -257,6 +272,26 @@ def named_in(targets: str) -> tuple[frozenset[str], frozenset[str]]:
         if isinstance(found.get("partition"), str):
             partitions.add("/".join(found["partition"].rsplit("-", 1)))
     return frozenset(hosts), frozenset(partitions)
+
+
+def linked_hosts(rows: Iterable[Row]) -> Mapping[int, frozenset[str]]:
+    """The hosts at the ends of the links that each fault names, by its number.
+
+    ``rows`` are those of `faults`.
+    """
+    linked: dict[int, frozenset[str]] = {}
+    for row in rows:
+        if row["fault"] in linked:
+            continue
+        try:
+            targets = json_value(row["targets"] or "{}", "targets of faults")
+        except BadDataError:
+            targets = None
+        links = targets.get("links") if isinstance(targets, dict) else None
+        listed = links if isinstance(links, list) else []
+        ends = {end.partition(":")[0].strip() for link in listed for end in str(link).split("->")}
+        linked[row["fault"]] = frozenset(ends)
+    return linked
 
 
 def _first_offset(fault: Row) -> int:

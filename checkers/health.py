@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from checkers.convergence import incomplete_isrs
 from checkers.evidence import Evidence, first_injection
-from checkers.groups import CLASSES as OF_GROUPS
-from checkers.groups import group_findings
+from checkers.groups.findings import CLASSES as OF_GROUPS
+from checkers.groups.findings import group_findings
 from checkers.known_errors import KNOWN
 from checkers.partition.messages import FOREVER
 from checkers.tables.files import inside, write_parquet

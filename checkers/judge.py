@@ -112,7 +112,7 @@ def judge_history(
     clock = _Clock()
     by_promises = declared["judged_by"] == "promises"
     source = open_source(history)
-    evidence = gather(source)
+    evidence = gather(source, manifest.kafka if manifest else None)
     forget(session)
     clock.lap("read")
     small = source.rows("sends") + source.rows("copies") <= SMALL_ROWS

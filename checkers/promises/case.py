@@ -27,6 +27,12 @@ class Gone(NamedTuple):
     flush_unknown: bool
 
 
+def went_ahead(finding: Mapping[str, Any]) -> bool:
+    """Whether a member that was reset continued above its position, so that the log began there."""
+    position, first = finding["offset"], finding["found_offset"]
+    return position is not None and first is not None and first > position
+
+
 @dataclass(frozen=True)
 class FindingContext:
     """A finding and the facts about its run."""

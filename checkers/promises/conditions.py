@@ -13,7 +13,7 @@ from typing import NamedTuple
 from checkers.convergence import STUCK
 from checkers.evidence import DATA_LOSS
 from checkers.partition.messages import FOREVER
-from checkers.promises.case import FindingContext
+from checkers.promises.case import FindingContext, went_ahead
 from checkers.promises.facts import broker_number
 from harness.kafka.model import OFFSETS_LOG
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
@@ -338,6 +338,24 @@ def _in_sync_disagree(case: FindingContext) -> Answer:
 # ---- groups and the end of the run
 
 
+def _below_log_start(case: FindingContext) -> Answer:
+    below = went_ahead(case.finding)
+    return Answer(below, f"its member continued {'above' if below else 'below'} its position")
+
+
+def _retention(case: FindingContext) -> Answer:
+    values = {}
+    for key in ("cleanup.policy", "retention.ms", "retention.bytes"):
+        values[key] = case.facts.topic_config(case.topic, key)
+    if "delete" not in (values["cleanup.policy"] or "delete"):
+        return Answer(False, f"cleanup.policy={values['cleanup.policy']}")
+    limits = {key: values[key] for key in ("retention.ms", "retention.bytes")}
+    if None in limits.values():
+        return unknown("the retention of the topic is not recorded")
+    limited = [f"{key}={value}" for key, value in limits.items() if value != "-1"]
+    return Answer(bool(limited), ", ".join(limited))
+
+
 def _offset_acks(case: FindingContext) -> Answer:
     value = case.facts.broker_config("offsets.commit.required.acks")
     if value is None:
@@ -561,6 +579,13 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
     "in-sync replicas disagree": Condition(
         "a replica in sync differs from the reference log", _in_sync_disagree
+    ),
+    "the position was below the log start": Condition(
+        "the group's position was lower than the first offset that its member received", _below_log_start
+    ),
+    "retention removes records": Condition(
+        "`retention.ms` or `retention.bytes` of the topic is not -1, and its `cleanup.policy` has `delete`",
+        _retention,
     ),
     "offset commits do not wait for all replicas": Condition(
         "`offsets.commit.required.acks` is not -1", _offset_acks

@@ -63,7 +63,10 @@ _SUBJECTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Records and replicas", ("corrupt", "foreign", "misrouted", "overwritten", "not_converged")),
     (
         "Readers and groups",
-        ("skip", "non_monotonic", "replay", "commit_lost", "stale_offset", "double_ownership"),
+        (
+            *("skip", "non_monotonic", "replay", "group_reset", "group_stalled"),
+            *("commit_lost", "stale_offset", "offset_expired", "double_ownership"),
+        ),
     ),
     ("The run itself", ("process_exit", "server_error", "config_mismatch")),
 )

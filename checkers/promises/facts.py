@@ -10,9 +10,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from checkers.convergence import incomplete_isrs
-from checkers.evidence import Evidence, FaultSpan, Row
+from checkers.evidence import Evidence, FaultSpan, Row, linked_hosts
 from checkers.partition.messages import FOREVER
-from harness.errors import BadDataError, json_object
 from harness.kafka.versions import version_key
 
 _ENDED = ("killed", "stopped", "exited")
@@ -182,7 +181,7 @@ def facts_of(
         configs=_configs(evidence),
         writers=evidence.writers,
         faults=evidence.faults,
-        linked=_linked(evidence.rows("faults")),
+        linked=linked_hosts(evidence.rows("faults")),
         down=_down(processes, evidence.faults),
         ended_uncleanly=_unclean_ends(processes),
         states=_states(views),
@@ -213,21 +212,6 @@ def _configs(evidence: Evidence) -> Mapping[tuple[str, str, str], str]:
         effective = asked if value is None else value
         if effective is not None:
             found[scope, name, key] = effective
-    return found
-
-
-def _linked(rows: Iterable[Row]) -> Mapping[int, frozenset[str]]:
-    found: dict[int, frozenset[str]] = {}
-    for row in rows:
-        if row["fault"] in found:
-            continue
-        try:
-            links = json_object(row["targets"] or "{}", "targets of faults").get("links")
-        except BadDataError:
-            links = None
-        listed = links if isinstance(links, list) else []
-        ends = {end.partition(":")[0].strip() for link in listed for end in str(link).split("->")}
-        found[row["fault"]] = frozenset(ends)
     return found
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from checkers.partition.messages import Ints
 from checkers.promises.bugs import KNOWN
-from checkers.promises.case import FindingContext
+from checkers.promises.case import FindingContext, went_ahead
 from checkers.promises.conditions import Answer, ask
 from checkers.promises.facts import Facts
 from checkers.promises.table import ROWS, STRAY, Row
@@ -26,6 +26,8 @@ _KEY = ("class", "topic", "partition", "writer", "acked_by", "cause", "detail")
 _LARGEST = 2**62
 _BY_REPLICAS = ("diverged", "corrupt", "not_converged", *STRAY)
 """Classes that are judged by the finding's brokers, and by whether its offset is committed."""
+_BY_POSITION = ("group_reset",)
+"""Classes that are judged by whether the member continued above its position."""
 _BY_MESSAGE = ("aborted_read", "out_of_order", "duplicated")
 """Classes that are judged by the message, if it was looked up."""
 
@@ -140,20 +142,22 @@ def _groups(findings: pa.Table, facts: Facts) -> Ints:
 def _particulars(findings: pa.Table, facts: Facts) -> Ints:
     """A number for the facts that matter only to some classes; 0 for the others."""
     found = np.zeros(findings.num_rows, dtype=np.int64)
-    wanted = pa.compute.is_in(findings["class"], pa.array((*_BY_REPLICAS, *_BY_MESSAGE)))
+    wanted = pa.compute.is_in(findings["class"], pa.array((*_BY_REPLICAS, *_BY_POSITION, *_BY_MESSAGE)))
     places = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
     if not len(places):
         return found
-    names = ("class", "topic", "partition", "offset", "brokers", "writer", "seq")
+    names = ("class", "topic", "partition", "offset", "brokers", "writer", "seq", "found_offset")
     some = findings.select(names).take(pa.array(places))
     known: dict[Hashable, int] = {}
     for place, row in zip(
         places.tolist(), zip(*(some[name].to_pylist() for name in names), strict=True), strict=True
     ):
-        name, topic, partition, offset, brokers, writer, seq = row
+        name, topic, partition, offset, brokers, writer, seq, found_offset = row
         key: Hashable
         if name in _BY_MESSAGE:
             key = facts.messages.get((writer, seq))
+        elif name in _BY_POSITION:
+            key = went_ahead({"offset": offset, "found_offset": found_offset})
         else:
             mark = facts.high_watermark(topic, partition)
             key = (tuple(brokers or ()), mark is not None and offset is not None and offset >= mark)

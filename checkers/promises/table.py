@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 LOSSES = ("lost", "lost_after_read", "moved", "diverged", "offset_conflict", "aborted_read")
 """Classes that say that a message was taken out of the log, or out of one place in the log."""
-STEPS = ("skip", "non_monotonic")
+STEPS = ("skip", "non_monotonic", "group_reset")
 """Classes about the order in which a reader receives records."""
 STRAY = ("foreign", "misrouted", "overwritten")
 """Classes about records that do not belong where they are."""
@@ -46,6 +46,7 @@ IDEMPOTENCE = _docs("producer configuration `enable.idempotence`")
 MIN_INSYNC = _docs("topic configuration `min.insync.replicas`")
 UNCLEAN_KEY = _docs("topic configuration `unclean.leader.election.enable`")
 LAG = _docs("broker configuration `replica.lag.time.max.ms`")
+OFFSET_RESET = _docs("consumer configuration `auto.offset.reset`")
 OFFSETS = _docs("broker configuration `offsets.commit.required.acks`")
 ISOLATION = _docs("consumer configuration `isolation.level`")
 RECORDS = _docs("Implementation, Messages, Record batch (`crc`)")
@@ -434,6 +435,26 @@ ROWS: tuple[Row, ...] = (
     ),
     # ---- readers
     Row(
+        name="reset-by-retention",
+        classes=("group_reset",),
+        when=("the position was below the log start", "retention removes records"),
+        promised=False,
+        brief="retention removes records whether a group has read them or not",
+        says="Retention removes records whether a group has received them or not. A member whose position "
+        "lies below the log start offset continues where `auto.offset.reset` says.",
+        sources=(_docs("topic configurations `retention.ms` and `retention.bytes`"), OFFSET_RESET),
+    ),
+    Row(
+        name="reads-after-operator-election",
+        classes=STEPS,
+        when=("an operator elected an unclean leader",),
+        promised=False,
+        brief="an unclean election that an operator asked for may send readers back or ahead",
+        says="An unclean election that an operator asks for may end the log before a reader's position, like "
+        "one that the controller makes.",
+        sources=(UNCLEAN, StatementSource("KIP-460, Admin Leader Election RPC")),
+    ),
+    Row(
         name="reads-after-unclean-election",
         classes=STEPS,
         when=("an unclean leader was elected", "unclean election is enabled"),
@@ -512,6 +533,42 @@ ROWS: tuple[Row, ...] = (
         says="A committed offset is kept like a message with `acks=all`. A group may receive again only "
         "what it had not committed.",
         sources=(SEMANTICS, OFFSETS),
+    ),
+    Row(
+        name="offset-retention",
+        classes=("offset_expired",),
+        when=(),
+        promised=False,
+        brief="committed offsets expire after offsets.retention.minutes",
+        says="Committed offsets are kept for `offsets.retention.minutes` (7 days by default, 1 day before "
+        "2.0) after the group became empty; those of a client that is no member, and of a group with "
+        "`group.protocol=consumer`, after the last commit; before 2.1 all of them after their commit. Then a "
+        "member starts where `auto.offset.reset` says.",
+        sources=(
+            _docs("broker configuration `offsets.retention.minutes`"),
+            StatementSource("KIP-211, Revise Expiration Semantics of Consumer Group Offsets (KAFKA-4682)"),
+            StatementSource("KIP-186, Increase offsets retention default to 7 days"),
+            StatementSource(
+                "code: GroupMetadata.removeExpiredOffsets, ConsumerGroup.offsetExpirationCondition"
+            ),
+            OFFSET_RESET,
+        ),
+    ),
+    Row(
+        name="group-availability",
+        classes=("group_stalled",),
+        when=(),
+        promised=False,
+        brief="a group stands still while it has no coordinator",
+        says="A group needs the leader of its partition of `__consumer_offsets` to join, to be assigned "
+        "partitions and to commit. Kafka does not say how long that may take; more replicas of that topic "
+        "make it more available.",
+        sources=(
+            _docs(
+                "broker configuration `offsets.topic.replication.factor` (set higher to ensure availability)"
+            ),
+            REPLICATION,
+        ),
     ),
     Row(
         name="ownership",

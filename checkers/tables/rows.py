@@ -20,7 +20,7 @@ from checkers.evidence import (
     own_epoch_at,
     writer_columns,
 )
-from checkers.groups import StreamStep, causes_of_steps
+from checkers.groups.steps import StepCauses, StreamStep, causes_of_steps
 from checkers.partition.deliveries import Missed, Steps
 from checkers.partition.fate import FATES
 from checkers.partition.fates import Fates
@@ -302,8 +302,8 @@ def of_reads(partition: PartitionReplicas, name: str, reads: Reads, rows: Ints) 
 
 def of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> pa.Table:
     """Findings about steps back."""
-    causes, grounds = _causes_of_steps(partition, evidence, steps)
-    return build(
+    causes = _causes_of_steps(partition, evidence, steps)
+    moved = build(
         FINDING,
         {
             "class": pa.array(["non_monotonic" if g is None else "replay" for g in steps.group], pa.string()),
@@ -314,18 +314,19 @@ def of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> 
             "seq": nullable(steps.seq, pa.int64()),
             "count": 1,
             "reader": _readers(steps.group, steps.reader),
-            "cause": causes,
-            "evidence": grounds,
+            "cause": causes.texts,
+            "evidence": causes.evidence,
         },
         len(steps),
     )
+    return moved.filter(causes.own)
 
 
 def of_skips(partition: PartitionReplicas, evidence: Evidence, steps: Steps, passed: Missed) -> pa.Table:
     """Findings about steps ahead that pass over messages which the reader should have received."""
     rows = np.flatnonzero(passed.count > 0)
-    causes, grounds = _causes_of_steps(partition, evidence, steps.take(rows))
-    return build(
+    causes = _causes_of_steps(partition, evidence, steps.take(rows))
+    skipped = build(
         FINDING,
         {
             "class": "skip",
@@ -336,16 +337,15 @@ def of_skips(partition: PartitionReplicas, evidence: Evidence, steps: Steps, pas
             "seq": nullable(passed.seq[rows], pa.int64()),
             "count": passed.count[rows],
             "reader": _readers(steps.group[rows], steps.reader[rows]),
-            "cause": causes,
-            "evidence": grounds,
+            "cause": causes.texts,
+            "evidence": causes.evidence,
         },
         len(rows),
     )
+    return skipped.filter(causes.own)
 
 
-def _causes_of_steps(
-    partition: PartitionReplicas, evidence: Evidence, steps: Steps
-) -> tuple[pa.Array, pa.Array]:
+def _causes_of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> StepCauses:
     """The cause of each step of a group (null for readers without a group), and its evidence."""
     return causes_of_steps(
         evidence,

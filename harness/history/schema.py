@@ -352,6 +352,17 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "with `joined`: the id under which the group's coordinator knows the member; null: "
                         "the client does not tell",
                     ),
+                    Column(
+                        "protocol",
+                        "text",
+                        "with `joined`: group.protocol, `classic` or `consumer` (KIP-848); null: not known",
+                    ),
+                    Column(
+                        "session_ms",
+                        "int",
+                        "with `joined`: the member's session.timeout.ms; null: not known, or the brokers set "
+                        "it",
+                    ),
                 ),
             ),
             Table(
@@ -543,7 +554,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "text",
                         "`truncated`, `truncated_to_hw`, `isr_shrinking`, `isr_expanding`, `isr_updated`, "
                         "`became_leader`, `became_follower`, `unclean_election`, "
-                        "`session_connected`, `session_expired`, `resigned`, `error` or `fatal`",
+                        "`session_connected`, `session_expired`, `resigned`, `offsets_expired` (a "
+                        "coordinator removed committed offsets after `offsets.retention.minutes`), "
+                        "`error` or `fatal`",
                     ),
                     Column("topic", "text", "topic name"),
                     Column("partition", "int", "partition number"),

@@ -67,6 +67,8 @@ _RULES = (
     _rule("session_connected", "Session establishment complete", r"Session establishment complete on server"),
     _rule("resigned", "esign", r"\] Resigned \(|transition to Resigned"),
     _rule("resigned", "Renouncing", r"Renouncing the leadership"),
+    _rule("offsets_expired", " expired offsets in ", r"Removed [1-9]\d* expired offsets in "),
+    _rule("offsets_expired", "cleaning up group", r"Generated [1-9]\d* tombstone records while cleaning up"),
     _rule("resigned", "Did not receive fetch", r"Did not receive fetch request from the majority"),
 )
 

@@ -54,6 +54,18 @@ SAID: Mapping[str, tuple[str, str]] = {
         "a replaced coordinator answered with an old offset {} time",
         "replaced coordinators answered with old offsets {} times",
     ),
+    "offset_expired": (
+        "{} committed offset of a group had expired",
+        "{} committed offsets of groups had expired",
+    ),
+    "group_reset": (
+        "a group's position was no longer in the log, and it continued elsewhere, {} time",
+        "groups' positions were no longer in the log, and they continued elsewhere, {} times",
+    ),
+    "group_stalled": (
+        "a group stood still for {} partition although there were messages to read",
+        "groups stood still for {} partitions although there were messages to read",
+    ),
     "double_ownership": (
         "two members of a group owned {} partition at the same time",
         "two members of a group owned a partition at the same time, {} times",

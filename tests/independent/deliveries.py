@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tests.independent import groups, positions
 from tests.independent.model import Finding, History, MessageId, Row, message_id
 
 if TYPE_CHECKING:
@@ -26,11 +27,39 @@ def findings(history: History, judge: Judge) -> Counter[Finding]:
     events = [row for row in history.get("groups", ()) if _concerns(row, judge)]
     for stream in streams(judge.partition.reads):
         for before, after in pairwise(stream):
-            if name := step(judge, stream, events, before, after):
+            name = step(judge, stream, events, before, after)
+            if name in ("skip", "replay") and removed(history, judge, before, after):
+                continue  # `then the finding is offset_expired or group_reset`
+            if name:
                 found[Finding(name, topic, partition)] += 1
             if committed_past(judge, stream, events, before, after):
                 found[Finding("skip", topic, partition)] += 1
     return found
+
+
+def removed(history: History, judge: Judge, before: Row, after: Row) -> bool:
+    """`the member's position had been removed`: its committed offset expired, or it was not in the log."""
+    group, at = after.get("group"), judge.partition.at
+    if group is None:
+        return False
+    if any(
+        row["reader"] == after["reader"] and row["ns"] == after["ns"]
+        for _, row in positions.resets(history, at, group)
+    ):
+        return True
+    rows = [
+        row for row in positions.of_group(history, group) if (row.get("topic"), row.get("partition")) == at
+    ]
+    told = [
+        row
+        for row in rows
+        if row["event"] == "assigned"
+        and row["reader"] == after["reader"]
+        and before["ns"] <= row["ns"] <= after["ns"]
+        and row.get("asked_ns") is not None
+        and not row.get("error")
+    ]
+    return bool(told) and groups.of_answer(rows, told[-1], history) == "offset_expired"
 
 
 def _concerns(row: Row, judge: Judge) -> bool:

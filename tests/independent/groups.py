@@ -1,10 +1,11 @@
-"""Findings about consumer groups: commits that are gone, old answers, partitions with two owners."""
+"""Findings about consumer groups: commits, positions and stalls of groups, partitions with two owners."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.independent import positions
 from tests.independent.model import Finding, History, Row
 
 
@@ -15,18 +16,36 @@ def findings(history: History) -> Counter[Finding]:
         if row.get("topic") is not None and row.get("partition") is not None:
             places.setdefault((row["group"], row["topic"], row["partition"]), []).append(row)
     found: Counter[Finding] = Counter()
-    for (_, topic, partition), rows in places.items():
+    for (group, topic, partition), rows in places.items():
         # `one finding for each cause`, and there are no views here that would tell causes apart
-        answers = [*old_answers(rows)]
+        answers = [*old_answers(rows, history)]
         for name in {name for name, _ in answers}:
             _, offset = max(commit for one, commit in answers if one == name)
             found[Finding(name, topic, partition, offset)] += 1
+        for position, _ in positions.resets(history, (topic, partition), group):
+            found[Finding("group_reset", topic, partition, position)] += 1
+        found[Finding("group_stalled", topic, partition)] += positions.stalls(
+            history, (topic, partition), group
+        )
         found[Finding("double_ownership", topic, partition)] += sum(1 for _ in double_owners(rows))
     return +found
 
 
-def old_answers(rows: list[Row]) -> Iterator[tuple[str, tuple[int, int]]]:
+def old_answers(rows: list[Row], history: History) -> Iterator[tuple[str, tuple[int, int]]]:
     """Answers that are too old: the class, and the newest commit that each does not know."""
+    commits, answers = _commits_and_answers(rows)
+    for answer in answers:
+        if found := _old_answer(commits, answers, answer, history):
+            yield found
+
+
+def of_answer(rows: list[Row], answer: Row, history: History) -> str:
+    """The class of what is wrong with one answer; empty if nothing is."""
+    found = _old_answer(*_commits_and_answers(rows), answer, history)
+    return found[0] if found else ""
+
+
+def _commits_and_answers(rows: list[Row]) -> tuple[list[Row], list[Row]]:
     commits = [
         r for r in rows if r["event"] in ("committed", "commit_failed") and r.get("offset") is not None
     ]
@@ -36,24 +55,29 @@ def old_answers(rows: list[Row]) -> Iterator[tuple[str, tuple[int, int]]]:
         for r in rows
         if r["event"] in ("fetched", "assigned") and r.get("asked_ns") is not None and not r.get("error")
     ]
-    for answer in answers:
-        value = -1 if answer.get("offset") is None else answer["offset"]
-        same = [c for c in commits if c["offset"] == value and (c.get("asked_ns") or -1) <= answer["ns"]]
-        missed = [
-            commit
-            for commit in commits
-            if commit["event"] == "committed"
-            and commit["offset"] > value
-            and commit["ns"] < answer["asked_ns"]
-            and all(certainly_later(commit, other) for other in same)
-        ]
-        if missed:
-            newest = max(missed, key=lambda commit: int(commit["ns"]))
-            # `no later answer names the offset`
-            again = [
-                a for a in answers if a["asked_ns"] > answer["ns"] and a.get("offset") == newest["offset"]
-            ]
-            yield "stale_offset" if again else "commit_lost", (newest["ns"], newest["offset"])
+    return commits, answers
+
+
+def _old_answer(
+    commits: list[Row], answers: list[Row], answer: Row, history: History
+) -> tuple[str, tuple[int, int]] | None:
+    value = -1 if answer.get("offset") is None else answer["offset"]
+    same = [c for c in commits if c["offset"] == value and (c.get("asked_ns") or -1) <= answer["ns"]]
+    missed = [
+        commit
+        for commit in commits
+        if commit["event"] == "committed"
+        and commit["offset"] > value
+        and commit["ns"] < answer["asked_ns"]
+        and all(certainly_later(commit, other) for other in same)
+    ]
+    if not missed:
+        return None
+    newest = max(missed, key=lambda commit: int(commit["ns"]))
+    # `no later answer names the offset`
+    again = [a for a in answers if a["asked_ns"] > answer["ns"] and a.get("offset") == newest["offset"]]
+    gone = "offset_expired" if positions.expired(history, newest, answer) else "commit_lost"
+    return "stale_offset" if again else gone, (newest["ns"], newest["offset"])
 
 
 def certainly_later(commit: Row, other: Row) -> bool:

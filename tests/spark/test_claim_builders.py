@@ -157,7 +157,23 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {"topic": "t", "partition": 0, "reader": 1, "ns": 28 * S, "offset": n, "writer": 1, "seq": n}
         for n in (0, 1)
     ]
-    + [{"topic": "t", "partition": 0, "reader": 2, "ns": 29 * S, "offset": 0, "writer": 1, "seq": 0}],
+    + [{"topic": "t", "partition": 0, "reader": 2, "ns": 29 * S, "offset": 0, "writer": 1, "seq": 0}]
+    + [
+        {
+            "topic": topic,
+            "partition": 0,
+            "reader": reader,
+            "ns": at * S,
+            "offset": 0,
+            "writer": 7,
+            "seq": reader,
+        }
+        for topic, reader, at in (("waited", 3, 10), ("waited", 3, 50), ("gone", 4, 10), ("young", 5, 50))
+    ],
+    "groups": [
+        {"ns": at * S, "group": "g", "reader": 6, "event": event, "topic": "stalled", "partition": 0}
+        for event, at in (("lost", 10), ("assigned", 50))
+    ],
     "sightings": [
         {"topic": "t", "partition": 0, "broker": b, "offset": o, "seen_ns": at * S, "writer": 1, "seq": seq}
         for b, o, at, seq in ((1, 0, 5, 0), (1, 1, 6, 1), (1, 2, 26, 2), (1, 3, 27, 2), (2, 2, 45, 2))
@@ -191,9 +207,10 @@ def _message(
     error: int = 0,
     name: str = "w",
     took_s: float = 0.1,
+    topic: str = "t",
 ) -> dict[str, Any]:
     return {
-        "topic": "t",
+        "topic": topic,
         "partition": 0,
         "writer": 1,
         "seq": seq,
@@ -220,6 +237,10 @@ MESSAGES = [
     _message(9, 29, "ok", "undetermined", name="unread"),
     _message(10, 7, "ok", "kept", name="slow", took_s=0.2),
     _message(11, 8, "ok", "kept", name="slow", took_s=0.3),
+    *(
+        _message(seq, 21, "ok", "kept", name=topic, topic=topic)
+        for seq, topic in enumerate(("waited", "gone", "young", "stalled"), 12)
+    ),
 ]
 
 
@@ -436,6 +457,18 @@ CASES = (
     Case("consumed by both", messages(label="m0").consumed(until="middle", readers=2), True, True),
     Case("not all consumed by both", messages("w").consumed(until="middle", readers=2), False),
     Case("nobody consumed that late", messages("w").consumed(since="middle", until="end"), None),
+    Case(
+        "a reader that lived until later received nothing",
+        messages("waited").consumed(since="middle", until="end"),
+        False,
+    ),
+    Case(
+        "a member that lived until later received nothing",
+        messages("stalled").consumed(since="middle", until="end"),
+        False,
+    ),
+    Case("the reader may be gone", messages("gone").consumed(since="middle", until="end"), None),
+    Case("the reader came later", messages("young").consumed(since="middle", until="end"), None),
     Case("both", both(SAFE.acknowledged(), SAFE.kept()), True),
     Case("one of both is false", both(SAFE.acknowledged(), ZOMBIE.kept()), False),
     Case("one of both is unknown", both(SAFE.acknowledged(), messages("nobody").kept()), None),

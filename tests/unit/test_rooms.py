@@ -118,14 +118,18 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("harness.kafka.model", "harness.kafka.wire", *HARNESS_BASE),
     ),
     "checkers": (
-        *("checkers", "harness.history.schema", "harness.kafka.model", "harness.errors"),
-        "harness.plain_files",
+        *("checkers", "harness.history.schema", "harness.kafka.model", "harness.kafka.versions"),
+        *("harness.errors", "harness.plain_files"),
     ),
     "checkers/partition": ("checkers.partition", "harness.errors"),
     "checkers/fast": (
         *("checkers.fast", "checkers.claims", "checkers.evidence", "checkers.health", "checkers.partition"),
         *("checkers.promises", "checkers.spark", "checkers.tables", "checkers.transactions"),
         *("harness.history.schema", "harness.kafka.model", "harness.errors"),
+    ),
+    "checkers/groups": (
+        *("checkers.groups", "checkers.causes", "checkers.evidence", "checkers.partition", "checkers.tables"),
+        *("harness.kafka.model", "harness.errors"),
     ),
     "checkers/tables": (
         *("checkers.tables", "checkers.causes", "checkers.evidence", "checkers.groups"),
@@ -191,6 +195,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
 
 NOT_IN: Mapping[str, tuple[str, ...]] = {
     "checkers/partition": ("pyspark", "pyarrow", "pandas"),
+    "checkers/groups": ("pyspark",),
     "checkers/tables": ("pyspark",),
     "checkers/transactions": ("pyspark",),
     "checkers/promises": ("pyspark",),

@@ -233,6 +233,15 @@ class ConsumerSpec:
         strategy = str(config.get("partition.assignment.strategy", ""))
         return "cooperative" in strategy or config.get("group.protocol") == "consumer"
 
+    @property
+    def joined_columns(self) -> dict[str, object]:
+        """The columns of `groups` that say with which settings a member joins."""
+        config = self.librdkafka_config()
+        return {
+            "protocol": str(config.get("group.protocol", "classic")),
+            "session_ms": config.get("session.timeout.ms"),
+        }
+
     def kafka_python_config(self) -> dict[str, object]:
         """The complete kafka-python configuration of a consumer with assigned partitions."""
         config: dict[str, object] = {

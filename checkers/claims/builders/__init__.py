@@ -32,6 +32,8 @@ older than the moment. Without one the answer is null, which makes the claim *un
 * `answers_until_silent`: the source fell silent;
 * `not_seen_on`: the broker's replicas were still followed at that moment;
 * verbs about messages: at least ``at_least`` such messages exist, and the final logs were read to their end;
+* `consumed`: somebody received anything meanwhile, or a consumer that lived before and after received
+  nothing;
 * `readers_wait`, `readers_are_served`, `hangs`: that broker itself still answered at the (last) mark;
 * verbs about committed offsets: a client asked, at least ``at_least`` times, between the two marks;
 * `take_over`, `lose`: the members recorded anything about the topic; `keep`: also after the second mark;

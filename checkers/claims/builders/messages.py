@@ -133,14 +133,26 @@ class Messages:
         )
 
     def consumed(self, *, since: str = "", until: str, at_least: int = 1, readers: int = 1) -> str:
-        """Between two marks at least ``readers`` consumers received every one. Unknown if none received any.
+        """Between two marks at least ``readers`` consumers received every one.
 
-        The history does not say in which AZ a consumer runs: count those that the scenario starts meanwhile.
+        Unknown if nobody received anything meanwhile, unless a consumer of the topic recorded something
+        before ``since`` and after ``until``: it lived all the time and received nothing. The history does not
+        say in which AZ a consumer runs: count those that the scenario starts meanwhile.
         """
         limit = f"true{window(since, until)}"
         anybody = f" CROSS JOIN (SELECT count(*) AS received FROM reads WHERE {limit})"
-        wanted = f"count(DISTINCT r.reader) >= {readers}"
-        given = "max(received) > 0"
+        wanted, given = f"count(DISTINCT r.reader) >= {readers}", "max(received) > 0"
+        if since:
+            # Marks are on the left, so that `citations` does not take these limits for the claim's window.
+            rows = " UNION ALL ".join(
+                f"SELECT reader, topic, ns FROM {table}" for table in ("reads", "groups")
+            )
+            lived = (
+                f"SELECT reader FROM ({rows}) s WHERE topic IN (SELECT topic FROM life WHERE {self.where}) "
+                f"GROUP BY reader HAVING {mark(since)} >= min(ns) AND {mark(until)} < max(ns)"
+            )
+            anybody += f" CROSS JOIN (SELECT count(*) AS waiting FROM ({lived}) l)"
+            given = "max(received) + max(waiting) > 0"
         return self._found(wanted, "reads", limit, given, at_least, beside=anybody, by_reader=readers > 1)
 
     def not_consumed(self, *, beside: Messages, until: str, at_least: int = 1) -> str:

@@ -14,16 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.evidence import SMALL, Evidence, evidence_of
-from checkers.groups import (
-    NOT_KNOWN,
-    Commit,
-    FetchedOffset,
-    StreamStep,
-    causes_of_steps,
-    group_findings,
-    group_histories,
-    offsets_partition,
-)
+from checkers.groups.commits import judge
+from checkers.groups.findings import group_findings
+from checkers.groups.history import NOT_KNOWN, Commit, FetchedOffset, group_histories, offsets_partition
+from checkers.groups.steps import StreamStep, cause_of_step, causes_of_steps
 from harness.history.schema import TABLES
 from tests.histories import History
 from tests.spark.reader_anomalies import READERS, committed_past
@@ -33,10 +27,12 @@ PLACE: dict[str, Any] = {"group": "g", "topic": "t", "partition": 0}
 Row = dict[str, Any]
 
 
-def evidence(*groups: Row, views: tuple[Row, ...] = ()) -> Evidence:
-    rows: dict[str, Any] = {"groups": [PLACE | row for row in groups], "views": list(views)}
+def evidence(
+    *groups: Row, views: tuple[Row, ...] = (), kafka: str | None = None, **tables: Sequence[Row]
+) -> Evidence:
+    rows: dict[str, Any] = {**tables, "groups": [PLACE | row for row in groups], "views": list(views)}
     return evidence_of(
-        {name: pa.Table.from_pylist(rows.get(name, []), TABLES[name].arrow()) for name in SMALL}
+        {name: pa.Table.from_pylist(list(rows.get(name, [])), TABLES[name].arrow()) for name in SMALL}, kafka
     )
 
 
@@ -299,7 +295,7 @@ def test_a_finding_about_a_group_names_the_rows_it_rests_on(name: str) -> None:
 
 def cause(*rows: Row, views: tuple[Row, ...] = (), before: int = 1, back: bool = True) -> str:
     step = StreamStep(group="g", reader=2, ns=1000, before_reader=before, before_ns=350, back=back)
-    text, grounds = group_histories(evidence(*rows, views=views))["g", "t", 0].cause_of_step(step)
+    text, grounds = cause_of_step(group_histories(evidence(*rows, views=views))["g", "t", 0], step)
     assert bool(grounds) != (text == NOT_KNOWN), "a cause rests on rows of the history"
     return text
 
@@ -479,7 +475,7 @@ def test_answers_are_judged_as_by_brute_force() -> None:
             for one in history.commits
             if 0 <= one.acked_ns < asked_for.asked_ns and one.offset > asked_for.offset
         )
-        assert (history.judge(asked_for) is not None) == wrong, number
+        assert (judge(history, asked_for) is not None) == wrong, number
         verdicts[wrong] += 1
     assert min(verdicts.values()) > 100, verdicts
 
@@ -491,7 +487,8 @@ def of_a_reader(views: list[Row], *, back: bool = True, processes: tuple[Row, ..
         {name: pa.Table.from_pylist(rows.get(name, []), TABLES[name].arrow()) for name in SMALL}
     )
     step = StreamStep(group=None, reader=2, ns=1000, before_reader=2, before_ns=350, back=back)
-    (text,), (grounds,) = causes_of_steps(history, "t", 0, [step])
+    causes = causes_of_steps(history, "t", 0, [step])
+    (text,), (grounds,) = causes.texts, causes.evidence
     assert (text.as_py() is None) == (grounds.as_py() is None)
     found: str | None = text.as_py()
     return found

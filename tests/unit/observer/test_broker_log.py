@@ -61,6 +61,19 @@ TEXT = {
         0,
         5,
     ),
+    "[GroupMetadataManager brokerId=2] Removed 1 expired offsets in 2 milliseconds. (Manager)": (
+        "offsets_expired",
+        None,
+        None,
+        None,
+    ),
+    "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] Generated 2 tombstone records while "
+    "cleaning up group metadata in 1 milliseconds. (GroupCoordinatorShard)": (
+        "offsets_expired",
+        None,
+        None,
+        None,
+    ),
     "[ZooKeeperClient Kafka server] Session expired. (ZooKeeperClient)": (
         "session_expired",
         None,

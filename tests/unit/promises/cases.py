@@ -100,6 +100,11 @@ def _librdkafka(**more: Any) -> Run:
     return Run().writer(-1, client="librdkafka", retries=5, **more).safe()
 
 
+def _retained(run: Run, limit_ms: str = "3000", limit_bytes: str = "-1") -> Run:
+    """Retention by time or size; -1: none."""
+    return run.config("retention.ms", limit_ms).config("retention.bytes", limit_bytes)
+
+
 def _two_claims(run: Run) -> Run:
     """Controller 1 still claims to lead when controller 2 does."""
     run.add("views", ns=1 * S, source="controller1", subject="controller", controller=11, epoch=3)
@@ -540,6 +545,45 @@ CASES: dict[str, Callable[[], Expected]] = {
         _offsets(Run(), "1"), "commit_lost", "not promised", "offset-commit-acks"
     ),
     "two owners": lambda: Expected(Run(), "double_ownership", "not promised", "ownership"),
+    "an offset expired": lambda: Expected(Run(), "offset_expired", "not promised", "offset-retention"),
+    "a group stood still": lambda: Expected(Run(), "group_stalled", "not promised", "group-availability"),
+    "a group was reset below the log start": lambda: Expected(
+        _retained(Run()),
+        "group_reset",
+        "not promised",
+        "reset-by-retention",
+        {"offset": 5, "found_offset": 9},
+    ),
+    "a group was reset below the log start, by size": lambda: Expected(
+        _retained(Run(), limit_ms="-1", limit_bytes="1000"),
+        "group_reset",
+        "not promised",
+        "reset-by-retention",
+        {"offset": 5, "found_offset": 9},
+    ),
+    "a group was reset below the log start, nothing is removed": lambda: Expected(
+        _retained(Run().safe(), limit_ms="-1").state(1, 1, 0, 1, 2, 3),
+        "group_reset",
+        "broken",
+        "read-order",
+        {"offset": 5, "found_offset": 9},
+    ),
+    "a group was reset below the log start, retention is not known": lambda: Expected(
+        Run(), "group_reset", "unknown", "reset-by-retention", {"offset": 5, "found_offset": 9}
+    ),
+    "a group was reset, though its position was above the log start": lambda: Expected(
+        _retained(Run().safe()).state(1, 1, 0, 1, 2, 3),
+        "group_reset",
+        "broken",
+        "read-order",
+        {"offset": 9, "found_offset": 5},
+    ),
+    "a reader skips after an operator's election": lambda: Expected(
+        _unclean(_with_unclean("false")).fault("elect_unclean", 14, targets='{"partitions": ["t/0"]}'),
+        "skip",
+        "not promised",
+        "reads-after-operator-election",
+    ),
     "replay after an unclean election of the offsets topic": lambda: Expected(
         _offsets(Run())
         .config("unclean.leader.election.enable", "true", "broker", "broker1")

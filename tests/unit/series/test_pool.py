@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims.evaluate import ClaimResult
-from checkers.groups import CLASSES as OF_GROUPS
+from checkers.groups.findings import CLASSES as OF_GROUPS
 from checkers.tables.output import FINDINGS
 from checkers.transactions.fates import CLASSES as OF_TRANSACTIONS
 from checkers.verdict import TRANSACTIONS_AND_GROUPS, Judgement

@@ -247,6 +247,7 @@ class GroupMember:
                 partition=None,
                 generation=known.generation,
                 member_id=known.member_id,
+                **self._spec.joined_columns,
             )
 
     def _on_revoke(self, _: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:

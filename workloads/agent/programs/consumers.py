@@ -122,6 +122,7 @@ class ProgramConsumer:
                 "partition": None,
                 "generation": event.generation,
                 "member_id": event.member_id,
+                **self._spec.joined_columns,
             }
             rows.insert(0, {**member, **joined})
         self._journal.write_many("groups", rows)

@@ -1,0 +1,172 @@
+"""Answers with an older offset than one that had been acknowledged, and why the commits are gone.
+
+A committed offset is a register: an answer may name any commit, unless a later one had certainly replaced it
+before the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.causes import PartitionEvent, evidence_row, storage_cause
+from checkers.evidence import DATA_LOSS, FaultSpan
+from checkers.groups.expiry import RETENTION, expiry
+from checkers.groups.history import NOT_KNOWN, Commit, FetchedOffset, GroupHistory, by_broker, named_offset
+from harness.kafka.model import broker_name
+
+COMMIT_LOST, STALE_OFFSET, EXPIRED = "commit_lost", "stale_offset", "offset_expired"
+CLASSES = (COMMIT_LOST, STALE_OFFSET, EXPIRED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffsetFinding:
+    """The finding about an answer with an older offset than one that had been acknowledged."""
+
+    name: str
+    """One of `CLASSES`."""
+    lost: Sequence[Commit]
+    """The acknowledged commits that the answer does not know, the newest last."""
+    cause: str
+    rows: Sequence[str]
+
+
+def judge(known: GroupHistory, answer: FetchedOffset) -> OffsetFinding | None:
+    """What is wrong with an answer; None if nothing is, or if the history does not decide it."""
+    newest = -2
+    for commit in known.commits:
+        if commit.offset != answer.offset or commit.asked_ns > answer.ns:
+            continue
+        if commit.acked_ns < 0 or (commit.transactional and not answer.stable):
+            return None
+        newest = max(newest, commit.acked_ns)
+    lost = [
+        commit
+        for commit in known.commits
+        if 0 <= commit.acked_ns < answer.asked_ns
+        and commit.offset > answer.offset
+        and commit.asked_ns > newest
+        and (answer.stable or not commit.transactional)
+    ]
+    return _explained(known, answer, lost) if lost else None
+
+
+def _explained(known: GroupHistory, answer: FetchedOffset, lost: Sequence[Commit]) -> OffsetFinding:
+    commit = lost[-1]
+    place, elections = known.offsets_log, known.coordinators
+    rows = [
+        evidence_row(
+            "groups", commit.acked_ns, f"offset {commit.offset} acknowledged{by_broker(commit.broker)}"
+        ),
+        evidence_row(
+            "groups", answer.ns, f"offset {named_offset(answer.offset)} answered{by_broker(answer.broker)}"
+        ),
+    ]
+
+    def finding(name: str, cause: str, *more: str) -> OffsetFinding:
+        return OffsetFinding(name=name, lost=lost, cause=cause, rows=[*rows, *more])
+
+    before = _leadership(elections, commit.broker, commit.acked_ns)
+    after = _leadership(elections, answer.broker, answer.ns)
+    if before is not None and after is not None and after.epoch < before.epoch:
+        cause = (
+            f"stale coordinator: broker{answer.broker} answered, which broker{before.broker} had "
+            f"replaced in leader epoch {before.epoch} of {place}"
+        )
+        return finding(STALE_OFFSET, cause, before.row())
+    replaced = before is not None and after is not None and after.epoch > before.epoch
+    later = [one for one in known.answers if one.asked_ns > answer.ns and one.offset == commit.offset]
+    if later and not replaced:
+        seen = f"offset {commit.offset} answered{by_broker(later[0].broker)}"
+        row = evidence_row("groups", later[0].ns, seen)
+        return finding(STALE_OFFSET, "stale coordinator: a later answer names the offset", row)
+    since = [event for event in elections if commit.acked_ns < event.ns <= answer.ns]
+    if replaced and before is not None and after is not None:
+        since = [event for event in elections if before.epoch < event.epoch <= after.epoch]
+    unclean = next(
+        (event for event in since if event.isr_before and event.broker not in event.isr_before), None
+    )
+    if unclean is not None:
+        cause = (
+            f"unclean election: broker{unclean.broker} became leader of {place} in epoch "
+            f"{unclean.epoch} although the in-sync replicas were {list(unclean.isr_before)}"
+        )
+        return finding(COMMIT_LOST, cause, unclean.row())
+    fault = _storage_fault(known, commit, answer)
+    if fault is not None:
+        broker = commit.broker if commit.broker >= 0 else _broker_hit(fault, since, answer)
+        stored = storage_cause(known.evidence, place, fault, broker)
+        return finding(COMMIT_LOST, stored.text, *stored.rows)
+    removed = expiry(known, commit, answer)
+    if removed is not None:
+        cause = f"offset retention: {RETENTION}={removed.minutes} had passed since {removed.since}"
+        return finding(EXPIRED, cause, *removed.rows)
+    if replaced and after is not None:
+        cause = (
+            f"new coordinator: broker{after.broker} leads {place} since epoch {after.epoch} and does not "
+            "know it"
+        )
+        return finding(COMMIT_LOST, cause, after.row())
+    return finding(COMMIT_LOST, NOT_KNOWN)
+
+
+def _leadership(elections: Sequence[PartitionEvent], broker: int, at_ns: int) -> PartitionEvent | None:
+    """The newest election of a broker up to a time."""
+    own = [event for event in elections if event.broker == broker and event.ns <= at_ns]
+    return own[-1] if own and broker >= 0 else None
+
+
+def _storage_fault(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> FaultSpan | None:
+    """A storage fault that took the commit: a replica that it hit led the group's offsets next.
+
+    A spared replica that leads instead still has the commit, if it was in the ISR.
+    """
+    hits = [
+        fault
+        for fault in known.evidence.faults
+        if fault.mechanism in DATA_LOSS
+        and (not fault.partitions or str(known.offsets_log) in fault.partitions)
+        and commit.acked_ns <= fault.from_ns <= answer.ns
+    ]
+    hosts = {host for fault in hits for host in fault.hosts}
+    for fault in hits:
+        since = [event for event in known.coordinators if fault.from_ns < event.ns <= answer.ns]
+        leader = since[0].broker if since else answer.broker
+        if broker_name(leader) in hosts or (leader < 0 and not known.coordinators):
+            return fault
+    return None
+
+
+def _broker_hit(fault: FaultSpan, since: Sequence[PartitionEvent], answer: FetchedOffset) -> int:
+    """The broker that led after a storage fault; the one that answered if no view says so."""
+    later = [event.broker for event in since if event.ns > fault.from_ns]
+    return later[0] if later else answer.broker
+
+
+def commit_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
+    """One finding per class and cause: the newest commit that answers do not know, and the lowest answer."""
+    alike: dict[tuple[str, str], list[tuple[FetchedOffset, OffsetFinding]]] = {}
+    for answer in known.answers:
+        verdict = judge(known, answer)
+        if verdict is not None:
+            alike.setdefault((verdict.name, verdict.cause), []).append((answer, verdict))
+    for (name, cause), answers in alike.items():
+        lost = {commit for _, verdict in answers for commit in verdict.lost}
+        newest = max(lost, key=lambda commit: (commit.acked_ns, commit.offset))
+        answer, verdict = min(answers, key=lambda one: (newest not in one[1].lost, one[0].offset))
+        yield {
+            "class": name,
+            "topic": known.topic,
+            "partition": known.partition,
+            "offset": newest.offset,
+            "found_offset": answer.offset if answer.offset >= 0 else None,
+            "count": len(lost),
+            "acked_ns": newest.acked_ns,
+            "acked_by": newest.broker if newest.broker >= 0 else None,
+            "reader": f"group {known.group}",
+            "cause": cause,
+            "evidence": list(verdict.rows),
+            "detail": f"offset {newest.offset} was acknowledged{by_broker(newest.broker)}, offset "
+            f"{named_offset(answer.offset)} answered{by_broker(answer.broker)}",
+        }

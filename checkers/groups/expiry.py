@@ -1,0 +1,96 @@
+"""Committed offsets that `offsets.retention.minutes` removed.
+
+Since 2.1 (KIP-211, KAFKA-4682) the time counts from when the group became empty, and for a client that is no
+member from its last commit. For a group with KIP-848 it counts from the last commit as well, but the offsets
+of topics to which the group is subscribed are kept. Before 2.1 it counts from the commit, whether the group
+has members or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.causes import evidence_row
+from checkers.evidence import Evidence
+from checkers.groups.history import Commit, FetchedOffset, GroupHistory
+from checkers.groups.membership import memberships, rows_of_group, vacancies
+from harness.kafka.model import broker_name
+
+RETENTION = "offsets.retention.minutes"
+_SINCE_EMPTY = (2, 1)
+"""The first version that counts from when the group became empty."""
+_MINUTE_NS = 60 * 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expiry:
+    """Why a committed offset may have expired: the setting, and the time that it allowed."""
+
+    minutes: int
+    since_ns: int
+    """From when the retention counted."""
+    since: str
+    """What happened then, in words."""
+    rows: tuple[str, ...]
+    """The rows of the history that this rests on."""
+
+
+def retention_minutes(evidence: Evidence, broker: int) -> int | None:
+    """`offsets.retention.minutes` of the brokers, or of ``broker`` where they differ; None: not recorded."""
+    values: dict[str, str] = {}
+    for row in evidence.rows("configs"):
+        if (row["scope"], row["key"]) == ("broker", RETENTION):
+            value = row["asked"] if row["value"] is None else row["value"]
+            if value is not None:
+                values[row["name"]] = value
+    different = set(values.values())
+    text = different.pop() if len(different) == 1 else values.get(broker_name(broker), "")
+    return int(text) if text.isdecimal() else None
+
+
+def expiry(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry | None:
+    """Why the coordinator may have removed a commit before an answer; None if setting or time forbid it."""
+    evidence = known.evidence
+    minutes = retention_minutes(evidence, answer.broker)
+    if minutes is None or answer.offset >= 0:
+        return None
+    retention_ns = minutes * _MINUTE_NS
+    begin = _begin(known, commit, answer, retention_ns)
+    if begin is None:
+        return None
+    since_ns, since = begin
+    expired = [
+        evidence_row("log_events", row["ns"], f"{row['host']}: {row['text']}")
+        for row in evidence.rows("log_events")
+        if row["kind"] == "offsets_expired" and since_ns + retention_ns <= row["ns"] <= answer.ns
+    ]
+    setting = evidence_row("configs", None, f"{RETENTION}={minutes}")
+    return Expiry(
+        minutes=minutes,
+        since_ns=since_ns,
+        since=since,
+        rows=(setting, evidence_row("groups", since_ns, since), *expired[:1]),
+    )
+
+
+def _begin(
+    known: GroupHistory, commit: Commit, answer: FetchedOffset, retention_ns: int
+) -> tuple[int, str] | None:
+    """From when the retention counted, and what happened then, if it ended before the answer."""
+    committed = f"offset {commit.offset} committed"
+    version = known.evidence.kafka
+    if version is not None and version < _SINCE_EMPTY:
+        expired = answer.ns - commit.asked_ns >= retention_ns
+        return (commit.acked_ns, committed) if expired else None
+    rows = rows_of_group(known.evidence, known.group)
+    members = memberships(rows)
+    empty = vacancies(members, commit.asked_ns, answer.ns)
+    if any(row["event"] == "joined" and row["protocol"] == "consumer" for row in rows):
+        due_ns = commit.asked_ns + retention_ns
+        return (commit.acked_ns, committed) if any(one.until_ns > due_ns for one in empty) else None
+    for one in empty:
+        if one.until_ns - one.from_ns >= retention_ns:
+            if one.from_ns == commit.asked_ns:
+                return commit.acked_ns, committed
+            return one.from_ns, f"group {known.group} had no member any more"
+    return None

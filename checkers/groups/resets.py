@@ -1,0 +1,224 @@
+"""Positions of group members that were not in the log any more, so that `auto.offset.reset` decided.
+
+A position is the committed offset with which a member was assigned the partition, or the offset behind its
+last record. It is beyond the end of the log after a truncation, and below its beginning after retention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.causes import Cause, PartitionEvent, evidence_row, or_minus_one, partition_events, storage_cause
+from checkers.evidence import DATA_LOSS, Row
+from checkers.groups.history import GroupHistory
+from harness.kafka.model import TopicPartition, broker_name
+
+RESET = "group_reset"
+_POSITIONED = ("assigned", "sought", "revoked", "lost")
+_SEEN_WITHIN_NS = 10**9
+"""How much later than a reset the observer may learn where the log begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """Where a member was to continue, and since when the group had that position."""
+
+    offset: int
+    since_ns: int
+    row: str
+    """The row of the history that says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reset:
+    """A member whose position was not in the log, and the first record that it received instead."""
+
+    position: Position
+    reader: int
+    ns: int
+    offset: int
+    count: int
+    """The offsets between the position and where the member continued, or where the log begins."""
+    cause: Cause
+
+
+def resets(known: GroupHistory) -> list[Reset]:
+    """The resets of a group's members in its partition, by time. They are known only with `watermarks`."""
+    where = TopicPartition(known.topic, known.partition)
+    reads = [row for row in known.evidence.rows_about("group_reads", where) if row["group"] == known.group]
+    if not reads:
+        return []
+    log = _LogBounds(known, where)
+    reset: list[Reset] = []
+    for read in sorted(reads, key=lambda row: int(row["ns"])):
+        position = _position(known, read)
+        if position is None or read["offset"] == position.offset:
+            continue
+        back = read["offset"] < position.offset
+        cause = log.ended_before(position, read["ns"]) if back else log.began_after(position, read["ns"])
+        if cause is not None:
+            reset.append(
+                Reset(
+                    position=position,
+                    reader=read["reader"],
+                    ns=read["ns"],
+                    offset=read["offset"],
+                    count=abs(position.offset - read["offset"]),
+                    cause=cause,
+                )
+            )
+    return reset
+
+
+def _position(known: GroupHistory, read: Row) -> Position | None:
+    """Where the member was to continue before a read; None if the history does not say."""
+    since_ns = or_minus_one(read["before_ns"])
+    events = [
+        row
+        for row in known.rows
+        if row["reader"] == read["reader"]
+        and row["event"] in _POSITIONED
+        and since_ns <= row["ns"] <= read["ns"]
+    ]
+    if events:
+        last = events[-1]
+        if last["event"] != "assigned" or last["error"] or last["offset"] is None:
+            return None
+        what = f"reader {read['reader']} assigned, at offset {last['offset']}"
+        acked = [
+            one.acked_ns
+            for one in known.commits
+            if one.offset == last["offset"] and 0 <= one.acked_ns < last["ns"]
+        ]
+        return Position(
+            offset=last["offset"],
+            since_ns=max(acked, default=last["ns"]),
+            row=evidence_row("groups", last["ns"], what),
+        )
+    if read["before_offset"] is None:
+        return None
+    what = f"reader {read['reader']} received offset {read['before_offset']}"
+    return Position(
+        offset=read["before_offset"] + 1, since_ns=since_ns, row=evidence_row("reads", since_ns, what)
+    )
+
+
+class _LogBounds:
+    """Where the log of a partition began and ended, by `watermarks` and the events of the partition."""
+
+    def __init__(self, known: GroupHistory, where: TopicPartition) -> None:
+        self._evidence, self._where = known.evidence, where
+        self._marks = sorted(known.evidence.rows_about("watermarks", where), key=lambda row: int(row["ns"]))
+        self._cuts, self._elections = partition_events(known.evidence, *where)
+
+    def ended_before(self, position: Position, until_ns: int) -> Cause | None:
+        """Why the leader's log ended before a position; None if the history does not show that it did."""
+        elected = [one for one in self._elections if position.since_ns < one.ns <= until_ns]
+        if not elected:
+            return None
+        leader = elected[-1]
+        end = self._lowest_end(leader, until_ns)
+        if end is None or end["leo"] >= position.offset:
+            return None
+        bound = evidence_row("watermarks", end["ns"], f"broker{leader.broker}: log end offset {end['leo']}")
+        cause = self._why_it_ended(position, elected, until_ns)
+        return None if cause is None else Cause(text=cause.text, rows=(*cause.rows, bound))
+
+    def _lowest_end(self, leader: PartitionEvent, until_ns: int) -> Row | None:
+        """The row with the lowest end of a leader's log, from its election on."""
+        rows = [
+            row
+            for row in self._marks
+            if row["broker"] == leader.broker and row["leo"] is not None and row["ns"] <= until_ns
+        ]
+        before = [row for row in rows if row["ns"] <= leader.ns][-1:]
+        return min(
+            [*before, *(row for row in rows if row["ns"] > leader.ns)],
+            key=lambda row: int(row["leo"]),
+            default=None,
+        )
+
+    def _why_it_ended(self, position: Position, elected: list[PartitionEvent], until_ns: int) -> Cause | None:
+        for one in elected:
+            if one.isr_before and one.broker not in one.isr_before:
+                text = (
+                    f"unclean election: broker{one.broker} became leader in epoch {one.epoch} although the "
+                    f"in-sync replicas were {list(one.isr_before)}"
+                )
+                return Cause(text=text, rows=(one.row(),))
+        for fault in self._evidence.faults:
+            there = not fault.partitions or str(self._where) in fault.partitions
+            hit = broker_name(elected[-1].broker) in fault.hosts
+            if (
+                fault.mechanism in DATA_LOSS
+                and there
+                and hit
+                and position.since_ns < fault.from_ns <= until_ns
+            ):
+                return storage_cause(self._evidence, self._where, fault, elected[-1].broker)
+        for cut in self._cuts:
+            if cut.ns > position.since_ns and 0 <= cut.offset < position.offset:
+                return Cause(
+                    text=f"truncated: broker{cut.broker} cut its log at offset {cut.offset}",
+                    rows=(cut.row(),),
+                )
+        return None
+
+    def began_after(self, position: Position, until_ns: int) -> Cause | None:
+        """Why the leader's log began after a position; None if the history does not show that it did."""
+        for row in self._marks:
+            if row["ns"] > until_ns + _SEEN_WITHIN_NS:
+                break
+            if row["log_start"] is None or row["log_start"] <= position.offset:
+                continue
+            led = [one for one in self._elections if one.ns <= min(row["ns"], until_ns)]
+            if led and led[-1].broker != row["broker"]:
+                continue
+            bound = evidence_row(
+                "watermarks", row["ns"], f"broker{row['broker']}: log start offset {row['log_start']}"
+            )
+            return self._why_it_began(row, bound)
+        return None
+
+    def _why_it_began(self, row: Row, bound: str) -> Cause:
+        settings = {
+            one["key"]: one["value"]
+            for one in self._evidence.rows("configs")
+            if (one["scope"], one["name"]) == ("topic", self._where.topic)
+        }
+        begins = f"the log began at offset {row['log_start']}"
+        limit_ms, limit_bytes = (settings.get(key) or "" for key in ("retention.ms", "retention.bytes"))
+        if limit_ms.isdecimal() and (row["ns"] - self._evidence.start_ns) >= int(limit_ms) * 10**6:
+            limit = f"retention.ms={limit_ms}"
+        elif limit_bytes.isdecimal():
+            limit = f"retention.bytes={limit_bytes}"
+        else:
+            return Cause(text=f"log start: {begins}", rows=(bound,))
+        return Cause(
+            text=f"retention: {begins} ({limit})", rows=(evidence_row("configs", None, limit), bound)
+        )
+
+
+def reset_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
+    """A finding for each reset."""
+    for one in resets(known):
+        yield {
+            "class": RESET,
+            "topic": known.topic,
+            "partition": known.partition,
+            "offset": one.position.offset,
+            "found_offset": one.offset,
+            "count": one.count,
+            "acked_ns": one.position.since_ns,
+            "reader": f"group {known.group}",
+            "cause": one.cause.text,
+            "evidence": [
+                one.position.row,
+                *one.cause.rows,
+                evidence_row("reads", one.ns, f"reader {one.reader} received offset {one.offset}"),
+            ],
+            "detail": f"reader {one.reader} was to continue at offset {one.position.offset}, and continued "
+            f"at {one.offset}",
+        }

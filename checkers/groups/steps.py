@@ -1,0 +1,177 @@
+"""Why a reader received a record that does not follow the one before: the causes of skips and replays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from checkers.causes import evidence_row, or_minus_one
+from checkers.evidence import Evidence, Row
+from checkers.groups.commits import COMMIT_LOST, EXPIRED, judge
+from checkers.groups.history import NOT_KNOWN, FetchedOffset, GroupHistory, group_histories, named_offset
+from checkers.groups.ownership import ownership_rows, shared
+from checkers.groups.resets import resets
+from harness.kafka.model import TopicPartition, broker_name
+
+_HALTED = ("killed", "stopped", "exited", "paused")
+"""Events of a process after which it answers nobody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamStep:
+    """A step from one record that a stream received to the next, which does not follow it."""
+
+    group: str | None
+    """None for a reader that was assigned by hand."""
+    reader: int
+    """Who received the next record, and when."""
+    ns: int
+    before_reader: int
+    before_ns: int
+    back: bool
+    committed: int | None = None
+    """What a member committed that is past what it had received; ``ns`` is then the time of that commit."""
+
+
+def cause_of_step(known: GroupHistory, step: StreamStep) -> tuple[str, list[str]]:
+    """Why a member received a record that does not follow the group's previous one."""
+    reader = step.reader
+    if step.committed is not None:
+        what = f"offset {step.committed} acknowledged"
+        cause = f"commit past what was handed over: reader {reader} committed offset {step.committed}"
+        return cause, [evidence_row("groups", step.ns, what)]
+    assigned = [
+        row
+        for row in known.rows
+        if row["event"] == "assigned" and row["reader"] == reader and step.before_ns <= row["ns"] <= step.ns
+    ]
+    if not assigned:
+        return _both_owned(known, step) or (NOT_KNOWN, [])
+    row = assigned[-1]
+    rows = [
+        evidence_row(
+            "groups",
+            row["ns"],
+            f"reader {reader} assigned, at offset {named_offset(or_minus_one(row['offset']))}",
+        )
+    ]
+    answer = next((one for one in known.answers if (one.reader, one.ns) == (reader, row["ns"])), None)
+    verdict = judge(known, answer) if answer is not None else None
+    if verdict is not None:
+        kind = "commit lost: " if verdict.name == COMMIT_LOST else ""
+        return f"{kind}{verdict.cause}", [*rows, *verdict.rows]
+    asked_ns = row["ns"] if answer is None else answer.asked_ns
+    later = [one for one in known.commits if asked_ns <= one.acked_ns <= step.ns and one.reader != reader]
+    if step.back and later:
+        return (
+            f"rebalance: reader {reader} was assigned the partition before offset {later[-1].offset} was "
+            "acknowledged",
+            [
+                *rows,
+                evidence_row("groups", later[-1].acked_ns, f"offset {later[-1].offset} acknowledged"),
+            ],
+        )
+    return NOT_KNOWN, []
+
+
+def _both_owned(known: GroupHistory, step: StreamStep) -> tuple[str, list[str]] | None:
+    """That the receivers of both records owned the partition together, at some time between these."""
+    for one, other in shared(known):
+        together = other.from_ns <= step.ns and step.before_ns <= one.until_ns
+        if other.ended:
+            together &= step.before_ns <= other.until_ns
+        if together and {one.reader, other.reader} == {step.reader, step.before_reader}:
+            text = f"rebalance: readers {step.before_reader} and {step.reader} both owned the partition"
+            return text, ownership_rows(one, other)
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCauses:
+    """The cause of each step, and the rows that it rests on; null: a step without a group has none."""
+
+    texts: pa.Array
+    evidence: pa.Array
+    own: pa.Array
+    """Whether the step is a finding of its own. It is none if an expired offset or a reset explains it, since
+    that is the finding."""
+
+
+def causes_of_steps(
+    evidence: Evidence, topic: str, partition: int, steps: Sequence[StreamStep]
+) -> StepCauses:
+    """The causes of steps of one topic partition."""
+    known = group_histories(evidence) if any(step.group is not None for step in steps) else {}
+    texts: list[str | None] = []
+    grounds: list[list[str] | None] = []
+    own: list[bool] = []
+    for step in steps:
+        own.append(step.group is None or not _has_finding(known.get((step.group, topic, partition)), step))
+        if step.group is None:
+            stale = stale_leader(evidence, TopicPartition(topic, partition), step) if step.back else None
+            texts.append(stale[0] if stale else None)
+            grounds.append(stale[1] if stale else None)
+            continue
+        place = step.group, topic, partition
+        text, rows = cause_of_step(known.get(place) or GroupHistory(evidence, *place, ()), step)
+        texts.append(text)
+        grounds.append(rows)
+    return StepCauses(
+        texts=pa.array(texts, pa.string()),
+        evidence=pa.array(grounds, pa.list_(pa.string())),
+        own=pa.array(own, pa.bool_()),
+    )
+
+
+def _has_finding(known: GroupHistory | None, step: StreamStep) -> bool:
+    """Whether another finding is about the member's new position: a reset, or an expired offset."""
+    if known is not None and any((one.reader, one.ns) == (step.reader, step.ns) for one in resets(known)):
+        return True
+    answer = _answer_before(known, step) if known is not None and step.committed is None else None
+    verdict = judge(known, answer) if known is not None and answer is not None else None
+    return verdict is not None and verdict.name == EXPIRED
+
+
+def _answer_before(known: GroupHistory, step: StreamStep) -> FetchedOffset | None:
+    """What the member was told when it was last assigned the partition, between the two records."""
+    answers = [
+        one
+        for one in known.answers
+        if one.stable and one.reader == step.reader and step.before_ns <= one.ns <= step.ns
+    ]
+    return answers[-1] if answers else None
+
+
+def stale_leader(evidence: Evidence, place: TopicPartition, step: StreamStep) -> tuple[str, list[str]] | None:
+    """A live broker that still named itself the leader in an old epoch when a reader went back.
+
+    It does not have what its successor appended, so it answers that the reader's position is out of range.
+    A client that accepts the older leader epoch then starts again where `auto.offset.reset` says (KIP-320).
+    """
+    newest: Row | None = None
+    last: dict[str, Row] = {}
+    for row in sorted(evidence.rows_about("views", place), key=lambda row: int(row["ns"])):
+        if row["epoch"] is None or row["ns"] > step.ns:
+            continue
+        last[row["source"]] = row
+        if row["ns"] <= step.before_ns and (newest is None or row["epoch"] > newest["epoch"]):
+            newest = row
+    if newest is None:
+        return None
+    for source, row in sorted(last.items()):
+        leads = row["leader"] is not None and source == broker_name(row["leader"])
+        if leads and row["epoch"] < newest["epoch"] and _runs(evidence, source, step.ns):
+            return f"stale leader: {source} still led in epoch {row['epoch']}", [
+                evidence_row("views", row["ns"], f"{source}: {source} leads in epoch {row['epoch']}"),
+                evidence_row("views", newest["ns"], f"{newest['source']}: epoch {newest['epoch']}"),
+            ]
+    return None
+
+
+def _runs(evidence: Evidence, host: str, at_ns: int) -> bool:
+    """Whether the process of a host ran at a time, as far as `processes` says."""
+    events = [row for row in evidence.rows("processes") if row["host"] == host and row["ns"] <= at_ns]
+    newest = max(events, key=lambda row: int(row["ns"]), default=None)
+    return newest is None or newest["event"] not in _HALTED
