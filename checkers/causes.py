@@ -25,6 +25,10 @@ NO_EVIDENCE = "not known: no election, truncation or fault in the history explai
 NEVER_SEEN = "not known: no replica was seen to hold it, and no log was seen to be truncated"
 """An election cannot take from a leader what it never had."""
 
+EARLY_START = (
+    "log start moved: neither retention, compaction nor a request explains that the log begins later"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionEvent:
@@ -93,8 +97,15 @@ def evidence_row(table: str, ns: int | None, what: str) -> str:
     return json.dumps({"table": table, "ns": ns, "what": what})
 
 
-def _fault_row(fault: FaultSpan) -> str:
+def fault_row(fault: FaultSpan) -> str:
+    """The row of `faults` of a fault's beginning."""
     return evidence_row("faults", fault.from_ns, f"fault {fault.fault} `{fault.name}` {fault.moment}")
+
+
+def log_start_row(partition: PartitionReplicas, evidence: Evidence) -> str:
+    """Where the reference log begins, as the final read found it."""
+    what = f"the log of broker{partition.reference} begins at offset {partition.log_start}"
+    return evidence_row("replicas", read_ns(evidence, partition.topic, partition.number), what)
 
 
 def partition_events(
@@ -175,6 +186,7 @@ def loss_causes(
     cell = [np.searchsorted(edge_ns, when), np.searchsorted(edge_ns, end), np.searchsorted(edge_ns, again)]
     cell += [by, holder, sighted]
     places = [cut.offset for cut in cuts] + [fault.first_offset for fault in evidence.faults]
+    places.append(partition.log_start)
     offsets = np.unique(np.array(places, dtype=np.int64))
     cell += [np.searchsorted(offsets, at), np.searchsorted(offsets, at, side="right")]
     table = np.stack([np.asarray(values, dtype=np.int64) for values in cell], axis=1)
@@ -234,6 +246,8 @@ def _explain(scene: _Scene, loss: _Loss) -> _Cause:
             f"{cut.offset} instead of asking for the epoch's end",
             rows=cut_row,
         )
+    if cut is None and 0 <= loss.offset < scene.partition.log_start:
+        return _Cause(text=EARLY_START, rows=(log_start_row(scene.partition, scene.evidence),))
     if winner is not None and cut is None and not loss.sighted:
         return _Cause(text=NEVER_SEEN)
     if usurped and ruling is not None:
@@ -244,7 +258,7 @@ def _explain(scene: _Scene, loss: _Loss) -> _Cause:
             return _Cause(
                 text=f"zombie accepted after heal: broker{loss.acked_by} acknowledged it after "
                 f"`{last.name}` was healed, while broker{ruling.broker} led in epoch {ruling.epoch}{done}",
-                rows=(_fault_row(last), ruling.row(), *cut_row),
+                rows=(fault_row(last), ruling.row(), *cut_row),
             )
         return _Cause(
             text=f"old leader truncated on rejoin: broker{loss.acked_by} acknowledged it while "
@@ -326,7 +340,7 @@ def _decides(elections: list[PartitionEvent], hit: set[str], loss: _Loss, since:
 
 
 def _storage_cause(scene: _Scene, fault: FaultSpan, broker: int) -> _Cause:
-    row = _fault_row(fault)
+    row = fault_row(fault)
     if fault.mechanism == "power_cut":
         text = f"`{fault.name}` took what broker{broker} had acknowledged but not flushed"
         return _Cause(text=f"un-fsynced data lost: {text}", rows=(row,))

@@ -15,7 +15,7 @@ from checkers.partition.messages import FOREVER, Ints
 from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import ReportedTransactions, transactions_of
 from checkers.transactions.debts import Debt, debts_of
-from harness.errors import BadDataError, json_value
+from harness.errors import BadDataError, json_object, json_value
 from harness.kafka.model import TopicPartition
 
 Row = dict[str, Any]
@@ -59,6 +59,8 @@ class FaultSpan:
     until_ns: int
     moment: str
     """The row of `faults` from which ``from_ns`` comes."""
+    targets: Mapping[str, Any] = field(default_factory=dict)
+    """The row's `targets`, if they are an object."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +165,7 @@ def _fault_spans(table: pa.Table) -> tuple[FaultSpan, ...]:
                 from_ns=row["ns"],
                 until_ns=ends.get(number, FOREVER),
                 moment=row["moment"],
+                targets=_object(row["targets"]),
             )
         )
     return tuple(spans)
@@ -233,6 +236,13 @@ def named_in(targets: str) -> tuple[frozenset[str], frozenset[str]]:
         if isinstance(found.get("partition"), str):
             partitions.add("/".join(found["partition"].rsplit("-", 1)))
     return frozenset(hosts), frozenset(partitions)
+
+
+def _object(text: str | None) -> Mapping[str, Any]:
+    try:
+        return json_object(text or "{}", "targets of faults")
+    except BadDataError:
+        return {}
 
 
 def _first_offset(fault: Row) -> int:

@@ -124,6 +124,7 @@ def _of_partition(evidence: Evidence, table: pa.Table) -> pa.Table:
         extra_offset=numbers(table, "further"),
         holders=nothing,
         overwriter=nothing,
+        removal=nothing,
         reads=numbers(table, "reads"),
     )
     seen = Sightings(

@@ -323,6 +323,16 @@ def _above_high_watermark(case: FindingContext) -> Answer:
     return Answer(offset >= mark, f"the high watermark is {mark}")
 
 
+def _before_log_start(case: FindingContext) -> Answer:
+    """What retention, compaction or a request explains is no loss (`checkers.partition.removals`)."""
+    offset, start = case.finding["offset"], case.facts.log_start(*case.where)
+    if start is None:
+        return unknown("the leader's log start offset at the end is not recorded")
+    if offset is None or offset >= start:
+        return NO
+    return Answer(True, f"the log begins at offset {start}")
+
+
 def _in_sync_disagree(case: FindingContext) -> Answer:
     if case.finding["detail"]:
         return Answer(True, str(case.finding["detail"]))
@@ -558,6 +568,9 @@ CONDITIONS: Mapping[str, Condition] = {
     "damaged by a storage fault": Condition("the fault `damage` or `truncate` hit the replica", _damaged),
     "above the high watermark": Condition(
         "a replica lacks records at or above the leader's high watermark", _above_high_watermark
+    ),
+    "before the log start offset": Condition(
+        "it was at an offset below the leader's log start offset at the end", _before_log_start
     ),
     "in-sync replicas disagree": Condition(
         "a replica in sync differs from the reference log", _in_sync_disagree

@@ -43,6 +43,7 @@ class ReplicaFacts:
     leader: bool | None
     high_watermark: int | None
     ns: int | None
+    log_start: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +160,11 @@ class Facts:
         """The high watermark of the partition's leader at the end; None if it is not known."""
         replicas = self.replicas.get((topic, partition), ())
         return next((replica.high_watermark for replica in replicas if replica.leader), None)
+
+    def log_start(self, topic: str, partition: int) -> int | None:
+        """The log start offset of the partition's leader at the end; None if it is not known."""
+        replicas = self.replicas.get((topic, partition), ())
+        return next((replica.log_start for replica in replicas if replica.leader), None)
 
     def ends_of_processes(self, ns: int) -> tuple[int, ...]:
         """When brokers' processes ended, from a time on."""
@@ -315,6 +321,7 @@ def _replicas(rows: Iterable[Row]) -> Mapping[tuple[str, int], tuple[ReplicaFact
             leader=row["leader"],
             high_watermark=row["high_watermark"],
             ns=row["ns"],
+            log_start=row["log_start"],
         )
         found[key] = (*found.get(key, ()), replica)
     return found

@@ -24,6 +24,8 @@ _KEY = ("class", "topic", "partition", "writer", "acked_by", "cause", "detail")
 _LARGEST = 2**62
 _BY_REPLICAS = ("diverged", "corrupt", "not_converged", *STRAY)
 """Classes that are judged by the finding's brokers, and by whether its offset is committed."""
+_BY_LOG_START = ("lost", "lost_after_read")
+"""Classes that are judged by whether the message was at an offset before the log start offset."""
 _BY_MESSAGE = ("aborted_read", "out_of_order", "duplicated")
 """Classes that are judged by the message, if it was looked up."""
 
@@ -125,7 +127,9 @@ def _groups(findings: pa.Table, facts: Facts) -> Ints:
 def _particulars(findings: pa.Table, facts: Facts) -> Ints:
     """A number for the facts that matter only to some classes; 0 for the others."""
     found = np.zeros(findings.num_rows, dtype=np.int64)
-    wanted = pa.compute.is_in(findings["class"], pa.array((*_BY_REPLICAS, *_BY_MESSAGE)))
+    shortened = any((replica.log_start or 0) > 0 for some in facts.replicas.values() for replica in some)
+    classes = (*_BY_REPLICAS, *_BY_MESSAGE, *(_BY_LOG_START if shortened else ()))
+    wanted = pa.compute.is_in(findings["class"], pa.array(classes))
     places = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
     if not len(places):
         return found
@@ -139,6 +143,9 @@ def _particulars(findings: pa.Table, facts: Facts) -> Ints:
         key: Hashable
         if name in _BY_MESSAGE:
             key = facts.messages.get((writer, seq))
+        elif name in _BY_LOG_START:
+            start = facts.log_start(topic, partition)
+            key = start is not None and offset is not None and offset < start
         else:
             mark = facts.high_watermark(topic, partition)
             key = (tuple(brokers or ()), mark is not None and offset is not None and offset >= mark)

@@ -27,6 +27,7 @@ from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import OK, Homes, Ints, Reads, Sends, Texts
 from checkers.partition.replicas import CORRUPT, KINDS, ReplicaRecords
+from checkers.removals import removal_causes
 from checkers.tables.output import FINDING, LIFE, build
 from checkers.tables.source import numbers
 
@@ -153,8 +154,10 @@ def attributed(
         seen=seen,
     )
     twice = duplicate_causes(partition, evidence, table=table, sends=sends, fates=fates)
-    columns["cause"] = pc.coalesce(found.texts, twice.texts)
-    return Life(table=build(LIFE, columns, count), evidence=pc.coalesce(found.evidence, twice.evidence))
+    removed = removal_causes(partition, evidence, fates.removal)
+    columns["cause"] = pc.coalesce(found.texts, twice.texts, removed.texts)
+    grounds = pc.coalesce(found.evidence, twice.evidence, removed.evidence)
+    return Life(table=build(LIFE, columns, count), evidence=grounds)
 
 
 def _holders(masks: Ints, logs: Sequence[Log]) -> pa.Array:

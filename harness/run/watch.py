@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -53,14 +53,15 @@ class Watch:
         """Stop observing; safe to call twice."""
         self.observer.stop()
 
-    def dump(self, run_dir: Path) -> None:
-        """Read the log of every replica to its end."""
+    def dump(self, run_dir: Path, *, without: Collection[str] = ()) -> None:
+        """Read the log of every replica to its end; topics ``without`` do not exist any more."""
+        assignment = {key: replicas for key, replicas in self._assignment() if key.topic not in without}
         stopped = [node.name for node in self._targets.brokers if not self._lab.alive(node.name)]
         final_dump(
             run_dir,
             self._targets.brokers,
-            dict(self._assignment()),
-            self._states(),
+            assignment,
+            self._states(assignment),
             dialect=self._dialect,
             stopped=stopped,
         )
@@ -71,11 +72,11 @@ class Watch:
                 continue  # no client sent the records in these topics
             yield from zip(topic.topic_partitions, topic.assignment, strict=True)
 
-    def _states(self) -> dict[TopicPartition, PartitionState]:
+    def _states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
         """States of the partitions in the metadata store, as far as it answers."""
         found = {}
         answers = True
-        for key, _ in self._assignment():
+        for key in partitions:
             ask = partial(self._cluster.partition, *key)
             state = first_answer(ask, f"the leader of {key}") if answers else ask()
             answers = state is not None

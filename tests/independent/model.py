@@ -56,6 +56,8 @@ class Log:
     compacted: bool = False
     stable: int | None = None
     """The last stable offset."""
+    read_ns: int | None = None
+    size: int | None = None
     aborted: frozenset[tuple[int, int]] | None = None
     """Producer id and first offset of each aborted transaction that it names; ``None`` if not known."""
 
@@ -167,6 +169,8 @@ def partitions_of(history: History) -> dict[TopicPartition, Partition]:
             in_sync=True if row.get("leader") else row.get("in_sync"),
             compacted="compact" in (row.get("cleanup") or ""),
             stable=row.get("last_stable_offset"),
+            read_ns=row.get("ns"),
+            size=row.get("size_bytes"),
             aborted=_aborted(row),
         )
     for row in history["copies"]:

@@ -128,7 +128,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("checkers.transactions", "harness.history.schema", "harness.errors"),
     ),
     "checkers/tables": (
-        *("checkers.tables", "checkers.causes", "checkers.evidence", "checkers.groups"),
+        *("checkers.tables", "checkers.causes", "checkers.evidence", "checkers.groups", "checkers.removals"),
         *("checkers.partition", "checkers.transactions"),
         *("harness.history.schema", "harness.kafka.model", "harness.errors"),
     ),

@@ -67,8 +67,19 @@ class Messages:
         return self._all("coalesce(outcome, 'info') = 'info' AND error < 0", "not answered", at_least)
 
     def kept(self, *, at_least: int = 1) -> str:
-        """Every one was acknowledged, and is in the final log at the acknowledged offset."""
-        return self.became("kept", at_least=at_least)
+        """Every one was acknowledged, is in the final log at the acknowledged offset, and was not aborted.
+
+        Readers of committed messages do not get aborted ones; ``became("kept")`` counts these as well.
+        """
+        aborted = "fate = 'kept' AND state IS NOT DISTINCT FROM 'aborted'"
+        kept = "fate = 'kept' AND state IS DISTINCT FROM 'aborted'"
+        return answer(
+            f"CASE WHEN count(*) >= {at_least} AND {FINAL} THEN count_if({kept}) = count(*) END",
+            f"concat(count_if({kept}), ' of ', count(*), ' messages kept', if(count_if({aborted}) > 0, "
+            f"concat('; ', count_if({aborted}), ' in the log, but aborted'), ''))",
+            f"(SELECT m.fate, r.state FROM (SELECT * FROM life WHERE {self.where}) m "
+            f"LEFT JOIN transaction_records r ON r.writer = m.writer AND r.seq = m.seq)",
+        )
 
     def acknowledged_then_lost(self, *, at_least: int = 1) -> str:
         """Some were acknowledged, and none of those is in the final log."""

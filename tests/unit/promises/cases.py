@@ -58,6 +58,12 @@ def _unclean(run: Run) -> Run:
     return run.state(1, 1, 0, 1, 2, 3).state(12, 1, 0, 1).fault("cut", 11, 30).state(15, 2, 1, 2)
 
 
+def _begins_at(start: int, run: Run) -> Run:
+    """The leader's log begins later in the end."""
+    row = {"topic": "t", "partition": 0, "broker": 1, "leader": True, "in_sync": True, "complete": True}
+    return run.add("replicas", ns=100 * S, log_start=start, **row)
+
+
 def _min_one() -> Run:
     run = (
         Run().writer(-1).config("min.insync.replicas", "1").config("unclean.leader.election.enable", "false")
@@ -161,6 +167,23 @@ CASES: dict[str, Callable[[], Expected]] = {
     ),
     "acks=all, all killed": lambda: Expected(_crash_of_all(_acks(-1)), "lost", "broken", "crash-of-all"),
     "acks=all, no fault": lambda: Expected(_acks(-1).state(1, 1, 0, 1, 2, 3), "lost", "broken", "committed"),
+    "acks=all, before the log start offset": lambda: Expected(
+        _begins_at(4, _acks(-1).state(1, 1, 0, 1, 2, 3)),
+        "lost",
+        "broken",
+        "removed-as-configured",
+        {"offset": 3},
+    ),
+    "acks=all, at the log start offset": lambda: Expected(
+        _begins_at(3, _acks(-1).state(1, 1, 0, 1, 2, 3)), "lost", "broken", "committed", {"offset": 3}
+    ),
+    "acks=all, before the log start offset, all lost power": lambda: Expected(
+        _begins_at(4, _crash_of_all(_acks(-1)).fault("power_cut", 15, targets=EVERYWHERE)),
+        "lost",
+        "not promised",
+        "all-in-sync-replicas-lost-data",
+        {"offset": 3},
+    ),
     "acks=all, paused": lambda: Expected(
         _acks(-1).state(1, 1, 0, 1, 2, 3).fault("pause", 11, 20, kind="process"),
         "lost",
