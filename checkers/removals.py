@@ -79,7 +79,8 @@ def removals_of(evidence: Evidence, where: TopicPartition, reference: Replica | 
         start_offset=offsets,
         start_ns=times,
         read_ns=-1 if reference is None else reference.read_ns,
-        undated=np.array([] if retention.stamped_by_broker else sorted(_undated(evidence)), dtype=np.int64),
+        stamped_by_broker=retention.stamped_by_broker,
+        dated=np.array(sorted(_dated(evidence)), dtype=np.int64),
     )
 
 
@@ -126,9 +127,9 @@ def _may_exceed(limit: int | None, reference: Replica | None) -> bool:
     return reference is None or reference.size_bytes < 0 or reference.size_bytes >= limit
 
 
-def _undated(evidence: Evidence) -> Iterator[int]:
+def _dated(evidence: Evidence) -> Iterator[int]:
     for number, writer in evidence.writers.items():
-        if writer.get("client") not in _OF_OWN_CLIENTS:
+        if writer.get("client") in _OF_OWN_CLIENTS:
             yield number
 
 

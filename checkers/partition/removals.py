@@ -40,8 +40,10 @@ class Removals:
     """… and when it first reported each of them, or a later one."""
     read_ns: int = -1
     """When the reference was read; -1: not known."""
-    undated: Ints = field(default_factory=lambda: NOTHING)
-    """Writers whose record timestamps may differ from the time of sending."""
+    stamped_by_broker: bool = False
+    """The timestamp of a record is the time of its append; if not, its producer chose it."""
+    dated: Ints = field(default_factory=lambda: NOTHING)
+    """Writers that choose the time of sending."""
 
     def reasons(
         self,
@@ -84,7 +86,9 @@ class Removals:
             reported = np.append(self.start_ns, FOREVER)[place]
             # A log start that was reported before the message was sent concerns an earlier message there.
             until = np.where((offsets >= 0) & (reported >= sent_ns), np.minimum(until, reported), until)
-        known = (until < FOREVER) & (sent_ns >= 0) & ~np.isin(writer, self.undated)
+        known = (until < FOREVER) & (sent_ns >= 0)
+        if not self.stamped_by_broker:
+            known &= np.isin(writer, self.dated)
         young = known & (until - sent_ns < self.retention_ns - CLOCKS_NS)
         old: Flags = ~young
         return old

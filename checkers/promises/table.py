@@ -681,9 +681,9 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         name="retention",
         says="With `cleanup.policy=delete` Kafka removes the oldest segments of a log when their newest "
-        "record is older than `retention.ms`, or when the log without them still has `retention.bytes`, "
-        "whether consumers have received them or not. The age of a record is that of its timestamp, which the "
-        "producer may choose, unless `message.timestamp.type=LogAppendTime`.",
+        "record is older than `retention.ms`, or when the log without them still has `retention.bytes`. It "
+        "does not matter whether consumers have received the records. The age of a record is that of its "
+        "timestamp, which the producer may choose, unless `message.timestamp.type=LogAppendTime`.",
         sources=(RETENTION, _docs("topic configuration `message.timestamp.type`")),
     ),
     Statement(

@@ -21,7 +21,8 @@ class Removals:
         self.topic, self.number = partition.at
         self.settings = dict(self._settings())
         self.clients = {row["writer"]: row.get("client") for row in history.get("writers", ())}
-        self.deleted = max((*self._faults("delete_topic"), *self._lines("topic_deleted")), default=(-1, None))[0]
+        deletions = [ns for ns, _ in (*self._faults("delete_topic"), *self._lines("topic_deleted"))]
+        self.deleted = max(deletions, default=-1)
         self.compacted = any(log.compacted for log in partition.logs.values())
 
     def explain(self, send: Row, offset: int | None, *, occupied: bool) -> bool:
@@ -48,12 +49,11 @@ class Removals:
         if not ages:
             return False
         stamped = set(self.settings.get("message.timestamp.type", ())) == {"LogAppendTime"}
-        own = self.clients.get(send["writer"], "raw") in SENT_WITH_ITS_TIME
-        if send["writer"] in self.clients and not stamped and not own:
+        if not stamped and self.clients.get(send["writer"]) not in SENT_WITH_ITS_TIME:
             return True
         gone = [] if log.read_ns is None else [log.read_ns]
         if offset is not None:
-            reported = [ns for ns, start in self._starts(log.broker) if start > offset]
+            reported = [ns for ns, start in log.starts if start > offset and ns > self.deleted]
             if reported and min(reported) >= send["sent_ns"]:
                 gone.append(min(reported))
         return not gone or min(gone) - send["sent_ns"] >= min(ages) * 10**6 - SECOND
@@ -81,14 +81,15 @@ class Removals:
     def _faults(self, mechanism: str) -> Iterator[tuple[int, dict[str, Any]]]:
         for row in self.history.get("faults", ()):
             targets = json.loads(row.get("targets") or "{}")
-            if row.get("mechanism") == mechanism and f"{self.topic}/{self.number}" in targets.get("partitions", ()):
+            here = f"{self.topic}/{self.number}" in targets.get("partitions", ())
+            if here and row.get("mechanism") == mechanism:
                 yield row["ns"], targets
 
     def _lines(self, *kinds: str) -> Iterator[tuple[int, Row]]:
         for row in self.history.get("log_events", ()):
-            if row["kind"] in kinds and row.get("topic") == self.topic:
-                if row.get("partition") in (None, self.number):
-                    yield row["ns"], row
+            here = row.get("topic") == self.topic and row.get("partition") in (None, self.number)
+            if here and row["kind"] in kinds:
+                yield row["ns"], row
 
     def _deleted_below(self) -> Iterator[int]:
         for ns, targets in self._faults("delete_records"):
@@ -97,8 +98,3 @@ class Removals:
         for ns, row in self._lines("records_deleted"):
             if ns > self.deleted and row.get("offset") is not None:
                 yield row["offset"]
-
-    def _starts(self, broker: int) -> Iterator[tuple[int, int]]:
-        for ns, row in self._lines("log_start", "records_deleted"):
-            if row["host"] == f"broker{broker}" and ns > self.deleted and row.get("offset") is not None:
-                yield ns, row["offset"]

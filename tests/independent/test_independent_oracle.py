@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from checkers.partition import deliveries, fates, logs, replicas
+import checkers.removals
+from checkers.partition import deliveries, fates, removals, replicas
 from checkers.spark.session import start_session
 from checkers.tables import rows
 from tests.independent import compare
@@ -63,8 +64,20 @@ MUTANTS = {
         ("independent",),
     ),
     "retention explains any loss": Mutant(
-        logs.PartitionReplicas.retired_at, "offsets < self.log_start", "offsets < self.log_start + 99",
+        removals.Removals.reasons, "(offsets < log_start)", "(offsets < log_start + 99)",
         ("independent",),
+    ),
+    "retention removes what is too young": Mutant(
+        removals.Removals._outlived, "until - sent_ns < self.retention_ns - CLOCKS_NS", "until - sent_ns < 0",
+        ("independent",),
+    ),
+    "retention needs no log of its size": Mutant(
+        checkers.removals._may_exceed, "reference.size_bytes >= limit", "reference.size_bytes >= 0",
+        ("independent",),
+    ),
+    "a deleted topic explains later losses": Mutant(
+        removals.Removals.reasons, "(sent_ns <= self.topic_deleted_ns)",
+        "(sent_ns <= self.topic_deleted_ns + 10**9)", ("independent",),
     ),
     "replicas may differ in epoch": Mutant(
         replicas._against, "_pick(EPOCH, log, renewed)]", "_pick(EPOCH, log, renewed[:0])]", ("independent",)
