@@ -61,8 +61,12 @@ def life_of(
     logs: Sequence[Log],
     fates: Fates,
     seen: Sightings,
+    states: pa.Array | None = None,
 ) -> Life:
-    """One row per message. ``table`` holds the rows of `sends`."""
+    """One row per message. ``table`` holds the rows of `sends`.
+
+    ``states`` say what the logs decided about messages in transactions; null for the others.
+    """
     return attributed(
         partition,
         evidence,
@@ -72,6 +76,7 @@ def life_of(
         seen=seen,
         holders=_holders(fates.holders, logs),
         overwriters=_overwriters(reference_of(partition, logs), fates),
+        states=states,
     )
 
 
@@ -85,6 +90,7 @@ def attributed(
     seen: Sightings,
     holders: pa.Array,
     overwriters: pa.Array,
+    states: pa.Array | None = None,
 ) -> Life:
     """The same, if it is already known who holds each message and which record is at its offset."""
     count = len(sends)
@@ -143,6 +149,7 @@ def attributed(
         "gone_ns": nullable(seen.gone_ns, pa.int64()),
         "overwritten_by": overwriters,
         "fate": _FATE_NAMES.take(pa.array(fates.fate)),
+        "state": states,
     }
     found = loss_causes(
         partition,

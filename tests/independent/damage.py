@@ -376,7 +376,7 @@ def retention(world: World, partition: Replicated) -> bool:
         row["cleanup"] = "delete"
         for old in [old for old in partition.logs[broker] if old < start]:
             del partition.logs[broker][old]
-    if world.random.random() < 0.7:
+    if world.random.random() < 0.8:
         _document(world, partition, offset)
     return True
 
@@ -385,20 +385,20 @@ def _document(world: World, partition: Replicated, start: int) -> None:
     """What the history says of a removal: enough to explain it, or something that does not."""
     random, (topic, number) = world.random, partition.at
     values = {
-        "cleanup.policy": random.choice(("delete", "delete", "compact,delete", "compact")),
-        "retention.ms": random.choice(("-1", "500", "3000", "9000", "604800000")),
-        "retention.bytes": random.choice(("-1", "-1", "1000")),
+        "cleanup.policy": random.choice(("delete", "delete", "delete", "compact,delete", "compact")),
+        "retention.ms": random.choice(("-1", "500", "3000", "9000", "9000", "604800000")),
+        "retention.bytes": random.choice(("-1", "-1", "-1", "1000")),
         "message.timestamp.type": random.choice(("CreateTime", "CreateTime", "LogAppendTime")),
     }
     if not any(row["name"] == topic and row["key"] in values for row in world.rows("configs")):
         for key, value in values.items():
             asked = random.choice((None, value))
-            known = random.random() < 0.9
+            known = random.random() < 0.97
             row = {"scope": "topic", "name": topic, "key": key, "value": value if known else None}
             world.rows("configs").append(row | {"asked": asked})
     for row in partition.replicas.values():
-        row["ns"] = random.choice((None, world.now + random.choice((2, 5, 20)) * 10**9))
-        row["size_bytes"] = random.choice((None, 200, 1000))
+        row["ns"] = random.choice((None, *(world.now + seconds * 10**9 for seconds in (1, 2, 5, 20))))
+        row["size_bytes"] = random.choice((None, 200, 200, 1000))
     place = {"topic": topic, "partition": number}
     if any(row["leader"] and row["complete"] for row in partition.replicas.values()):
         host, ns = f"broker{partition.leader}", world.now + random.choice((-3, 0, 2 * 10**9, 4 * 10**9))

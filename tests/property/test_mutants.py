@@ -95,7 +95,7 @@ MUTANTS = {
         fates.out_of_order, "np.minimum.accumulate", "np.maximum.accumulate", ("written", "damaged")
     ),
     "retention explains any loss": Mutant(
-        removals.Removals.reasons, "(offsets < log_start)", "(offsets < log_start + 99)",
+        removals.Removals.reasons, "(offsets < log_start) & (log_start > 0)", "(offsets < log_start + 99)",
         ("written", "damaged"),
     ),
     "readers may skip": Mutant(

@@ -77,8 +77,7 @@ class Messages:
             f"CASE WHEN count(*) >= {at_least} AND {FINAL} THEN count_if({kept}) = count(*) END",
             f"concat(count_if({kept}), ' of ', count(*), ' messages kept', if(count_if({aborted}) > 0, "
             f"concat('; ', count_if({aborted}), ' in the log, but aborted'), ''))",
-            f"(SELECT m.fate, r.state FROM (SELECT * FROM life WHERE {self.where}) m "
-            f"LEFT JOIN transaction_records r ON r.writer = m.writer AND r.seq = m.seq)",
+            f"life WHERE {self.where}",
         )
 
     def acknowledged_then_lost(self, *, at_least: int = 1) -> str:
