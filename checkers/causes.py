@@ -372,6 +372,7 @@ def _led_alone(scene: _Scene, broker: int, since_ns: int) -> str | None:
 RETRY_OF_UNKNOWN = "client retry of an unknown outcome"
 RETRY_OF_ACKED = "client retry: the acknowledged attempt was not the only one that was written"
 NOT_IDEMPOTENT = "idempotence broken: an idempotent producer's message was written twice"
+EXPIRED = "producer id expired: the broker had forgotten the producer's sequence numbers"
 ONE_ATTEMPT = "not known: the client sent it in one request, as far as the history tells"
 ATTEMPTS_UNKNOWN = "not known: the history does not tell in how many requests the client sent it"
 FAILED_YET_APPENDED = "reported as definitely failed, yet appended"
@@ -385,6 +386,7 @@ _REPEATED = (
     ATTEMPTS_UNKNOWN,
     FAILED_YET_APPENDED,
     REFUSED_AFTER_RETRY,
+    EXPIRED,
 )
 """The causes of `duplicate_causes`, by their place."""
 
@@ -408,7 +410,14 @@ def duplicate_causes(
     # A client that got no answer may not know its retries; one that counted a single request made none.
     code[twice & (sends.outcome == INFO) & (attempts != 1)] = _REPEATED.index(RETRY_OF_UNKNOWN)
     if idempotent:
-        code[twice & np.isin(sends.writer, idempotent)] = _REPEATED.index(NOT_IDEMPOTENT)
+        mine = twice & np.isin(sends.writer, idempotent)
+        code[mine] = _REPEATED.index(NOT_IDEMPOTENT)
+        # A retry that was written again came before the answer, or before the log was read.
+        read = read_ns(evidence, partition.topic, partition.number)
+        done = numbers(table, "done_ns")
+        until = np.where((sends.outcome == OK) | (read is None), done, read or 0)
+        late = (until >= 0) & (until - sends.sent_ns >= evidence.producer_id_expiration_ns)
+        code[mine & late] = _REPEATED.index(EXPIRED)
     phantom = fates.fate == CODE["phantom"]
     code[phantom] = _REPEATED.index(FAILED_YET_APPENDED)
     code[phantom & (attempts > 1)] = _REPEATED.index(REFUSED_AFTER_RETRY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ Row = dict[str, Any]
 """A row of a table, by column; the schema says which type each value has."""
 DATA_LOSS = ("power_cut", "wipe", "truncate", "damage")
 """Mechanisms of faults that take data from a replica's disk."""
+
+PRODUCER_ID_EXPIRATION_NS = 86_400 * 10**9
+"""Kafka's default of `producer.id.expiration.ms`."""
 
 SMALL = (
     "writers",
@@ -80,6 +84,23 @@ class Evidence:
     def acks(self) -> dict[int, int]:
         """The acks of each producer, by its number; -1: all."""
         return {number: writer["acks"] for number, writer in self.writers.items()}
+
+    @cached_property
+    def producer_id_expiration_ns(self) -> int:
+        """Idle time after which brokers forget a producer's sequence numbers; the default if not recorded.
+
+        `producer.id.expiration.ms`, or `transactional.id.expiration.ms` in versions that lack it (KIP-854).
+        """
+        table = self.tables.get("configs")
+        if table is not None and table.num_rows:
+            for key in ("producer.id.expiration.ms", "transactional.id.expiration.ms"):
+                of_brokers = pc.and_(pc.equal(table["scope"], "broker"), pc.equal(table["key"], key))
+                rows = table.filter(of_brokers).select(["value", "asked"]).to_pylist()
+                texts = [row["asked"] if row["value"] is None else row["value"] for row in rows]
+                numbers_ms = [int(text) for text in texts if text is not None and text.isdecimal()]
+                if numbers_ms:
+                    return min(numbers_ms) * 10**6
+        return PRODUCER_ID_EXPIRATION_NS
 
     def rows(self, table: str) -> list[Row]:
         """A small table as Python rows."""

@@ -118,6 +118,17 @@ def _sessions(case: FindingContext) -> Answer:
     return Answer(case.message.sessions > 1, f"its records have {case.message.sessions} producer ids")
 
 
+def _expired(case: FindingContext) -> Answer:
+    """A message without an answer counts as answered at once: brokers keep what they know for hours."""
+    took_ns = None if case.message is None else case.message.took_ns
+    limit_ns = case.facts.producer_id_expiration_ns
+    if took_ns is None or took_ns < limit_ns:
+        return NO
+    return Answer(
+        True, f"its answer took {took_ns // 10**6} ms, and producer ids expire after {limit_ns // 10**6}"
+    )
+
+
 def _epochs(case: FindingContext) -> Answer:
     if case.message is None or case.message.epochs is None:
         return unknown("the records name no producer epoch")
@@ -531,6 +542,11 @@ CONDITIONS: Mapping[str, Condition] = {
         "the message with the lower offset was sent before this one was answered", _overlapped
     ),
     "written by two producer sessions": Condition("its copies name different producer ids", _sessions),
+    "the producer id may have expired": Condition(
+        "its answer took as long as `producer.id.expiration.ms` (`transactional.id.expiration.ms` in versions "
+        "without it; one day if neither is recorded)",
+        _expired,
+    ),
     "written in two producer epochs": Condition("its copies name different producer epochs", _epochs),
     "the client reported a failure": Condition("the outcome is `fail`", _failed),
     "the transaction was aborted": Condition("the message belongs to an aborted transaction", _aborted),

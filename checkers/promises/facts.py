@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from checkers.convergence import incomplete_isrs
-from checkers.evidence import Evidence, FaultSpan, Row
+from checkers.evidence import PRODUCER_ID_EXPIRATION_NS, Evidence, FaultSpan, Row
 from checkers.partition.messages import FOREVER
 from harness.errors import BadDataError, json_object
 from harness.kafka.versions import version_key
@@ -59,6 +59,8 @@ class Message:
     """Number of producer ids of its records in the logs; None: the records name none."""
     epochs: int | None = None
     """Number of producer epochs of its records, counted for each producer id; None: the records name none."""
+    took_ns: int | None = None
+    """Time from the send to the answer; None: there was none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,8 @@ class Facts:
     """Partitions whose ISR is incomplete at the end, because a change of it was never answered."""
     two_controllers: bool = False
     """Two KRaft controllers claimed to lead the quorum at the same time."""
+    producer_id_expiration_ns: int = PRODUCER_ID_EXPIRATION_NS
+    """Idle time after which brokers may forget a producer's sequence numbers."""
     messages: Mapping[tuple[int, int], Message] = field(default_factory=dict)
     """Messages by writer and seq, as far as findings need them."""
 
@@ -200,6 +204,7 @@ def facts_of(
         ),
         stuck=frozenset((one.topic, one.partition) for one in incomplete_isrs(evidence) if one.cause),
         two_controllers=_two_controllers(views),
+        producer_id_expiration_ns=evidence.producer_id_expiration_ns,
         messages=messages or {},
     )
     return replace(found, silent=_silent(processes, found.session_ns()))

@@ -56,6 +56,7 @@ KIP_98 = StatementSource("KIP-98, Exactly Once Delivery and Transactional Messag
 KIP_101 = StatementSource("KIP-101, Alter Replication Protocol to use Leader Epoch (KAFKA-1211)")
 KIP_106 = StatementSource("KIP-106, Change Default unclean.leader.election.enable from True to False")
 KIP_664 = StatementSource("KIP-664, Provide tooling to detect and abort hanging transactions")
+KIP_854 = StatementSource("KIP-854, Separate configuration for producer ID expiry")
 KIP_890 = StatementSource("KIP-890, Transactions Server-Side Defense")
 KIP_966 = StatementSource("KIP-966, Eligible Leader Replicas")
 APPEND = StatementSource("code: Partition.appendRecordsToLeader, ReplicaManager.appendRecords")
@@ -361,6 +362,16 @@ ROWS: tuple[Row, ...] = (
         says="Idempotence covers one producer session (one producer id). A message that is sent again by "
         "another session, for example after a restart of the producer, may be written twice.",
         sources=(IDEMPOTENCE, KIP_98),
+    ),
+    Row(
+        name="duplicate-after-expiration",
+        classes=("duplicated",),
+        when=("idempotent", "the producer id may have expired"),
+        promised=False,
+        brief="brokers forget a producer that is idle for longer than producer.id.expiration.ms",
+        says="A broker forgets the sequence numbers of a producer that has written nothing to a partition for "
+        "`producer.id.expiration.ms`. A retry that arrives later is written again.",
+        sources=(_docs("broker configuration `producer.id.expiration.ms`"), KIP_854),
     ),
     Row(
         name="duplicate-idempotent",

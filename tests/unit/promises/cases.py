@@ -58,6 +58,11 @@ def _unclean(run: Run) -> Run:
     return run.state(1, 1, 0, 1, 2, 3).state(12, 1, 0, 1).fault("cut", 11, 30).state(15, 2, 1, 2)
 
 
+def _expiring(after_ms: str) -> Run:
+    run = _librdkafka(idempotent=True)
+    return run.config("producer.id.expiration.ms", after_ms, scope="broker", name="broker1")
+
+
 def _begins_at(start: int, run: Run) -> Run:
     """The leader's log begins later in the end."""
     row = {"topic": "t", "partition": 0, "broker": 1, "leader": True, "in_sync": True, "complete": True}
@@ -445,6 +450,15 @@ CASES: dict[str, Callable[[], Expected]] = {
     ),
     # ---- duplicates
     "duplicate of a retry": lambda: Expected(_librdkafka(), "duplicated", "not promised", "duplicate-retry"),
+    "idempotent, but the producer id had expired": lambda: Expected(
+        _expiring("2000").message(sessions=1, took_ns=3 * S),
+        "duplicated",
+        "not promised",
+        "duplicate-after-expiration",
+    ),
+    "idempotent, answered before the producer id expired": lambda: Expected(
+        _expiring("4000").message(sessions=1, took_ns=3 * S), "duplicated", "broken", "duplicate-idempotent"
+    ),
     "duplicate of one request": lambda: Expected(_acks(-1), "duplicated", "broken", "duplicate-one-attempt"),
     "duplicate of an idempotent producer": lambda: Expected(
         _librdkafka(idempotent=True).message(sessions=1), "duplicated", "broken", "duplicate-idempotent"
