@@ -124,9 +124,8 @@ def _expired(case: FindingContext) -> Answer:
     limit_ns = case.facts.producer_id_expiration_ns
     if took_ns is None or took_ns < limit_ns:
         return NO
-    return Answer(
-        True, f"its answer took {took_ns // 10**6} ms, and producer ids expire after {limit_ns // 10**6}"
-    )
+    took_ms, limit_ms = took_ns // 10**6, limit_ns // 10**6
+    return Answer(True, f"its answer took {took_ms} ms, and producer ids expire after {limit_ms} ms")
 
 
 def _epochs(case: FindingContext) -> Answer:
@@ -543,8 +542,8 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
     "written by two producer sessions": Condition("its copies name different producer ids", _sessions),
     "the producer id may have expired": Condition(
-        "its answer took as long as `producer.id.expiration.ms` (`transactional.id.expiration.ms` in versions "
-        "without it; one day if neither is recorded)",
+        "its answer took as long as `producer.id.expiration.ms` (in versions without it "
+        "`transactional.id.expiration.ms`; one day if neither is recorded)",
         _expired,
     ),
     "written in two producer epochs": Condition("its copies name different producer epochs", _epochs),

@@ -369,8 +369,8 @@ ROWS: tuple[Row, ...] = (
         when=("idempotent", "the producer id may have expired"),
         promised=False,
         brief="brokers forget a producer that is idle for longer than producer.id.expiration.ms",
-        says="A broker forgets the sequence numbers of a producer that has written nothing to a partition for "
-        "`producer.id.expiration.ms`. A retry that arrives later is written again.",
+        says="A broker forgets the sequence numbers of a producer that has written nothing to a partition "
+        "for `producer.id.expiration.ms`. A retry that arrives later is written again.",
         sources=(_docs("broker configuration `producer.id.expiration.ms`"), KIP_854),
     ),
     Row(

@@ -58,8 +58,8 @@ def _unclean(run: Run) -> Run:
     return run.state(1, 1, 0, 1, 2, 3).state(12, 1, 0, 1).fault("cut", 11, 30).state(15, 2, 1, 2)
 
 
-def _expiring(after_ms: str) -> Run:
-    run = _librdkafka(idempotent=True)
+def _expiring(after_ms: str, *, idempotent: bool = True) -> Run:
+    run = _librdkafka(idempotent=idempotent)
     return run.config("producer.id.expiration.ms", after_ms, scope="broker", name="broker1")
 
 
@@ -455,6 +455,12 @@ CASES: dict[str, Callable[[], Expected]] = {
         "duplicated",
         "not promised",
         "duplicate-after-expiration",
+    ),
+    "retry without idempotence, for longer than producer ids live": lambda: Expected(
+        _expiring("2000", idempotent=False).message(sessions=1, took_ns=3 * S),
+        "duplicated",
+        "not promised",
+        "duplicate-retry",
     ),
     "idempotent, answered before the producer id expired": lambda: Expected(
         _expiring("4000").message(sessions=1, took_ns=3 * S), "duplicated", "broken", "duplicate-idempotent"
