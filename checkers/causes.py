@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.evidence import DATA_LOSS, Evidence, FaultSpan, Row, Sightings
 from checkers.partition.fate import CODE, LOSSES
@@ -60,6 +61,17 @@ class Causes:
 
     texts: pa.Array
     evidence: pa.Array
+
+    def take(self, rows: Ints) -> Causes:
+        """Those of some messages."""
+        chosen = pa.array(rows)
+        return Causes(texts=self.texts.take(chosen), evidence=self.evidence.take(chosen))
+
+    def or_else(self, others: Causes) -> Causes:
+        """The same, with the other cause of each message that has none."""
+        return Causes(
+            texts=pc.coalesce(self.texts, others.texts), evidence=pc.coalesce(self.evidence, others.evidence)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

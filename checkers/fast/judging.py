@@ -103,6 +103,7 @@ from checkers.tables.transactions import (
     record_rows,
     write_markers,
 )
+from checkers.transactions.timeouts import timeout_causes
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
@@ -189,6 +190,7 @@ def _write_messages(
     if len(rows) < len(sends):
         table, states = table.take(pa.array(rows)), states.take(pa.array(rows))
         narrow = (_narrow(sends, rows), _narrow(fates, rows), _narrow(seen, rows))
+    timed_out = timeout_causes(job.evidence, sends, decisions).take(rows)
     life = life_of(
         partition,
         job.evidence,
@@ -198,6 +200,7 @@ def _write_messages(
         fates=narrow[1],
         seen=narrow[2],
         states=states,
+        timed_out=timed_out,
     )
     if job.life is not None:
         write(job.life, part, life.table)

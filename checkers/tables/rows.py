@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.causes import duplicate_causes, loss_causes
+from checkers.causes import Causes, duplicate_causes, loss_causes
 from checkers.evidence import (
     Evidence,
     Sightings,
@@ -62,10 +62,12 @@ def life_of(
     fates: Fates,
     seen: Sightings,
     states: pa.Array | None = None,
+    timed_out: Causes | None = None,
 ) -> Life:
     """One row per message. ``table`` holds the rows of `sends`.
 
-    ``states`` say what the logs decided about messages in transactions; null for the others.
+    ``states`` say what the logs decided about messages in transactions, ``timed_out`` which of them their
+    coordinator aborted; null for the others.
     """
     return attributed(
         partition,
@@ -77,6 +79,7 @@ def life_of(
         holders=_holders(fates.holders, logs),
         overwriters=_overwriters(reference_of(partition, logs), fates),
         states=states,
+        timed_out=timed_out,
     )
 
 
@@ -91,6 +94,7 @@ def attributed(
     holders: pa.Array,
     overwriters: pa.Array,
     states: pa.Array | None = None,
+    timed_out: Causes | None = None,
 ) -> Life:
     """The same, if it is already known who holds each message and which record is at its offset."""
     count = len(sends)
@@ -162,9 +166,11 @@ def attributed(
     )
     twice = duplicate_causes(partition, evidence, table=table, sends=sends, fates=fates)
     removed = removal_causes(partition, evidence, fates.removal)
-    columns["cause"] = pc.coalesce(found.texts, twice.texts, removed.texts)
-    grounds = pc.coalesce(found.evidence, twice.evidence, removed.evidence)
-    return Life(table=build(LIFE, columns, count), evidence=grounds)
+    causes = found.or_else(twice).or_else(removed)
+    if timed_out is not None:
+        causes = causes.or_else(timed_out)
+    columns["cause"] = causes.texts
+    return Life(table=build(LIFE, columns, count), evidence=causes.evidence)
 
 
 def _holders(masks: Ints, logs: Sequence[Log]) -> pa.Array:
