@@ -183,7 +183,7 @@ def loss_causes(
     """A cause for every message whose fate is a loss; null for the others."""
     rows = np.flatnonzero(np.isin(fate, [CODE[name] for name in LOSSES]))
     if not len(rows):
-        return Causes(texts=pa.nulls(len(fate), pa.string()), evidence=_no_rows(len(fate)))
+        return Causes(texts=pa.nulls(len(fate), pa.string()), evidence=no_rows(len(fate)))
     cuts, elections = partition_events(evidence, partition.topic, partition.number)
     scene = _Scene(partition=partition, evidence=evidence, cuts=cuts, elections=elections)
     holder = np.where(seen.last_broker >= 0, seen.last_broker, acked_by)[rows]
@@ -435,7 +435,7 @@ def duplicate_causes(
     code[phantom & (attempts > 1)] = _REPEATED.index(REFUSED_AFTER_RETRY)
     rows = np.flatnonzero(code)
     if not len(rows):
-        return Causes(texts=pa.nulls(len(code), pa.string()), evidence=_no_rows(len(code)))
+        return Causes(texts=pa.nulls(len(code), pa.string()), evidence=no_rows(len(code)))
     which = np.full(len(code), -1, dtype=np.int64)
     which[rows] = np.arange(len(rows))
     found = pa.array(_duplicate_rows(partition, evidence, table, fates, rows), pa.list_(pa.string()))
@@ -480,5 +480,6 @@ def read_ns(evidence: Evidence, topic: str, partition: int) -> int | None:
     )
 
 
-def _no_rows(count: int) -> pa.Array:
+def no_rows(count: int) -> pa.Array:
+    """The evidence of messages without a cause."""
     return pa.nulls(count, pa.list_(pa.string()))

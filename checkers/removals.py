@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.causes import Causes, evidence_row, fault_row, log_start_row
+from checkers.causes import Causes, evidence_row, fault_row, log_start_row, no_rows
 from checkers.evidence import Evidence, FaultSpan, Row
 from checkers.partition.logs import PartitionReplicas, Replica
 from checkers.partition.messages import FOREVER, Ints
@@ -198,6 +198,8 @@ def removal_causes(partition: PartitionReplicas, evidence: Evidence, codes: Ints
     """A cause for every message that may have been removed for a reason (``codes``); null for others."""
     where = TopicPartition(partition.topic, partition.number)
     present = np.unique(codes[codes >= 0]).tolist()
+    if not present:
+        return Causes(texts=pa.nulls(len(codes), pa.string()), evidence=no_rows(len(codes)))
     described = {code: _described(code, partition, evidence, where) for code in present}
     chosen = np.where(codes >= 0, np.searchsorted(np.array(present, dtype=np.int64), codes), -1)
     which = pa.array(chosen, mask=chosen < 0)

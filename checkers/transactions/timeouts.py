@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checkers.causes import Causes, evidence_row
+from checkers.causes import Causes, evidence_row, no_rows
 from checkers.evidence import Evidence
 from checkers.partition.decisions import ABORTED, Decisions
 from checkers.partition.messages import Sends
@@ -21,7 +21,7 @@ def timeout_causes(evidence: Evidence, sends: Sends, decisions: Decisions | None
     count = len(sends)
     known = evidence.transactions
     if decisions is None or not len(known):
-        return Causes(texts=pa.nulls(count, pa.string()), evidence=pa.nulls(count, pa.list_(pa.string())))
+        return Causes(texts=pa.nulls(count, pa.string()), evidence=no_rows(count))
     rows = decisions.row[decisions.state == ABORTED]
     transaction = sends.transaction[rows]
     begin_ns, ending_ns = (known.ns_of(name, transaction) for name in ("begin_ns", "ending_ns"))
