@@ -86,7 +86,8 @@ class Messages:
 
     def became(self, *fates: str, at_least: int = 1) -> str:
         """Every one has one of these fates (`docs/findings.md`), by logs that were read to their end."""
-        named = " or ".join(name.replace("_", " ") for name in fates)
+        # `kept` says of aborted messages only that they are in the log.
+        named = " or ".join("in the log" if name == "kept" else name.replace("_", " ") for name in fates)
         return self._all(f"fate IN ({quoted(fates)})", named, at_least, given=FINAL)
 
     def none_lost(self, *, at_risk_after: str, at_least: int = 1) -> str:
