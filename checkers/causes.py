@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.evidence import DATA_LOSS, Evidence, FaultSpan, Row, Sightings
 from checkers.partition.fate import CODE, LOSSES
@@ -24,6 +25,10 @@ from harness.kafka.model import TopicPartition
 NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
 NEVER_SEEN = "not known: no replica was seen to hold it, and no log was seen to be truncated"
 """An election cannot take from a leader what it never had."""
+
+EARLY_START = (
+    "log start moved: neither retention, compaction nor a request explains that the log begins later"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +61,17 @@ class Causes:
 
     texts: pa.Array
     evidence: pa.Array
+
+    def take(self, rows: Ints) -> Causes:
+        """Those of some messages."""
+        chosen = pa.array(rows)
+        return Causes(texts=self.texts.take(chosen), evidence=self.evidence.take(chosen))
+
+    def or_else(self, others: Causes) -> Causes:
+        """The same, with the other cause of each message that has none."""
+        return Causes(
+            texts=pc.coalesce(self.texts, others.texts), evidence=pc.coalesce(self.evidence, others.evidence)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +111,15 @@ def evidence_row(table: str, ns: int | None, what: str) -> str:
     return json.dumps({"table": table, "ns": ns, "what": what})
 
 
-def _fault_row(fault: FaultSpan) -> str:
+def fault_row(fault: FaultSpan) -> str:
+    """The row of `faults` of a fault's beginning."""
     return evidence_row("faults", fault.from_ns, f"fault {fault.fault} `{fault.name}` {fault.moment}")
+
+
+def log_start_row(partition: PartitionReplicas, evidence: Evidence) -> str:
+    """Where the reference log begins, as the final read found it."""
+    what = f"the log of broker{partition.reference} begins at offset {partition.log_start}"
+    return evidence_row("replicas", read_ns(evidence, partition.topic, partition.number), what)
 
 
 def partition_events(
@@ -162,7 +185,7 @@ def loss_causes(
     """A cause for every message whose fate is a loss; null for the others."""
     rows = np.flatnonzero(np.isin(fate, [CODE[name] for name in LOSSES]))
     if not len(rows):
-        return Causes(texts=pa.nulls(len(fate), pa.string()), evidence=_no_rows(len(fate)))
+        return Causes(texts=pa.nulls(len(fate), pa.string()), evidence=no_rows(len(fate)))
     cuts, elections = partition_events(evidence, partition.topic, partition.number)
     scene = _Scene(partition=partition, evidence=evidence, cuts=cuts, elections=elections)
     holder = np.where(seen.last_broker >= 0, seen.last_broker, acked_by)[rows]
@@ -177,6 +200,7 @@ def loss_causes(
     cell = [np.searchsorted(edge_ns, when), np.searchsorted(edge_ns, end), np.searchsorted(edge_ns, again)]
     cell += [by, holder, sighted]
     places = [cut.offset for cut in cuts] + [fault.first_offset for fault in evidence.faults]
+    places.append(partition.log_start)
     offsets = np.unique(np.array(places, dtype=np.int64))
     cell += [np.searchsorted(offsets, at), np.searchsorted(offsets, at, side="right")]
     table = np.stack([np.asarray(values, dtype=np.int64) for values in cell], axis=1)
@@ -236,6 +260,8 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
             f"{cut.offset} instead of asking for the epoch's end",
             rows=cut_row,
         )
+    if cut is None and 0 <= loss.offset < scene.partition.log_start:
+        return Cause(text=EARLY_START, rows=(log_start_row(scene.partition, scene.evidence),))
     if winner is not None and cut is None and not loss.sighted:
         return Cause(text=NEVER_SEEN)
     if usurped and ruling is not None:
@@ -246,7 +272,7 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
             return Cause(
                 text=f"zombie accepted after heal: broker{loss.acked_by} acknowledged it after "
                 f"`{last.name}` was healed, while broker{ruling.broker} led in epoch {ruling.epoch}{done}",
-                rows=(_fault_row(last), ruling.row(), *cut_row),
+                rows=(fault_row(last), ruling.row(), *cut_row),
             )
         return Cause(
             text=f"old leader truncated on rejoin: broker{loss.acked_by} acknowledged it while "
@@ -330,7 +356,7 @@ def _decides(elections: list[PartitionEvent], hit: set[str], loss: _Loss, since:
 
 def storage_cause(evidence: Evidence, where: TopicPartition, fault: FaultSpan, broker: int) -> Cause:
     """The cause of a loss by a storage fault that took records of a partition from a broker."""
-    row = _fault_row(fault)
+    row = fault_row(fault)
     if fault.mechanism == "power_cut":
         text = f"`{fault.name}` took what broker{broker} had acknowledged but not flushed"
         return Cause(text=f"un-fsynced data lost: {text}", rows=(row,))
@@ -361,6 +387,7 @@ def _led_alone(evidence: Evidence, where: TopicPartition, broker: int, since_ns:
 RETRY_OF_UNKNOWN = "client retry of an unknown outcome"
 RETRY_OF_ACKED = "client retry: the acknowledged attempt was not the only one that was written"
 NOT_IDEMPOTENT = "idempotence broken: an idempotent producer's message was written twice"
+EXPIRED = "producer id expired: the broker had forgotten the producer's sequence numbers"
 ONE_ATTEMPT = "not known: the client sent it in one request, as far as the history tells"
 ATTEMPTS_UNKNOWN = "not known: the history does not tell in how many requests the client sent it"
 FAILED_YET_APPENDED = "reported as definitely failed, yet appended"
@@ -374,6 +401,7 @@ _REPEATED = (
     ATTEMPTS_UNKNOWN,
     FAILED_YET_APPENDED,
     REFUSED_AFTER_RETRY,
+    EXPIRED,
 )
 """The causes of `duplicate_causes`, by their place."""
 
@@ -397,13 +425,20 @@ def duplicate_causes(
     # A client that got no answer may not know its retries; one that counted a single request made none.
     code[twice & (sends.outcome == INFO) & (attempts != 1)] = _REPEATED.index(RETRY_OF_UNKNOWN)
     if idempotent:
-        code[twice & np.isin(sends.writer, idempotent)] = _REPEATED.index(NOT_IDEMPOTENT)
+        mine = twice & np.isin(sends.writer, idempotent)
+        code[mine] = _REPEATED.index(NOT_IDEMPOTENT)
+        # A retry that was written again came before the answer, or before the log was read.
+        read = read_ns(evidence, partition.topic, partition.number)
+        done = numbers(table, "done_ns")
+        until = np.where((sends.outcome == OK) | (read is None), done, read or 0)
+        late = (until >= 0) & (until - sends.sent_ns >= evidence.producer_id_expiration_ns)
+        code[mine & late] = _REPEATED.index(EXPIRED)
     phantom = fates.fate == CODE["phantom"]
     code[phantom] = _REPEATED.index(FAILED_YET_APPENDED)
     code[phantom & (attempts > 1)] = _REPEATED.index(REFUSED_AFTER_RETRY)
     rows = np.flatnonzero(code)
     if not len(rows):
-        return Causes(texts=pa.nulls(len(code), pa.string()), evidence=_no_rows(len(code)))
+        return Causes(texts=pa.nulls(len(code), pa.string()), evidence=no_rows(len(code)))
     which = np.full(len(code), -1, dtype=np.int64)
     which[rows] = np.arange(len(rows))
     found = pa.array(_duplicate_rows(partition, evidence, table, fates, rows), pa.list_(pa.string()))
@@ -448,5 +483,6 @@ def read_ns(evidence: Evidence, topic: str, partition: int) -> int | None:
     )
 
 
-def _no_rows(count: int) -> pa.Array:
+def no_rows(count: int) -> pa.Array:
+    """The evidence of messages without a cause."""
     return pa.nulls(count, pa.list_(pa.string()))

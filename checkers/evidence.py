@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from checkers.tables.group_reads import group_reads, watermarks_of
 from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import ReportedTransactions, transactions_of
 from checkers.transactions.debts import Debt, debts_of
-from harness.errors import BadDataError, json_value, quoted
+from harness.errors import BadDataError, json_object, json_value, quoted
 from harness.kafka.model import TopicPartition
 from harness.kafka.versions import version_key
 
@@ -26,6 +27,8 @@ DATA_LOSS = ("power_cut", "wipe", "truncate", "damage")
 """Mechanisms of faults that take data from a replica's disk."""
 
 _VERSION = re.compile(r"\d+(\.\d+)*([@+]|$)")
+PRODUCER_ID_EXPIRATION_NS = 86_400 * 10**9
+"""Kafka's default of `producer.id.expiration.ms`."""
 
 SMALL = (
     "writers",
@@ -63,6 +66,8 @@ class FaultSpan:
     until_ns: int
     moment: str
     """The row of `faults` from which ``from_ns`` comes."""
+    targets: Mapping[str, Any] = field(default_factory=dict)
+    """The row's `targets`, if they are an object."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +89,23 @@ class Evidence:
     def acks(self) -> dict[int, int]:
         """The acks of each producer, by its number; -1: all."""
         return {number: writer["acks"] for number, writer in self.writers.items()}
+
+    @cached_property
+    def producer_id_expiration_ns(self) -> int:
+        """Idle time after which brokers forget a producer's sequence numbers; the default if not recorded.
+
+        `producer.id.expiration.ms`, or `transactional.id.expiration.ms` in versions that lack it (KIP-854).
+        """
+        table = self.tables.get("configs")
+        if table is not None and table.num_rows:
+            for key in ("producer.id.expiration.ms", "transactional.id.expiration.ms"):
+                of_brokers = pc.and_(pc.equal(table["scope"], "broker"), pc.equal(table["key"], key))
+                rows = table.filter(of_brokers).select(["value", "asked"]).to_pylist()
+                texts = [row["asked"] if row["value"] is None else row["value"] for row in rows]
+                numbers_ms = [int(text) for text in texts if text is not None and text.isdecimal()]
+                if numbers_ms:
+                    return min(numbers_ms) * 10**6
+        return PRODUCER_ID_EXPIRATION_NS
 
     def rows(self, table: str) -> list[Row]:
         """A small table as Python rows."""
@@ -202,6 +224,7 @@ def _fault_spans(table: pa.Table) -> tuple[FaultSpan, ...]:
                 from_ns=row["ns"],
                 until_ns=ends.get(number, FOREVER),
                 moment=row["moment"],
+                targets=_object(row["targets"]),
             )
         )
     return tuple(spans)
@@ -283,15 +306,18 @@ def linked_hosts(rows: Iterable[Row]) -> Mapping[int, frozenset[str]]:
     for row in rows:
         if row["fault"] in linked:
             continue
-        try:
-            targets = json_value(row["targets"] or "{}", "targets of faults")
-        except BadDataError:
-            targets = None
-        links = targets.get("links") if isinstance(targets, dict) else None
+        links = _object(row["targets"]).get("links")
         listed = links if isinstance(links, list) else []
         ends = {end.partition(":")[0].strip() for link in listed for end in str(link).split("->")}
         linked[row["fault"]] = frozenset(ends)
     return linked
+
+
+def _object(text: str | None) -> Mapping[str, Any]:
+    try:
+        return json_object(text or "{}", "targets of faults")
+    except BadDataError:
+        return {}
 
 
 def _first_offset(fault: Row) -> int:

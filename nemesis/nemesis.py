@@ -220,8 +220,13 @@ class Nemesis:
         return self.add(fault).inject()
 
     def operator(self, cluster: Cluster, dialect: Dialect = MODERN) -> Operator:
-        """Elections, reassignments and the like on ``cluster``."""
+        """Elections, reassignments, deletions and the like on ``cluster``."""
         return Operator(self._registry, cluster, dialect)
+
+    @property
+    def deleted_topics(self) -> frozenset[str]:
+        """Topics that an operator action has deleted, and none has created again."""
+        return frozenset(self._registry.deleted_topics)
 
     def wait_delivered(self) -> tuple[str, ...]:
         """Wait until all that clients sent over links before they were restored has been delivered.

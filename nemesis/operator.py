@@ -1,32 +1,40 @@
-"""Operator actions on a running cluster: elections, reassignments, a new controller.
+"""Operator actions on a running cluster: elections, reassignments, deletions, a new controller.
 
 Each acts now, and is recorded as injected when the metadata store shows its effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from harness.cluster.model import Cluster, first_answer
-from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.errors import InvalidRunError, UsageError, WaitTimeoutError
 from harness.kafka.model import (
     ELECTION_NOT_NEEDED,
     REQUEST_TIMED_OUT,
     Address,
     PartitionState,
+    Topic,
     TopicPartition,
+    broker_name,
 )
 from harness.kafka.wire.admin import (
     Reassignment,
     RequestResult,
     alter_partition_reassignments,
     alter_topic_config,
+    create_topics,
+    delete_records,
+    delete_topic,
     describe_configs,
     elect_leaders,
     list_partition_reassignments,
 )
 from harness.kafka.wire.dialect import MODERN, Dialect
+from harness.kafka.wire.metadata import metadata
+from harness.kafka.wire.offsets import EARLIEST, end_offsets
+from harness.lab.model import Host
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import watchers
 from harness.zookeeper.session import ZooKeeperSession
@@ -223,6 +231,89 @@ class Operator:
             within_s=within_s,
         )
 
+    def delete_records(
+        self, topic: str, before: int, partition: int = 0, *, within_s: float = 30.0
+    ) -> Injection:
+        """Delete the records before an offset (DeleteRecords). Raises UnfitError before Kafka 0.11."""
+        key = TopicPartition(topic, partition)
+
+        def ask() -> None:
+            answer = delete_records(self._leader(key), key, before, dialect=self._dialect)
+            self._check(f"deletion of {topic}/{partition} before {before}", [answer], effect_shows=True)
+
+        def log_start() -> int:
+            try:
+                answer = end_offsets(
+                    self._leader(key), [key], at=EARLIEST, dialect=self._dialect, timeout_s=2.0
+                )
+            except OSError:
+                return -1
+            return answer[key].offset
+
+        return self.act(
+            f"delete records of {topic}/{partition} before {before}",
+            mechanism="delete_records",
+            targets={"partitions": [f"{topic}/{partition}"], "before_offset": before},
+            action=ask,
+            observe=log_start,
+            accept=lambda start: start >= before,
+            within_s=within_s,
+        )
+
+    def delete_topic(self, topic: str, *, partitions: int = 1, within_s: float = 30.0) -> Injection:
+        """Delete a topic, which has so many ``partitions``, and wait until no running broker leads any.
+
+        `create_topic` may create it again. In ZooKeeper mode that must wait until all of its brokers run.
+        """
+
+        def ask() -> None:
+            answer = delete_topic(self._controller(), topic, dialect=self._dialect)
+            self._check(f"deletion of {topic}", [answer], effect_shows=True)
+            self._registry.deleted_topics.add(topic)
+
+        def led_by() -> dict[str, list[TopicPartition]]:
+            return {
+                broker.name: [key for key, state in self._stated(broker, topic).items() if state.leader >= 0]
+                for broker in self._registry.topology.role("broker")
+                if self._registry.lab.alive(broker.name)
+            }
+
+        return self.act(
+            f"delete {topic}",
+            mechanism="delete_topic",
+            targets={"partitions": [f"{topic}/{number}" for number in range(partitions)]},
+            action=ask,
+            observe=led_by,
+            accept=lambda leaders: not any(leaders.values()),
+            within_s=within_s,
+        )
+
+    def create_topic(self, topic: Topic, *, within_s: float = 30.0) -> Injection:
+        """Create a topic again that `delete_topic` has deleted, and wait until each partition has a leader.
+
+        Raises UsageError for another topic: the history follows the topics of the set-up.
+        """
+        if topic.name not in self._registry.deleted_topics:
+            raise UsageError(f"The topic {topic.name!r} was not deleted; `create_topic` creates it again.")
+
+        def ask() -> None:
+            answers = create_topics(self._controller(), [topic], dialect=self._dialect)
+            self._check(f"creation of {topic.name}", answers.values(), effect_shows=True)
+            self._registry.deleted_topics.discard(topic.name)
+
+        def states() -> list[PartitionState | None]:
+            return [self._cluster.partition(*key) for key in topic.topic_partitions]
+
+        return self.act(
+            f"create {topic.name}",
+            mechanism="create_topic",
+            targets={"partitions": [f"{key.topic}/{key.partition}" for key in topic.topic_partitions]},
+            action=ask,
+            observe=states,
+            accept=lambda seen: all(state is not None and state.leader >= 0 for state in seen),
+            within_s=within_s,
+        )
+
     def delete_controller(self, session: ZooKeeperSession, *, becomes: str = "") -> Injection:
         """Delete `/controller` so that the brokers race for it; with ``becomes``, until that host wins."""
         wanted = self._registry.topology.host(becomes).node_id if becomes else None
@@ -280,6 +371,18 @@ class Operator:
                 f"The controller, broker {number}, does not run, so it cannot take a request."
             )
         return chosen[0].broker_address
+
+    def _leader(self, key: TopicPartition) -> Address:
+        """Address of a partition's leader."""
+        state = first_answer(lambda: self._cluster.partition(*key), f"the leader of {key}")
+        if state is None or state.leader < 0:
+            raise InvalidRunError(f"{key} has no leader that could take an operator request.")
+        return self._registry.topology.host(broker_name(state.leader)).broker_address
+
+    def _stated(self, broker: Host, topic: str) -> Mapping[TopicPartition, PartitionState]:
+        """The partitions of a topic, as a broker states them; none if it does not know the topic."""
+        stated = metadata(broker.broker_address, [topic], dialect=self._dialect, timeout_s=5.0)
+        return stated.partitions
 
     def _observe(self, topic: str, partition: int) -> Callable[[], PartitionState | None]:
         return lambda: self._cluster.partition(topic, partition)

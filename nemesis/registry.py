@@ -24,6 +24,8 @@ class FaultRegistry:
     run: str
     expect_end: Callable[[str], None]
     injections: list[Injection] = field(default_factory=list)
+    deleted_topics: set[str] = field(default_factory=set)
+    """Topics that an operator action has deleted, and none has created again."""
     _starting: threading.RLock = field(default_factory=threading.RLock)
 
     @property

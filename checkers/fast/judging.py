@@ -60,7 +60,7 @@ from checkers.fast.tasks import (
     encode_error,
     table_of,
 )
-from checkers.partition.decisions import with_losses
+from checkers.partition.decisions import STATES, Decisions, with_losses
 from checkers.partition.deliveries import (
     Steps,
     aborted_reads,
@@ -103,6 +103,7 @@ from checkers.tables.transactions import (
     record_rows,
     write_markers,
 )
+from checkers.transactions.timeouts import timeout_causes
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
@@ -184,10 +185,12 @@ def _write_messages(
     seen = sightings_of(len(sends), seen_row, seen_table)
     mine = flagged(partition, fates, logs)
     rows, place = _chosen(len(sends), mine, late, everything=job.life is not None)
-    table, narrow = messages.table, (sends, fates, seen)
+    decisions = _with_losses(messages, fates)
+    table, narrow, states = messages.table, (sends, fates, seen), _states(len(sends), decisions)
     if len(rows) < len(sends):
-        table = table.take(pa.array(rows))
+        table, states = table.take(pa.array(rows)), states.take(pa.array(rows))
         narrow = (_narrow(sends, rows), _narrow(fates, rows), _narrow(seen, rows))
+    timed_out = timeout_causes(job.evidence, sends, decisions).take(rows)
     life = life_of(
         partition,
         job.evidence,
@@ -196,10 +199,12 @@ def _write_messages(
         logs=logs,
         fates=narrow[1],
         seen=narrow[2],
+        states=states,
+        timed_out=timed_out,
     )
     if job.life is not None:
         write(job.life, part, life.table)
-    _write_transactions(job, part, messages, fates)
+    _write_transactions(job, part, messages, decisions)
     found = [
         of_messages(life, place[mine], narrow[1]),
         of_messages(life, place[late], narrow[1], "out_of_order"),
@@ -212,16 +217,34 @@ def _write_messages(
     return joined(found)
 
 
-def _write_transactions(job: JudgingContext, part: str, messages: PartitionMessages, fates: Fates) -> None:
+def _with_losses(messages: PartitionMessages, fates: Fates) -> Decisions | None:
+    """What the logs decided about messages in transactions; None if there are none."""
+    if messages.decisions is None:
+        return None
+    partition = messages.partition
+    whole = partition.conclusive and not partition.compacted and partition.log_start <= 0
+    return with_losses(messages.decisions, fates.fate, whole=whole)
+
+
+def _states(count: int, decisions: Decisions | None) -> pa.Array:
+    """The state of each message; null for messages in no transaction."""
+    if decisions is None:
+        return pa.nulls(count, pa.string())
+    codes = np.full(count, -1, dtype=np.int32)
+    codes[decisions.row] = decisions.state
+    return pa.array(STATES).take(pa.array(codes, mask=codes < 0))
+
+
+def _write_transactions(
+    job: JudgingContext, part: str, messages: PartitionMessages, decisions: Decisions | None
+) -> None:
     """Write the fates of messages in transactions, one by one and counted by transaction."""
     if job.transactions is None:
         return
     records, counts = TRANSACTION_RECORD.empty_table(), PARTS.empty_table()
-    if messages.decisions is not None:
+    if decisions is not None:
         txn, sends = numbers(messages.table, "txn"), messages.sends
         partition = messages.partition
-        whole = partition.conclusive and not partition.compacted and partition.log_start <= 0
-        decisions = with_losses(messages.decisions, fates.fate, whole=whole)
         fenced = fenced_writes(job.evidence, sends, decisions)
         owed = owed_markers(job.evidence, partition, sends, decisions)
         early = asked_later(job.evidence, messages.table, sends, decisions)

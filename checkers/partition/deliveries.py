@@ -14,6 +14,7 @@ from checkers.partition.fate import CODE
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import FOREVER, Flags, Ints, Reads, Sends, Texts
+from checkers.partition.removals import NONE
 
 _POSITIONED = ("assigned", "sought", "revoked", "lost")
 """Events after which a member's position is no longer that after its last read."""
@@ -52,7 +53,7 @@ def aborted_reads(
     guilty = known & ~sends.aborted[row] & (fates.fate == CODE["failed"])[row]
     guilty |= known & sends.withheld[row] & reads.committed
     maybe = known & ~sends.aborted[row] & dropped[row]
-    maybe &= ~partition.retired_at(reads.offset, reference.at(reads.offset) >= 0)
+    maybe &= ~_removed(partition, sends, reference, reads, np.flatnonzero(maybe))
     found = _first(np.flatnonzero(guilty | maybe), reads, with_offset=False)
     return np.sort(np.concatenate([found, unsent(logs, reads)]))
 
@@ -91,8 +92,19 @@ def conflicts(
     reference = reference_of(partition, logs)
     place = reference.at(reads.offset[rows])
     own = (place >= 0) & (reference.row[place] == reads.row[rows]) if len(reference) else place >= 0
-    own |= partition.retired_at(reads.offset[rows], place >= 0)
+    own |= _removed(partition, sends, reference, reads, rows)[rows]
     return _first(rows[~own], reads, with_offset=True)
+
+
+def _removed(partition: PartitionReplicas, sends: Sends, reference: Log, reads: Reads, rows: Ints) -> Flags:
+    """Which of the reads at ``rows``, of known messages, are at an offset from which those may be removed."""
+    found = np.zeros(len(reads), dtype=bool)
+    offsets, message = reads.offset[rows], reads.row[rows]
+    reasons = partition.removal_reasons(
+        offsets, reference.at(offsets) >= 0, sends.sent_ns[message], sends.writer[message]
+    )
+    found[rows] = reasons != NONE
+    return found
 
 
 def _first(rows: Ints, reads: Reads, *, with_offset: bool) -> Ints:

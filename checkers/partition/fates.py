@@ -13,6 +13,7 @@ import numpy as np
 from checkers.partition.fate import CODE, FATES
 from checkers.partition.logs import NOBODY, OWN, Log, PartitionReplicas, reference_of
 from checkers.partition.messages import FAIL, INFO, OK, Flags, Ints, Reads, Sends
+from checkers.partition.removals import NONE, TOPIC_DELETED
 
 _BITS = 62
 """Number of replicas that fit into the bits of one machine word."""
@@ -33,6 +34,8 @@ class Fates:
     """Bit n: the n-th log holds an intact copy."""
     overwriter: Ints
     """Position in the reference log of the record at an absent message's offset."""
+    removal: Ints
+    """Why a retired message may have been removed, a code of `checkers.partition.removals`; -1 for others."""
     reads: Ints
     """How often readers received it."""
 
@@ -129,6 +132,7 @@ def decide(
     fate[(outcome != FAIL) & (copies > 1)] = CODE["duplicated"]
     fate[outcome == FAIL] = CODE["failed"]
     overwriter = np.full(count, -1, dtype=np.int64)
+    removal = np.full(count, NONE, dtype=np.int8)
     fate[(outcome == FAIL) & (good | damaged) & ~sends.aborted] = CODE["phantom"]
     if not (good.all() and stands.all()):
         fate[(outcome != FAIL) & (copies <= 1) & damaged & ~good] = CODE["corrupt"]
@@ -137,7 +141,7 @@ def decide(
         fate[absent] = np.where(read[absent] > 0, CODE["lost_after_read"], CODE["lost"])
         gone = np.flatnonzero(ok & ~stands)
         overwriter[gone] = reference.at(offset[gone])
-        _explain(partition, sends, logs, reads, gone, reference, fate, overwriter, away)
+        _explain(partition, sends, logs, reads, gone, reference, fate, overwriter, removal, away)
         overwriter[good | damaged] = -1
         _place_on_followers(logs, fate, copies, found_offset, found_epoch)
     return Fates(
@@ -148,6 +152,7 @@ def decide(
         extra_offset=extra,
         holders=holders,
         overwriter=overwriter,
+        removal=removal,
         reads=read,
     )
 
@@ -161,6 +166,7 @@ def _explain(
     reference: Log,
     fate: Ints,
     overwriter: Ints,
+    removal: Ints,
     away: Flags | None,
 ) -> None:
     """Fates of acknowledged messages that the reference log does not hold (rows ``gone``)."""
@@ -176,19 +182,30 @@ def _explain(
         open_ = np.isin(fate, (CODE["unknown_dropped"], CODE["failed"])) & ~_held_anywhere(len(sends), logs)
         rows = np.flatnonzero(open_ & ~sends.aborted)
         stood = _likely_place(sends, logs, reads, rows)
-        removed = (fate[rows] == CODE["unknown_dropped"]) & partition.retired_at(
-            stood, reference.at(stood) >= 0
-        )
+        reasons = _reasons(partition, sends, reference, rows, stood)
+        removed = (fate[rows] == CODE["unknown_dropped"]) & (reasons != NONE)
         fate[rows[~removed]] = CODE["undetermined"]
     fate[gone[lost & sends.aborted[gone]]] = CODE["failed"]
     place = _likely_place(sends, logs, reads, gone)
-    occupied = reference.at(place) >= 0
-    retired = partition.retired_at(place, occupied)
-    if partition.conclusive and (partition.compacted or partition.log_start > 0):
-        retired |= place < 0
-    fate[gone[retired & (fate[gone] != CODE["kept"])]] = CODE["retired"]
+    reasons = _reasons(partition, sends, reference, gone, place)
+    retired = (reasons != NONE) & (fate[gone] != CODE["kept"])
+    fate[gone[retired]] = CODE["retired"]
     if away is not None:
         fate[gone[away[gone] & ~_held_anywhere(len(sends), logs)[gone]]] = CODE["misrouted"]
+    removal[gone] = np.where(fate[gone] == CODE["retired"], reasons, NONE)
+
+
+def _reasons(partition: PartitionReplicas, sends: Sends, reference: Log, rows: Ints, place: Ints) -> Ints:
+    """Why messages (``rows``) that stood at ``place`` may have been removed.
+
+    If it is not known where a message stood, an incomplete read explains that it is absent as well.
+    """
+    reasons = partition.removal_reasons(
+        place, reference.at(place) >= 0, sends.sent_ns[rows], sends.writer[rows]
+    )
+    if not partition.conclusive:
+        reasons[(place < 0) & (reasons != TOPIC_DELETED)] = NONE
+    return reasons
 
 
 def _held_anywhere(count: int, logs: Sequence[Log]) -> Flags:

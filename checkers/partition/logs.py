@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from checkers.partition.messages import Flags, Homes, Ints, KeyIndex, distinct
+from checkers.partition.removals import Removals
 from harness.errors import BadDataError
 
 
@@ -50,6 +51,10 @@ class Replica:
     leader: bool = False
     in_sync: bool | None = None
     compacted: bool = False
+    read_ns: int = -1
+    """When its log was read."""
+    size_bytes: int = -1
+    """Size of its log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,7 @@ class PartitionReplicas:
     compacted: bool = False
     spans: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """First and last offset of each replica that holds records, in the whole partition."""
+    removals: Removals = field(default_factory=Removals)
 
     @property
     def name(self) -> str:
@@ -101,16 +107,26 @@ class PartitionReplicas:
         known = self.replicas.get(self.reference)
         return known is None or known.complete
 
-    def retired_at(self, offsets: Ints, occupied: Flags) -> Flags:
-        """Whether retention or compaction explains that the reference lacks a message at each offset.
-
-        ``occupied`` says that the reference holds a record there. Compaction never takes the log's end.
-        """
-        gone = offsets < self.log_start
-        if self.compacted:
-            gone = gone | (offsets < self.log_end)
-        found: Flags = gone & (offsets >= 0) & ~occupied
+    def may_lack(self, offsets: Ints) -> Flags:
+        """Whether the reference need not hold the record that another replica holds at each offset."""
+        found: Flags = (offsets < self.log_start) | (offsets < self._compacted_below)
         return found
+
+    def removal_reasons(self, offsets: Ints, occupied: Flags, sent_ns: Ints, writer: Ints) -> Ints:
+        """Why each message that the reference lacks may have been removed (`Removals.reasons`)."""
+        return self.removals.reasons(
+            offsets,
+            occupied,
+            sent_ns,
+            writer,
+            log_start=self.log_start,
+            compacted_below=self._compacted_below,
+        )
+
+    @property
+    def _compacted_below(self) -> int:
+        """Compaction never takes the log's end; -1 for a log that is not compacted."""
+        return self.log_end if self.compacted else -1
 
 
 OWN, NOBODY, ELSEWHERE, UNRESOLVED = 0, 1, 2, 3

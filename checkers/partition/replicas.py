@@ -175,7 +175,7 @@ def _surplus(partition: PartitionReplicas, log: Log, rows: Ints, reported: Ints)
     """A follower's records that the reference lacks, except those that retention or compaction explain."""
     if len(reported):
         rows = rows[~np.isin(log.offset[rows], reported)]
-    rows = rows[~partition.retired_at(log.offset[rows], np.zeros(len(rows), dtype=bool))]
+    rows = rows[~partition.may_lack(log.offset[rows])]
     end = partition.spans.get(partition.reference, (-1, -1))[1]
     beyond = rows[log.offset[rows] > end]
     found = [_pick(EXTRA, log, rows[log.offset[rows] <= end])]

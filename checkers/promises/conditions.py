@@ -118,6 +118,16 @@ def _sessions(case: FindingContext) -> Answer:
     return Answer(case.message.sessions > 1, f"its records have {case.message.sessions} producer ids")
 
 
+def _expired(case: FindingContext) -> Answer:
+    """A message without an answer counts as answered at once: brokers keep what they know for hours."""
+    took_ns = None if case.message is None else case.message.took_ns
+    limit_ns = case.facts.producer_id_expiration_ns
+    if took_ns is None or took_ns < limit_ns:
+        return NO
+    took_ms, limit_ms = took_ns // 10**6, limit_ns // 10**6
+    return Answer(True, f"its answer took {took_ms} ms, and producer ids expire after {limit_ms} ms")
+
+
 def _epochs(case: FindingContext) -> Answer:
     if case.message is None or case.message.epochs is None:
         return unknown("the records name no producer epoch")
@@ -321,6 +331,16 @@ def _above_high_watermark(case: FindingContext) -> Answer:
     if mark is None:
         return unknown("the leader's high watermark at the end is not recorded")
     return Answer(offset >= mark, f"the high watermark is {mark}")
+
+
+def _before_log_start(case: FindingContext) -> Answer:
+    """What retention, compaction or a request explains is no loss (`checkers.partition.removals`)."""
+    offset, start = case.finding["offset"], case.facts.log_start(*case.where)
+    if start is None:
+        return unknown("the leader's log start offset at the end is not recorded")
+    if offset is None or offset >= start:
+        return NO
+    return Answer(True, f"the log begins at offset {start}")
 
 
 def _in_sync_disagree(case: FindingContext) -> Answer:
@@ -539,6 +559,11 @@ CONDITIONS: Mapping[str, Condition] = {
         "the message with the lower offset was sent before this one was answered", _overlapped
     ),
     "written by two producer sessions": Condition("its copies name different producer ids", _sessions),
+    "the producer id may have expired": Condition(
+        "its answer took as long as `producer.id.expiration.ms` (in versions without it "
+        "`transactional.id.expiration.ms`; one day if neither is recorded)",
+        _expired,
+    ),
     "written in two producer epochs": Condition("its copies name different producer epochs", _epochs),
     "the client reported a failure": Condition("the outcome is `fail`", _failed),
     "the transaction was aborted": Condition("the message belongs to an aborted transaction", _aborted),
@@ -576,6 +601,9 @@ CONDITIONS: Mapping[str, Condition] = {
     "damaged by a storage fault": Condition("the fault `damage` or `truncate` hit the replica", _damaged),
     "above the high watermark": Condition(
         "a replica lacks records at or above the leader's high watermark", _above_high_watermark
+    ),
+    "before the log start offset": Condition(
+        "it was at an offset below the leader's log start offset at the end", _before_log_start
     ),
     "in-sync replicas disagree": Condition(
         "a replica in sync differs from the reference log", _in_sync_disagree

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from checkers.convergence import incomplete_isrs
-from checkers.evidence import Evidence, FaultSpan, Row, linked_hosts
+from checkers.evidence import PRODUCER_ID_EXPIRATION_NS, Evidence, FaultSpan, Row, linked_hosts
 from checkers.partition.messages import FOREVER
 from harness.kafka.versions import version_key
 
@@ -42,6 +42,7 @@ class ReplicaFacts:
     leader: bool | None
     high_watermark: int | None
     ns: int | None
+    log_start: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,8 @@ class Message:
     """Number of producer ids of its records in the logs; None: the records name none."""
     epochs: int | None = None
     """Number of producer epochs of its records, counted for each producer id; None: the records name none."""
+    took_ns: int | None = None
+    """Time from the send to the answer; None: there was none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +91,8 @@ class Facts:
     """Partitions whose ISR is incomplete at the end, because a change of it was never answered."""
     two_controllers: bool = False
     """Two KRaft controllers claimed to lead the quorum at the same time."""
+    producer_id_expiration_ns: int = PRODUCER_ID_EXPIRATION_NS
+    """Idle time after which brokers may forget a producer's sequence numbers."""
     messages: Mapping[tuple[int, int], Message] = field(default_factory=dict)
     """Messages by writer and seq, as far as findings need them."""
 
@@ -159,6 +164,11 @@ class Facts:
         replicas = self.replicas.get((topic, partition), ())
         return next((replica.high_watermark for replica in replicas if replica.leader), None)
 
+    def log_start(self, topic: str, partition: int) -> int | None:
+        """The log start offset of the partition's leader at the end; None if it is not known."""
+        replicas = self.replicas.get((topic, partition), ())
+        return next((replica.log_start for replica in replicas if replica.leader), None)
+
     def ends_of_processes(self, ns: int) -> tuple[int, ...]:
         """When brokers' processes ended, from a time on."""
         times = sorted(span.from_ns for spans in self.down.values() for span in spans)
@@ -193,6 +203,7 @@ def facts_of(
         ),
         stuck=frozenset((one.topic, one.partition) for one in incomplete_isrs(evidence) if one.cause),
         two_controllers=_two_controllers(views),
+        producer_id_expiration_ns=evidence.producer_id_expiration_ns,
         messages=messages or {},
     )
     return replace(found, silent=_silent(processes, found.session_ns()))
@@ -299,6 +310,7 @@ def _replicas(rows: Iterable[Row]) -> Mapping[tuple[str, int], tuple[ReplicaFact
             leader=row["leader"],
             high_watermark=row["high_watermark"],
             ns=row["ns"],
+            log_start=row["log_start"],
         )
         found[key] = (*found.get(key, ()), replica)
     return found

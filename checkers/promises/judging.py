@@ -28,6 +28,8 @@ _BY_REPLICAS = ("diverged", "corrupt", "not_converged", *STRAY)
 """Classes that are judged by the finding's brokers, and by whether its offset is committed."""
 _BY_POSITION = ("group_reset",)
 """Classes that are judged by whether the member continued above its position."""
+_BY_LOG_START = ("lost", "lost_after_read")
+"""Classes that are judged by whether the message was at an offset before the log start offset."""
 _BY_MESSAGE = ("aborted_read", "out_of_order", "duplicated")
 """Classes that are judged by the message, if it was looked up."""
 
@@ -142,7 +144,9 @@ def _groups(findings: pa.Table, facts: Facts) -> Ints:
 def _particulars(findings: pa.Table, facts: Facts) -> Ints:
     """A number for the facts that matter only to some classes; 0 for the others."""
     found = np.zeros(findings.num_rows, dtype=np.int64)
-    wanted = pa.compute.is_in(findings["class"], pa.array((*_BY_REPLICAS, *_BY_POSITION, *_BY_MESSAGE)))
+    shortened = any((replica.log_start or 0) > 0 for some in facts.replicas.values() for replica in some)
+    classes = (*_BY_REPLICAS, *_BY_POSITION, *_BY_MESSAGE, *(_BY_LOG_START if shortened else ()))
+    wanted = pa.compute.is_in(findings["class"], pa.array(classes))
     places = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
     if not len(places):
         return found
@@ -158,6 +162,9 @@ def _particulars(findings: pa.Table, facts: Facts) -> Ints:
             key = facts.messages.get((writer, seq))
         elif name in _BY_POSITION:
             key = went_ahead({"offset": offset, "found_offset": found_offset})
+        elif name in _BY_LOG_START:
+            start = facts.log_start(topic, partition)
+            key = start is not None and offset is not None and offset < start
         else:
             mark = facts.high_watermark(topic, partition)
             key = (tuple(brokers or ()), mark is not None and offset is not None and offset >= mark)

@@ -50,10 +50,14 @@ OFFSET_RESET = _docs("consumer configuration `auto.offset.reset`")
 OFFSETS = _docs("broker configuration `offsets.commit.required.acks`")
 ISOLATION = _docs("consumer configuration `isolation.level`")
 RECORDS = _docs("Implementation, Messages, Record batch (`crc`)")
+RETENTION = _docs("topic configurations `retention.ms`, `retention.bytes` and `cleanup.policy`")
+COMPACTION = _docs("Design, Log Compaction; topic configuration `delete.retention.ms`")
+KIP_107 = StatementSource("KIP-107, Add deleteRecordsBefore() API in AdminClient")
 KIP_98 = StatementSource("KIP-98, Exactly Once Delivery and Transactional Messaging")
 KIP_101 = StatementSource("KIP-101, Alter Replication Protocol to use Leader Epoch (KAFKA-1211)")
 KIP_106 = StatementSource("KIP-106, Change Default unclean.leader.election.enable from True to False")
 KIP_664 = StatementSource("KIP-664, Provide tooling to detect and abort hanging transactions")
+KIP_854 = StatementSource("KIP-854, Separate configuration for producer ID expiry")
 KIP_890 = StatementSource("KIP-890, Transactions Server-Side Defense")
 KIP_966 = StatementSource("KIP-966, Eligible Leader Replicas")
 APPEND = StatementSource("code: Partition.appendRecordsToLeader, ReplicaManager.appendRecords")
@@ -265,6 +269,17 @@ ROWS: tuple[Row, ...] = (
         sources=(UNCLEAN, FLUSH),
     ),
     Row(
+        name="removed-as-configured",
+        classes=("lost", "lost_after_read"),
+        when=("before the log start offset",),
+        promised=True,
+        brief="the beginning of a log is removed by retention or on request only",
+        says="A log's beginning is removed by retention (`retention.ms`, `retention.bytes`), by a "
+        "DeleteRecords request, or with its topic, and for no other reason. What they remove is `retired`, "
+        "not lost.",
+        sources=(RETENTION, KIP_107),
+    ),
+    Row(
         name="clean-election",
         classes=LOSSES,
         when=("an unclean leader was elected",),
@@ -348,6 +363,16 @@ ROWS: tuple[Row, ...] = (
         says="Idempotence covers one producer session (one producer id). A message that is sent again by "
         "another session, for example after a restart of the producer, may be written twice.",
         sources=(IDEMPOTENCE, KIP_98),
+    ),
+    Row(
+        name="duplicate-after-expiration",
+        classes=("duplicated",),
+        when=("idempotent", "the producer id may have expired"),
+        promised=False,
+        brief="brokers forget a producer that is idle for longer than producer.id.expiration.ms",
+        says="A broker forgets the sequence numbers of a producer that has written nothing to a partition "
+        "for `producer.id.expiration.ms`. A retry that arrives later is written again.",
+        sources=(_docs("broker configuration `producer.id.expiration.ms`"), KIP_854),
     ),
     Row(
         name="duplicate-idempotent",
@@ -721,6 +746,34 @@ class Statement:
 
 
 STATEMENTS: tuple[Statement, ...] = (
+    Statement(
+        name="retention",
+        says="With `cleanup.policy=delete` Kafka removes the oldest segments of a log when their newest "
+        "record is older than `retention.ms`, or when the log without them still has `retention.bytes`. It "
+        "does not matter whether consumers have received the records. The age of a record is that of its "
+        "timestamp, which the producer may choose, unless `message.timestamp.type=LogAppendTime`.",
+        sources=(RETENTION, _docs("topic configuration `message.timestamp.type`")),
+    ),
+    Statement(
+        name="compaction",
+        says="With `cleanup.policy=compact` Kafka keeps at least the newest record of each key, and removes "
+        "older ones. A record without a value removes its key, and is itself removed after "
+        "`delete.retention.ms`.",
+        sources=(COMPACTION,),
+    ),
+    Statement(
+        name="deletion",
+        says="A DeleteRecords request removes the records before an offset, and the deletion of a topic all "
+        "of its records. A topic that is created again under the same name begins at offset 0.",
+        sources=(KIP_107, _docs("Operations, Modifying topics")),
+    ),
+    Statement(
+        name="transaction-time-out",
+        says="The coordinator aborts a transaction that is open for longer than the producer's "
+        "`transaction.timeout.ms`. A commit that the application asks for later is refused, and the messages "
+        "stay in the log as aborted ones.",
+        sources=(KIP_98, _docs("producer configuration `transaction.timeout.ms`")),
+    ),
     Statement(
         name="outcome-unknown",
         says="A message whose outcome the client does not know (time-out, lost connection, error after the "

@@ -31,7 +31,7 @@ _LATER = f"""
     GROUP BY n.writer, n.seq"""
 _PRODUCERS = f"""
     SELECT writer, seq, count(DISTINCT producer_id) AS sessions,
-        count(DISTINCT producer_id, producer_epoch) AS epochs
+        count(DISTINCT producer_id, producer_epoch) AS epochs, max(done_ns - sent_ns) AS took_ns
     FROM {_NAMED} GROUP BY writer, seq"""
 
 
@@ -75,9 +75,13 @@ def messages_of(
         session.catalog.dropTempView(_NAMED)
     if "duplicated" in named:
         frame = table_frame(session, source, "copies").filter("producer_id >= 0")
-        frame.join(_named(session, named["duplicated"]), ["writer", "seq"]).createOrReplaceTempView(_NAMED)
+        times = life.select("writer", "seq", "sent_ns", "done_ns")
+        records_of = frame.join(_named(session, named["duplicated"]), ["writer", "seq"])
+        records_of.join(times, ["writer", "seq"]).createOrReplaceTempView(_NAMED)
         for row in session.sql(_PRODUCERS).toArrow().to_pylist():
-            found[row["writer"], row["seq"]] = Message(sessions=row["sessions"], epochs=row["epochs"])
+            found[row["writer"], row["seq"]] = Message(
+                sessions=row["sessions"], epochs=row["epochs"], took_ns=row["took_ns"]
+            )
         session.catalog.dropTempView(_NAMED)
     return found
 

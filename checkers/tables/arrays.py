@@ -12,6 +12,7 @@ from checkers.evidence import Evidence
 from checkers.partition.deliveries import GroupRow
 from checkers.partition.logs import Copies, PartitionReplicas, Replica, choose_reference
 from checkers.partition.messages import FOREVER, Flags, Ints, KeyIndex, Reads, Sends
+from checkers.removals import removals_of
 from checkers.tables.source import Source, numbers
 from checkers.transactions.answers import ABORTED, COMMITTED
 from harness.errors import BadDataError
@@ -105,8 +106,13 @@ def make_partition(
             leader=bool(row["leader"]),
             in_sync=row["in_sync"],
             compacted="compact" in (row["cleanup"] or ""),
+            read_ns=-1 if row["ns"] is None else int(row["ns"]),
+            size_bytes=-1 if row["size_bytes"] is None else int(row["size_bytes"]),
         )
     reference, conclusive = choose_reference(replicas, ends, "replicas" in source.files)
+    removals = removals_of(evidence, where, replicas.get(reference))
+    if removals.topic_deleted_ns >= 0 and not replicas and not ends:
+        conclusive = True  # the topic does not exist any more, so there is nothing to read
     return PartitionReplicas(
         topic=where.topic,
         number=where.partition,
@@ -115,6 +121,7 @@ def make_partition(
         conclusive=conclusive,
         compacted=any(replica.compacted for replica in replicas.values()),
         spans=spans,
+        removals=removals,
     )
 
 

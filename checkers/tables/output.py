@@ -87,6 +87,7 @@ LIFE = pa.schema(
         ("gone_ns", pa.int64()),
         ("overwritten_by", pa.string()),
         ("fate", pa.string()),
+        ("state", pa.string()),
         ("cause", pa.string()),
     ]
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.causes import duplicate_causes, loss_causes
+from checkers.causes import Causes, duplicate_causes, loss_causes
 from checkers.evidence import (
     Evidence,
     Sightings,
@@ -27,6 +27,7 @@ from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import OK, Homes, Ints, Reads, Sends, Texts
 from checkers.partition.replicas import CORRUPT, KINDS, ReplicaRecords
+from checkers.removals import removal_causes
 from checkers.tables.output import FINDING, LIFE, build
 from checkers.tables.source import numbers
 
@@ -60,8 +61,14 @@ def life_of(
     logs: Sequence[Log],
     fates: Fates,
     seen: Sightings,
+    states: pa.Array | None = None,
+    timed_out: Causes | None = None,
 ) -> Life:
-    """One row per message. ``table`` holds the rows of `sends`."""
+    """One row per message. ``table`` holds the rows of `sends`.
+
+    ``states`` say what the logs decided about messages in transactions, ``timed_out`` which of them their
+    coordinator aborted; null for the others.
+    """
     count = len(sends)
     sent, done = numbers(table, "sent_ns"), numbers(table, "done_ns")
     ok = sends.outcome == OK
@@ -118,6 +125,7 @@ def life_of(
         "gone_ns": nullable(seen.gone_ns, pa.int64()),
         "overwritten_by": _overwriters(reference_of(partition, logs), fates),
         "fate": _FATE_NAMES.take(pa.array(fates.fate)),
+        "state": states,
     }
     found = loss_causes(
         partition,
@@ -129,8 +137,12 @@ def life_of(
         seen=seen,
     )
     twice = duplicate_causes(partition, evidence, table=table, sends=sends, fates=fates)
-    columns["cause"] = pc.coalesce(found.texts, twice.texts)
-    return Life(table=build(LIFE, columns, count), evidence=pc.coalesce(found.evidence, twice.evidence))
+    removed = removal_causes(partition, evidence, fates.removal)
+    causes = found.or_else(twice).or_else(removed)
+    if timed_out is not None:
+        causes = causes.or_else(timed_out)
+    columns["cause"] = causes.texts
+    return Life(table=build(LIFE, columns, count), evidence=causes.evidence)
 
 
 def _holders(masks: Ints, logs: Sequence[Log]) -> pa.Array:

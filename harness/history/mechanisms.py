@@ -27,6 +27,9 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "elect_unclean": "leaders of the partitions are elected, in sync or not",
         "reassign": "the partitions get other replicas, or the same in another order",
         "configure": "the configuration of topics changes",
+        "delete_records": "the partitions' records before an offset are deleted (DeleteRecords)",
+        "delete_topic": "topics are deleted with all their partitions",
+        "create_topic": "topics are created",
         "move_controller": "another controller is elected",
         "other": "none of these",
     }

@@ -211,6 +211,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("high_watermark", "long", "high watermark"),
                     Column("last_stable_offset", "long", "LSO: the offset before which all is decided"),
                     Column("log_start", "long", "log start offset"),
+                    Column("size_bytes", "long", "size of the log's batches, from the log start offset on"),
                     Column("leader", "flag", "this replica was the leader"),
                     Column("in_sync", "flag", "this replica was in the ISR"),
                     Column("epochs", "epochs", "the replica's leader epoch cache"),
@@ -223,7 +224,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column(
                         "cleanup",
                         "text",
-                        "cleanup.policy (`delete`, `compact` or both), which explains gaps in the log",
+                        "cleanup.policy at the end (`delete`, `compact` or both), which explains gaps in the "
+                        "log",
                     ),
                     Column(
                         "error", "text", "why the log was not read to its end, or which batches are damaged"
@@ -507,7 +509,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         'JSON object of exact names, for example `{"hosts": ["broker1"], "partitions": '
                         '["t/0"]}`; keys that causes use: `hosts`, `links` (`broker1 -> broker2`, also with '
                         "`:port`), `partitions`, `offset` (of damaged or truncated logs, unless the "
-                        "evidence has `first_offset`)",
+                        "evidence has `first_offset`), `before_offset` (of a DeleteRecords request), "
+                        "`properties` (new values of a topic's configuration)",
                     ),
                     Column(
                         "evidence",
@@ -556,11 +559,19 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "`became_leader`, `became_follower`, `unclean_election`, "
                         "`session_connected`, `session_expired`, `resigned`, `offsets_expired` (a "
                         "coordinator removed committed offsets after `offsets.retention.minutes`), "
-                        "`error` or `fatal`",
+                        "`segment_expired` (removed by `retention.ms`), `segment_oversized` (by "
+                        "`retention.bytes`), `records_deleted` (the log start offset after a DeleteRecords "
+                        "request), `log_start` (after any other removal), `topic_deleted`, `error` or "
+                        "`fatal`",
                     ),
                     Column("topic", "text", "topic name"),
                     Column("partition", "int", "partition number"),
-                    Column("offset", "long", "offset to which the log was truncated"),
+                    Column(
+                        "offset",
+                        "long",
+                        "offset to which the log was truncated or at which "
+                        "the leader's epoch begins, base offset of the removed segment, or log start offset",
+                    ),
                     Column("epoch", "int", "leader epoch"),
                     Column("text", "text", "the log line"),
                 ),

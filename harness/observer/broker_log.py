@@ -63,6 +63,27 @@ _RULES = (
     _rule(
         "unclean_election", "potential data loss", rf"(?:for (?:partition )?\[?{_NAME})?.*potential data loss"
     ),
+    _rule(
+        "segment_expired",
+        "retention time",
+        rf"partition={_NAME},.*Deleting segment LogSegment\(baseOffset=(?P<offset>\d+).*retention time",
+    ),
+    _rule(
+        "segment_oversized",
+        "retention size",
+        rf"partition={_NAME},.*Deleting segment LogSegment\(baseOffset=(?P<offset>\d+).*retention size",
+    ),
+    _rule(
+        "records_deleted",
+        "client delete records request",
+        rf"partition={_NAME},.*ncrement(?:ed|ing) log start offset to (?P<offset>\d+)",
+    ),
+    _rule(
+        "log_start",
+        "log start offset to",
+        rf"partition={_NAME},.*ncrement(?:ed|ing) log start offset to (?P<offset>\d+)",
+    ),
+    _rule("topic_deleted", "successfully completed", r"Deletion of topic (?P<topic>[\w.-]+) successfully"),
     _rule("session_expired", "xpired", r"ZooKeeperClient.*\] Session expired\.|state changed \(Expired\)"),
     _rule("session_connected", "Session establishment complete", r"Session establishment complete on server"),
     _rule("resigned", "esign", r"\] Resigned \(|transition to Resigned"),

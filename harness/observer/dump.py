@@ -99,17 +99,22 @@ def _uneven(
 
 
 def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: Dialect) -> dict[str, str]:
+    """The policy of each topic, from the first broker that knows it."""
+    found: dict[str, str] = {}
+    unanswered = sorted(topics)
     for broker in brokers:
-        try:
-            configs = {
-                topic: describe_configs(broker.address, "topic", topic, dialect=dialect) for topic in topics
-            }
-        except UnfitError:
-            return {}
-        except (OSError, LookupError):
-            continue
-        return {topic: config.get("cleanup.policy") or "" for topic, config in configs.items()}
-    return {}
+        for topic in unanswered:
+            try:
+                config = describe_configs(broker.address, "topic", topic, dialect=dialect)
+            except UnfitError:
+                return {}
+            except LookupError:
+                continue
+            except OSError:
+                break
+            found[topic] = config.get("cleanup.policy") or ""
+        unanswered = [topic for topic in unanswered if topic not in found]
+    return found
 
 
 def _write_copies(run_dir: Path, replicas: Iterable[ReplicaLog]) -> None:
@@ -179,6 +184,7 @@ def _replica_row(log: ReplicaLog, state: PartitionState | None, cleanup: str | N
         "high_watermark": log.high_watermark,
         "last_stable_offset": log.last_stable_offset,
         "log_start": log.log_start,
+        "size_bytes": log.size_bytes,
         "leader": None if state is None else state.leader == log.broker,
         "in_sync": None if state is None else log.broker in state.isr,
         "epochs": None if epochs is None else [{"epoch": e, "start_offset": start} for e, start in epochs],

@@ -35,6 +35,8 @@ class ReplicaLog:
     last_stable_offset: int | None = None
     """None if the log was read from files."""
     log_start: int | None = None
+    size_bytes: int | None = None
+    """Size of the batches that were read."""
     epochs: list[tuple[int, int]] | None = None
     """Leader epoch cache: (epoch, start offset) pairs."""
     aborted: tuple[tuple[int, int], ...] | None = None
@@ -92,6 +94,7 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) ->
         log.error = f"Kafka error {start.error or end.error} for the offsets of the log's start and end"
         return
     position, size, damaged = start.offset, FETCH_BYTES, list[str]()
+    log.size_bytes = 0
     while True:
         got = fetch_own_log(connection, *key, position, size, dialect=dialect)
         if got.error:
@@ -101,6 +104,7 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) ->
         log.last_stable_offset = got.last_stable_offset
         log.records.extend(got.records)
         damaged += got.parsed.problems
+        log.size_bytes += got.parsed.consumed_bytes
         following = got.parsed.next_offset
         if following is not None and following > position:
             position, size = following, FETCH_BYTES
@@ -152,6 +156,7 @@ def _read_files(folder: Path, log: ReplicaLog, data_dir: Path | None) -> None:
     parsed = read_folder(folder)
     log.records.extend(parsed.records)
     log.log_start = int(files[0].stem)
+    log.size_bytes = parsed.consumed_bytes
     following = parsed.next_offset
     log.leo = following if following is not None else int(files[-1].stem)
     log.complete = True

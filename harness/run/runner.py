@@ -409,7 +409,7 @@ class _Run:
         self._settle(stage)
         with ThreadPoolExecutor(1) as beside:
             reading = beside.submit(self._read_back, stage)
-            watch.dump(self.folder.path)
+            watch.dump(self.folder.path, without=stage.nemesis.deleted_topics)
             self._dumped = True
             reading.result()
         with ThreadPoolExecutor(len(stage.clients)) as pool:
@@ -423,7 +423,7 @@ class _Run:
                 stage.stop_streams,
                 stage.nemesis.wait_delivered,
                 partial(self._settle, stage),
-                partial(watch.dump, self.folder.path),
+                partial(watch.dump, self.folder.path, without=stage.nemesis.deleted_topics),
             ):
                 try:
                     step()
@@ -445,7 +445,8 @@ class _Run:
     def _read_back(self, stage: Stage) -> None:
         if not self.setup.read_back:
             return
-        partitions = [key for topic in self.topics for key in topic.topic_partitions if not topic.internal]
+        topics = [topic for topic in stage.existing_topics() if not topic.internal]
+        partitions = [key for topic in topics for key in topic.topic_partitions]
         az = "az2" if "az2" in stage.clients else next(iter(stage.clients))
         result = stage.read_all(az, partitions)
         if not result.complete:

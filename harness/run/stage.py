@@ -18,10 +18,18 @@ from harness.cluster.timings import BASE, Timings
 from harness.console import Progress
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
-from harness.kafka.model import Generation, PartitionState, Topic, TopicPartition, broker_name
+from harness.kafka.model import (
+    OFFSET_OUT_OF_RANGE,
+    Generation,
+    PartitionState,
+    Topic,
+    TopicPartition,
+    broker_name,
+)
 from harness.kafka.segments import read_own_log
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_log
+from harness.kafka.wire.offsets import EARLIEST, end_offsets
 from harness.lab.model import Lab
 from harness.observer.observer import Observer
 from harness.run.client_choice import inside
@@ -519,13 +527,18 @@ class Stage:
             topic, probe.spec, partition=partition, within_s=15.0 + self.timings.recovery_s
         )
 
+    def existing_topics(self) -> list[Topic]:
+        """All topics of the run that an operator action has not deleted."""
+        deleted = self.nemesis.deleted_topics
+        return [topic for topic in self.topics if topic.name not in deleted]
+
     def incomplete_isrs(self) -> list[TopicPartition]:
         """Partitions whose replicas all run but are not all in the ISR.
 
         Raises WaitTimeoutError if the metadata store does not answer.
         """
         found = []
-        for key in (key for topic in self.topics for key in topic.topic_partitions):
+        for key in (key for topic in self.existing_topics() for key in topic.topic_partitions):
             state = self.state(*key)
             if state is None:
                 raise WaitTimeoutError(f"The metadata store does not state the ISR of {key}.")
@@ -566,8 +579,12 @@ class Stage:
         """One replica's own log up to 1 MiB, read without a client and without side effects."""
         if not self.dialect.own_log_by_fetch:
             return read_own_log(self.lab.data_dir(broker) / "data", TopicPartition(topic, partition))
-        address = self.lab.topology.host(broker).broker_address
-        return fetch_own_log(address, topic, partition, dialect=self.dialect, timeout_s=2.0)
+        address, key = self.lab.topology.host(broker).broker_address, TopicPartition(topic, partition)
+        fetched = fetch_own_log(address, *key, dialect=self.dialect, timeout_s=2.0)
+        if fetched.error != OFFSET_OUT_OF_RANGE:
+            return fetched
+        start = end_offsets(address, [key], at=EARLIEST, dialect=self.dialect, timeout_s=2.0)[key].offset
+        return fetch_own_log(address, *key, max(start, 0), dialect=self.dialect, timeout_s=2.0)
 
     def wait_replicated(self, topic: str, partition: int = 0) -> None:
         """Wait until all in-sync replicas hold the same log and have its end as their high watermark.

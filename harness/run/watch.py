@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -53,39 +53,40 @@ class Watch:
         """Stop observing; safe to call twice."""
         self.observer.stop()
 
-    def dump(self, run_dir: Path) -> None:
-        """Read the log of every replica to its end."""
+    def dump(self, run_dir: Path, *, without: Collection[str] = ()) -> None:
+        """Read the log of every replica to its end; topics ``without`` do not exist any more."""
         stopped = [node.name for node in self._targets.brokers if not self._lab.alive(node.name)]
-        states = self._states()
+        states = self._states(without)
         final_dump(
             run_dir,
             self._targets.brokers,
-            self._assignment(states),
+            self._assignment(states, without),
             states,
             dialect=self._dialect,
             stopped=stopped,
         )
 
-    def _created(self) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+    def _created(self, without: Collection[str]) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
         """Each partition with the replicas that it was created with."""
         for topic in self._topics:
-            if topic.internal:
-                continue  # no client sent the records in these topics
+            if topic.internal or topic.name in without:
+                continue  # no client sent the records in internal topics
             yield from zip(topic.topic_partitions, topic.assignment, strict=True)
 
     def _assignment(
-        self, states: Mapping[TopicPartition, PartitionState]
+        self, states: Mapping[TopicPartition, PartitionState], without: Collection[str]
     ) -> dict[TopicPartition, tuple[int, ...]]:
         """Current replicas of each partition; those that it was created with if the store states none."""
         return {
-            key: (key in states and states[key].replicas) or replicas for key, replicas in self._created()
+            key: (key in states and states[key].replicas) or replicas
+            for key, replicas in self._created(without)
         }
 
-    def _states(self) -> dict[TopicPartition, PartitionState]:
+    def _states(self, without: Collection[str] = ()) -> dict[TopicPartition, PartitionState]:
         """States of the partitions in the metadata store, as far as it answers."""
         found = {}
         answers = True
-        for key, _ in self._created():
+        for key, _ in self._created(without):
             ask = partial(self._cluster.partition, *key)
             state = first_answer(ask, f"the leader of {key}") if answers else ask()
             answers = state is not None

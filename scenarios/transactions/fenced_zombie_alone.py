@@ -74,7 +74,7 @@ CLAIMS = (
         "successor has asked for its transactional id: an ISR of one is enough.",
         holds=both(
             partition(TOPIC).has_isr(1, at="alone"),
-            messages(OLD, label=("w3", "w4")).kept(at_least=2),
+            messages(OLD, label=("w3", "w4")).became("kept", at_least=2),
         ),
     ),
     Claim(

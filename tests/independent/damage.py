@@ -6,6 +6,7 @@ for it. It does not say what the damage means: `truth.py` reads that from the ro
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -375,6 +376,69 @@ def retention(world: World, partition: Replicated) -> bool:
         row["cleanup"] = "delete"
         for old in [old for old in partition.logs[broker] if old < start]:
             del partition.logs[broker][old]
+    if world.random.random() < 0.8:
+        _document(world, partition, offset)
+    return True
+
+
+def _document(world: World, partition: Replicated, start: int) -> None:
+    """What the history says of a removal: enough to explain it, or something that does not."""
+    random, (topic, number) = world.random, partition.at
+    values = {
+        "cleanup.policy": random.choice(("delete", "delete", "delete", "compact,delete", "compact")),
+        "retention.ms": random.choice(("-1", "500", "3000", "9000", "9000", "604800000")),
+        "retention.bytes": random.choice(("-1", "-1", "-1", "1000")),
+        "message.timestamp.type": random.choice(("CreateTime", "CreateTime", "LogAppendTime")),
+    }
+    if not any(row["name"] == topic and row["key"] in values for row in world.rows("configs")):
+        for key, value in values.items():
+            asked = random.choice((None, value))
+            known = random.random() < 0.97
+            row = {"scope": "topic", "name": topic, "key": key, "value": value if known else None}
+            world.rows("configs").append(row | {"asked": asked})
+    for row in partition.replicas.values():
+        row["ns"] = random.choice((None, *(world.now + seconds * 10**9 for seconds in (1, 2, 5, 20))))
+        row["size_bytes"] = random.choice((None, 200, 200, 1000))
+    place = {"topic": topic, "partition": number}
+    if any(row["leader"] and row["complete"] for row in partition.replicas.values()):
+        host, ns = f"broker{partition.leader}", world.now + random.choice((-3, 0, 2 * 10**9, 4 * 10**9))
+        kind = random.choice(("log_start", "log_start", "records_deleted", "segment_expired"))
+        if random.random() < 0.5:
+            line = {"ns": max(ns, 0), "host": host, "kind": kind, "offset": start}
+            world.rows("log_events").append(line | place)
+    if random.random() < 0.3:
+        where = random.choice((f"{topic}/{number}", f"{topic}/{number + 1}"))
+        before = max(0, start + random.choice((-1, 0, 0)))
+        _operator(world, "delete_records", {"partitions": [where], "before_offset": before})
+    elif random.random() < 0.2:
+        changed = {"retention.ms": random.choice(("500", "20000"))}
+        _operator(world, "configure", {"partitions": [f"{topic}/{number}"], "properties": changed})
+
+
+def _operator(world: World, mechanism: str, targets: dict[str, Any]) -> None:
+    number = 16 * int(world.name) + len(world.rows("faults"))
+    row = {"fault": number, "name": f"{mechanism} {world.name}", "kind": "operator", "mechanism": mechanism}
+    row |= {"targets": json.dumps(targets), "moment": "injected", "ns": world.tick()}
+    world.rows("faults").append(row)
+
+
+def topic_deleted(world: World, partition: Replicated) -> bool:
+    """The topic was deleted and created again; some messages went to the new one."""
+    if not partition.sends or partition.end() != len(partition.sends):
+        return False
+    told = world.random.random()
+    for broker, row in partition.replicas.items():
+        partition.logs[broker].clear()
+        row |= {"leo": 0, "log_start": 0}
+    places = [f"{partition.at[0]}/{partition.at[1]}"] if told < 0.9 else ["elsewhere/0"]
+    if told < 0.6 or told >= 0.9:
+        _operator(world, "delete_topic", {"partitions": places})
+    else:
+        line = {"ns": world.tick(), "host": "broker1", "kind": "topic_deleted"}
+        world.rows("log_events").append(line | {"topic": partition.at[0], "partition": None})
+    partition.aborted.clear()
+    for _ in range(world.random.randint(0, 3)):
+        world.write(partition, world.random.choice(list(world.writers)))
     return True
 
 
@@ -460,6 +524,7 @@ LOG_DAMAGE: dict[str, Damage] = {
         old_leader,
         lagging,
         retention,
+        topic_deleted,
         compaction,
         acknowledged_without_offset,
         incomplete,

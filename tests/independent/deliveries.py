@@ -91,7 +91,7 @@ def aborted_reads(judge: Judge) -> Iterator[MessageId]:
             told = any(
                 log.counts_as_in_sync and judge.good(log, message) for log in judge.partition.logs.values()
             )
-            guilty = not told and any(not judge.retired_at(row["offset"]) for row in reads)
+            guilty = not told and any(not judge.retired_at(row["offset"], message) for row in reads)
         else:
             guilty = False
         if guilty:
@@ -137,7 +137,12 @@ def offset_conflicts(judge: Judge) -> set[tuple[MessageId, int]]:
             continue  # an aborted read
         # `A message that was read at the offset of its acknowledgement, or where retention or compaction may
         # have removed a copy of it, is not a conflict.`
-        if here and offset not in here and offset != send.get("offset") and not judge.retired_at(offset):
+        if (
+            here
+            and offset not in here
+            and offset != send.get("offset")
+            and not judge.retired_at(offset, message)
+        ):
             found.add((message, offset))
     return found
 

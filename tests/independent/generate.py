@@ -115,6 +115,7 @@ def _surroundings(world: World) -> None:
         if random.random() < 0.7:
             world.rows("writers").append(
                 {"writer": writer, "name": f"w{writer}", "acks": random.choice((0, 1, -1, None))}
+                | {"client": random.choice(("raw", "librdkafka", "java", "java", "program", None))}
             )
     world.rows("marks").append({"ns": world.tick(), "name": f"mark {world.name}", "text": None})
     for partition in world.partitions:

@@ -56,6 +56,10 @@ class Log:
     compacted: bool = False
     stable: int | None = None
     """The last stable offset."""
+    read_ns: int | None = None
+    size: int | None = None
+    starts: tuple[tuple[int, int], ...] = ()
+    """Log start offsets that its broker reported, each with the time of the report."""
     aborted: frozenset[tuple[int, int]] | None = None
     """Producer id and first offset of each aborted transaction that it names; ``None`` if not known."""
 
@@ -92,6 +96,9 @@ class Log:
             self.start,
             self.compacted,
             self.in_sync,
+            self.read_ns,
+            self.size,
+            self.starts,
             tuple(
                 (
                     offset,
@@ -167,6 +174,8 @@ def partitions_of(history: History) -> dict[TopicPartition, Partition]:
             in_sync=True if row.get("leader") else row.get("in_sync"),
             compacted="compact" in (row.get("cleanup") or ""),
             stable=row.get("last_stable_offset"),
+            read_ns=row.get("ns"),
+            size=row.get("size_bytes"),
             aborted=_aborted(row),
         )
     for row in history["copies"]:
@@ -174,6 +183,11 @@ def partitions_of(history: History) -> dict[TopicPartition, Partition]:
         # `replicas tells a log that was read to its end from one that was not`: without a row nothing tells.
         unknown = Log(row["broker"], whole="replicas" not in history)
         logs.setdefault(row["broker"], unknown).records[row["offset"]] = row
+    for row in history.get("log_events", ()):
+        if row["kind"] in ("log_start", "records_deleted") and row.get("offset") is not None:
+            log = partition(row).logs.get(int(row["host"].removeprefix("broker")))
+            if log is not None:
+                log.starts += ((row["ns"], row["offset"]),)
     for row in in_order(history.get("reads", ())):
         partition(row).reads.append(row)
     return found

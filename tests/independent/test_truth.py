@@ -8,6 +8,7 @@ times 0, 100, 200, …
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -377,6 +378,42 @@ def test_unknown() -> None:
 def test_retired_by_retention() -> None:
     """Message 0 was acknowledged below the log's start."""
     truth = judged(sends=sent("ok0 ok1"), copies=log("1", start=1), replicas=[replica(1, 2, log_start=1)])
+    check(truth, "retired kept")
+
+
+def configured(retention_ms: str, retention_bytes: str = "-1") -> list[dict[str, Any]]:
+    values = {"cleanup.policy": "delete", "retention.ms": retention_ms, "retention.bytes": retention_bytes}
+    values["message.timestamp.type"] = "LogAppendTime"
+    return [{"scope": "topic", "name": T, "key": key, "value": value} for key, value in values.items()]
+
+
+def deletion(mechanism: str, **targets: Any) -> list[dict[str, Any]]:
+    row = {"fault": 1, "name": mechanism, "kind": "operator", "moment": "injected", "ns": 10**9}
+    return [row | {"mechanism": mechanism, "targets": json.dumps({"partitions": [f"{T}/0"]} | targets)}]
+
+
+@pytest.mark.parametrize(
+    ("more", "fate"),
+    [
+        ({"configs": configured("3000")}, "retired"),
+        ({"configs": configured("60000")}, "lost"),
+        ({"configs": configured("-1", "100")}, "retired"),
+        ({"configs": configured("-1", "1000")}, "lost"),
+        ({"configs": configured("-1"), "faults": deletion("delete_records", before_offset=1)}, "retired"),
+        ({"configs": configured("-1"), "faults": deletion("delete_records", before_offset=0)}, "lost"),
+    ],
+)
+def test_retention_as_configured(more: dict[str, list[dict[str, Any]]], fate: str) -> None:
+    """Message 0 was 20 s old when its log, which has 500 bytes, was read."""
+    end = replica(1, 2, log_start=1, ns=20 * 10**9, size_bytes=500)
+    truth = judged(sends=sent("ok0 ok1"), copies=log("1", start=1), replicas=[end], **more)
+    check(truth, f"{fate} kept", *(["lost"] if fate == "lost" else []))
+
+
+def test_a_deleted_topic_takes_what_was_sent_before() -> None:
+    sends = sent("ok0 ok0")
+    sends[1]["sent_ns"] = 2 * 10**9
+    truth = judged(sends=sends, copies=log("1"), replicas=[replica(1, 1)], faults=deletion("delete_topic"))
     check(truth, "retired kept")
 
 

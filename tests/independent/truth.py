@@ -27,6 +27,7 @@ from tests.independent.model import (
     message_id,
     partitions_of,
 )
+from tests.independent.removals import Removals
 
 FATES_WITH_A_FINDING = (
     "lost",
@@ -123,10 +124,14 @@ class PartitionJudge:
 
     def __init__(self, judge: _Judge, partition: Partition, reference: Log | None) -> None:
         self.judge, self.partition, self.reference = judge, partition, reference
-        self.compacted = any(log.compacted for log in partition.logs.values())
+        self.removals = Removals(judge.history, partition, reference)
+        self.compacted = self.removals.compacted
         self.conclusive = partition.read_to_its_end()
         if not partition.logs and "replicas" not in judge.history:
             self.conclusive = True  # no copies at all, and no table of replicas: empty logs
+        if not partition.logs and self.removals.deleted >= 0:
+            # `A partition of a topic that was deleted, and of which neither replicas nor copies has a row`
+            self.conclusive = True
         self.kinds = {
             (log.broker, offset): judge.kind(partition.at, row)
             for log in partition.logs.values()
@@ -275,32 +280,28 @@ class PartitionJudge:
         return "lost_after_read" if message in self.received else "lost"
 
     def retired(self, message: MessageId) -> bool:
-        """`not in the reference log, and retention … or compaction may have removed it`.
+        """`not in the reference log, and retention, compaction or a deletion may have removed it`.
 
         Where it stood: at the reported offset; else where a follower holds it; else where readers received
-        it: `An acknowledgement without an offset proves no loss if retention has removed anything, or if the
-        topic is compacted. The message is retired, unless a reader received it at an offset that neither
-        explains.`
+        it: `An acknowledgement without an offset proves no loss if … The message is retired, as if it had
+        been at the beginning of the log. If a reader received it, the offset at which it did counts instead.`
         """
-        if self.reference is None:
-            return False
         send = self.partition.sends[message]
         if send.get("offset") is not None:
-            return self.retired_at(send["offset"])
+            return self.retired_at(send["offset"], message)
         for log in sorted(self._logs(), key=lambda log: log.broker):
             if held := self.held(log, message):
-                return self.retired_at(min(held))
+                return self.retired_at(min(held), message)
         if message in self.received:
-            return all(self.retired_at(offset) for offset in self.received[message])
-        return self.conclusive and (self.reference.start > 0 or self.compacted)
+            return all(self.retired_at(offset, message) for offset in self.received[message])
+        if self.conclusive or 0 <= send["sent_ns"] <= self.removals.deleted:
+            return self.removals.explain(send, None, occupied=False)
+        return False
 
-    def retired_at(self, offset: int) -> bool:
-        """Whether retention or compaction explains that the reference has no record at ``offset``."""
-        log = self.reference
-        if log is None or offset in log.records:
-            return False
-        # Compaction keeps offsets and never takes the end of a log.
-        return offset < log.start or (self.compacted and offset < log.end)
+    def retired_at(self, offset: int, message: MessageId) -> bool:
+        """Whether a documented removal explains that the reference does not hold the message there."""
+        occupied = self.reference is not None and offset in self.reference.records
+        return self.removals.explain(self.partition.sends[message], offset, occupied=occupied)
 
     # ---- findings of the log
 

@@ -215,6 +215,7 @@ def arrays(seqs: Any, offsets: list[int], writers: list[int]) -> tuple[Sends, Fa
         extra_offset=nothing - 1,
         holders=nothing + 1,
         overwriter=nothing - 1,
+        removal=nothing - 1,
         reads=nothing,
     )
     return sends, fates

@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 
 from checkers.fast import judging, loading, merge, plan
 from checkers.health import CLASSES
-from checkers.partition import decisions, deliveries, fates, logs, replicas
+from checkers.partition import decisions, deliveries, fates, logs, removals, replicas
 from checkers.partition.messages import KeyIndex
 from checkers.tables import arrays, rows, transactions
 from checkers.transactions import answers
@@ -95,7 +95,7 @@ MUTANTS = {
         fates.out_of_order, "np.minimum.accumulate", "np.maximum.accumulate", ("written", "damaged")
     ),
     "retention explains any loss": Mutant(
-        logs.PartitionReplicas.retired_at, "offsets < self.log_start", "offsets < self.log_start + 99",
+        removals.Removals.reasons, "(offsets < log_start) & (log_start > 0)", "(offsets < log_start + 99)",
         ("written", "damaged"),
     ),
     "readers may skip": Mutant(

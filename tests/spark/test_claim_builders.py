@@ -241,6 +241,8 @@ MESSAGES = [
         _message(seq, 21, "ok", "kept", name=topic, topic=topic)
         for seq, topic in enumerate(("waited", "gone", "young", "stalled"), 12)
     ),
+    {**_message(16, 6, "ok", "kept", name="undone"), "txn": 0, "state": "aborted"},
+    {**_message(17, 6, "ok", "kept", name="done"), "txn": 1, "state": "readable"},
 ]
 
 
@@ -432,6 +434,9 @@ CASES = (
     Case("not slower than nobody", messages("w").slower_than(messages("nobody"), at_least=1), None),
     Case("kept", SAFE.kept(), True),
     Case("not kept", ZOMBIE.kept(), False),
+    Case("kept in a committed transaction", messages("done").kept(), True),
+    Case("aborted, so not kept", messages(("done", "undone")).kept(at_least=2), False),
+    Case("aborted, but in the log", messages("undone").became("kept"), True),
     Case("lost", ZOMBIE.acknowledged_then_lost(at_least=2), True),
     Case("not all lost", messages(after="cut").acknowledged_then_lost(), False),
     Case("nothing to lose", messages("failing").acknowledged_then_lost(), None),

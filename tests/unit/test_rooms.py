@@ -132,7 +132,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         *("harness.kafka.model", "harness.errors"),
     ),
     "checkers/tables": (
-        *("checkers.tables", "checkers.causes", "checkers.evidence", "checkers.groups"),
+        *("checkers.tables", "checkers.causes", "checkers.evidence", "checkers.groups", "checkers.removals"),
         *("checkers.partition", "checkers.transactions"),
         *("harness.history.schema", "harness.kafka.model", "harness.errors", "harness.plain_files"),
     ),

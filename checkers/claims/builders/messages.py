@@ -67,8 +67,18 @@ class Messages:
         return self._all("coalesce(outcome, 'info') = 'info' AND error < 0", "not answered", at_least)
 
     def kept(self, *, at_least: int = 1) -> str:
-        """Every one was acknowledged, and is in the final log at the acknowledged offset."""
-        return self.became("kept", at_least=at_least)
+        """Every one was acknowledged, is in the final log at the acknowledged offset, and was not aborted.
+
+        Readers of committed messages do not get aborted ones; ``became("kept")`` counts these as well.
+        """
+        aborted = "fate = 'kept' AND state IS NOT DISTINCT FROM 'aborted'"
+        kept = "fate = 'kept' AND state IS DISTINCT FROM 'aborted'"
+        return answer(
+            f"CASE WHEN count(*) >= {at_least} AND {FINAL} THEN count_if({kept}) = count(*) END",
+            f"concat(count_if({kept}), ' of ', count(*), ' messages kept', if(count_if({aborted}) > 0, "
+            f"concat('; ', count_if({aborted}), ' in the log, but aborted'), ''))",
+            f"life WHERE {self.where}",
+        )
 
     def acknowledged_then_lost(self, *, at_least: int = 1) -> str:
         """Some were acknowledged, and none of those is in the final log."""
@@ -76,7 +86,8 @@ class Messages:
 
     def became(self, *fates: str, at_least: int = 1) -> str:
         """Every one has one of these fates (`docs/findings.md`), by logs that were read to their end."""
-        named = " or ".join(name.replace("_", " ") for name in fates)
+        # `kept` says of aborted messages only that they are in the log.
+        named = " or ".join("in the log" if name == "kept" else name.replace("_", " ") for name in fates)
         return self._all(f"fate IN ({quoted(fates)})", named, at_least, given=FINAL)
 
     def none_lost(self, *, at_risk_after: str, at_least: int = 1) -> str:

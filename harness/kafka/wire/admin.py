@@ -11,6 +11,10 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     ElectLeadersRequest,
@@ -84,6 +88,38 @@ def create_topics(
     waiting_s = timeout_s or wait_ms / 1000 + 2
     answer = exchange(target, request, CreateTopicsResponse, dialect.create_topics, waiting_s)
     return {topic.name: RequestResult(topic.error_code, topic.error_message or "") for topic in answer.topics}
+
+
+def delete_topic(
+    target: Target, topic: str, *, wait_ms: int = 5000, dialect: Dialect = MODERN
+) -> RequestResult:
+    """Delete a topic. ``target`` must be the controller or a KRaft broker.
+
+    In ZooKeeper mode the controller deletes it only when all of its brokers run, and answers 7 (time-out) if
+    that takes longer than ``wait_ms``.
+    """
+    request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=wait_ms)
+    answer = exchange(target, request, DeleteTopicsResponse, dialect.delete_topics, wait_ms / 1000 + 2)
+    return RequestResult(answer.responses[0].error_code)
+
+
+def delete_records(
+    target: Target, key: TopicPartition, before: int, *, wait_ms: int = 5000, dialect: Dialect = MODERN
+) -> RequestResult:
+    """Delete a partition's records before an offset. ``target`` must be its leader.
+
+    The leader answers when all replicas that are alive have done it. Raises UnfitError before Kafka 0.11.
+    """
+    if dialect.delete_records is None:
+        raise UnfitError("This Kafka version cannot delete records (before 0.11).")
+    topic_class = DeleteRecordsRequest.DeleteRecordsTopic
+    asked = topic_class(
+        name=key.topic,
+        partitions=[topic_class.DeleteRecordsPartition(partition_index=key.partition, offset=before)],
+    )
+    request = DeleteRecordsRequest(topics=[asked], timeout_ms=wait_ms)
+    answer = exchange(target, request, DeleteRecordsResponse, dialect.delete_records, wait_ms / 1000 + 2)
+    return RequestResult(answer.topics[0].partitions[0].error_code)
 
 
 def elect_leaders(

@@ -17,6 +17,8 @@ class Dialect:
     list_offsets: int = 5
     metadata: int = 8
     create_topics: int = 2
+    delete_topics: int = 1
+    delete_records: int | None = 0
     describe_configs: int | None = 1
     incremental_alter_configs: int | None = 0
     elect_leaders: int | None = 1
@@ -54,6 +56,8 @@ _0_10_2 = replace(
     list_offsets=1,
     metadata=2,
     create_topics=1,
+    delete_topics=0,
+    delete_records=None,
     describe_configs=None,
     magic=1,
 )

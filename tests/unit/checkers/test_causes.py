@@ -9,7 +9,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.causes import ATTEMPTS_UNKNOWN, NEVER_SEEN, NO_EVIDENCE, ONE_ATTEMPT
+from checkers.causes import (
+    ATTEMPTS_UNKNOWN,
+    EXPIRED,
+    NEVER_SEEN,
+    NO_EVIDENCE,
+    NOT_IDEMPOTENT,
+    ONE_ATTEMPT,
+)
 from checkers.evidence import gather, mechanism_of, named_in
 from checkers.fast.plan import judge_all
 from checkers.fast.run import run_here
@@ -71,6 +78,12 @@ def twice(outcome: str, idempotent: bool = False, **more: Any) -> History:
     return history.logs([(0, 0), (1, 0)])
 
 
+def expiring(history: History, after_ms: int) -> History:
+    """Brokers forget an idle producer after this time."""
+    row = {"scope": "broker", "name": "broker1", "key": "producer.id.expiration.ms"}
+    return history.add("configs", value=str(after_ms), **row)
+
+
 CASES: dict[str, tuple[History, str]] = {
     "nothing is known": (lost(), NO_EVIDENCE),
     "rejoin": (rejoined(), "old leader truncated on rejoin: broker1 acknowledged it, then broker2"),
@@ -110,7 +123,11 @@ CASES: dict[str, tuple[History, str]] = {
         twice("ok", attempts=2),
         "client retry: the acknowledged attempt was not the only one",
     ),
-    "idempotence": (twice("ok", idempotent=True, attempts=2), "idempotence broken"),
+    "idempotence": (twice("ok", idempotent=True, attempts=2), NOT_IDEMPOTENT),
+    "producer id expired": (
+        expiring(twice("ok", idempotent=True, attempts=2, done_ns=3 * 10**9), 2000),
+        EXPIRED,
+    ),
     "one attempt": (twice("ok", attempts=1), ONE_ATTEMPT),
     "phantom": (
         History().send(0, "fail").logs([(0, 0)]),
@@ -237,6 +254,14 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
         ONE_ATTEMPT,
     ),
     "duplicated, and tried again as far as nobody knows": (twice("ok"), ATTEMPTS_UNKNOWN),
+    "answered before the producer id expired": (
+        expiring(twice("ok", idempotent=True, attempts=2, done_ns=3 * 10**9), 4000),
+        NOT_IDEMPOTENT,
+    ),
+    "expired long before, but the producer is not idempotent": (
+        expiring(twice("ok", attempts=2, done_ns=3 * 10**9), 2000),
+        "client retry: the acknowledged attempt was not the only one",
+    ),
     "a phantom, but it was sent again after the request that was appended": (
         History().send(0, "fail", attempts=2).logs([(0, 0)]),
         "refused after a retry: an earlier one of the client's requests",

@@ -17,7 +17,7 @@ from nemesis_fakes import TOPOLOGY, Remembering, Rows
 
 from harness.errors import UsageError
 from harness.history.mechanisms import MECHANISMS
-from harness.kafka.model import PartitionState
+from harness.kafka.model import PartitionState, Topic
 from harness.kafka.wire.produce import one_record_batch
 from harness.lab.model import Result
 from nemesis.fault import Injection
@@ -89,6 +89,11 @@ CLUSTER: Any = SimpleNamespace(
     controller=lambda: 1,
 )
 SESSION: Any = SimpleNamespace(controller_epoch=lambda: 1)
+
+
+def _create_again(operator: Operator) -> Injection:
+    operator._registry.deleted_topics.add("t")
+    return operator.create_topic(Topic("t", (1, 2)))
 
 
 def on_operator(act: Callable[[Operator], Injection]) -> Callable[[Nemesis], Injection]:
@@ -163,6 +168,17 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         "configure",
         {"partitions": ["t/0", "t/1"], "properties": {"min.insync.replicas": "3"}},
     ),
+    "delete_records": (
+        on_operator(lambda o: o.delete_records("t", 20, 1)),
+        "delete_records",
+        {"partitions": ["t/1"], "before_offset": 20},
+    ),
+    "delete_topic": (
+        on_operator(lambda o: o.delete_topic("t", partitions=2)),
+        "delete_topic",
+        {"partitions": ["t/0", "t/1"]},
+    ),
+    "create_topic": (on_operator(_create_again), "create_topic", {"partitions": ["t/0"]}),
     "delete_controller": (
         on_operator(lambda o: o.delete_controller(SESSION, becomes="broker2")),
         "move_controller",

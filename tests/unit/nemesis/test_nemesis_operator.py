@@ -11,9 +11,17 @@ from typing import Any
 import pytest
 
 import nemesis.operator
-from harness.errors import InvalidRunError
-from harness.kafka.model import ELECTION_NOT_NEEDED, REQUEST_TIMED_OUT, PartitionState, TopicPartition
+from harness.errors import InvalidRunError, UsageError
+from harness.kafka.model import (
+    ELECTION_NOT_NEEDED,
+    REQUEST_TIMED_OUT,
+    PartitionState,
+    Topic,
+    TopicPartition,
+)
 from harness.kafka.wire.admin import Reassignment, RequestResult
+from harness.kafka.wire.metadata import BrokerMetadata
+from harness.kafka.wire.offsets import Offset
 from nemesis.fault import Injection
 from nemesis.operator import Operator
 from tests.unit.nemesis.nemesis_fakes import TOPOLOGY, Rows
@@ -148,3 +156,59 @@ def test_there_must_be_a_reassignment_to_cancel(act: Callable[..., Injection]) -
 
 def test_the_target_of_a_reassignment_leaves_out_what_it_removes() -> None:
     assert UNDER_WAY.target == (1, 3)
+
+
+@pytest.fixture
+def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Operator:
+    """An operator whose cluster answers every deletion without an error; tests say what brokers state."""
+    registry: Any = SimpleNamespace(
+        topology=TOPOLOGY,
+        lab=SimpleNamespace(alive=lambda host: host == "broker1"),
+        add=lambda fault: Injection(1, fault, Rows(tmp_path).journal),
+        deleted_topics=set(),
+    )
+    led = PartitionState(leader=1, leader_epoch=0, isr=(1, 2))
+    cluster: Any = SimpleNamespace(mode="zookeeper", partition=lambda *_: led, controller=lambda: 1)
+    for name in ("delete_records", "delete_topic"):
+        monkeypatch.setattr(nemesis.operator, name, lambda *_, **__: RequestResult(0))
+    monkeypatch.setattr(nemesis.operator, "create_topics", lambda *_, **__: {"t": RequestResult(0)})
+    return Operator(registry, cluster)
+
+
+def test_records_are_deleted_when_the_log_begins_later(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = iter((0, 19, 20))
+    monkeypatch.setattr(
+        nemesis.operator, "end_offsets", lambda *_, **__: {TopicPartition("t", 0): Offset(next(starts), 0)}
+    )
+    assert operator.delete_records("t", 20).evidence == {"seen": "20"}
+
+
+def test_a_deletion_of_records_without_effect_makes_the_run_invalid(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        nemesis.operator, "end_offsets", lambda *_, **__: {TopicPartition("t", 0): Offset(19, 0)}
+    )
+    with pytest.raises(InvalidRunError, match="'delete records of t/0 before 20' had no effect"):
+        operator.delete_records("t", 20, within_s=0.2)
+
+
+def test_a_topic_is_deleted_when_no_running_broker_leads_it(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And may be created again then, but no other topic."""
+    stated = iter((1, -1))
+
+    def state(*_: object, **__: object) -> BrokerMetadata:
+        left = PartitionState(leader=next(stated), leader_epoch=0, isr=(1, 2))
+        return BrokerMetadata(1, (1, 2), {TopicPartition("t", 0): left})
+
+    monkeypatch.setattr(nemesis.operator, "metadata", state)
+    with pytest.raises(UsageError, match="'t' was not deleted"):
+        operator.create_topic(Topic("t", (1, 2)))
+    assert operator.delete_topic("t").evidence == {"seen": "{'broker1': []}"}
+    assert operator._registry.deleted_topics == {"t"}
+    assert operator.create_topic(Topic("t", (1, 2))).evidence
+    assert operator._registry.deleted_topics == set()

@@ -10,7 +10,34 @@ import pytest
 from harness.clock import Anchor
 from harness.observer.broker_log import parse_line, read_log, read_logs
 
+_DELETING = "Deleting segment LogSegment(baseOffset=18, size=999, lastModifiedTime=1795779047517"
+_TIMESTAMP = "largestRecordTimestamp=1795778886674) due to"
 TEXT = {
+    # Kafka 2.7.1
+    f"[Log partition=t-0, dir=/d] {_DELETING}, largestRecordTimestamp=Some(1795779047523)) due to retention "
+    "time 3000ms breach based on the largest record timestamp in the segment (Log)": (
+        "segment_expired",
+        "t",
+        0,
+        18,
+    ),
+    f"[Log partition=t-0, dir=/d] {_DELETING}, largestRecordTimestamp=Some(1795779047523)) due to retention "
+    "size 3000 breach. Log size after deletion will be 4218. (Log)": ("segment_oversized", "t", 0, 18),
+    "[Log partition=t-0, dir=/d] Incremented log start offset to 20 due to client delete records request "
+    "(Log)": ("records_deleted", "t", 0, 20),
+    "[Topic Deletion Manager 2] Deletion of topic t successfully completed (TopicDeletionManager)": (
+        "topic_deleted",
+        "t",
+        None,
+        None,
+    ),
+    # Kafka 3.9.1
+    f"[UnifiedLog partition=t-0, dir=/d] {_DELETING}, {_TIMESTAMP} log retention time 3000ms breach based on "
+    "the largest record timestamp in the segment (UnifiedLog)": ("segment_expired", "t", 0, 18),
+    "[UnifiedLog partition=t-0, dir=/d] Incremented log start offset to 36 due to segment deletion "
+    "(UnifiedLog)": ("log_start", "t", 0, 36),
+    "[UnifiedLog partition=t-0, dir=/d] Incremented log start offset to 20 due to leader offset increment "
+    "(UnifiedLog)": ("log_start", "t", 0, 20),
     "[Log partition=t-0, dir=/d] Truncating to offset 2 (Log)": ("truncated", "t", 0, 2),
     "[UnifiedLog partition=my-topic-11, dir=/d] Truncating to offset 7 (UnifiedLog)": (
         "truncated",

@@ -157,3 +157,20 @@ def _reading(monkeypatch: pytest.MonkeyPatch, ends: dict[int, list[int | None]])
 
     monkeypatch.setattr("harness.observer.dump.read_broker", read)
     return asked
+
+
+def test_a_topic_that_is_gone_hides_no_policy_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def describe(_target: object, _scope: str, name: str, **_: object) -> dict[str, str]:
+        if name == "gone":
+            raise LookupError(name)
+        return {"cleanup.policy": "compact"}
+
+    monkeypatch.setattr("harness.observer.dump.describe_configs", describe)
+    _reading(monkeypatch, {1: [4]})
+    brokers = [Node("broker1", 1, ("198.18.0.1", 9092))]
+    assignment = {TopicPartition("gone", 0): (1,), TopicPartition("t", 0): (1,)}
+    final_dump(tmp_path, brokers, assignment, {})
+    rows = read_table(tmp_path, "replicas").to_pylist()
+    assert {row["topic"]: row["cleanup"] for row in rows} == {"gone": None, "t": "compact"}

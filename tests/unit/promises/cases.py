@@ -58,6 +58,17 @@ def _unclean(run: Run) -> Run:
     return run.state(1, 1, 0, 1, 2, 3).state(12, 1, 0, 1).fault("cut", 11, 30).state(15, 2, 1, 2)
 
 
+def _expiring(after_ms: str, *, idempotent: bool = True) -> Run:
+    run = _librdkafka(idempotent=idempotent)
+    return run.config("producer.id.expiration.ms", after_ms, scope="broker", name="broker1")
+
+
+def _begins_at(start: int, run: Run) -> Run:
+    """The leader's log begins later in the end."""
+    row = {"topic": "t", "partition": 0, "broker": 1, "leader": True, "in_sync": True, "complete": True}
+    return run.add("replicas", ns=100 * S, log_start=start, **row)
+
+
 def _min_one() -> Run:
     run = (
         Run().writer(-1).config("min.insync.replicas", "1").config("unclean.leader.election.enable", "false")
@@ -166,6 +177,23 @@ CASES: dict[str, Callable[[], Expected]] = {
     ),
     "acks=all, all killed": lambda: Expected(_crash_of_all(_acks(-1)), "lost", "broken", "crash-of-all"),
     "acks=all, no fault": lambda: Expected(_acks(-1).state(1, 1, 0, 1, 2, 3), "lost", "broken", "committed"),
+    "acks=all, before the log start offset": lambda: Expected(
+        _begins_at(4, _acks(-1).state(1, 1, 0, 1, 2, 3)),
+        "lost",
+        "broken",
+        "removed-as-configured",
+        {"offset": 3},
+    ),
+    "acks=all, at the log start offset": lambda: Expected(
+        _begins_at(3, _acks(-1).state(1, 1, 0, 1, 2, 3)), "lost", "broken", "committed", {"offset": 3}
+    ),
+    "acks=all, before the log start offset, all lost power": lambda: Expected(
+        _begins_at(4, _crash_of_all(_acks(-1)).fault("power_cut", 15, targets=EVERYWHERE)),
+        "lost",
+        "not promised",
+        "all-in-sync-replicas-lost-data",
+        {"offset": 3},
+    ),
     "acks=all, paused": lambda: Expected(
         _acks(-1).state(1, 1, 0, 1, 2, 3).fault("pause", 11, 20, kind="process"),
         "lost",
@@ -427,6 +455,21 @@ CASES: dict[str, Callable[[], Expected]] = {
     ),
     # ---- duplicates
     "duplicate of a retry": lambda: Expected(_librdkafka(), "duplicated", "not promised", "duplicate-retry"),
+    "idempotent, but the producer id had expired": lambda: Expected(
+        _expiring("2000").message(sessions=1, took_ns=3 * S),
+        "duplicated",
+        "not promised",
+        "duplicate-after-expiration",
+    ),
+    "retry without idempotence, for longer than producer ids live": lambda: Expected(
+        _expiring("2000", idempotent=False).message(sessions=1, took_ns=3 * S),
+        "duplicated",
+        "not promised",
+        "duplicate-retry",
+    ),
+    "idempotent, answered before the producer id expired": lambda: Expected(
+        _expiring("4000").message(sessions=1, took_ns=3 * S), "duplicated", "broken", "duplicate-idempotent"
+    ),
     "duplicate of one request": lambda: Expected(_acks(-1), "duplicated", "broken", "duplicate-one-attempt"),
     "duplicate of an idempotent producer": lambda: Expected(
         _librdkafka(idempotent=True).message(sessions=1), "duplicated", "broken", "duplicate-idempotent"

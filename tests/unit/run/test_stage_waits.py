@@ -14,7 +14,9 @@ import pytest
 from harness.clock import now_ns
 from harness.cluster.timings import BASE
 from harness.history.journal import Journal
-from harness.kafka.model import PartitionState, TopicPartition
+from harness.kafka.model import OFFSET_OUT_OF_RANGE, PartitionState, Topic, TopicPartition
+from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.offsets import Offset
 from harness.observer.views import View, Views
 from harness.run.stage import Stage
 
@@ -153,3 +155,31 @@ def test_a_mark_shows_that_quiet_nodes_still_answer(tmp_path: Path) -> None:
     assert last["broker1"]["subject"] == "reachable"
     assert last["broker1"]["ns"] >= before
     assert last["broker2"]["error"] == "timed out"
+
+
+def test_the_own_log_of_a_replica_is_read_from_its_log_start_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention has removed all before offset 67, and nothing ever converged: 0 is out of range."""
+    asked: list[int] = []
+
+    def fetch(_target: object, _topic: str, _partition: int, offset: int = 0, **_: object) -> Fetched:
+        asked.append(offset)
+        in_range = Fetched(high_watermark=67, log_start=67)
+        return in_range if offset >= 67 else Fetched(error=OFFSET_OUT_OF_RANGE)
+
+    def starts(*_: object, **__: object) -> dict[TopicPartition, Offset]:
+        return {TopicPartition("t", 0): Offset(67, 0)}
+
+    monkeypatch.setattr("harness.run.stage.fetch_own_log", fetch)
+    monkeypatch.setattr("harness.run.stage.end_offsets", starts)
+    state = PartitionState(leader=1, leader_epoch=0, isr=(1, 2, 3))
+    stage = stage_of(Mock(), "zookeeper", lambda *_: state)
+    fetched = stage.own_log("broker1", "t")
+    assert (fetched.error, fetched.log_end_offset, asked) == (0, 67, [0, 67])
+    assert stage._disagreement("t", 0, full_isr=True) == ""
+
+
+def test_a_deleted_topic_has_no_isr_to_wait_for() -> None:
+    stage = stage_of(Mock(), "zookeeper", Mock(side_effect=AssertionError("asked for a deleted topic")))
+    stage.topics = (Topic("gone", (1, 2)),)
+    stage.nemesis.deleted_topics = frozenset({"gone"})  # type: ignore[misc]
+    assert stage.incomplete_isrs() == []

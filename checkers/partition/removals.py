@@ -1,0 +1,94 @@
+"""Why messages of a topic partition may have been removed: its configuration, and requests of clients.
+
+Kafka removes records for these reasons alone: retention by time or size, compaction, a DeleteRecords request,
+and the deletion of the topic. If none of them explains that a message is gone, the message is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from checkers.partition.messages import FOREVER, NOTHING, Flags, Ints
+
+NONE = -1
+TOPIC_DELETED, RECORDS_DELETED, BY_TIME, BY_SIZE, BY_TIME_OR_SIZE, COMPACTED, NOT_RECORDED = range(7)
+"""Codes of reasons. `NOT_RECORDED`: the history lacks the configuration that would decide."""
+
+CLOCKS_NS = 1_000_000_000
+"""How far the clocks of clients and brokers may be apart: record timestamps are those of clients."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removals:
+    """The documented reasons for which a partition may lack messages; times and ages in ns."""
+
+    recorded: bool = False
+    """The topic's retention is known; if not, it may have removed all that is before the log start offset."""
+    retention_ns: int = FOREVER
+    """Age from which retention by time removes a record; `FOREVER`: never."""
+    by_size: bool = False
+    """Retention by size may have removed records."""
+    deleted_below: int = 0
+    """DeleteRecords requests removed the records below this offset."""
+    topic_deleted_ns: int = -1
+    """When the topic was last deleted; -1: never."""
+    start_offset: Ints = field(default_factory=lambda: NOTHING)
+    """Log start offsets of the reference that its broker reported, rising …"""
+    start_ns: Ints = field(default_factory=lambda: NOTHING)
+    """… and when it first reported each of them, or a later one."""
+    read_ns: int = -1
+    """When the reference was read; -1: not known."""
+    stamped_by_broker: bool = False
+    """The timestamp of a record is the time of its append; if not, its producer chose it."""
+    dated: Ints = field(default_factory=lambda: NOTHING)
+    """Writers that choose the time of sending."""
+
+    def reasons(
+        self,
+        offsets: Ints,
+        occupied: Flags,
+        sent_ns: Ints,
+        writer: Ints,
+        *,
+        log_start: int,
+        compacted_below: int,
+    ) -> Ints:
+        """The reason for which each absent message may have been removed; `NONE` if none explains it.
+
+        ``offsets`` are where the messages stood (-1: not known), and ``occupied`` says that the log holds
+        another record there. ``log_start`` is the log start offset, and below ``compacted_below`` the log is
+        compacted (-1: it is not).
+        """
+        free = ~occupied | (offsets < 0)
+        before = free & (offsets < log_start) & (log_start > 0)
+        found = np.full(len(offsets), NONE, dtype=np.int8)
+        found[free & (offsets < compacted_below)] = COMPACTED
+        if not self.recorded:
+            found[before & (found == NONE)] = NOT_RECORDED
+        else:
+            old = before & self._outlived(offsets, sent_ns, writer)
+            if self.by_size:
+                found[before] = BY_SIZE
+            found[old] = BY_TIME_OR_SIZE if self.by_size else BY_TIME
+        found[before & (offsets < self.deleted_below) & (self.deleted_below > 0)] = RECORDS_DELETED
+        found[(sent_ns >= 0) & (sent_ns <= self.topic_deleted_ns)] = TOPIC_DELETED
+        return found
+
+    def _outlived(self, offsets: Ints, sent_ns: Ints, writer: Ints) -> Flags:
+        """Whether each message had reached the age of retention by the time at which it was gone."""
+        if self.retention_ns >= FOREVER:
+            return np.zeros(len(offsets), dtype=bool)
+        until = np.full(len(offsets), FOREVER if self.read_ns < 0 else self.read_ns, dtype=np.int64)
+        if len(self.start_offset):
+            place = np.searchsorted(self.start_offset, offsets, side="right")
+            reported = np.append(self.start_ns, FOREVER)[place]
+            # A log start that was reported before the message was sent concerns an earlier message there.
+            until = np.where((offsets >= 0) & (reported >= sent_ns), np.minimum(until, reported), until)
+        known = (until < FOREVER) & (sent_ns >= 0)
+        if not self.stamped_by_broker:
+            known &= np.isin(writer, self.dated)
+        young = known & (until - sent_ns < self.retention_ns - CLOCKS_NS)
+        old: Flags = ~young
+        return old

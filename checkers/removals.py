@@ -1,0 +1,264 @@
+"""What the history documents about removals of messages, and the causes that follow from it.
+
+`checkers.partition.removals` says which reasons there are, and which message each of them explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.causes import Causes, evidence_row, fault_row, log_start_row, no_rows
+from checkers.evidence import Evidence, FaultSpan, Row
+from checkers.partition.logs import PartitionReplicas, Replica
+from checkers.partition.messages import FOREVER, Ints
+from checkers.partition.removals import (
+    BY_SIZE,
+    BY_TIME,
+    BY_TIME_OR_SIZE,
+    COMPACTED,
+    NOT_RECORDED,
+    RECORDS_DELETED,
+    TOPIC_DELETED,
+    Removals,
+)
+from harness.kafka.model import TopicPartition
+
+_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
+_STARTS = ("log_start", "records_deleted")
+"""Kinds of `log_events` with a log start offset that a broker reports."""
+_OF_OWN_CLIENTS = ("raw", "librdkafka", "java")
+"""Clients that give each record the time of sending as its timestamp."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicRetention:
+    """What a topic's configuration allowed at some time of the run; None: not recorded."""
+
+    policies: tuple[str, ...] | None
+    """Values of `cleanup.policy`."""
+    age_ms: int | None
+    """The lowest `retention.ms`; -1: without limit."""
+    size_bytes: int | None
+    """The lowest `retention.bytes`; -1: without limit."""
+    stamped_by_broker: bool
+
+    @property
+    def recorded(self) -> bool:
+        """Whether all that decides is known."""
+        return None not in (self.policies, self.age_ms, self.size_bytes)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether retention applies at all."""
+        return any("delete" in policy for policy in self.policies or ())
+
+
+def removals_of(evidence: Evidence, where: TopicPartition, reference: Replica | None) -> Removals:
+    """The documented reasons for which a partition, by its ``reference`` replica, may lack messages."""
+    retention = retention_of(evidence, where.topic)
+    deletions = [ns for ns, _ in _topic_deletions(evidence, where)]
+    deleted_ns = max(deletions, default=-1)
+    starts = (
+        [] if reference is None else list(_reported_starts(evidence, where, reference.broker, deleted_ns))
+    )
+    offsets, times = _earliest(starts)
+    requests = [offset for offset, _ in _deleted_records(evidence, where, deleted_ns)]
+    limited = retention.deletes and (retention.age_ms or 0) >= 0
+    return Removals(
+        recorded=retention.recorded,
+        retention_ns=(retention.age_ms or 0) * 1_000_000 if limited and retention.recorded else FOREVER,
+        by_size=retention.deletes and _may_exceed(retention.size_bytes, reference),
+        deleted_below=max(requests, default=0),
+        topic_deleted_ns=deleted_ns,
+        start_offset=offsets,
+        start_ns=times,
+        read_ns=-1 if reference is None else reference.read_ns,
+        stamped_by_broker=retention.stamped_by_broker,
+        dated=np.array(sorted(_dated(evidence)), dtype=np.int64),
+    )
+
+
+def retention_of(evidence: Evidence, topic: str) -> TopicRetention:
+    """The most that a topic's configuration allowed, as read at the start and as changed by the run."""
+    values: dict[str, list[str]] = {}
+    for row in _config_rows(evidence, topic):
+        value = row["asked"] if row["value"] is None else row["value"]
+        if value is not None:
+            values.setdefault(row["key"], []).append(value)
+    for fault in evidence.faults:
+        if fault.mechanism == "configure" and any(_topic(name) == topic for name in fault.partitions):
+            changed = fault.targets.get("properties")
+            for key, value in (changed if isinstance(changed, dict) else {}).items():
+                values.setdefault(key, []).append(str(value))
+    return TopicRetention(
+        policies=tuple(values["cleanup.policy"]) if "cleanup.policy" in values else None,
+        age_ms=_lowest(values.get("retention.ms", ())),
+        size_bytes=_lowest(values.get("retention.bytes", ())),
+        stamped_by_broker=set(values.get("message.timestamp.type", ())) == {"LogAppendTime"},
+    )
+
+
+def _config_rows(evidence: Evidence, topic: str) -> list[Row]:
+    table = evidence.tables.get("configs")
+    if table is None or not table.num_rows:
+        return []
+    wanted = pc.and_(pc.equal(table["scope"], "topic"), pc.equal(table["name"], topic))
+    rows: list[Row] = table.filter(pc.and_(wanted, pc.is_in(table["key"], pa.array(_KEYS)))).to_pylist()
+    return rows
+
+
+def _lowest(values: Iterable[str]) -> int | None:
+    """The lowest limit; -1 (no limit) is above all others. None without a number."""
+    numbers = [int(value) for value in values if value.lstrip("-").isdecimal()]
+    limits = [number for number in numbers if number >= 0]
+    return min(limits, default=-1 if numbers else None)
+
+
+def _may_exceed(limit: int | None, reference: Replica | None) -> bool:
+    """Whether the log was ever large enough for retention by size: it leaves at least ``limit`` bytes."""
+    if limit is None or limit < 0:
+        return False
+    return reference is None or reference.size_bytes < 0 or reference.size_bytes >= limit
+
+
+def _dated(evidence: Evidence) -> Iterator[int]:
+    for number, writer in evidence.writers.items():
+        if writer.get("client") in _OF_OWN_CLIENTS:
+            yield number
+
+
+def _topic(partition: str) -> str:
+    return partition.rpartition("/")[0]
+
+
+# ---- what the run did, and what brokers reported
+
+
+def _log_rows(evidence: Evidence, kinds: tuple[str, ...], where: TopicPartition) -> list[Row]:
+    """Rows of `log_events` of some kinds about a partition, or about its topic as a whole."""
+    table = evidence.tables.get("log_events")
+    if table is None or not table.num_rows:
+        return []
+    here = pc.or_kleene(pc.equal(table["partition"], where.partition), pc.is_null(table["partition"]))
+    about = pc.and_kleene(pc.equal(table["topic"], where.topic), here)
+    rows: list[Row] = table.filter(pc.and_kleene(about, pc.is_in(table["kind"], pa.array(kinds)))).to_pylist()
+    return rows
+
+
+def _faults(evidence: Evidence, mechanism: str, where: TopicPartition) -> Iterator[FaultSpan]:
+    name = f"{where.topic}/{where.partition}"
+    return (fault for fault in evidence.faults if fault.mechanism == mechanism and name in fault.partitions)
+
+
+def _topic_deletions(evidence: Evidence, where: TopicPartition) -> Iterator[tuple[int, Any]]:
+    """When the topic was deleted, and the fault or row of `log_events` that says so."""
+    for fault in _faults(evidence, "delete_topic", where):
+        yield fault.from_ns, fault
+    for row in _log_rows(evidence, ("topic_deleted",), where):
+        yield row["ns"], row
+
+
+def _deleted_records(evidence: Evidence, where: TopicPartition, since_ns: int) -> Iterator[tuple[int, Any]]:
+    """Offsets below which DeleteRecords requests removed records after a time, and what says so."""
+    for fault in _faults(evidence, "delete_records", where):
+        before = fault.targets.get("before_offset")
+        if fault.from_ns > since_ns and type(before) is int:
+            yield before, fault
+    for row in _log_rows(evidence, ("records_deleted",), where):
+        if row["ns"] > since_ns and row["offset"] is not None:
+            yield row["offset"], row
+
+
+def _reported_starts(
+    evidence: Evidence, where: TopicPartition, broker: int, since_ns: int
+) -> Iterator[tuple[int, int]]:
+    """Log start offsets that a broker reported after a time, each with the time of the report."""
+    for row in _log_rows(evidence, _STARTS, where):
+        if row["host"] == f"broker{broker}" and row["ns"] > since_ns and row["offset"] is not None:
+            yield row["offset"], row["ns"]
+
+
+def _earliest(starts: list[tuple[int, int]]) -> tuple[Ints, Ints]:
+    """Log start offsets, rising, and when each of them or a later one was first reported."""
+    ordered = np.array(sorted(starts), dtype=np.int64).reshape(-1, 2)
+    earliest = np.minimum.accumulate(ordered[::-1, 1])[::-1]
+    return ordered[:, 0], earliest
+
+
+# ---- causes
+
+
+def removal_causes(partition: PartitionReplicas, evidence: Evidence, codes: Ints) -> Causes:
+    """A cause for every message that may have been removed for a reason (``codes``); null for others."""
+    where = TopicPartition(partition.topic, partition.number)
+    present = np.unique(codes[codes >= 0]).tolist()
+    if not present:
+        return Causes(texts=pa.nulls(len(codes), pa.string()), evidence=no_rows(len(codes)))
+    described = {code: _described(code, partition, evidence, where) for code in present}
+    chosen = np.where(codes >= 0, np.searchsorted(np.array(present, dtype=np.int64), codes), -1)
+    which = pa.array(chosen, mask=chosen < 0)
+    return Causes(
+        texts=pa.array([text for text, _ in described.values()], pa.string()).take(which),
+        evidence=pa.array([rows for _, rows in described.values()], pa.list_(pa.string())).take(which),
+    )
+
+
+def _described(
+    code: int, partition: PartitionReplicas, evidence: Evidence, where: TopicPartition
+) -> tuple[str, list[str]]:
+    """A reason in words, and the rows of the history that it rests on."""
+    deleted_ns = partition.removals.topic_deleted_ns
+    if code == TOPIC_DELETED:
+        last = max(_topic_deletions(evidence, where), key=lambda deletion: deletion[0])
+        return f"topic deleted: {where.topic} was deleted", [_row_of(last[1])]
+    start = log_start_row(partition, evidence)
+    if code == RECORDS_DELETED:
+        below = partition.removals.deleted_below
+        by = [
+            _row_of(said) for offset, said in _deleted_records(evidence, where, deleted_ns) if offset == below
+        ]
+        return f"records deleted: a client's request deleted those before offset {below}", [*by[:1], start]
+    if code == NOT_RECORDED:
+        return "not known: retention may have removed it; the topic's configuration was not recorded", [start]
+    settings = [
+        evidence_row("configs", None, f"topic {where.topic}: {row['key']}={row['value']}")
+        for row in _config_rows(evidence, where.topic)
+        if row["key"] in _DECIDING[code]
+    ]
+    retention = retention_of(evidence, where.topic)
+    if code == COMPACTED:
+        return "compaction: the topic is compacted", [*settings, start]
+    kinds = ("segment_expired", "segment_oversized")
+    lines = [row for row in _log_rows(evidence, kinds, where) if row["ns"] > deleted_ns]
+    if code == BY_TIME_OR_SIZE and len({row["kind"] for row in lines}) == 1:
+        code = BY_TIME if lines[0]["kind"] == "segment_expired" else BY_SIZE
+    grounds = [*settings, *(_row_of(row) for row in lines[:1]), start]
+    by_time = f"retention.ms={retention.age_ms}"
+    by_size = f"retention.bytes={retention.size_bytes}"
+    if code == BY_TIME:
+        return f"retention by time: {by_time}", grounds
+    if code == BY_SIZE:
+        return f"retention by size: {by_size}", grounds
+    return f"retention by time or size: {by_time}, {by_size}", grounds
+
+
+_DECIDING = {
+    COMPACTED: ("cleanup.policy",),
+    BY_TIME: ("retention.ms", "message.timestamp.type"),
+    BY_SIZE: ("retention.bytes",),
+    BY_TIME_OR_SIZE: ("retention.ms", "retention.bytes"),
+}
+"""The properties of the topic on which each reason rests."""
+
+
+def _row_of(said: FaultSpan | Row) -> str:
+    if isinstance(said, FaultSpan):
+        return fault_row(said)
+    offset = "" if said["offset"] is None else f" at offset {said['offset']}"
+    return evidence_row("log_events", said["ns"], f"{said['host']} {said['kind']}{offset}")
