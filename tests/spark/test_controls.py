@@ -16,7 +16,7 @@ from checkers.tables.source import open_source
 from harness.cli.main import app
 from harness.history.schema import TABLES
 from tests.histories import History
-from tests.spark.test_general import explained
+from tests.spark.made_runs import explained
 
 FAULT_NS = 900
 """When the fault of `explained` is injected: message 0 was acknowledged before, message 1 is sent after."""
