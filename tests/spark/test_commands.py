@@ -21,6 +21,7 @@ from checkers.judge import judge
 from harness.cli.commands import app
 from harness.errors import BadDataError, UsageError
 from harness.extras import EXTRAS
+from tests.spark.made_runs import explained, stored_run
 from tests.unit.run.own import write
 
 pytestmark = pytest.mark.spark

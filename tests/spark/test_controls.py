@@ -17,6 +17,7 @@ from checkers.tables.source import open_source
 from harness.cli.commands import app
 from harness.history.schema import TABLES
 from tests.histories import History
+from tests.spark.made_runs import explained
 
 FAULT_NS = 900
 """When the fault of `explained` is injected: message 0 was acknowledged before, message 1 is sent after."""

@@ -22,6 +22,7 @@ from harness.errors import AckedError, BadDataError, UsageError
 from harness.history.schema import TABLES
 from tests.histories import History
 from tests.sampling import every
+from tests.spark.made_runs import explained, stored_run
 
 pytestmark = pytest.mark.spark
 Run = Callable[..., str]

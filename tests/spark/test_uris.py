@@ -17,6 +17,7 @@ from harness.errors import BadDataError, UnfitError, UsageError
 from tests.histories import History, together
 from tests.spark.anomalies import CASES, FOUR, LISTED, kept
 from tests.spark.conftest import free_port
+from tests.spark.made_runs import FOUR_LOST, explained, stored_run
 from tests.spark.reader_anomalies import READERS
 from tests.transaction_anomalies import TRANSACTIONS
 
@@ -33,15 +34,6 @@ def diverged() -> History:
     for broker, leo in ((1, 3), (2, 2)):
         history.replica(broker, leader=broker == 1, leo=leo, log_start=0, in_sync=True, high_watermark=2)
     return history
-
-
-def lost() -> History:
-    """Messages 2 to 5 were acknowledged while az1 was isolated, and are gone."""
-    history = kept(6).logs([(0, 0), (1, 1)])
-    history.add("faults", ns=900, fault=1, name="isolate az1", kind="link", moment="injected", targets="[]")
-    return history.add(
-        "faults", ns=8000, fault=1, name="isolate az1", kind="link", moment="healed", targets="[]"
-    )
 
 
 def rows_of(place: str) -> list[dict[str, Any]]:
@@ -91,7 +83,7 @@ def judged_alike(spark: Any, histories: Mapping[str, History], folder: Path, nam
 def test_by_path_and_by_uri(spark: Any, s3: Any, tmp_path: Path) -> None:
     histories = {
         "leader-alone": diverged(),
-        "lost": lost(),
+        "lost": explained(),
         "skip": READERS["committed-past"][1],
         "torn": TRANSACTIONS["late-abort"][1],
     }
@@ -121,9 +113,15 @@ def test_what_does_not_count_as_small(
     """Spark's workers read the tables of claims and rewrite findings; nothing is handed over as rows."""
     monkeypatch.setattr("checkers.judge.SMALL_ROWS", 0)
     monkeypatch.setattr("checkers.claims.expected._KEEP_WHOLE", 0)
-    run = stored_run(tmp_path / "run", lost())
+    counted = "select count(*) = 4 as holds, string(count(*)) as observed from"
+    claims = {
+        "findings": f"{counted} findings where class = 'lost'",
+        "sends": f"{counted} sends where seq > 1",
+        **FOUR_LOST,
+    }
+    run = stored_run(tmp_path / "run", explained(), claims)
     one = judge(spark, run)
-    there = uploaded(stored_run(tmp_path / "again", lost()), "large")
+    there = uploaded(stored_run(tmp_path / "again", explained(), claims), "large")
     other = judge(spark, there)
     assert (one.verdict, one.expected_by_class) == ("as declared", {"lost": 4})
     assert (other.verdict, other.expected_by_class, other.claims) == (
@@ -134,27 +132,9 @@ def test_what_does_not_count_as_small(
     assert tables_of(run) == tables_of(there)
 
 
-def stored_run(folder: Path, history: History) -> Path:
-    """A run folder as the harness leaves it: a manifest, claims and a history."""
-    history.write(folder / "history")
-    (folder / "run.json").write_text(json.dumps({"status": "complete", "scenario": "made-up"}))
-    counted = "select count(*) = 4 as holds, string(count(*)) as observed from"
-    claims = [
-        {"name": name, "says": "", "section": "", "given": None, "holds": holds, "erratum": None}
-        for name, holds in (
-            ("four were lost", f"{counted} life where fate = 'lost'"),
-            ("four findings", f"{counted} findings where class = 'lost'"),
-            ("four sends", f"{counted} sends where seq > 1"),
-        )
-    ]
-    expected = {"finding": "lost", "where": "sent_during = 'isolate az1'", "because": ""}
-    (folder / "claims.json").write_text(json.dumps({"claims": claims, "expected": [expected]}))
-    return folder
-
-
 def test_a_run_behind_a_uri_of_this_machine(spark: Any, tmp_path: Path) -> None:
     """`file://` is a path; judging again replaces what was written."""
-    run = stored_run(tmp_path / "with blank", lost())
+    run = stored_run(tmp_path / "with blank", explained())
     there = f"file://{tmp_path}/with%20blank"
     for _ in range(2):
         judgement = judge(spark, there)
