@@ -13,10 +13,10 @@ from typing import Any
 from checkers.causes import Cause, PartitionEvent, evidence_row, or_minus_one, partition_events, storage_cause
 from checkers.evidence import DATA_LOSS, Row
 from checkers.groups.history import GroupHistory
+from checkers.partition.deliveries import POSITIONED
 from harness.kafka.model import TopicPartition, broker_name
 
 RESET = "group_reset"
-_POSITIONED = ("assigned", "sought", "revoked", "lost")
 _SEEN_WITHIN_NS = 10**9
 """How much later than a reset the observer may learn where the log begins."""
 
@@ -79,7 +79,7 @@ def _position(known: GroupHistory, read: Row) -> Position | None:
         row
         for row in known.rows
         if row["reader"] == read["reader"]
-        and row["event"] in _POSITIONED
+        and row["event"] in POSITIONED
         and since_ns <= row["ns"] <= read["ns"]
     ]
     if events:

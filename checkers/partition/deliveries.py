@@ -16,7 +16,7 @@ from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import FOREVER, Flags, Ints, Reads, Sends, Texts
 from checkers.partition.removals import NONE
 
-_POSITIONED = ("assigned", "sought", "revoked", "lost")
+POSITIONED = ("assigned", "sought", "revoked", "lost")
 """Events after which a member's position is no longer that after its last read."""
 _SETTLED = [CODE[name] for name in ("kept", "unknown_kept", "duplicated", "moved", "phantom")]
 
@@ -303,7 +303,7 @@ def _stayed(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, row: int, u
     mine = [
         event
         for event in events
-        if event.reader == reader and event.ns <= until_ns[row] and event.event in _POSITIONED
+        if event.reader == reader and event.ns <= until_ns[row] and event.event in POSITIONED
     ]
     return any(event.event == "assigned" for event in mine) and all(event.ns < since for event in mine)
 

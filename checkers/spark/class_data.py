@@ -55,6 +55,7 @@ def prune(cache: Path) -> None:
         if not of.exists() or not Path(of.read_text().strip()).exists():
             archive.unlink(missing_ok=True)
             of.unlink(missing_ok=True)
+    remove_unfinished(cache)
 
 
 def remove_unfinished(cache: Path, *, dry_run: bool = False) -> list[Path]:

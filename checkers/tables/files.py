@@ -32,7 +32,7 @@ WEBHDFS_PORT = 9870
 """Default port of a name node's HTTP server, by `dfs.namenode.http-address`."""
 
 _CONNECT_S, _ANSWER_S = 10, 60
-_ATTEMPTS = 3
+_REQUESTS = 3
 FAILURES = (OSError, RuntimeError, ValueError)
 """What the file systems raise when they cannot do what they are asked: fsspec's WebHDFS passes on answers of
 the name node as RuntimeError and ValueError."""
@@ -91,7 +91,7 @@ def _s3() -> pafs.S3FileSystem:
         endpoint_override=os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"),
         connect_timeout=_CONNECT_S,
         request_timeout=_ANSWER_S,
-        retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_REQUESTS),
     )
 
 

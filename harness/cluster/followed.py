@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.cluster.possible import DEFAULT_FACTOR, OFFSETS_FACTOR, TRANSACTION_FACTOR, TRANSACTION_MIN_ISR
+from harness.cluster.possible import (
+    DEFAULT_FACTOR,
+    LONGEST_VALUE,
+    OFFSETS_FACTOR,
+    TRANSACTION_FACTOR,
+    TRANSACTION_MIN_ISR,
+)
 from harness.cluster.settings import Setting
 from harness.cluster.setup import ONE_TRANSACTION_PARTITION, Setup
 from harness.kafka.model import Topic
@@ -20,8 +26,6 @@ NUM_PARTITIONS, AUTO_CREATE, UNCLEAN = (
     "auto.create.topics.enable",
     "unclean.leader.election.enable",
 )
-
-_LONGEST_VALUE = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +171,7 @@ def in_words(found: Iterable[NotFollowed]) -> str:
     """The settings, grouped by the reason; empty if there is none."""
     groups: dict[str, dict[str, None]] = {}
     for one in found:
-        value = one.setting.value if len(one.setting.value) <= _LONGEST_VALUE else "…"
+        value = one.setting.value if len(one.setting.value) <= LONGEST_VALUE else "…"
         shown = one.setting.key if one.owned else f"{one.setting.key}={value}"
         groups.setdefault(one.because, {})[shown] = None
     return "; ".join(f"{', '.join(keys)} ({because})" for because, keys in groups.items())

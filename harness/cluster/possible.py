@@ -21,7 +21,7 @@ TRANSACTION_FACTOR, TRANSACTION_MIN_ISR = (
     "transaction.state.log.replication.factor",
     "transaction.state.log.min.isr",
 )
-_LONGEST_VALUE = 40
+LONGEST_VALUE = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,7 +340,7 @@ def _excluded(rule: Exclusion, arrangement: Arrangement) -> Iterator[str]:
         fits = number is None or rule.least <= number <= rule.most
     if not fits:
         yield (
-            f"{_short(other)}: {given.key}={given.value[:_LONGEST_VALUE]} ({given.place}) needs "
+            f"{_short(other)}: {given.key}={given.value[:LONGEST_VALUE]} ({given.place}) needs "
             f"{rule.needs}; change one of the two."
         )
 
@@ -391,6 +391,6 @@ def _key(name: str) -> str:
 
 def _short(setting: Setting) -> str:
     value = setting.value
-    if len(value) > _LONGEST_VALUE:
-        value = f"{value[:_LONGEST_VALUE]}…"
+    if len(value) > LONGEST_VALUE:
+        value = f"{value[:LONGEST_VALUE]}…"
     return f"{setting.place}: {setting.key}={value}"

@@ -78,7 +78,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartitionState:
     """Leader, leader epoch and ISR of a partition as one source states them: a metadata store or a broker.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.cluster.followed import UNCLEAN
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from harness.cluster.cluster_file import ClusterFile
 
 _MESSAGE_FORMAT = "message.format.version"
-_UNCLEAN = "unclean.leader.election.enable"
 _SERVER_SIDE_GROUPS = "group.consumer."
 _AFTER_SCENARIO = ("final logs", "taking down", "history", "judgement")
 
@@ -177,11 +177,11 @@ def ignores(scenario: Scenario, version: KafkaVersion) -> str:
             f"ignores (since 3.0, KIP-724); use an older version"
             + (f", or {version.name}@2.8, an older protocol." if "zookeeper" in version.modes else ".")
         )
-    unclean = [name for name, config in configs.items() if config.get(_UNCLEAN) == "true"]
+    unclean = [name for name, config in configs.items() if config.get(UNCLEAN) == "true"]
     # A user's own scenario may set it without needing it, as those that a search writes do.
     if unclean and not version.unclean_config and not scenario.file:
         return (
-            f"{scenario.name} sets {_UNCLEAN}=true for the topic {unclean[0]}, which Kafka {version.label} "
+            f"{scenario.name} sets {UNCLEAN}=true for the topic {unclean[0]}, which Kafka {version.label} "
             "ignores with KRaft (before 3.9, KAFKA-12670); use 3.9.1 or newer, or a version with ZooKeeper."
         )
     groups = [key for key in scenario.setup.broker_config if key.startswith(_SERVER_SIDE_GROUPS)]

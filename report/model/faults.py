@@ -108,7 +108,7 @@ def _proofs(found: Mapping[str, Row]) -> Iterable[Proof]:
 
 _STATE = re.compile(
     r"PartitionState\(leader=(-?\d+), leader_epoch=(\d+), isr=\(([\d, ]*?),?\)"
-    r"(?:, replicas=(?:None|\([\d, ]*\)))?\)"
+    r"(?:, replicas=(?:None|\([\d, ]*\)))?(?:, moving=\([\d, ]*\))?\)"
 )
 """How a partition's state looks in the evidence of an operator's action."""
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.test_general import explained, stored_run
 from typer.testing import CliRunner
 
 import checkers.spark.session

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.test_general import explained
 from typer.testing import CliRunner
 
 import checkers.spark.session

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.test_general import explained, stored_run
 from typer.testing import CliRunner
 
 import checkers.spark.session

@@ -30,7 +30,7 @@ class Ensemble:
     def read(self, _topics: object) -> Znodes:
         self.read_whole += 1
         self.stale = False
-        state = PartitionState(self.leader, 0, (1, 2, 3), replicas=(1, 2, 3))
+        state = PartitionState(leader=self.leader, leader_epoch=0, isr=(1, 2, 3), replicas=(1, 2, 3))
         return Znodes(
             controller=1,
             controller_epoch=1,

@@ -37,7 +37,7 @@ def test_report_is_written_or_printed(judged: Judged, tmp_path: Path) -> None:
 def test_report_of_no_run_is_refused(judged: Judged, tmp_path: Path) -> None:
     with pytest.raises(BadDataError, match="is not a judged run folder"):
         acked("report", tmp_path)
-    with pytest.raises(UsageError, match="name a file with --output"):
+    with pytest.raises(UsageError, match="--output .* cannot be written .*; name another file"):
         acked("report", judged("no-fault"), "--output", tmp_path / "nowhere" / "page.html")
 
 

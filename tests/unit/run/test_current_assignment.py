@@ -41,7 +41,7 @@ def stage_in(state: PartitionState | None, *, dead: tuple[str, ...] = ()) -> Sta
         cluster=cluster,
         processes=Mock(),
         observer=Mock(views=views, recorded_end=lambda *_: None),
-        nemesis=Mock(),
+        nemesis=Mock(deleted_topics=set()),
         clients={},
         journal=Mock(),
         progress=Mock(),
@@ -122,7 +122,9 @@ def test_zookeeper_states_which_replicas_move() -> None:
     """From Kafka 2.4 the topic's znode has them; older brokers write no such keys (KIP-455)."""
     value = {"leader": 1, "leader_epoch": 2, "isr": [1, 2, 3]}
     topic: dict[str, Any] = {"partitions": {"0": [1, 3, 2]}}
-    assert assigned_state(value, topic, 0) == PartitionState(1, 2, (1, 2, 3), (1, 3, 2))
+    assert assigned_state(value, topic, 0) == PartitionState(
+        leader=1, leader_epoch=2, isr=(1, 2, 3), replicas=(1, 3, 2)
+    )
     assert assigned_state(value, topic, 0).isr_is_full
     moving = {**topic, "adding_replicas": {"0": [3]}, "removing_replicas": {"0": [2]}}
     assert assigned_state(value, moving, 0).moving == (3, 2)

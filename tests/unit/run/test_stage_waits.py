@@ -171,7 +171,7 @@ def test_the_own_log_of_a_replica_is_read_from_its_log_start_offset(monkeypatch:
 
     monkeypatch.setattr("harness.run.stage.fetch_own_log", fetch)
     monkeypatch.setattr("harness.run.stage.end_offsets", starts)
-    state = PartitionState(leader=1, leader_epoch=0, isr=(1, 2, 3))
+    state = PartitionState(leader=1, leader_epoch=0, isr=(1, 2, 3), replicas=(1, 2, 3))
     stage = stage_of(Mock(), "zookeeper", lambda *_: state)
     fetched = stage.own_log("broker1", "t")
     assert (fetched.error, fetched.log_end_offset, asked) == (0, 67, [0, 67])

@@ -38,7 +38,7 @@ def test_a_program_of_a_folder_is_started_only_with_trust(
     source = SimpleNamespace(folder=tmp_path, finding="lost", schedule=None)
     origin = Origin(kafka="2.7.1", mode="zookeeper", client=PROGRAM)
 
-    def describe(*_: Any) -> None:
+    def describe(*_: Any, **__: Any) -> None:
         raise _WentOnError
 
     monkeypatch.setattr("harness.search.repeat.source_of", lambda *_: source)
