@@ -49,7 +49,7 @@ check: setup ## check lint, format, types and import rules
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
 	@$(VENV)/mypy
-	@$(PYTEST) -q tests/unit/test_rooms.py
+	@$(VENV)/lint-imports --no-cache
 
 benchmark-checker: setup ## time the checker on a generated history: MESSAGES=1000000 DAMAGE=clean|duplicated|lost|diverged
 	@$(VENV)/python -m benchmarks.checker --messages $(MESSAGES) --damage $(DAMAGE) $(ARGS)

@@ -14,12 +14,12 @@ from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
 from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutError
 from harness.kafka.model import PartitionState, Topic, TopicPartition
-from harness.run.group_offsets import GroupOffsets
-from harness.run.producer import OngoingWrites, Producer
-from harness.run.stage import Stage
-from harness.run.transactional import DelayedRequest, TransactionalProducer
-from harness.scenario import Claim, Either, Erratum, Expected, Scenario
 from harness.waiting import wait_until
+from run.group_offsets import GroupOffsets
+from run.producer import OngoingWrites, Producer
+from run.scenario import Claim, Either, Erratum, Expected, Scenario
+from run.stage import Stage
+from run.transactional import DelayedRequest, TransactionalProducer
 from workloads.client.client import BackgroundConsumer, Stream
 from workloads.protocol.results import (
     Delivered,

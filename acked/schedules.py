@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.search.perform import perform
-from harness.search.scenario import set_up
-from harness.search.schedule import Group, Member, Moment, Producer, Schedule, Step, TopicPlan
+from studies.search.perform import perform
+from studies.search.scenario import set_up
+from studies.search.schedule import Group, Member, Moment, Producer, Schedule, Step, TopicPlan
 
 __all__ = ["Schedule", "Step", "Moment", "Producer", "Group", "Member", "TopicPlan", "perform", "set_up"]

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.assess.battery import VARYING
+from studies.assess.battery import VARYING
 
 NOTICEABLE_S = 2.0
 ALLOWED = 0.25

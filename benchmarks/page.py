@@ -72,7 +72,7 @@ def _page_in_a_new_process(folder: Path) -> tuple[float, float]:
 
 
 def _once(folder: Path) -> None:
-    import harness.cli.running  # noqa: F401 - `acked run` has it before it makes the page
+    import cli.running  # noqa: F401 - `acked run` has it before it makes the page
     from checkers.judge import judge  # noqa: F401 - and judging
 
     began, used = time.monotonic(), time.process_time()
@@ -110,9 +110,7 @@ def _with_messages(run: Path, folder: Path, messages: int, damage: str) -> Path:
     ids = np.unique(pq.read_table(history / "sends.parquet", columns=["writer"])["writer"].to_numpy())
     rows = [pattern | {"writer": int(id_), "name": f"bench-{id_}"} for id_ in ids if id_ > FIRST_WRITER]
     _append(history / "writers.parquet", pa.Table.from_pylist(rows, written.schema))
-    subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", "check", str(folder)], capture_output=True, check=False
-    )
+    subprocess.run([sys.executable, "-m", "cli.main", "check", str(folder)], capture_output=True, check=False)
     return folder
 
 

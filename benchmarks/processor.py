@@ -67,7 +67,7 @@ def measure(code: Path, arguments: list[str]) -> Usage:
     environment = {**os.environ, "PYTHONPATH": str(code)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else every command compiles all modules again
     with tempfile.TemporaryDirectory(prefix="acked-benchmark-") as folder:
-        command = [sys.executable, "-m", "harness.cli.main", "run", *arguments]
+        command = [sys.executable, "-m", "cli.main", "run", *arguments]
         began = time.monotonic()
         log = Path(folder, "log")
         with log.open("w") as out:

@@ -47,7 +47,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="acked-benchmark-") as folder:
         for number in range(options.runs):
             sampler = Sampler(options.lab, folder)
-            command = [sys.executable, "-m", "harness.cli.main", "run", options.scenario]
+            command = [sys.executable, "-m", "cli.main", "run", options.scenario]
             command += ["--lab", options.lab, "--runs", folder, "--json"]
             command += ["--cluster", str(options.cluster)] if options.cluster else []
             began = time.monotonic()

@@ -36,11 +36,11 @@ class Declared(TypedDict):
     """What `claims.json` says that a run should show."""
 
     claims: Sequence[Mapping[str, Any]]
-    """Objects with `name`, `says`, `section` and the query `holds`; see `harness.scenario.Claim`."""
+    """Objects with `name`, `says`, `section` and the query `holds`; see `run.scenario.Claim`."""
     expected: Sequence[Mapping[str, Any]]
     """Objects with `finding` (a class of findings) and `where` (an SQL condition)."""
     judged_by: JudgedBy
-    """What decides about findings; see `harness.scenario.Scenario.judged_by`."""
+    """What decides about findings; see `run.scenario.Scenario.judged_by`."""
 
 
 NOTHING_DECLARED: Declared = {"claims": (), "expected": (), "judged_by": "declaration"}

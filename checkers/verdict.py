@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from checkers.promises.table import UNEXPLAINED
 from harness.errors import EXIT_AS_DECLARED, EXIT_CRASHED, EXIT_UNFIT, EXIT_UNKNOWN, EXIT_VIOLATED
 
 if TYPE_CHECKING:
@@ -40,9 +41,6 @@ def worst(verdicts: Iterable[str]) -> str:
 
 JudgedBy = Literal["declaration", "promises"]
 """What decides about the findings of a run: what its scenario declares, or what Kafka promises."""
-
-UNEXPLAINED = ("process_exit", "server_error", "config_mismatch")
-"""Classes of findings that are not about a promise: each is one that no fault explains."""
 
 TRANSACTIONS_AND_GROUPS = (
     "lost_transaction",

@@ -1,5 +1,4 @@
-"""What makes a run happen: labs, clusters, the observer, the history, runs and series of runs, the CLI.
+"""What every run stands on: labs and their hosts, clusters, Kafka's nouns and wire, observer, history.
 
-Runs in the harness's own process, outside the hosts of a lab. Only `harness.run`, `harness.series` and
-`harness.cli` import the other top-level packages of the project.
+Runs in the harness's own process, outside the hosts of a lab. Imports no other package of the project.
 """

@@ -26,7 +26,7 @@ _CUT = "\n\n(The rest is left out because a summary may have 1 MiB at most; the 
 
 
 class Disagreement(Protocol):
-    """How the runs of one case differ (`harness.series.summary.Disagreement`)."""
+    """How the runs of one case differ (`studies.series.summary.Disagreement`)."""
 
     @property
     def verdicts(self) -> Mapping[str, int]:

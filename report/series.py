@@ -19,7 +19,7 @@ _WIDTH_IN_A_FILE = 200
 
 
 class Cell(Protocol):
-    """A cell that can be run (`harness.series.plan.Cell`)."""
+    """A cell that can be run (`studies.series.plan.Cell`)."""
 
     @property
     def scenario(self) -> str:
@@ -39,7 +39,7 @@ class Cell(Protocol):
 
 
 class Run(Cell, Protocol):
-    """What tables show of one run (`harness.series.summary.RunSummary`)."""
+    """What tables show of one run (`studies.series.summary.RunSummary`)."""
 
     @property
     def verdict(self) -> str:
@@ -79,7 +79,7 @@ class Run(Cell, Protocol):
 
 
 class Totals(Protocol):
-    """What tables show of several runs (`harness.series.summary.Totals`); pairs are minimum and maximum."""
+    """What tables show of several runs (`studies.series.summary.Totals`); pairs are minimum and maximum."""
 
     @property
     def runs(self) -> int:
@@ -229,7 +229,7 @@ def live(console: Console, draw: Callable[[], Table], *, on: bool) -> Iterator[C
 
 
 class Grid(Protocol):
-    """Runs by scenario, metadata mode and Kafka version (`harness.series.summary.Grid`)."""
+    """Runs by scenario, metadata mode and Kafka version (`studies.series.summary.Grid`)."""
 
     @property
     def versions(self) -> Sequence[str]:

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.scenario import Claim, Scenario, speaks_of
 from harness.texts import parse_toml
+from run.scenario import Claim, Scenario, speaks_of
 
 FOLDER = Path(__file__).parent / "sentences"
 KINDS = {

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.run.catalogue import all_scenarios
-from harness.scenario import Claim, Erratum, Scenario, speaks_of
+from run.scenario import Claim, Erratum, Scenario, speaks_of
 from scenarios.articles import KINDS, Article, Catalogue, Sentence, articles, claims_named, faults
+from scenarios.catalogue import all_scenarios
 
 FILE = Path(__file__).parent.parent / "docs" / "articles.md"
 HOLDS, REFUTED, EITHER, DIFFERS, WAITS = "holds", "refuted", "either", "differs", "waits"

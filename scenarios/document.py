@@ -12,9 +12,9 @@ from pathlib import Path
 
 from checkers.partition.fate import LOSSES
 from checkers.verdict import TRANSACTIONS_AND_GROUPS
-from harness.run.catalogue import all_scenarios
-from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario, speaks_of
+from run.scenario import Claim, Scenario, speaks_of
+from run.stage import Stage
+from scenarios.catalogue import all_scenarios
 
 FILE = Path(__file__).parent.parent / "docs" / "catalogue.md"
 PICTURES = "images/catalogue"

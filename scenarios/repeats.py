@@ -20,9 +20,10 @@ from pathlib import Path
 
 from harness.errors import EXIT_USAGE, AckedError, BadDataError
 from harness.kafka.versions import version_key
-from harness.run.catalogue import all_scenarios
-from harness.series.plan import Cell
-from harness.series.summary import (
+from report.series import claims, span, verdicts
+from scenarios.catalogue import all_scenarios
+from studies.series.plan import Cell
+from studies.series.summary import (
     RunSummary,
     add_up,
     by_cell,
@@ -31,7 +32,6 @@ from harness.series.summary import (
     same_at_the_end,
     same_claims,
 )
-from report.series import claims, span, verdicts
 
 DOCS = Path(__file__).parent.parent / "docs"
 CATALOGUE, VERSIONS = DOCS / "repeats.md", DOCS / "repeats-kraft.md"

@@ -9,10 +9,10 @@ from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
 from harness.kafka.model import Topic, TopicPartition, broker_id
 from harness.kafka.wire.admin import create_topics
 from harness.kafka.wire.metadata import describe_topic_partitions
-from harness.run.producer import Producer
-from harness.run.stage import Stage
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import clients
+from run.producer import Producer
+from run.stage import Stage
 
 _SEED_S = 10.0
 """Followers of a cluster that has just started on a busy machine may need seconds for the first fetch."""

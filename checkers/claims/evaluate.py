@@ -25,7 +25,7 @@ several shorter ones.
 
 
 StoredClaim = Mapping[str, Any]
-"""A claim as `claims.json` holds it (see `harness.scenario.Claim`)."""
+"""A claim as `claims.json` holds it (see `run.scenario.Claim`)."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from checkers.promises.bugs import KNOWN
 from checkers.promises.case import FindingContext, went_ahead
 from checkers.promises.conditions import Answer, ask
 from checkers.promises.facts import Facts
-from checkers.promises.table import ROWS, STRAY, Row
-from checkers.verdict import UNEXPLAINED
+from checkers.promises.table import ROWS, STRAY, UNEXPLAINED, Row
 
 Promise = Literal["broken", "not promised", "unknown"]
 

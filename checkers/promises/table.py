@@ -12,6 +12,8 @@ LOSSES = ("lost", "lost_after_read", "moved", "diverged", "offset_conflict", "ab
 """Classes that say that a message was taken out of the log, or out of one place in the log."""
 STEPS = ("skip", "non_monotonic", "group_reset")
 """Classes about the order in which a reader receives records."""
+UNEXPLAINED = ("process_exit", "server_error", "config_mismatch")
+"""Classes that are not about a promise: each is one that no fault explains."""
 STRAY = ("foreign", "misrouted", "overwritten")
 """Classes about records that do not belong where they are."""
 

@@ -1,6 +1,6 @@
 """The user's settings as data: Kafka properties by table, and topics to create in addition to a scenario's.
 
-`harness.cluster.settings_files` reads them; `harness.run.settings` applies them. `docs/settings.md` is the
+`harness.cluster.settings_files` reads them; `run.settings` applies them. `docs/settings.md` is the
 reference.
 """
 

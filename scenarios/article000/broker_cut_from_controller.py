@@ -5,8 +5,8 @@ from __future__ import annotations
 from checkers.claims.builders import both, broker, controller_stays, messages, noted, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from run.scenario import Claim, Scenario
+from run.stage import Stage
 from scenarios.steps import read_in_vain, seed, settle, stand, wait_view
 
 TOPIC = "t"

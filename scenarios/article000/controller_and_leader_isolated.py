@@ -5,8 +5,8 @@ from __future__ import annotations
 from checkers.claims.builders import both, broker, controller_changes, controller_is, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Expected, Scenario
+from run.scenario import Claim, Either, Expected, Scenario
+from run.stage import Stage
 from scenarios.article000.controller_az_isolated import FIRST_COMES
 from scenarios.steps import elect_preferred, pins, seed, settle, wait_for_controller
 

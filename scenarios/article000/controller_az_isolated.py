@@ -16,8 +16,8 @@ from checkers.claims.builders import (
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Scenario
+from run.scenario import Claim, Either, Scenario
+from run.stage import Stage
 from scenarios.steps import pins, read_in_vain, seed, settle, try_create_topic, wait_for_controller
 
 TOPIC = "t"

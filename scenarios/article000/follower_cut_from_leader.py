@@ -6,8 +6,8 @@ from checkers.claims.builders import both, broker, controller_stays, messages, n
 from harness.cluster.setup import Setup
 from harness.cluster.timings import BASE, Timings
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import pins, read_in_vain, seed, settle, wait_isr_committed
 
 TOPIC, IDEMPOTENT = "t", "i"

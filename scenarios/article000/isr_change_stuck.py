@@ -5,8 +5,8 @@ from __future__ import annotations
 from checkers.claims.builders import both, broker, messages, opposite, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import pins, seed, settle, updated_to, wait_isr_committed, wait_log
 
 TOPIC = "t"

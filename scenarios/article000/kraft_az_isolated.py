@@ -21,9 +21,9 @@ from checkers.claims.builders import (
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import require, stand
 
 LED_1, LED_2 = "led-inside-min1", "led-inside-min2"

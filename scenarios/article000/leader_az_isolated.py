@@ -14,8 +14,8 @@ from checkers.claims.builders.sql import brokers_of, counted, listed
 from harness.cluster.setup import Setup
 from harness.cluster.timings import BASE, Timings
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Erratum, Expected, Scenario
+from run.scenario import Claim, Either, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import elect_preferred, pins, seed, stand, wait_log
 
 TOPIC = "t"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from checkers.claims.builders import broker, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario
+from run.scenario import Claim, Erratum, Scenario
+from run.stage import Stage
 from scenarios.steps import seed, settle, wait_log
 
 TOPIC = "t"

@@ -20,8 +20,8 @@ from checkers.claims.builders import (
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Scenario
+from run.scenario import Claim, Either, Scenario
+from run.stage import Stage
 from scenarios.steps import move_sessions, require_controller, seed, settle, stand
 
 TOPIC, APART = "t", "a"

@@ -14,8 +14,8 @@ from checkers.claims.builders import both, broker, mark, messages, messages_wher
 from checkers.claims.builders.messages import Messages
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import seed, settle, stand
 from workloads.client.client import Stream
 from workloads.protocol.spec import StreamLoad

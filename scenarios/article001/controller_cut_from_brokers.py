@@ -10,8 +10,8 @@ from __future__ import annotations
 from checkers.claims.builders import both, broker, controller_stays, messages, opposite, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import awaited, seed, settle, stand, wait_log, wait_unregistered, wait_view
 
 PAIR, THIRD, SPLIT = "p", "t", "w"

@@ -16,8 +16,8 @@ from checkers.claims.builders import (
 from harness.cluster.setup import Setup
 from harness.cluster.timings import BASE, Timings
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from run.scenario import Claim, Scenario
+from run.stage import Stage
 from scenarios.steps import require_controller, seed, settle, stand, wait_for_controller, wait_view
 
 APART, BESIDE, ITS_OWN = "a", "b", "c"

@@ -15,8 +15,8 @@ from checkers.claims.builders import (
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import seed, settle, try_create_topic, wait_for_controller
 
 FOLLOWS, LEADS = "t", "q"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from checkers.claims.builders import both, broker, controller_stays, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario
+from run.scenario import Claim, Erratum, Scenario
+from run.stage import Stage
 from scenarios.steps import seed, settle, updated_to, wait_isr_committed
 
 STRAIGHT, CROSSED = "s", "c"

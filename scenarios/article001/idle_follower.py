@@ -9,8 +9,8 @@ from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario
+from run.scenario import Claim, Erratum, Scenario
+from run.stage import Stage
 from scenarios.steps import seed, settle, stand, wait_isr_committed
 
 IDLE, BUSY = "i", "b"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import awaited, pins, seed, settle, wait_isr_committed
 
 CLEAN, UNCLEAN, TWO = "t", "u", "m"

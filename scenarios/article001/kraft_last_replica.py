@@ -14,10 +14,10 @@ from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import note_eligible, require, seed
 
 TOPIC = "precious"

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Erratum, Scenario
+from run.scenario import Claim, Either, Erratum, Scenario
+from run.stage import Stage
 from scenarios.article001.long_isolation import FETCHED_LATER
 from scenarios.steps import (
     one_or_two_in_sync,

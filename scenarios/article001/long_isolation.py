@@ -10,8 +10,8 @@ from __future__ import annotations
 from checkers.claims.builders import both, broker, mark, messages, messages_where, opposite, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Erratum, Expected, Scenario
+from run.scenario import Claim, Either, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.article001.leader_without_zookeeper import LOCK_RELEASED
 from scenarios.steps import pins, seed, settle, shrinking_to, stand, wait_log
 

@@ -18,8 +18,8 @@ from checkers.claims.builders import (
     topic_is_set,
 )
 from harness.cluster.timings import BASE, Timings
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Erratum, Scenario
+from run.scenario import Claim, Either, Erratum, Scenario
+from run.stage import Stage
 from scenarios.article000 import (
     follower_az_isolated,
     follower_cut_from_leader,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from checkers.claims.builders import both, broker, does_not_answer, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import seed, settle, wait_unregistered
 
 TOPIC = "t"

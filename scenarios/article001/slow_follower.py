@@ -13,8 +13,8 @@ from checkers.claims.builders.sql import listed
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from run.scenario import Claim, Scenario
+from run.stage import Stage
 from scenarios.steps import isr_updates, seed, settle, stand, updated_to, wait_isr_updates
 
 TOPIC = "t"

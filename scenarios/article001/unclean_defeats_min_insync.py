@@ -8,8 +8,8 @@ from __future__ import annotations
 from checkers.claims.builders import both, broker, messages, messages_where, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import seed, settle, wait_elected, wait_unregistered
 
 CLEAN, UNCLEAN = "c", "u"

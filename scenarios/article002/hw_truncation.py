@@ -12,10 +12,10 @@ from checkers.claims.builders import both, broker, messages, messages_where, par
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.segments import high_watermarks
-from harness.run.producer import Producer
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
+from run.producer import Producer
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import (
     elect_preferred,
     log_end_offset,

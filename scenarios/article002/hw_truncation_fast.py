@@ -6,8 +6,8 @@ Nobody restarts, and no election is unclean. This is KAFKA-1211, which led to KI
 from __future__ import annotations
 
 from checkers.claims.builders import both, broker, messages, opposite, topic_is_set
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario
+from run.scenario import Claim, Erratum, Scenario
+from run.stage import Stage
 from scenarios.article002.hw_truncation import (
     BECAUSE,
     GONE,

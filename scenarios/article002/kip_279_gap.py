@@ -22,8 +22,8 @@ from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.errors import InvalidRunError
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import log_end_offset, require, wait_log_end_offset, wait_view
 
 TOPIC = "t"

@@ -13,9 +13,9 @@ from checkers.claims.builders import both, broker, messages, messages_where, not
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.article002.hw_truncation import BECAUSE, GONE
 from scenarios.steps import (
     log_end_offset,

@@ -16,9 +16,9 @@ from checkers.claims.builders import (
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Erratum, Scenario
+from run.stage import Stage
 from scenarios.article003.quorum import RESIGNS, ask_for_topic, bumps_epoch
 from scenarios.steps import require_controller, stand
 

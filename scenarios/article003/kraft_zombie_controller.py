@@ -19,9 +19,9 @@ from harness.cluster.setup import Setup
 from harness.cluster.timings import BASE, Timings
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Expected, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Erratum, Expected, Scenario
+from run.stage import Stage
 from scenarios.article003.quorum import RESIGNS, ask_for_topic, bumps_epoch
 from scenarios.steps import require_controller, stand
 

@@ -8,8 +8,8 @@ from checkers.claims.builders import Controller, both, opposite
 from harness.kafka.model import Topic
 from harness.kafka.wire.admin import create_topics
 from harness.kafka.wire.connection import NoAnswerError
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum
+from run.scenario import Claim, Erratum
+from run.stage import Stage
 
 RESIGNS = "since 3.7.0 (KAFKA-15489) a leader that hears no majority for 1.5 fetch time-outs resigns"
 

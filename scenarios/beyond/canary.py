@@ -9,8 +9,8 @@ from __future__ import annotations
 from checkers.claims.builders import both, messages
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 
 TOPIC = "t"
 

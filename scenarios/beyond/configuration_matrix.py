@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from checkers.claims.builders import both, messages, messages_where, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.producer import Producer
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
+from run.producer import Producer
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import pins, seed, settle, wait_isr_committed
 
 SITUATIONS = ("full", "shrunk")

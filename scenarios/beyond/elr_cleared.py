@@ -11,8 +11,8 @@ from __future__ import annotations
 from checkers.claims.builders import both, messages, noted, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import NO_LEADER, Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import note_eligible, seed, stand, wait_registered
 
 CHANGED, RESCUED, UNCHANGED = "changed", "rescued", "unchanged"

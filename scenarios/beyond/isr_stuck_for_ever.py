@@ -10,9 +10,9 @@ from checkers.claims.builders import both, isrs_are_full, messages, noted, oppos
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic, TopicPartition
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Either, Scenario
+from run.stage import Stage
 from scenarios.article001.isr_shrunk_leader_isolated import EXPECTED_LOSS, SETUP, UNCLEAN, shrink_then_isolate
 from scenarios.steps import (
     seed,

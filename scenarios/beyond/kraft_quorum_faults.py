@@ -18,9 +18,9 @@ from harness.cluster.timings import BASE
 from harness.kafka.model import Topic
 from harness.kafka.wire.admin import create_topics
 from harness.kafka.wire.connection import NoAnswerError
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Erratum, Scenario
+from run.stage import Stage
 from scenarios.steps import require_controller, stand
 
 TOPIC = "t"

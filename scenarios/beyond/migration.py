@@ -25,9 +25,9 @@ from harness.cluster.migration import MigratingCluster, Phase
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.kafka.wire.admin import create_topics
-from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Scenario
+from run.stage import Stage
 from scenarios.steps import require, seed, settle, stand, wait_view
 
 T, U = "t", "u"

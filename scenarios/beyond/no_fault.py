@@ -6,9 +6,9 @@ from checkers.claims.builders import both, controller_stays, messages, messages_
 from checkers.claims.builders.sql import TOO_BUSY
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Erratum, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Erratum, Scenario
+from run.stage import Stage
 from scenarios.steps import seed, settle
 from workloads.protocol.spec import Via
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from checkers.claims.builders import both, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from run.scenario import Claim, Scenario
+from run.stage import Stage
 from scenarios.steps import seed, settle, wait_isr_committed
 
 TOPIC = "t"

@@ -13,8 +13,8 @@ from checkers.claims.builders import (
 from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import require, seed, stand, wait_registered
 
 MOVED, FORCED = "t", "u"

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from checkers.claims.builders import both, broker, messages, partition, reads
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic, TopicPartition
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import give_time, require, settle, stand
 from workloads.protocol.spec import Via
 

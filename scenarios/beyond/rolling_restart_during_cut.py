@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from checkers.claims.builders import both, messages, partition
 from harness.cluster.setup import Setup
-from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from run.scenario import Claim, Scenario
+from run.stage import Stage
 from scenarios.steps import one_or_two_in_sync, seed, settle, stand, wait_isr_committed
 
 ONE, TWO = "t", "m"

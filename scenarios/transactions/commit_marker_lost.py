@@ -18,8 +18,8 @@ from checkers.claims.builders import (
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Generation, Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import pins, require, stand
 from scenarios.transactions.steps import SECTION, abort_by_operator, wait_complete, wait_markers
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from checkers.claims.builders import both, group_offsets, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import OFFSETS_LOG, Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Expected, Scenario
+from run.scenario import Claim, Either, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import pins, require
 from scenarios.transactions.steps import GROUPS_SECTION as SECTION
 

@@ -16,10 +16,10 @@ from checkers.claims.builders import (
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import TRANSACTION_LOG, Topic
-from harness.run.stage import Stage
-from harness.run.transactional import TransactionalProducer
-from harness.scenario import Claim, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Scenario
+from run.stage import Stage
+from run.transactional import TransactionalProducer
 from scenarios.steps import pins, require, stand
 from scenarios.transactions.steps import SECTION
 from workloads.protocol.results import TransactionEnd

@@ -15,8 +15,8 @@ from checkers.claims.builders import (
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import TRANSACTION_LOG, Generation, Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from run.scenario import Claim, Scenario
+from run.stage import Stage
 from scenarios.steps import pins, require
 from scenarios.transactions.steps import SECTION, wait_logged, wait_markers
 

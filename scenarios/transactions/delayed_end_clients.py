@@ -23,9 +23,9 @@ from checkers.claims.builders import (
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.run.transactional import TransactionalProducer
-from harness.scenario import Claim, Expected, Scenario
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
+from run.transactional import TransactionalProducer
 from scenarios.steps import pins, require, stand
 from scenarios.transactions.steps import SECTION, wait_markers
 from workloads.protocol.spec import Via

@@ -8,10 +8,10 @@ from dataclasses import replace
 from checkers.claims.builders import both, members, messages, opposite, output, partition, transactions
 from harness.cluster.setup import Setup
 from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, Topic, TopicPartition
-from harness.run.group_offsets import GroupOffsets
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Expected, Scenario
 from harness.waiting import wait_until
+from run.group_offsets import GroupOffsets
+from run.scenario import Claim, Either, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import pins, require
 from scenarios.transactions.steps import feed, wait_handed
 from workloads.client.client import BackgroundConsumer

@@ -15,9 +15,9 @@ from typing import Any
 from checkers.claims.builders import both, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import (
     log_lines,
     pins,

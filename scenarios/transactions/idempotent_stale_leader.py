@@ -13,9 +13,9 @@ from types import MappingProxyType
 from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.producer import Producer
-from harness.run.stage import Stage
-from harness.scenario import Claim, Scenario
+from run.producer import Producer
+from run.scenario import Claim, Scenario
+from run.stage import Stage
 from scenarios.steps import give_time, require, settle
 from workloads.protocol.spec import Via
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from checkers.claims.builders import both, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Either, Expected, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Either, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import log_end_offset, require, settle, stand, wait_log_end_offset
 from workloads.protocol.spec import Via
 

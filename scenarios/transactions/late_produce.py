@@ -22,9 +22,9 @@ from checkers.claims.builders import (
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Generation, Topic
-from harness.run.stage import Stage
-from harness.run.transactional import DelayedRequest, TransactionalProducer
-from harness.scenario import Claim, Expected, Scenario
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
+from run.transactional import DelayedRequest, TransactionalProducer
 from scenarios.steps import stand
 from scenarios.transactions.steps import SECTION, wait_complete
 

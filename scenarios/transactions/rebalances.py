@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from checkers.claims.builders import both, members, messages
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
 from harness.waiting import wait_until
+from run.scenario import Claim, Expected, Scenario
+from run.stage import Stage
 from scenarios.steps import pins, stand
 from scenarios.transactions.steps import GROUPS_SECTION as SECTION
 from scenarios.transactions.steps import HANDED_S, feed, wait_handed

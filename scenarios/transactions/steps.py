@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from harness.errors import InvalidRunError
 from harness.kafka.model import TRANSACTION_LOG, TopicPartition
-from harness.run.stage import Stage
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence
+from run.stage import Stage
 from workloads.client.client import BackgroundConsumer
 from workloads.protocol.spec import StreamLoad
 

@@ -34,7 +34,7 @@ class Finished:
 
 def acked(*arguments: str | Path, timeout_s: float = 400) -> Finished:
     """Run `acked` as a user would, and prove that it left no temporary files behind."""
-    command = [sys.executable, "-m", "harness.cli.main", *(str(word) for word in arguments)]
+    command = [sys.executable, "-m", "cli.main", *(str(word) for word in arguments)]
     with tempfile.TemporaryDirectory() as folder:
         here = {**os.environ, "TMPDIR": folder}
         done = subprocess.run(

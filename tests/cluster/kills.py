@@ -21,8 +21,8 @@ from pathlib import Path
 
 from harness.artifacts.cache import UNFINISHED, cache_dir
 from harness.errors import EXIT_INTERRUPTED, WaitTimeoutError
-from harness.search.schedule import Producer, Schedule, TopicPlan
 from harness.waiting import wait_until
+from studies.search.schedule import Producer, Schedule, TopicPlan
 from tests.cluster.conftest import commands_in, left_on_machine
 from tests.runs.judged import judged_run
 
@@ -121,7 +121,7 @@ class Bench:
         words = self._words(work, place)
         after_s = 0.2 + part * work.seconds
         run = subprocess.Popen(
-            [sys.executable, "-m", "harness.cli.main", *words],
+            [sys.executable, "-m", "cli.main", *words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -191,7 +191,7 @@ class Bench:
         if cache.is_dir():
             environment["ACKED_CACHE"] = str(cache)
         subprocess.run(
-            [sys.executable, "-m", "harness.cli.main", "clean"],
+            [sys.executable, "-m", "cli.main", "clean"],
             env=environment,
             check=True,
             capture_output=True,
@@ -215,7 +215,7 @@ class Bench:
         if number >= len(self.works):  # it has been seen to go on to its end
             return []
         done = subprocess.run(
-            [sys.executable, "-m", "harness.cli.main", *again],
+            [sys.executable, "-m", "cli.main", *again],
             capture_output=True,
             text=True,
             env=self._environment(place, fresh=False),

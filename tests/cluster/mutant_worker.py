@@ -13,9 +13,9 @@ from harness import artifacts
 from harness.console import Progress
 from harness.kafka.versions import kafka_version
 from harness.lab.embedded.namespaces import run_inside
-from harness.run.folder import RunFolder
-from harness.run.runner import RunOptions, run_scenario
-from harness.scenario import Scenario
+from run.folder import RunFolder
+from run.runner import RunOptions, run_scenario
+from run.scenario import Scenario
 from scenarios.article000 import isr_change_stuck, unclean_election
 from scenarios.article001 import long_isolation, power_cut, truncation_hw_vs_epoch
 from scenarios.article002 import hw_truncation

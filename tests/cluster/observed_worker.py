@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Scenario
 from harness.waiting import wait_until
+from run.scenario import Scenario
+from run.stage import Stage
 from scenarios.steps import pins, seed
 from tests.cluster.mutant_worker import run
 

@@ -12,8 +12,8 @@ from harness.cluster.setup import Setup
 from harness.errors import InvalidRunError
 from harness.kafka.model import Topic
 from harness.kafka.versions import kafka_version
-from harness.run.stage import Stage
-from harness.scenario import Scenario
+from run.scenario import Scenario
+from run.stage import Stage
 from scenarios.steps import seed
 from tests.cluster.mutant_worker import run
 

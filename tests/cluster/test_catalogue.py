@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.series.summary import read_summaries
 from harness.waiting import wait_until
+from studies.series.summary import read_summaries
 from tests.cluster.conftest import acked, processes_of, run_by
 
 pytestmark = pytest.mark.cluster
@@ -83,7 +83,7 @@ def test_an_interrupted_series_tells_what_it_has(runs: Path, tmp_path: Path) -> 
     words = ("run", "no-fault", "--repeat", "2", "--parallel", "1", "--runs", str(runs))
     with (tmp_path / "said").open("w+") as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.cli.main", *words],
+            [sys.executable, "-m", "cli.main", *words],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,

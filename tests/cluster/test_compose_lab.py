@@ -19,8 +19,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from cli.clean import clean
 from harness import artifacts
-from harness.cli.clean import clean
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_mode import ZooKeeperCluster

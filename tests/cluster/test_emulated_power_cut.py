@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from checkers.claims.builders import both, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
-from harness.run.stage import Stage
-from harness.scenario import Claim, Expected, Scenario
+from run.stage import Stage
+from run.scenario import Claim, Expected, Scenario
 from scenarios.steps import settle
 
 NODES = ("broker1", "broker2", "broker3")

@@ -84,7 +84,7 @@ def test_a_half_written_run_is_no_pass(tmp_path: Path) -> None:
 def test_ctrl_c_ends_everything(lab: str, runs: Path) -> None:
     """SIGINT to the foreground group while the cluster is up: exit 130, one sentence, nothing left."""
     words = ("run", "leader-az-isolated", "--lab", lab, "--runs", str(runs))
-    command = [sys.executable, "-m", "harness.cli.main", *words]
+    command = [sys.executable, "-m", "cli.main", *words]
     run = subprocess.Popen(
         command,
         stderr=subprocess.PIPE,
@@ -123,7 +123,7 @@ def test_a_check_interrupted_while_spark_starts_leaves_nothing(runs: Path) -> No
 def _interrupted_while_spark_starts(number: signal.Signals, mark: Path, *words: str | Path) -> str:
     """What `acked WORDS` says on stderr; nothing that it started, each with a mark, may be left."""
     run = subprocess.Popen(
-        [sys.executable, "-m", "harness.cli.main", *map(str, words)],
+        [sys.executable, "-m", "cli.main", *map(str, words)],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "MARK": str(mark)},
@@ -149,7 +149,7 @@ def _interrupted_while_spark_starts(number: signal.Signals, mark: Path, *words: 
 
 def test_a_broker_that_dies_by_itself_is_reported_with_its_log(runs: Path) -> None:
     """Somebody else kills broker3: the run is crashed (255), and the end of broker3's log is shown."""
-    command = [sys.executable, "-m", "harness.cli.main", "run", "leader-az-isolated", "--runs", str(runs)]
+    command = [sys.executable, "-m", "cli.main", "run", "leader-az-isolated", "--runs", str(runs)]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     manifest = runs / "leader-az-isolated" / "latest" / "run.json"
     wait_until(

@@ -66,7 +66,7 @@ def test_a_planted_commit_is_found_and_one_that_does_not_start_is_skipped(tmp_pa
         commit_of(repository, number, kind, patched)
     (tmp_path / "case.py").write_text(CASE)
     git(repository, "bisect", "start", "HEAD", f"HEAD~{len(COMMITS) - 1}")
-    acked = (sys.executable, "-m", "harness.cli.main", "run", str(tmp_path / "case.py"))
+    acked = (sys.executable, "-m", "cli.main", "run", str(tmp_path / "case.py"))
     options = ("--kafka", VERSION, "--kafka-jars", "build/change.jar", "--runs", str(tmp_path / "runs"))
     said = git(repository, "bisect", "run", *acked, *options, "--git-bisect", "--quiet")
     assert "is the first bad commit" in said, said

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.history.tables import read_table
-from harness.run.folder import RunFolder
+from run.folder import RunFolder
 from tests.cluster.conftest import run_by
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]

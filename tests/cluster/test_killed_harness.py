@@ -55,7 +55,7 @@ def _namespaces_in_use() -> set[str]:
 
 def _kill_one(folder: Path, after_s: float) -> str:
     """Start a run, SIGKILL its first process after a while; returns what is left of it, or nothing."""
-    command = [sys.executable, "-m", "harness.cli.main", "run", "leader-az-isolated", "--runs", str(folder)]
+    command = [sys.executable, "-m", "cli.main", "run", "leader-az-isolated", "--runs", str(folder)]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     began = time.monotonic()
     wait_until(

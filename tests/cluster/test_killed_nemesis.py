@@ -14,7 +14,7 @@ import pytest
 from conformance_bench import CONTAINERS_ONLY
 from conformance_worker import CASES
 
-from harness.cli.clean import clean
+from cli.clean import clean
 from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import sweep as docker_sweep
 from harness.waiting import wait_until

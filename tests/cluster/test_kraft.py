@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims.builders.sql import TOO_BUSY
-from harness.run.catalogue import find
+from run.catalogue import find
 from tests.cluster.conftest import acked, as_declared, run_by
 from tests.runs.stored import Judging
 

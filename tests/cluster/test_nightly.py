@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.series.folder import SeriesFolder
-from harness.series.plan import Cell
-from harness.series.summary import FILE, RunSummary, append, read_summaries
 from harness.waiting import wait_until
+from studies.series.folder import SeriesFolder
+from studies.series.plan import Cell
+from studies.series.summary import FILE, RunSummary, append, read_summaries
 from tests.cluster.conftest import left_on_machine, processes_of
 
 ROOT = Path(__file__).parents[2]

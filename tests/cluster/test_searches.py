@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from checkers.tables.source import open_source, read_small
-from harness.search.rules import read
-from harness.search.schedule import FILE, Group, Member, Moment, Producer, Schedule, Step, TopicPlan
+from studies.search.rules import read
+from studies.search.schedule import FILE, Group, Member, Moment, Producer, Schedule, Step, TopicPlan
 from tests.cluster.conftest import acked
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]

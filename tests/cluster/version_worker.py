@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from harness.run.catalogue import find
+from run.catalogue import find
 from tests.cluster.mutant_worker import run
 
 if __name__ == "__main__":

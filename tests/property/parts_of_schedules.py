@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from harness.lab.model import Topology
-from harness.search.faults import KINDS
-from harness.search.schedule import Group, Member, Producer, Schedule, Step, TopicPlan
-from harness.search.sizes import SHORTEST_S, parts
+from studies.search.faults import KINDS
+from studies.search.schedule import Group, Member, Producer, Schedule, Step, TopicPlan
+from studies.search.sizes import SHORTEST_S, parts
 
 T = TypeVar("T")
 

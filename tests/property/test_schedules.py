@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from harness.cluster.timings import BASE
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from harness.search.grammar import fresh, mutated
-from harness.search.minimise import reductions, shrink, without_steps
-from harness.search.rules import decode, problems, require_hosts
-from harness.search.schedule import Moment, Producer, Schedule, Step
-from harness.search.sizes import parts, size
-from harness.search.space import Space, space_of
+from studies.search.grammar import fresh, mutated
+from studies.search.minimise import reductions, shrink, without_steps
+from studies.search.rules import decode, problems, require_hosts
+from studies.search.schedule import Moment, Producer, Schedule, Step
+from studies.search.sizes import parts, size
+from studies.search.space import Space, space_of
 from tests.property.parts_of_schedules import within
 
 MODES = ("zookeeper", "kraft", "kraft-combined")

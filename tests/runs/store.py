@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from checkers.tables.source import Source, open_source
 from harness.history.schema import TABLES
-from harness.run.catalogue import find
+from run.catalogue import find
 
 STORED = Path(__file__).parent
 OTHERS = "versions"

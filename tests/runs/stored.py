@@ -35,7 +35,7 @@ from checkers.tables.output import FINDING, LIFE, TRANSACTION_RECORD
 from checkers.tables.source import open_source, read_small
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from harness.history.schema import TABLES, VIEWS
-from harness.run.catalogue import find
+from run.catalogue import find
 from tests.runs.store import OTHERS, STORED
 
 Tables = Mapping[str, pa.Table]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.run.catalogue import find
+from run.catalogue import find
 from tests.runs.mutants import Recorded
 from tests.runs.stored import StoredRun, judge_tables, read_stored
 from tests.runs.turning import judge_mutants

@@ -16,7 +16,8 @@ import pytest
 from checkers.claims.evaluate import ClaimResult
 from checkers.control import first_injection_ns, held_claims, write_deaf, write_silence
 from checkers.tables.source import open_source
-from harness.run.catalogue import all_scenarios, find
+from run.catalogue import find
+from scenarios.catalogue import all_scenarios
 from tests.runs.store import COMMAND, STORED
 from tests.runs.stored import (
     Judging,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from harness.run.catalogue import all_scenarios
+from scenarios.catalogue import all_scenarios
 from tests.runs.stored import read_stored
 
 _QUORUM = ("zookeeper", "controller")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.kafka.versions import VERSIONS
-from harness.run.catalogue import all_scenarios
-from harness.scenario import Scenario
+from run.scenario import Scenario
+from scenarios.catalogue import all_scenarios
 from tests.runs.store import COMMAND
 from tests.runs.stored import other_versions, read_stored
 

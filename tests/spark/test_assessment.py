@@ -11,8 +11,8 @@ import pytest
 from checkers.ask.sql import query
 from checkers.judge import judge
 from checkers.spark.views import as_rows
-from harness.assess.measure import PROMISED, QUERIES, Measures, measure
-from harness.run.folder import RunFolder
+from run.folder import RunFolder
+from studies.assess.measure import PROMISED, QUERIES, Measures, measure
 from tests.histories import History
 from tests.sampling import every
 

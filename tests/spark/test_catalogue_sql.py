@@ -13,8 +13,8 @@ from checkers.claims.evaluate import ask
 from checkers.claims.moments import Moments, marks_named
 from checkers.claims.understood import make_empty_tables, queries_declared, refused
 from checkers.spark.session import settings_for_small_data
-from harness.run.catalogue import all_scenarios
-from harness.scenario import Scenario
+from run.scenario import Scenario
+from scenarios.catalogue import all_scenarios
 
 pytestmark = pytest.mark.spark
 

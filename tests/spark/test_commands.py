@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import checkers.spark.session
 from checkers.judge import judge
-from harness.cli.commands import app
+from cli.commands import app
 from harness.errors import BadDataError, UsageError
 from harness.extras import EXTRAS
 from tests.spark.made_runs import explained, stored_run
@@ -255,7 +255,7 @@ class WithoutTheLab(PathFinder):
         return None if name.partition(".")[0] in {modules} else super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutTheLab
-from harness.cli.main import main
+from cli.main import main
 main()
 """
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import checkers.spark.session
 from checkers.control import write_deaf, write_silence
 from checkers.tables.source import open_source
-from harness.cli.commands import app
+from cli.commands import app
 from harness.history.schema import TABLES
 from tests.histories import History
 from tests.spark.made_runs import explained

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from tests.spark.test_general import explained, stored_run
+from tests.spark.made_runs import explained, stored_run
 
 import checkers.claims.evaluate
 import checkers.spark.gate

@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 import checkers.spark.session
-from harness.cli.commands import app
+from cli.commands import app
 from harness.errors import EXIT_BAD_DATA, EXIT_VIOLATED, BadDataError
 from harness.history import example
-from harness.series.rejudge import judge_imported
+from studies.series.rejudge import judge_imported
 
 pytestmark = pytest.mark.spark
 

@@ -16,7 +16,7 @@ import checkers.spark.session
 from checkers.ask.sql import register_runs
 from checkers.judge import judge
 from checkers.spark.cluster import cluster_session
-from harness.cli.commands import app
+from cli.commands import app
 from harness.errors import AckedError, BadDataError, UsageError
 from harness.history.schema import TABLES
 from tests.histories import History

@@ -32,7 +32,7 @@ from tests.spark.test_uris import rows_of
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 HOME = Path(pyspark.__file__).parent
-MAIN = Path(__file__).resolve().parents[2] / "harness" / "cli" / "submit.py"
+MAIN = Path(__file__).resolve().parents[2] / "cli" / "submit.py"
 QUIET = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME), "SPARK_NO_DAEMONIZE": "1"}
 
 
@@ -151,7 +151,7 @@ def executors(cluster: Cluster) -> int:
 
 
 def test_check_on_a_cluster(cluster: Cluster, history: Path) -> None:
-    command = [sys.executable, "-m", "harness.cli.main", "check", "--import", str(history), "--json"]
+    command = [sys.executable, "-m", "cli.main", "check", "--import", str(history), "--json"]
     found = judged([*command, "--master", cluster.master], cluster)
     assert found["fates"] == {"kept": 3 * 1800, "lost": 3 * 200 + 2000}
     assert found["findings_by_class"] == {"lost": 2600}
@@ -175,7 +175,7 @@ def test_a_uri_on_a_cluster(cluster: Cluster, history: Path, s3: Any) -> None:
     for name in ("sends", "copies", "replicas"):
         with system.open_output_stream(f"{inner}/{name}.parquet") as stream:
             stream.write((history / f"{name}.parquet").read_bytes())
-    command = [sys.executable, "-m", "harness.cli.main", "check", "--import", there, "--json"]
+    command = [sys.executable, "-m", "cli.main", "check", "--import", there, "--json"]
     found = judged([*command, "--master", cluster.master], cluster)
     assert found["fates"] == {"kept": 3 * 1800, "lost": 3 * 200 + 2000}
     assert found["findings_by_class"] == {"lost": 2600}

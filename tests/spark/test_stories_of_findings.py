@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.search.findings import Finding
-from harness.search.shrinking import _story
+from studies.search.findings import Finding
+from studies.search.shrinking import _story
 from tests.runs.judged import judged_run
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]

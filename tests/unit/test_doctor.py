@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from cli import doctor as command
 from harness import doctor
-from harness.cli import doctor as command
 from harness.errors import EXIT_UNFIT, UnfitError
 from harness.lab.docker import engine as docker_engine
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import commands
-from harness.cli.main import main
+from cli import commands
+from cli.main import main
 from harness.extras import EXTRAS, OF_STORED_RUNS, lacks
 from tests.runs.judged import judged_run
-from tests.unit.test_rooms import ROOMS, imports
+from tests.unit.test_floors import PACKAGES, imports
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -36,11 +36,12 @@ def test_extras_bring_what_they_say() -> None:
 def test_every_import_is_brought_by_the_base_or_an_extra() -> None:
     """`py4j` comes with PySpark, and `markupsafe` with Jinja."""
     base = _names(PROJECT["dependencies"])
-    known = {*base, *EXTRAS["check"], *EXTRAS["lab"], "py4j", "markupsafe", *sys.stdlib_module_names, *ROOMS}
+    own = {*PACKAGES, "benchmarks", "tests"}
+    known = {*base, *EXTRAS["check"], *EXTRAS["lab"], "py4j", "markupsafe", *sys.stdlib_module_names, *own}
     found = {
         name.partition(".")[0]
-        for room in ROOMS[:8]
-        for path in (ROOT / room).rglob("*.py")
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
         for name in imports(path.read_text())
     }
     assert found - known == set()
@@ -49,7 +50,7 @@ def test_every_import_is_brought_by_the_base_or_an_extra() -> None:
 def test_the_command_line_begins_with_the_base_alone() -> None:
     """`acked --version`, `acked list` and the sentence about a missing extra need none of the extras."""
     names = sorted({*EXTRAS["check"], *EXTRAS["lab"]})
-    code = f"import sys, harness.cli.commands; print(*(name for name in {names} if name in sys.modules))"
+    code = f"import sys, cli.commands; print(*(name for name in {names} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 
@@ -147,7 +148,7 @@ class Others(importlib.machinery.PathFinder):
 
 sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Others
 sys.argv = {argv}
-from harness.cli.main import main
+from cli.main import main
 main()
 """
 """The command line on a machine without the packages of the extra `lab`."""

@@ -18,7 +18,7 @@ from harness.waiting import wait_until
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
 UNKNOWN = ["no-such-scenario", "2.7.1", "zookeeper", "embedded"]
-CELL = "harness.series.cell"
+CELL = "studies.series.cell"
 AGENT = "nemesis.proof.agent"
 """A module that answers one JSON line with another, and ends with its input."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("acked", "harness", "nemesis", "workloads", "checkers", "scenarios", "report")
+from tests.floors import ROOT
+from tests.unit.test_floors import PACKAGES
+
 MOST_BY_POSITION = 4
 BUILT_OFTEN = {("harness/kafka/batches.py", "Batch"), ("harness/kafka/batches.py", "Record")}
 """Named tuples, because one is built for each record or batch of a log. They are built by keyword too."""
@@ -88,7 +88,7 @@ def twice(sources: Mapping[str, str]) -> list[str]:
 
 
 def test_records_of_many_fields_are_built_by_keyword() -> None:
-    assert list(positional(_sources(*ROOMS))) == []
+    assert list(positional(_sources(*PACKAGES))) == []
 
 
 def test_named_tuples_of_many_fields_are_called_by_keyword() -> None:
@@ -120,7 +120,7 @@ def test_a_record_by_position_is_seen() -> None:
 
 def test_a_constant_is_defined_once() -> None:
     """Scenarios are left out: each names its own topics, brokers and times."""
-    assert twice(_sources(*(room for room in ROOMS if room != "scenarios"))) == []
+    assert twice(_sources(*(room for room in PACKAGES if room != "scenarios"))) == []
 
 
 def test_a_constant_that_is_defined_twice_is_seen() -> None:

@@ -22,9 +22,6 @@ from harness.errors import EXIT_USAGE, UsageError
 from harness.history.journal import Journal
 from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS
-from harness.run.client_choice import parse_client
-from harness.run.settings import Applied, apply
-from harness.scenario import Scenario
 from harness.secrets import (
     HIDDEN,
     holds_secret,
@@ -35,6 +32,9 @@ from harness.secrets import (
     shown_comments,
     shown_text,
 )
+from run.client_choice import parse_client
+from run.scenario import Scenario
+from run.settings import Applied, apply
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.programs.producers import described
 from workloads.protocol.lines import Failure
@@ -284,8 +284,8 @@ def test_a_producers_secrets_are_not_recorded(tmp_path: Path) -> None:
 RUNNER = """
 import json, os, sys
 from typer.testing import CliRunner
-from harness.cli.commands import app
-from harness.run.environment import COMMAND_LINE, note_command
+from cli.commands import app
+from run.environment import COMMAND_LINE, note_command
 for arguments in json.load(sys.stdin):
     os.environ.pop(COMMAND_LINE, None)
     note_command(arguments)

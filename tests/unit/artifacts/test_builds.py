@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.running import for_git_bisect
 from harness.artifacts import builds, stored_build
 from harness.artifacts.manifest import Checksums
-from harness.cli.running import for_git_bisect
 from harness.doctor import kafka_home
 from harness.errors import UsageError
 from harness.kafka.versions import kafka_version, version_key

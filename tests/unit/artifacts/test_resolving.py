@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.clean import clean
 from harness.artifacts import ivy, resolve, resolve_all
 from harness.artifacts.cache import UNFINISHED, held_folder, remove_abandoned
 from harness.artifacts.manifest import Checksums
-from harness.cli.clean import clean
 from harness.errors import UnfitError, UsageError
 from harness.lab.docker import engine
 from harness.waiting import wait_until

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.assess.battery import Case, battery
-from harness.assess.series import line_as_json
-from harness.assess.table import CaseEnd, Line, consequences, lines
 from harness.lab.layout import THREE_AZS
 from report.assessment import markdown
+from studies.assess.battery import Case, battery
+from studies.assess.series import line_as_json
+from studies.assess.table import CaseEnd, Line, consequences, lines
 
 CASES = {case.name: case for case in battery(THREE_AZS.topology("zookeeper"), "zookeeper")}
 ISOLATED = CASES["isolate-az1.roles-az1"]

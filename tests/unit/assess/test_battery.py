@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from harness.assess.battery import ORDER, Case, battery, select, within_budget
 from harness.errors import UsageError
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+from studies.assess.battery import ORDER, Case, battery, select, within_budget
 
 TWO_DATA_CENTRES = Layout(
     (

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from harness.assess import clusters
-from harness.assess.battery import battery
-from harness.assess.clusters import MOST_CASES, run_cases
 from harness.lab.layout import THREE_AZS
-from harness.run.folder import RunFolder
-from harness.series.plan import Cell
-from harness.series.pool import CellRun
-from harness.series.serving import RunAnswer
-from harness.series.summary import RunSummary
+from run.folder import RunFolder
+from studies.assess import clusters
+from studies.assess.battery import battery
+from studies.assess.clusters import MOST_CASES, run_cases
+from studies.series.plan import Cell
+from studies.series.pool import CellRun
+from studies.series.serving import RunAnswer
+from studies.series.summary import RunSummary
 
 CASES = {case.name: case for case in battery(THREE_AZS.topology("zookeeper"), "zookeeper")}
 HERE = ["isolate-az1.roles-az1", "kill-az-az1.roles-az1", "cut-az1-az2.roles-az1"]

@@ -7,8 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from harness.assess.battery import battery
-from harness.assess.described import (
+from harness.cluster.client_settings import ClientSettings, Value
+from harness.cluster.settings import NO_SETTINGS, Setting, Settings, TopicShape
+from harness.cluster.timings import Timings
+from harness.errors import UsageError
+from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+from run.clients import choose
+from studies.assess.battery import battery
+from studies.assess.described import (
     TOPIC,
     default_times,
     for_runs,
@@ -21,13 +27,7 @@ from harness.assess.described import (
     setup,
     topic_names,
 )
-from harness.assess.series import describe, seconds, timings
-from harness.cluster.client_settings import ClientSettings, Value
-from harness.cluster.settings import NO_SETTINGS, Setting, Settings, TopicShape
-from harness.cluster.timings import Timings
-from harness.errors import UsageError
-from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from harness.run.clients import choose
+from studies.assess.series import describe, seconds, timings
 
 TWO = Layout(tuple(AvailabilityZone(name=name, brokers=3) for name in ("north", "south"))).topology(
     "zookeeper"

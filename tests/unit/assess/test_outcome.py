@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.assess.outcome import CrashWatch, outcome
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED
-from harness.series.summary import RunSummary
 from report.assessment import verdict as verdict_in_words
+from studies.assess.outcome import CrashWatch, outcome
+from studies.series.summary import RunSummary
 
 
 def run(verdict: str, lost: int = 0) -> RunSummary:

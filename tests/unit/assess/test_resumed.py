@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.assess.series import Assessment, AssessmentPlan
 from harness.errors import BadDataError
-from harness.series.folder import PLAN
+from studies.assess.series import Assessment, AssessmentPlan
+from studies.series.folder import PLAN
 
 
 def test_a_resumed_assessment_has_its_plan(tmp_path: Path) -> None:

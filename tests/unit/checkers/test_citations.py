@@ -8,7 +8,7 @@ from checkers.claims.builders import both, broker, messages, partition
 from checkers.claims.citations import Citation, cite
 from checkers.claims.evaluate import queries_of
 from checkers.claims.moments import Moments
-from harness.run.catalogue import all_scenarios
+from scenarios.catalogue import all_scenarios
 
 T = partition("t")
 MOMENTS = Moments(marks={"seeded": 10, "cut": 20, "split": 30, "healed": 40})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.claims.evaluate import QueryResult, result
-from harness.scenario import Claim, Either, Erratum
+from run.scenario import Claim, Either, Erratum
 
 YES, NO, OPEN = QueryResult(True, "yes"), QueryResult(False, "no"), QueryResult(None, "open")
 _OTHER = {"says": "It does not.", "because": "a reason", "holds": "SELECT"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.assess import series
-from harness.cli.commands import app
+from cli.commands import app
+from studies.assess import series
 
 CLUSTER = """
 [[az]]

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 
-from harness.cli import commands
-from harness.cli import main as entry
+from cli import commands
+from cli import main as entry
 from harness.console import Console, echo
 from harness.errors import (
     EXIT_CRASHED,
@@ -89,8 +89,8 @@ def test_an_unforeseen_exception_is_a_crash_and_no_verdict(
 def test_a_command_line_that_cannot_be_imported_is_a_crash(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "harness.cli.commands", None)
-    monkeypatch.delattr("harness.cli.commands")
+    monkeypatch.setitem(sys.modules, "cli.commands", None)
+    monkeypatch.delattr("cli.commands")
     with pytest.raises(SystemExit) as end:
         entry.main()
     assert end.value.code == EXIT_CRASHED
@@ -161,14 +161,14 @@ class Interrupted(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Interrupted())
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["acked", "list"]
-from harness.cli.main import main
+from cli.main import main
 main()
 """
 """A command to which a signal comes while a module is imported."""
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("module", ["harness.cli.commands", "rich", "harness.run.catalogue"])
+@pytest.mark.parametrize("module", ["cli.commands", "rich", "run.catalogue"])
 def test_an_interruption_while_modules_are_imported(number: str, module: str, tmp_path: Path) -> None:
     code = WHILE.format(module=module, number=number)
     environment = os.environ | {"TMPDIR": str(tmp_path)}
@@ -183,7 +183,7 @@ import atexit, os, signal, sys
 atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["acked", "--version"]
-from harness.cli.main import main
+from cli.main import main
 main()
 """
     environment = os.environ | {"TMPDIR": str(tmp_path)}
@@ -195,7 +195,7 @@ def test_output_that_nobody_reads_any_more(tmp_path: Path) -> None:
     """`acked list | head -1`: no traceback."""
     ours, theirs = os.pipe()
     os.close(ours)
-    command = [sys.executable, "-m", "harness.cli.main", "list"]
+    command = [sys.executable, "-m", "cli.main", "list"]
     done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True)
     os.close(theirs)
     assert (done.returncode, done.stderr) == (EXIT_INTERRUPTED, "")
@@ -219,8 +219,8 @@ def test_an_interruption_inside_of_code_that_a_c_library_runs(tmp_path: Path) ->
     """Python notes it as unhandled, and would end itself by SIGINT after everything else."""
     code = """
 import ctypes, sys
-from harness.cli import commands
-from harness.cli.main import main
+from cli import commands
+from cli.main import main
 
 def app(**_options):
     text = b"import os, signal; os.kill(os.getpid(), signal.SIGTERM)"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from cli import commands
+from cli.main import main
 from harness import artifacts, doctor
-from harness.cli import commands
-from harness.cli.main import main
 from harness.errors import EXIT_BAD_DATA, EXIT_USAGE
 from tests.unit.cli import hostile
 

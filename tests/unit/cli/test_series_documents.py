@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import series as module
-from harness.cli.commands import app
-from harness.cli.series import Series, exit_code, open_series, read_night, run_series, write_documents
+from cli import series as module
+from cli.commands import app
+from cli.series import Series, exit_code, open_series, read_night, run_series, write_documents
 from harness.console import Progress
-from harness.run.folder import RunFolder
-from harness.series.folder import SeriesFolder
-from harness.series.plan import Cell
-from harness.series.summary import FILE, RunSummary, append
+from run.folder import RunFolder
+from studies.series.folder import SeriesFolder
+from studies.series.plan import Cell
+from studies.series.summary import FILE, RunSummary, append
 
 A, B, C = (Cell(scenario=name, version="2.7.1", mode="zookeeper") for name in "abc")
 Verdicts = dict[Cell, list[str]]
@@ -102,9 +102,9 @@ def test_a_resumed_series_runs_what_it_planned_unless_it_is_given_other_scenario
 
     monkeypatch.setattr(module, "run_series", run_series)
     for name in ("require_lab", "prepare"):
-        monkeypatch.setattr(f"harness.run.session.{name}", lambda *_, **__: None)
+        monkeypatch.setattr(f"run.session.{name}", lambda *_, **__: None)
     monkeypatch.setattr("harness.artifacts.resolve_all", lambda *_, **__: None)
-    monkeypatch.setattr("harness.run.claims.require_sql", lambda *_, **__: None)
+    monkeypatch.setattr("run.claims.require_sql", lambda *_, **__: None)
     CliRunner().invoke(app, ["run", "--resume", str(folder.path), *words], catch_exceptions=False)
     assert sorted(carried_out) == sorted(left)
 

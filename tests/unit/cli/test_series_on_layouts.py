@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from cli.main import main
 from harness import doctor
-from harness.cli.main import main
 from harness.errors import EXIT_UNFIT
 from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from harness.run.catalogue import all_scenarios, find
-from harness.run.session import choose_mode, misfit
 from report import series
+from run.catalogue import find
+from run.session import choose_mode, misfit
+from scenarios.catalogue import all_scenarios
 
 HIDDEN_CURSOR = "\x1b[?25l"
 TWO_AZS = '[[az]]\nname = "north"\nbrokers = 2\n\n[[az]]\nname = "south"\nbrokers = 2\n'

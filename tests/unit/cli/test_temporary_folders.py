@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import commands
-from harness.cli.main import main
+from cli import commands
+from cli.main import main
 
 HOLD = """
 import sys
 import tempfile
 
-from harness.cli import commands
-from harness.cli.main import main
+from cli import commands
+from cli.main import main
 
 
 def judge(**_options):
@@ -35,8 +35,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from harness.cli import commands
-from harness.cli.main import main
+from cli import commands
+from cli.main import main
 
 
 def wait(folder):
@@ -57,7 +57,7 @@ main()
 
 def acked(folder: Path) -> None:
     """Another command, with ``folder`` for its temporary files."""
-    command = [sys.executable, "-m", "harness.cli.main", "clean", "--help"]
+    command = [sys.executable, "-m", "cli.main", "clean", "--help"]
     subprocess.run(command, env=os.environ | {"TMPDIR": str(folder)}, check=True, capture_output=True)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from cli import commands
+from cli.main import main
 from harness import artifacts, doctor
-from harness.cli import commands
-from harness.cli.main import main
 from tests.unit.cluster.malformed import AZ, BROKER_PROPERTIES, CLUSTER_FILES, TABLES
 
 BUILT = typer.main.get_command(commands.app)
@@ -189,7 +189,7 @@ def test_a_damaged_series_cannot_be_resumed(
     """Exit code 4, with file and line; nothing is run or written."""
     line = '{"scenario": "no-fault", "version": "2.7.1", "mode": "zookeeper", "verdict": 7}\n'
     (tmp_path / "runs.jsonl").write_text(line)
-    monkeypatch.setattr("harness.run.session.prepare", lambda *_, **__: None)
+    monkeypatch.setattr("run.session.prepare", lambda *_, **__: None)
     monkeypatch.setattr(sys, "argv", ["acked", *words, "--resume", "."])
     with pytest.raises(SystemExit) as end:
         main()

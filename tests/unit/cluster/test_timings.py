@@ -7,7 +7,8 @@ from dataclasses import fields
 import pytest
 
 from harness.cluster.timings import BASE, Timings
-from harness.run.catalogue import all_scenarios, find
+from run.catalogue import find
+from scenarios.catalogue import all_scenarios
 
 PRODUCTION = {
     "zookeeper.session.timeout.ms": "18000",

@@ -29,10 +29,10 @@ TELL_THE_DATE = {
     "harness/clock.py",
     "harness/kafka/wire/produce.py",
     "harness/kafka/wire/transactions.py",
-    "harness/run/folder.py",
-    "harness/series/folder.py",
-    "harness/series/pool.py",
-    "harness/series/stored.py",
+    "run/folder.py",
+    "studies/series/folder.py",
+    "studies/series/pool.py",
+    "studies/series/stored.py",
 }
 """Where the wall clock is meant: it says when something was, and no duration is taken from it."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from harness.series.plan import Cell
-from harness.series.summary import RunSummary, flaky
 from report.junit import junit
 from report.night import summary_markdown
+from studies.series.plan import Cell
+from studies.series.summary import RunSummary, flaky
 
 KRAFT = Cell(scenario="b", version="4.3.1", mode="kraft")
 

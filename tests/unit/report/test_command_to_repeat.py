@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer.main
 
-from harness.cli.commands import app
+from cli.commands import app
 from report.model import command
 from report.model.command import command_to_repeat
 

@@ -17,7 +17,7 @@ import typer.testing
 from markupsafe import escape
 from rich.console import Console
 
-from harness.cli.commands import app
+from cli.commands import app
 from report.comparison import show_comparison
 from report.model.compare import SECTIONS, Difference, RunComparison, compare, failover_s
 from report.model.gather import report_model

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli.commands import app
-from harness.cli.pages import add_page
+from cli.commands import app
+from cli.pages import add_page
 from harness.errors import BadDataError, UsageError
 from report.page import write
 

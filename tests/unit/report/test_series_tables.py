@@ -7,8 +7,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from harness.series.summary import RunSummary, add_up, grid
 from report import series
+from studies.series.summary import RunSummary, add_up, grid
 
 CLAIMS = {"a": "confirmed", "b": "confirmed", "c": "confirmed"}
 GOOD = RunSummary(

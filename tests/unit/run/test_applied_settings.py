@@ -14,10 +14,11 @@ from harness.errors import InvalidRunError, ProcessDiedError, UsageError
 from harness.kafka.model import Topic
 from harness.kafka.versions import kafka_version
 from harness.lab.layout import three_azs
-from harness.run.catalogue import all_scenarios, find
-from harness.run.clients import choose
-from harness.run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
-from harness.scenario import Scenario
+from run.catalogue import find
+from run.clients import choose
+from run.scenario import Scenario
+from run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
+from scenarios.catalogue import all_scenarios
 from workloads.protocol.results import Configuration
 
 

@@ -13,10 +13,10 @@ from harness.artifacts.java_client import java_client, libraries_among, verifiab
 from harness.errors import UsageError
 from harness.kafka.versions import kafka_version
 from harness.lab.model import Lab
-from harness.run.catalogue import find
-from harness.run.client_choice import LIBRDKAFKA, greet, inside, parse_client, parse_clients
-from harness.series.plan import plan, remaining
-from harness.series.summary import RunSummary, grid
+from run.catalogue import find
+from run.client_choice import LIBRDKAFKA, greet, inside, parse_client, parse_clients
+from studies.series.plan import plan, remaining
+from studies.series.summary import RunSummary, grid
 from workloads.protocol.spec import ClientProgram
 
 PROGRAM = Path(__file__).parents[1] / "workloads" / "program.py"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.run.conformance import SENTENCES, ProgramCheck, objections
+from run.conformance import SENTENCES, ProgramCheck, objections
 
 NAMES = {1: "plain", 2: "refused", 3: "unanswered", 4: "transactions"}
 

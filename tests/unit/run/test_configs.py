@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import InvalidRunError
-from harness.run.configs import _compare, logged_broker_config, logged_topic_config
+from run.configs import _compare, logged_broker_config, logged_topic_config
 
 
 def test_a_misspelt_key_has_no_effect_and_is_named() -> None:

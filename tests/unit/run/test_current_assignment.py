@@ -10,15 +10,15 @@ from unittest.mock import Mock
 
 import pytest
 
-import harness.run.watch
+import run.watch
 from harness.cluster.timings import BASE
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.kafka.wire.logs import Fetched
 from harness.lab.layout import THREE_AZS
-from harness.run.stage import Stage
-from harness.run.watch import Watch
 from harness.zookeeper.znodes import assigned_state
+from run.stage import Stage
+from run.watch import Watch
 
 KEY = TopicPartition("t", 0)
 CREATED = Topic("t", (1, 2))
@@ -110,8 +110,8 @@ def test_the_final_logs_are_those_of_the_current_replicas(
     def final_dump(_run: Path, _brokers: object, assignment: Any, *_: object, **__: object) -> None:
         read.append(assignment)
 
-    monkeypatch.setattr(harness.run.watch, "final_dump", final_dump)
-    monkeypatch.setattr(harness.run.watch, "first_answer", lambda ask, _what: ask())
+    monkeypatch.setattr(run.watch, "final_dump", final_dump)
+    monkeypatch.setattr(run.watch, "first_answer", lambda ask, _what: ask())
     lab: Any = Mock(topology=THREE_AZS.topology("zookeeper"), data_dir=lambda _: tmp_path)
     cluster: Any = SimpleNamespace(partition=lambda *_: state)
     Watch(lab, cluster, (1, 2, 3), (CREATED,), Mock(), Mock(describe_transactions=None)).dump(tmp_path)

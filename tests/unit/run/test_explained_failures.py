@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import AckedError, InvalidRunError, LabError, ProcessDiedError
 from harness.kafka.wire.connection import NoAnswerError
-from harness.run.runner import _explaining_failures
+from run.runner import _explaining_failures
 
 
 def _explained(error: Exception, tmp_path: Path, *, died: bool = False) -> AckedError:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadDataError, UsageError
-from harness.run.folder import RunFolder
+from run.folder import RunFolder
 
 
 def test_latest_points_at_the_newest(tmp_path: Path) -> None:

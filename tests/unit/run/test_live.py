@@ -15,9 +15,9 @@ from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.lab.layout import THREE_AZS
 from harness.observer.views import View, Views
-from harness.run import live
-from harness.run.live import LiveState
 from harness.waiting import waiting_for
+from run import live
+from run.live import LiveState
 
 ISR = PartitionState(leader=2, leader_epoch=1, isr=(2, 3), replicas=(1, 2, 3))
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from harness.run import claims
-from harness.run.catalogue import find
-from harness.run.claims import require_sql
+from run import claims
+from run.catalogue import find
+from run.claims import require_sql
 from tests.unit.run.own import CLAIM, write
 
 GIVEN = CLAIM.replace("holds=", "given='SELECT 1', holds=")

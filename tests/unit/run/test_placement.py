@@ -8,9 +8,9 @@ from harness.cluster.setup import Setup
 from harness.errors import UnfitError, UsageError
 from harness.kafka.model import Topic
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from harness.run import placement
-from harness.run.placement import SPARK_GIB, hosts_of, memory_gib, place, require_memory, start_s
-from harness.series.capacity import CLUSTER_GIB
+from run import placement
+from run.placement import SPARK_GIB, hosts_of, memory_gib, place, require_memory, start_s
+from studies.series.capacity import CLUSTER_GIB
 
 SETUP = Setup(topics=(Topic("t", (1, 2, 3)),))
 

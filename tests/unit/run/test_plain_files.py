@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli.commands import app
+from cli.commands import app
 from harness.errors import EXIT_BAD_DATA, AckedError, BadDataError, UsageError
 from harness.plain_files import require_plain, write_output, write_plain
 from tests.histories import History

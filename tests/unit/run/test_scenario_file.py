@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.catalogue import new
+from cli.catalogue import new
 from harness.errors import AckedError, UsageError
-from harness.run import catalogue
-from harness.run.catalogue import find, known_scenarios, select
-from harness.run.folder import RunFolder
-from harness.run.scenario_file import kept, read_folder
-from harness.series.plan import Cell, own_cells, plan, remaining
+from run import catalogue
+from run.catalogue import find, known_scenarios, select
+from run.folder import RunFolder
+from run.scenario_file import kept, read_folder
+from studies.series.plan import Cell, own_cells, plan, remaining
 from tests.unit.run.own import CLAIM, TEXT, write
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from harness.cluster.setup import Setup
 from harness.errors import UsageError
-from harness.run.catalogue import all_scenarios, find
-from harness.scenario import Claim, Erratum, Expected, Scenario, speaks_of
+from run.catalogue import find
+from run.scenario import Claim, Erratum, Expected, Scenario, speaks_of
+from scenarios.catalogue import all_scenarios
 
 
 def test_every_scenario_says_what_it_is() -> None:

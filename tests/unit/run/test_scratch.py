@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.scratch import scratch_folder
+from run.scratch import scratch_folder
 
 HOLD = """
 import sys
-from harness.run.scratch import scratch_folder
+from run.scratch import scratch_folder
 
 with scratch_folder() as folder:
     (folder / "spark").mkdir()

@@ -13,12 +13,12 @@ from harness.cluster.cluster_file import read_cluster_file
 from harness.console import Progress
 from harness.errors import AckedError, InvalidRunError, UnfitError, UsageError
 from harness.kafka.versions import kafka_version
-from harness.run import session
-from harness.run.catalogue import find
-from harness.run.folder import RunFolder
-from harness.run.runner import RunOptions, RunResult, applied_to
-from harness.run.session import RunOutcome, choose_mode, ignores, prepare, run_and_judge
-from harness.scenario import ScenarioFile
+from run import session
+from run.catalogue import find
+from run.folder import RunFolder
+from run.runner import RunOptions, RunResult, applied_to
+from run.scenario import ScenarioFile
+from run.session import RunOutcome, choose_mode, ignores, prepare, run_and_judge
 
 ROOT = Path(__file__).parents[3]
 MAIN = find("leader-az-isolated")

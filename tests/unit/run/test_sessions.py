@@ -12,9 +12,9 @@ from harness.errors import WaitTimeoutError
 from harness.kafka.model import Address
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Lab
-from harness.run import sessions
-from harness.run.sessions import after_heartbeat, connected, place_sessions, steered
 from nemesis.network.rules import Ruleset
+from run import sessions
+from run.sessions import after_heartbeat, connected, place_sessions, steered
 
 TOPOLOGY = THREE_AZS.topology("zookeeper")
 LAB = cast(Lab, SimpleNamespace(topology=TOPOLOGY))

@@ -18,7 +18,7 @@ from harness.kafka.model import OFFSET_OUT_OF_RANGE, PartitionState, Topic, Topi
 from harness.kafka.wire.logs import Fetched
 from harness.kafka.wire.offsets import Offset
 from harness.observer.views import View, Views
-from harness.run.stage import Stage
+from run.stage import Stage
 
 
 def shows(source: str, *isr: int) -> View:
@@ -169,8 +169,8 @@ def test_the_own_log_of_a_replica_is_read_from_its_log_start_offset(monkeypatch:
     def starts(*_: object, **__: object) -> dict[TopicPartition, Offset]:
         return {TopicPartition("t", 0): Offset(67, 0)}
 
-    monkeypatch.setattr("harness.run.stage.fetch_own_log", fetch)
-    monkeypatch.setattr("harness.run.stage.end_offsets", starts)
+    monkeypatch.setattr("run.stage.fetch_own_log", fetch)
+    monkeypatch.setattr("run.stage.end_offsets", starts)
     state = PartitionState(leader=1, leader_epoch=0, isr=(1, 2, 3), replicas=(1, 2, 3))
     stage = stage_of(Mock(), "zookeeper", lambda *_: state)
     fetched = stage.own_log("broker1", "t")

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.run.catalogue import all_scenarios
-from harness.scenario import Claim, Either, Erratum, Scenario
+from run.scenario import Claim, Either, Erratum, Scenario
 from scenarios import articles_page
 from scenarios.articles import KINDS, Article, Sentence, articles, faults, read
 from scenarios.beyond.no_fault import SCENARIO as SOME_SCENARIO
+from scenarios.catalogue import all_scenarios
 
 HEAD = 'article = "000"\ntitle = "T"\nleft_out = "nothing"\n[sections]\n"1" = "One"\n'
 ENTRY = '[[sentence]]\nid = "000-1-1"\nquote = "leader 不变"\nsays = "The leader stays."\n'

@@ -13,10 +13,10 @@ import pytest
 
 from checkers.claims.moments import marks_named
 from checkers.tables.output import FATES, FINDINGS
-from harness.run.catalogue import all_scenarios
-from harness.scenario import Scenario
+from run.scenario import Scenario
 from scenarios import document
 from scenarios.beyond.configuration_matrix import KINDS, PRODUCERS, SCENARIO, fate_of
+from scenarios.catalogue import all_scenarios
 
 EVERY = sorted(all_scenarios().values(), key=lambda scenario: scenario.name)
 _NOTED = re.compile(r"FROM marks WHERE name = '([^']+)'")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.catalogue import find
+from run.catalogue import find
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "scenarios" / "black_hole.py"
-TEMPLATE = ROOT / "harness" / "cli" / "new_scenario.py.txt"
+TEMPLATE = ROOT / "cli" / "new_scenario.py.txt"
 
 
 def _code(page: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.catalogue import all_scenarios
+from scenarios.catalogue import all_scenarios
 
 PAGE = Path(__file__).parents[3] / "docs" / "transactions.md"
 _BLOCK = re.compile(r"^```\n(.*?)^```\n", re.MULTILINE | re.DOTALL)

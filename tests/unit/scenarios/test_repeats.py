@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import BadDataError
-from harness.series.summary import AS_SAID, OTHERWISE, RunSummary
 from scenarios import repeats
+from studies.series.summary import AS_SAID, OTHERWISE, RunSummary
 
 CLAIMS = {"a": "confirmed", "b": "confirmed", "c": "confirmed"}
 GOOD = RunSummary(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.search import hunt, shrinking
-from harness.search.findings import Finding
-from harness.search.fleet import JudgedRun, Place, ScheduleJob
-from harness.search.schedule import FILE, Schedule
+from studies.search import hunt, shrinking
+from studies.search.findings import Finding
+from studies.search.fleet import JudgedRun, Place, ScheduleJob
+from studies.search.schedule import FILE, Schedule
 
 
 class World:
@@ -96,8 +96,8 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
     monkeypatch.setattr(hunt, "Fleet", made.fleet)
     monkeypatch.setattr(shrinking, "Fleet", made.fleet)
-    monkeypatch.setattr("harness.search.reached.reached", reached)
-    monkeypatch.setattr("harness.search.reached.exercised", lambda folder: Counter({"committed": 2}))
+    monkeypatch.setattr("studies.search.reached.reached", reached)
+    monkeypatch.setattr("studies.search.reached.exercised", lambda folder: Counter({"committed": 2}))
     monkeypatch.setattr("checkers.tables.source.open_source", lambda folder: folder)
     monkeypatch.setattr("checkers.tables.source.read_small", lambda source, table: Marks())
     return made

@@ -14,8 +14,8 @@ from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.lab.layout import THREE_AZS
 from harness.observer.views import View, Views
-from harness.search.aims import hosts_of, links_of
-from harness.search.schedule import Step
+from studies.search.aims import hosts_of, links_of
+from studies.search.schedule import Step
 
 KEY = TopicPartition("t1", 0)
 CONTROLLERS = {

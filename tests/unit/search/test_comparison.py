@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from harness.cluster.settings import NO_SETTINGS
 from harness.errors import BadDataError, UsageError
-from harness.run.client_choice import LIBRDKAFKA, parse_client
-from harness.search.comparison import SIDES, SearchComparison, Side
-from harness.search.findings import Finding
-from harness.search.fleet import MOST_RUNS
-from harness.search.hunt import SearchPlan, TriedSchedule
-from harness.search.schedule import Schedule
 from report import search as report
+from run.client_choice import LIBRDKAFKA, parse_client
+from studies.search.comparison import SIDES, SearchComparison, Side
+from studies.search.findings import Finding
+from studies.search.fleet import MOST_RUNS
+from studies.search.hunt import SearchPlan, TriedSchedule
+from studies.search.schedule import Schedule
 from tests.unit.search.conftest import World
 
 ZOMBIE = Finding(name="lost", weight="known", promise="broken", known_bug="KAFKA-15489", settings="acks=all")
@@ -139,7 +139,7 @@ def test_a_damaged_comparison_cannot_be_resumed(tmp_path: Path, sides: bytes) ->
 
 
 def test_the_sides_of_a_comparison() -> None:
-    from harness.cli.search import sides_of
+    from cli.search import sides_of
 
     java = parse_client("java@3.9.1")
     assert sides_of("3.6.2, 4.3.1", "", java) == [("3.6.2", "3.6.2", java), ("4.3.1", "4.3.1", java)]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from harness.kafka.model import Topic
-from harness.search import crowd as crowds
-from harness.search.crowd import Crowd
-from harness.search.schedule import Group, Member, Producer
+from studies.search import crowd as crowds
+from studies.search.crowd import Crowd
+from studies.search.schedule import Group, Member, Producer
 
 TOPICS = (Topic("t1-4", (1, 2), partitions=2, spread=True), Topic("t2-4", (1, 2)))
 

@@ -18,21 +18,21 @@ from harness.cluster.timings import BASE
 from harness.errors import BadDataError, LabError
 from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS
-from harness.run.folder import RunFolder
-from harness.run.runner import RunOptions
-from harness.search import fleet as fleets
-from harness.search.cell import ScheduleOrder, choose
-from harness.search.findings import Finding
-from harness.search.fleet import MOST_RUNS, Fleet, JudgedRun, Place, ScheduleJob, thin
-from harness.search.grammar import fresh
-from harness.search.repeat import RepeatedSchedule, origin_of
-from harness.search.rules import read
-from harness.search.schedule import FILE
-from harness.search.space import space_of
-from harness.series.pool import CellRun
-from harness.series.serving import RunAnswer, Site
-from harness.series.standing import LostClusterError, passed
-from harness.series.summary import RunSummary
+from run.folder import RunFolder
+from run.runner import RunOptions
+from studies.search import fleet as fleets
+from studies.search.cell import ScheduleOrder, choose
+from studies.search.findings import Finding
+from studies.search.fleet import MOST_RUNS, Fleet, JudgedRun, Place, ScheduleJob, thin
+from studies.search.grammar import fresh
+from studies.search.repeat import RepeatedSchedule, origin_of
+from studies.search.rules import read
+from studies.search.schedule import FILE
+from studies.search.space import space_of
+from studies.series.pool import CellRun
+from studies.series.serving import RunAnswer, Site
+from studies.series.standing import LostClusterError, passed
+from studies.series.summary import RunSummary
 
 TOPOLOGY = THREE_AZS.topology("kraft")
 SPACE = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE)

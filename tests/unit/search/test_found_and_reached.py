@@ -16,7 +16,7 @@ from checkers.tables.output import FINDING
 from harness.history.schema import TABLES
 from harness.history.tables import write_table
 from harness.kafka.model import TopicPartition
-from harness.search.findings import (
+from studies.search.findings import (
     CLEARED,
     NO_CANDIDATE,
     SEQUENCE_REFUSED,
@@ -25,8 +25,8 @@ from harness.search.findings import (
     select,
     weightiest,
 )
-from harness.search.reached import TESTABLE, exercised, reached
-from harness.search.schedule import Producer, Schedule, Step, TopicPlan
+from studies.search.reached import TESTABLE, exercised, reached
+from studies.search.schedule import Producer, Schedule, Step, TopicPlan
 
 SCHEDULE = Schedule(
     kafka="3.6.2",

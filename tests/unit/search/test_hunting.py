@@ -17,16 +17,16 @@ from harness.cluster.settings import NO_SETTINGS
 from harness.cluster.timings import BASE
 from harness.errors import BadDataError, InvalidRunError, UsageError
 from harness.lab.layout import THREE_AZS
-from harness.search import shrinking, stored
-from harness.search.findings import Finding
-from harness.search.fleet import ScheduleJob
-from harness.search.grammar import fresh
-from harness.search.hunt import Search, SearchPlan, TriedSchedule, corpus_of
-from harness.search.repeat import repeat, until_decided
-from harness.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan
-from harness.search.shrinking import Shrinking
-from harness.search.space import space_of
-from harness.series.folder import PLAN
+from studies.search import shrinking, stored
+from studies.search.findings import Finding
+from studies.search.fleet import ScheduleJob
+from studies.search.grammar import fresh
+from studies.search.hunt import Search, SearchPlan, TriedSchedule, corpus_of
+from studies.search.repeat import repeat, until_decided
+from studies.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan
+from studies.search.shrinking import Shrinking
+from studies.search.space import space_of
+from studies.series.folder import PLAN
 from tests.unit.search.conftest import SimulatedFleet, World
 
 TOPOLOGY = THREE_AZS.topology("kraft")

@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from harness.cluster.settings import NO_SETTINGS
-from harness.search.findings import Finding
-from harness.search.hunt import Search, SearchPlan
-from harness.search.schedule import AZ_OF, Moment, Schedule, Step
-from harness.search.shrinking import Shrinking, ShrinkPlan
+from studies.search.findings import Finding
+from studies.search.hunt import Search, SearchPlan
+from studies.search.schedule import AZ_OF, Moment, Schedule, Step
+from studies.search.shrinking import Shrinking, ShrinkPlan
 from tests.cluster.forgetful_client import PAUSE_S, SILENT_S, Outages
 from tests.unit.search.conftest import World
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from harness.search.rates import Sequential, misses_that_tell, wilson
+from studies.search.rates import Sequential, misses_that_tell, wilson
 
 
 @pytest.mark.parametrize(

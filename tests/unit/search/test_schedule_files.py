@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from harness.cluster.timings import BASE
 from harness.errors import BadDataError, UsageError
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from harness.search.grammar import fresh, mutated
-from harness.search.rules import chosen_producers, decode, mended, problems, read, require_hosts
-from harness.search.scenario import setup_of
-from harness.search.schedule import (
+from studies.search.grammar import fresh, mutated
+from studies.search.rules import chosen_producers, decode, mended, problems, read, require_hosts
+from studies.search.scenario import setup_of
+from studies.search.schedule import (
     Group,
     Member,
     Moment,
@@ -28,7 +28,7 @@ from harness.search.schedule import (
     described,
     topics_of,
 )
-from harness.search.space import kind_of, space_of
+from studies.search.space import kind_of, space_of
 
 TOPOLOGY = THREE_AZS.topology("kraft")
 SPACE = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE)

@@ -12,9 +12,9 @@ import pytest
 
 from harness.errors import LabError
 from harness.kafka.model import TopicPartition
-from harness.search import transactions
-from harness.search.transactions import TransactionLoad
 from harness.waiting import wait_until
+from studies.search import transactions
+from studies.search.transactions import TransactionLoad
 from workloads.protocol.results import SendResult, TransactionEnd
 
 PARTITIONS = (TopicPartition("t1-3", 0), TopicPartition("t1-3", 1), TopicPartition("t2-3", 0))

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from harness.cli.searching import Limits, compare, search
+from cli.searching import Limits, compare, search
 from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
-from harness.search.comparison import SearchComparison
-from harness.search.findings import Finding
-from harness.search.hunt import Search, SearchPlan, TriedSchedule
+from studies.search.comparison import SearchComparison
+from studies.search.findings import Finding
+from studies.search.hunt import Search, SearchPlan, TriedSchedule
 from tests.unit.search.conftest import World
 
 PLAN = SearchPlan(seed=7, version="4.3.1", mode="kraft", settings=dict(NO_SETTINGS.as_json()))

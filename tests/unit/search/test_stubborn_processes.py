@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from harness.errors import WaitTimeoutError
-from harness.search.perform import _Performance
+from studies.search.perform import _Performance
 
 
 class _Stage:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from harness.errors import BadDataError
-from harness.search.schedule import Moment, Schedule, Step
-from harness.search.timed import timed
+from studies.search.schedule import Moment, Schedule, Step
+from studies.search.timed import timed
 from tests.unit.search.test_found_and_reached import SCHEDULE, written
 
 STEPS = (

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import harness.cli.replay
-from harness.cli.commands import app
+import cli.replay
+from cli.commands import app
 from harness.errors import UsageError
-from harness.run.client_choice import require_trusted
-from harness.search.repeat import Origin
+from run.client_choice import require_trusted
+from studies.search.repeat import Origin
 
 PROGRAM = "sh -c 'touch x'"
 
@@ -41,9 +41,9 @@ def test_a_program_of_a_folder_is_started_only_with_trust(
     def describe(*_: Any, **__: Any) -> None:
         raise _WentOnError
 
-    monkeypatch.setattr("harness.search.repeat.source_of", lambda *_: source)
-    monkeypatch.setattr("harness.search.repeat.origin_of", lambda _: origin)
-    monkeypatch.setattr("harness.assess.series.describe", describe)
-    monkeypatch.setattr(harness.cli.replay, "check_place", describe)
+    monkeypatch.setattr("studies.search.repeat.source_of", lambda *_: source)
+    monkeypatch.setattr("studies.search.repeat.origin_of", lambda _: origin)
+    monkeypatch.setattr("studies.assess.series.describe", describe)
+    monkeypatch.setattr(cli.replay, "check_place", describe)
     done = CliRunner().invoke(app, [command, str(tmp_path), *(["--trust"] if trust else [])])
     assert isinstance(done.exception, _WentOnError if trust else UsageError), done.exception

@@ -8,11 +8,11 @@ import pytest
 
 from harness.cluster.timings import BASE
 from harness.lab.layout import THREE_AZS
-from harness.run.scenario_file import find_in_file
-from harness.search.findings import Finding
-from harness.search.grammar import fresh
-from harness.search.space import space_of
-from harness.search.written import scenario_text
+from run.scenario_file import find_in_file
+from studies.search.findings import Finding
+from studies.search.grammar import fresh
+from studies.search.space import space_of
+from studies.search.written import scenario_text
 
 FINDINGS = (
     Finding(

@@ -9,10 +9,10 @@ import pytest
 
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.versions import kafka_version
-from harness.run.catalogue import find
-from harness.scenario import Claim
-from harness.series.bisect import candidates, search
-from harness.series.summary import RunSummary
+from run.catalogue import find
+from run.scenario import Claim
+from studies.series.bisect import candidates, search
+from studies.series.summary import RunSummary
 
 SCENARIO = replace(
     find("kraft-zombie-controller"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UnfitError
-from harness.series.capacity import Machine, choose
+from studies.series.capacity import Machine, choose
 
 USUAL = Machine(cores=2, available_gib=20.0)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.run.folder import RunFolder
-from harness.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
-from harness.series.plan import Cell
-from harness.series.summary import RunSummary, flaky
+from run.folder import RunFolder
+from studies.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
+from studies.series.plan import Cell
+from studies.series.summary import RunSummary, flaky
 
 CELLS = [Cell(scenario=name, version="2.7.1", mode="zookeeper") for name in ("a", "b", "c", "d", "e")]
 

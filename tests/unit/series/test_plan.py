@@ -8,9 +8,10 @@ import pytest
 
 from harness.errors import UsageError
 from harness.kafka.versions import kafka_version
-from harness.run.catalogue import all_scenarios, find, select
-from harness.run.session import with_protocol
-from harness.series.plan import (
+from run.catalogue import find, select
+from run.session import with_protocol
+from scenarios.catalogue import all_scenarios
+from studies.series.plan import (
     Cell,
     longest_first,
     own_cells,

@@ -13,12 +13,12 @@ from checkers.groups.findings import CLASSES as OF_GROUPS
 from checkers.tables.output import FINDINGS
 from checkers.transactions.fates import CLASSES as OF_TRANSACTIONS
 from checkers.verdict import TRANSACTIONS_AND_GROUPS, Judgement
-from harness.run.folder import RunFolder
-from harness.series import pool
-from harness.series.plan import Cell
-from harness.series.pool import CellRun, RunProcesses, run_cell, summarised
-from harness.series.summary import AS_SAID, OTHERWISE, RunSummary
 from harness.waiting import wait_until
+from run.folder import RunFolder
+from studies.series import pool
+from studies.series.plan import Cell
+from studies.series.pool import CellRun, RunProcesses, run_cell, summarised
+from studies.series.summary import AS_SAID, OTHERWISE, RunSummary
 
 
 def test_a_cell_that_cannot_start_ends_as_crashed_with_the_reason(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadDataError, UsageError
-from harness.series.folder import CELLS, SeriesFolder, earlier_runs
-from harness.series.summary import FILE, RunSummary, append, seconds_by_cell
+from studies.series.folder import CELLS, SeriesFolder, earlier_runs
+from studies.series.summary import FILE, RunSummary, append, seconds_by_cell
 
 RUN = RunSummary(
     scenario="no-fault", version="2.7.1", mode="zookeeper", verdict="as declared", seconds=3.0, folder="x"

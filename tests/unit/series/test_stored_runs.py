@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.runs import size_of, size_text
+from cli.runs import size_of, size_text
 from harness.errors import BadDataError, UsageError
-from harness.series.rejudge import judge_by
-from harness.series.stored import (
+from studies.series.rejudge import judge_by
+from studies.series.stored import (
     QUIET_S,
     SETTLED_S,
     StoredRun,

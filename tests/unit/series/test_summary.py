@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadDataError
-from harness.series.plan import Cell
-from harness.series.summary import (
+from studies.series.plan import Cell
+from studies.series.summary import (
     RunSummary,
     add_up,
     append,

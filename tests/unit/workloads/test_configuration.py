@@ -7,8 +7,8 @@ import pytest
 from harness.cluster.client_settings import PRODUCER, check_client
 from harness.cluster.settings import Setting
 from harness.errors import InvalidRunError
-from harness.run.clients import choose
-from harness.run.settings import check_took_effect
+from run.clients import choose
+from run.settings import check_took_effect
 from workloads.agent.producers.configuration import stated_configuration
 from workloads.protocol.spec import ProducerSpec
 

@@ -12,9 +12,9 @@ import pytest
 from fake_broker import Act, FakeBroker
 
 from harness.errors import InvalidRunError, LabError
-from harness.run.producer import Producer
-from harness.run.transactional import TransactionalProducer
 from harness.waiting import wait_until
+from run.producer import Producer
+from run.transactional import TransactionalProducer
 from workloads.client.client import Client
 from workloads.protocol.results import TransactionEnd
 from workloads.protocol.spec import ProducerSpec

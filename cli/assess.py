@@ -1,0 +1,325 @@
+"""`acked assess`: what each fault would cost a described cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from cli.options import (
+    LAB,
+    RUNS,
+    BrokerConfig,
+    CompressTime,
+    ConsumerConfig,
+    Force,
+    KafkaHome,
+    KafkaJars,
+    Lab,
+    Parallel,
+    ProducerConfig,
+    Repeat,
+    Runs,
+    Sets,
+    TopicConfig,
+    chosen_kafka,
+    given_settings,
+)
+from harness.console import Console, Progress, echo
+from harness.errors import StoppedError, UsageError
+from harness.kafka.versions import DEFAULT
+
+if TYPE_CHECKING:
+    from studies.assess.battery import Case
+    from studies.assess.series import Assessment
+    from studies.series.plan import Cell
+    from studies.series.summary import RunSummary
+
+
+def assess(
+    cluster: Annotated[
+        Path | None, typer.Argument(help="Cluster file (TOML). Default: three AZs with one broker each.")
+    ] = None,
+    faults: Annotated[
+        str | None, typer.Option(help="Run the faults whose names match one of these globs (a,b).")
+    ] = None,
+    topics: Annotated[
+        str | None,
+        typer.Option(help="Assess the described topics whose names match one of these globs (a,b)."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<time>",
+            help="Run the most telling faults first, as many as fit into this time (90s, 20m, 1h).",
+        ),
+    ] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="Show the faults, and run none.")] = False,
+    queries: Annotated[bool, typer.Option("--queries", help="Show the SQL of every number.")] = False,
+    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the file's, else 2.7.1.")] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the file's.")
+    ] = None,
+    sets: Sets = None,
+    broker_config: BrokerConfig = None,
+    topic_config: TopicConfig = None,
+    producer_config: ProducerConfig = None,
+    consumer_config: ConsumerConfig = None,
+    compress_time: CompressTime = 1.0,
+    kafka_home: KafkaHome = None,
+    kafka_jars: KafkaJars = None,
+    force: Force = False,
+    repeat: Repeat = 1,
+    parallel: Parallel = 0,
+    resume: Annotated[
+        Path | None, typer.Option(help="Continue an interrupted assessment: its folder, runs/assess/<time>.")
+    ] = None,
+    lab: Lab = LAB,
+    runs: Runs = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the assessment as JSON.")] = False,
+) -> None:
+    """Find out what each fault would cost a cluster.
+
+    Injects a battery of faults into the described cluster, one run each, with
+    the controller inside and outside of the fault. The table says fault by
+    fault what was lost, duplicated and out of order, how long each AZ could
+    neither write nor read, and what an operator had to do.
+
+    The folder runs/assess/<time> keeps it as `assessment.json` and
+    `assessment.md`, with the runs.
+
+    Exit code: 1 if a promise of Kafka was broken or something happened that
+    no fault explains, 2 if a run was not judged or left a promise undecided,
+    else 0. The pages of the runs and `assessment.json` say the same.
+    """
+    from harness.cluster.cluster_file import read_cluster_file
+    from studies.assess import battery as faults_of
+    from studies.assess.described import only_topics
+    from studies.assess.measure import QUERIES
+    from studies.assess.series import (
+        Assessment,
+        AssessmentPlan,
+        check,
+        describe,
+        header_of,
+        seconds,
+        timings,
+        understood,
+        unfit,
+    )
+    from studies.series.capacity import side_by_side
+    from studies.series.night import parse_duration
+
+    if queries:
+        for name, text in QUERIES.items():
+            echo(f"-- {name}\n{text};\n")
+        return
+    progress = Progress(quiet=as_json)
+    settings = given_settings(
+        sets,
+        broker=broker_config,
+        topic=topic_config,
+        producer=producer_config,
+        consumer=consumer_config,
+        compress_time=compress_time,
+    )
+    budget_s = None if budget is None else parse_duration("--budget", budget)
+    if resume is not None:
+        if (
+            cluster
+            or faults
+            or topics
+            or budget
+            or kafka
+            or kafka_home
+            or kafka_jars
+            or mode
+            or force
+            or repeat != 1
+            or settings
+        ):
+            raise UsageError(
+                "--resume continues an assessment as it was planned; leave the other options out."
+            )
+        work = Assessment.resume(resume)
+    else:
+        file = read_cluster_file(cluster) if cluster else None
+        default = (file and file.kafka) or DEFAULT
+        version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
+        target = describe(file, version, mode or "", settings, force=force)
+        if topics is not None:
+            globs = [glob.strip() for glob in topics.split(",")]
+            target = replace(target, settings=only_topics(target.settings, globs))
+        topology = target.topology
+        cases = faults_of.battery(topology, target.mode)
+        if faults is not None:
+            cases = faults_of.select(cases, [glob.strip() for glob in faults.split(",")])
+        misfits = unfit(cases)
+        applied = understood(target, cases[0], lab)
+        about = header_of(target, applied)
+        if list_only:
+            _list(about, cases, misfits, as_json=as_json)
+            return
+        for sentence in applied.warnings:
+            progress.say(sentence)
+        check(target, cases[0], lab, progress.say)
+        fitting = [case for case in cases if case.name not in misfits]
+        at_once = parallel or side_by_side(topology)
+        chosen = fitting
+        times = timings(target.settings, target.mode)
+        if budget_s is not None:
+            chosen = list(
+                faults_of.within_budget(
+                    fitting, lambda case: seconds(case, topology, times), budget_s, at_once
+                )
+            )
+        plan = AssessmentPlan(
+            cases=tuple(case.name for case in chosen),
+            version=target.version.label,
+            mode=target.mode,
+            lab=lab,
+            settings=target.settings.as_json(),
+            repeat=repeat,
+            cluster=cluster is not None,
+            left_out=tuple(case.name for case in fitting if case not in chosen),
+            unfit=misfits,
+            header=about,
+        )
+        work = Assessment.create(runs, plan, cluster)
+    raise typer.Exit(_carry_out(work, parallel, progress, budget_s=budget_s, as_json=as_json))
+
+
+def _list(
+    about: Mapping[str, str], cases: Sequence[Case], misfits: Mapping[str, str], *, as_json: bool
+) -> None:
+    """Print what would be assessed: the cluster, topics, producers and settings, and the faults."""
+    if as_json:
+        faults = [
+            {
+                "case": case.name,
+                "says": case.says,
+                "controller": case.roles,
+                "unfit": misfits.get(case.name),
+                "stands_for": case.stands_for,
+            }
+            for case in cases
+        ]
+        echo(json.dumps({"header": about, "faults": faults}, indent=2))
+        return
+    width = max(map(len, about))
+    for label, text in about.items():
+        echo(f"{label:{width}}  {text}")
+    echo("")
+    for case in cases:
+        echo(f"{case.name:45}  {case.says}; controller {case.roles}")
+        if case.name in misfits:
+            echo(f"    unfit: {misfits[case.name]}")
+        if case.stands_for:
+            echo(f"    stands for {', '.join(case.stands_for)}")
+    echo("\nFaults of single nodes hit the first node of each kind.")
+
+
+class _Pace:
+    """How long runs take on this machine now, compared with the estimate."""
+
+    def __init__(self, expected: Mapping[str, float]) -> None:
+        self._expected = expected
+        self._planned_s = self._real_s = 0.0
+        self.runs = 0
+
+    def add(self, run: RunSummary) -> None:
+        self.runs += 1
+        self._real_s += run.seconds
+        self._planned_s += self._expected[run.scenario]
+
+    def seconds(self, case: str) -> float:
+        pace = self._real_s / self._planned_s if self._planned_s else 1.0
+        return self._expected[case] * pace
+
+
+def _carry_out(
+    work: Assessment, parallel: int, progress: Progress, *, budget_s: float | None, as_json: bool
+) -> int:
+    from report import assessment as report
+    from report.series import number_of_runs
+    from studies.assess.outcome import CrashWatch
+    from studies.assess.series import seconds
+    from studies.series.capacity import side_by_side
+
+    topology, cases = work.topology(), work.cases()
+    at_once = parallel or side_by_side(topology)
+    left = work.left()
+    expected = {name: seconds(case, topology, work.timings()) for name, case in cases.items()}
+    about = sum(expected[cell.scenario] for cell in left) / at_once
+    progress.say(
+        f"{number_of_runs(len(left))}, {at_once} side by side, about {about / 60:.0f} min; "
+        f"{work.series.path} keeps them"
+    )
+    pace = _Pace(expected)
+    crashes = CrashWatch()
+
+    def ended(run: RunSummary) -> None:
+        pace.add(run)
+        crashes.ended(run)
+        ahead_s = sum(pace.seconds(cell.scenario) for cell in work.left()) / at_once
+        lost = f"{run.lost} lost by all producers" if run.lost else "nothing lost"
+        outcome = lost if run.judged else f"{run.verdict}: {'; '.join(run.reasons)}"
+        progress.say(
+            f"{len(work.series.runs)} of {len(work.plan.cells())}: {cases[run.scenario].says}: {outcome} "
+            f"({run.seconds:.0f} s); about {ahead_s / 60:.1f} min left"
+        )
+
+    def may_start(cell: Cell) -> bool:
+        if crashes.reasons:
+            return False
+        elapsed_s = time.monotonic() - progress.started
+        if budget_s is not None and pace.runs and elapsed_s + pace.seconds(cell.scenario) > budget_s:
+            return False
+        progress.say(f"starting: {cases[cell.scenario].says}; controller {cases[cell.scenario].roles}")
+        return True
+
+    text = f"running, about {about / 60:.0f} min in all"
+    with progress.phase("runs", text):
+        stopped = bool(left) and work.run(at_once, ended, may_start)
+    if crashes.reasons and work.left():
+        progress.say(
+            f"nothing further was started, since runs crashed one after the other: "
+            f"{' | '.join(crashes.reasons)} (once the cause is removed, --resume {work.series.path} goes on)"
+        )
+    if stopped and not work.series.runs:
+        raise StoppedError(
+            "interrupted before the first run had ended; everything that was started has been ended."
+        )
+    with progress.phase("measures", "measuring the runs"):
+        document = work.document()
+    work.keep(document, report.markdown(document))
+    if as_json:
+        echo(json.dumps(document, indent=2))
+    else:
+        console = report.console()
+        what = report.header(document)
+        width = max(len(label) for label, _ in what)
+        for label, text in what:
+            console.print(f"[dim]{escape(label):{width}}[/dim]  {escape(text)}", soft_wrap=True)
+        console.print()
+        console.print(report.table(document))
+        console.print(report.legend(document), style="dim", soft_wrap=True)
+        console.print()
+        for sentence in document["consequences"]:
+            console.print(f"• {sentence}", soft_wrap=True, markup=False)
+        console.print()
+        for sentence in report.verdict(document):
+            console.print(sentence, soft_wrap=True, markup=False)
+        Console(stderr=True, highlight=False).print(f"kept in {work.series.path}", style="dim")
+    if stopped:
+        raise StoppedError(
+            f"interrupted after {len(work.series.runs)} of {len(work.plan.cells())} runs; everything that "
+            f"was started has been ended. To continue, use --resume {work.series.path}."
+        )
+    return int(document["exit_code"])

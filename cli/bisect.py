@@ -1,0 +1,71 @@
+"""`acked bisect`: the first Kafka version in which a claim turns out differently."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from cli.options import LAB, RUNS, Lab, Runs, ScenarioName
+from harness.console import Progress, echo
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN
+from run.catalogue import find
+from studies.series.bisect import candidates, search
+from studies.series.plan import Cell, parse_versions
+from studies.series.pool import judge_cell, run_cell
+from studies.series.summary import RunSummary
+
+
+def bisect(
+    name: ScenarioName,
+    claim: Annotated[str, typer.Option(help="Name of a claim, as `acked list --json` shows it.")],
+    versions: Annotated[
+        str | None, typer.Option(help="Kafka versions, comma-separated. Default: the scenario's own.")
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the scenario's own.")
+    ] = None,
+    lab: Lab = LAB,
+    runs: Runs = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Find the first Kafka version in which a claim changes (binary search).
+
+    The claim itself is judged, not its erratum.
+
+    Exit code: 0 found, 2 no change between the oldest and the newest version.
+    """
+    from checkers.spark.session import start_session
+    from harness.artifacts import resolve_all
+    from run.claims import require_sql
+    from run.session import prepare, require_lab
+
+    scenario = find(name)
+    wanted_mode = scenario.mode if mode is None else mode
+    asked = () if versions is None else parse_versions(versions)
+    found = candidates(scenario, claim, asked, wanted_mode)
+    progress = Progress(quiet=as_json)
+    require_lab(lab)
+    resolve_all(found, say=progress.say)
+    for version in found:
+        prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode, say=progress.say)
+    require_sql([scenario], say=progress.say)
+    session = start_session()
+
+    def run(version: str) -> RunSummary:
+        progress.say(f"running {scenario.name} on {version} {wanted_mode}")
+        summary = judge_cell(
+            session,
+            run_cell(
+                Cell(scenario=scenario.name, version=version, mode=wanted_mode, file=scenario.file), runs, lab
+            ),
+        )
+        status = summary.claims.get(claim, "missing")
+        progress.say(f"{version}: {claim} is {status} ({summary.observed.get(claim, '')})")
+        return summary
+
+    answer = search(claim, [version.label for version in found], run)
+    echo(json.dumps(asdict(answer), indent=2) if as_json else answer.sentence())
+    raise typer.Exit(EXIT_AS_DECLARED if answer.first else EXIT_UNKNOWN)

@@ -1,0 +1,299 @@
+"""`acked replay` repeats a schedule; `acked shrink` makes it smaller."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import LAB, MOST_RUNS, RUNS, Lab, Runs, Trust, count
+from cli.search import (
+    PARALLEL,
+    AsJson,
+    Cluster,
+    Parallel,
+    check_place,
+    require_mode,
+)
+from harness.console import Progress, echo
+from harness.errors import (
+    EXIT_AS_DECLARED,
+    EXIT_UNKNOWN,
+    EXIT_VIOLATED,
+    INTERRUPTED,
+    BadDataError,
+    StoppedError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from studies.search.fleet import JudgedRun, Place
+    from studies.search.repeat import RepeatedSchedule, Tally
+    from studies.search.schedule import Schedule
+    from studies.search.shrinking import Shrinking, Test
+
+Wanted = Annotated[
+    str,
+    typer.Option(
+        "--finding",
+        metavar="<text>",
+        help="Part of the finding's signature. Default: the most important finding.",
+    ),
+]
+
+
+def _place(
+    source: RepeatedSchedule,
+    cluster: Path | None,
+    kafka: str | None,
+    mode: str | None,
+    lab: str,
+    progress: Progress,
+    *,
+    trust: bool,
+) -> Place:
+    """Where to repeat a schedule: where it ran, unless options change that. Checks that it is possible.
+
+    Raises UsageError, BadDataError, UnfitError.
+    """
+    from harness.cluster.cluster_file import read_cluster_file
+    from run.client_choice import client_of, require_trusted
+    from studies.assess.series import describe
+    from studies.search.fleet import Place
+    from studies.search.repeat import origin_of
+    from studies.search.rules import require_hosts
+
+    origin = origin_of(source)
+    require_trusted(origin.client, source.folder, trust=trust)
+    file = cluster or origin.cluster_file
+    if file is not None and not file.is_file():
+        raise BadDataError(f"{file}, the cluster file of the run, is gone; name one with --cluster.")
+    described = read_cluster_file(file) if file else None
+    target = describe(described, kafka or origin.kafka, mode or origin.mode, origin.settings, force=not kafka)
+    require_mode(source.schedule, target.mode)
+    require_hosts(source.schedule, target.topology, "the schedule")
+    check_place(target, lab, progress, client=client_of(origin.client))
+    return Place(
+        version=target.version.label,
+        mode=target.mode,
+        topology=target.topology,
+        settings=target.settings.as_json(),
+        cluster_file=file,
+        lab=lab,
+        client=origin.client,
+    )
+
+
+def replay(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run of a search, or a schedule.json.")],
+    repeat: Annotated[
+        int,
+        typer.Option(
+            "--repeat",
+            parser=count("--repeat", least=1, most=MOST_RUNS),
+            metavar="<int>",
+            help="How many runs at most.",
+        ),
+    ] = 20,
+    wanted: Wanted = "",
+    cluster: Cluster = None,
+    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: that of the run.")] = None,
+    mode: Annotated[str | None, typer.Option(help="Metadata mode. Default: that of the run.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Make all runs, even if the answer is clear earlier.")
+    ] = False,
+    times: Annotated[
+        bool,
+        typer.Option(
+            "--times", help="Begin and end steps at the times of the run, instead of waiting for events."
+        ),
+    ] = False,
+    parallel: Parallel = PARALLEL,
+    trust: Trust = False,
+    lab: Lab = LAB,
+    runs: Runs = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Repeat a schedule: how often does its finding come back?
+
+    Stops as soon as a sequential test has decided whether the finding comes
+    back (in at least half of the runs) or not (in at most one of twenty), and
+    gives the rate with Wilson's interval.
+
+    Exit code: 1 if a promise was broken or something is unexplained, 2 if a
+    run was not judged or nothing was decided, else 0.
+    """
+    from report import search as report
+    from studies.search.fleet import Fleet
+    from studies.search.repeat import repeat as repeated
+    from studies.search.repeat import source_of, until_decided
+    from studies.search.schedule import FILE
+    from studies.search.timed import timed
+    from studies.series.folder import SeriesFolder
+
+    progress = Progress(quiet=as_json)
+    source = source_of(path, wanted)
+    schedule = source.schedule
+    if times:
+        if source.folder is None or source.finding is None:
+            raise UsageError(f"--times needs a run with a finding, which has the times; {path} has none.")
+        schedule = timed(schedule, source.folder)
+    place = _place(source, cluster, kafka, mode, lab, progress, trust=trust)
+    folder = SeriesFolder.create(runs, "replay").path
+    (folder / FILE).write_bytes(schedule.encode())
+    kind = source.finding.kind if source.finding else ""
+    progress.say(f"Kafka {place.version}, {place.mode}: up to {repeat} runs; {folder} keeps them")
+    if kind:
+        progress.say(f"the finding: {kind}")
+
+    def ended(one: JudgedRun, hit: bool, tally: Tally) -> None:
+        outcome = f"{len(one.findings)} groups of findings"
+        if kind:
+            outcome = "it came back" if hit else "it did not come back"
+        if not one.judged:
+            outcome = f"{one.verdict}: {next(iter(one.reasons), '')}"
+        progress.say(f"{tally.runs + tally.unjudged} ({one.seconds:.0f} s): {outcome}")
+
+    decide = until_decided()
+
+    def enough(tally: Tally) -> bool:
+        return bool(kind) and decide(tally) and not every
+
+    try:
+        with (
+            progress.phase("runs", "repeating the schedule"),
+            Fleet(place, folder / "runs", parallel) as fleet,
+        ):
+            tally = repeated(
+                fleet,
+                schedule,
+                parallel=parallel,
+                most=repeat,
+                enough=enough,
+                kind=kind,
+                ended=ended,
+            )
+    except KeyboardInterrupt:
+        raise StoppedError(INTERRUPTED) from None
+    document = tally.document(kind)
+    (folder / "replay.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        echo(json.dumps(document, indent=2))
+    else:
+        for line in report.replayed(document):
+            echo(line)
+    found = tally.findings.values()
+    if any(one.weight == "new" or one.promise == "broken" for one in found):
+        raise typer.Exit(EXIT_VIOLATED)
+    open_end = bool(kind) and not tally.decision
+    raise typer.Exit(EXIT_UNKNOWN if tally.unjudged or not tally.runs or open_end else EXIT_AS_DECLARED)
+
+
+def shrink(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A run of a search that found something.")
+    ] = None,
+    wanted: Wanted = "",
+    parallel: Parallel = PARALLEL,
+    resume: Annotated[
+        Path | None, typer.Option(help="Continue an interrupted shrinking: its folder, runs/shrink/<time>.")
+    ] = None,
+    steps_only: Annotated[
+        bool,
+        typer.Option("--steps", help="Remove steps only. To make the rest smaller, use --resume without it."),
+    ] = False,
+    trust: Trust = False,
+    lab: Lab = LAB,
+    runs: Runs = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Find the smallest schedule that still shows a finding.
+
+    Removes steps, then hosts, durations, producers and settings, and repeats
+    each candidate as often as the rate of the finding demands. At the end,
+    the schedule is a scenario file for `acked run`.
+
+    Exit code: 0 if it was shrunk, 2 if the finding did not come back.
+    """
+    from run.client_choice import require_trusted
+    from studies.search.repeat import source_of
+    from studies.search.shrinking import Shrinking, ShrinkPlan
+
+    progress = Progress(quiet=as_json)
+    if (path is None) == (resume is None):
+        raise UsageError("Name a run to shrink, or --resume the folder of an interrupted shrinking.")
+    if resume is not None:
+        work = Shrinking.resume(resume)
+        require_trusted(work.plan.client, resume, trust=trust)
+    else:
+        assert path is not None
+        source = source_of(path, wanted)
+        if source.finding is None:
+            raise UsageError(
+                f"{path} shows no finding to shrink; name a run of a search that found something."
+            )
+        place = _place(source, None, None, None, lab, progress, trust=trust)
+        plan = ShrinkPlan(
+            finding=source.finding,
+            version=place.version,
+            mode=place.mode,
+            settings=dict(place.settings),
+            lab=lab,
+            client=place.client,
+            cluster=place.cluster_file is not None,
+        )
+        work = Shrinking.create(runs, plan, source.schedule, place.cluster_file)
+    raise typer.Exit(_shrink(work, progress, parallel, steps_only=steps_only, as_json=as_json))
+
+
+def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: bool, as_json: bool) -> int:
+    from studies.search.schedule import described
+    from studies.search.shrinking import finish
+
+    progress.say(f"the finding: {work.plan.finding.kind}")
+    progress.say(f"{len(work.original.steps)} steps; {work.path} keeps everything")
+
+    def tried(test: Test, schedule: Schedule) -> None:
+        answer = "still shows it" if test.passes else "does not show it"
+        many = len(schedule.producers)
+        parts = f"{_of(test.steps, 'step')}, {_of(many, 'producer')}, "
+        progress.say(f"{parts}size {test.size}: {answer} ({test.hits} of {test.runs})")
+
+    try:
+        with progress.phase("runs", "making the schedule smaller"):
+            smallest = work.run(parallel, tried, steps_only=steps_only)
+    except KeyboardInterrupt:
+        smallest = work.smallest()
+        if smallest.digest in work.tests:
+            progress.say(f"the smallest so far: {finish(work, smallest, with_story=False)}")
+        raise StoppedError(
+            f"interrupted after {len(work.tests)} schedules; everything that was started has been ended. To "
+            f"continue, use --resume {work.path}."
+        ) from None
+    file = finish(work, smallest)
+    document = {
+        "finding": work.plan.finding.kind,
+        "steps_before": len(work.original.steps),
+        "steps": [described(step) for step in smallest.steps],
+        "tried": len(work.tests),
+        "runs": sum(test.runs for test in work.tests.values()),
+        "seconds": round(work.seconds, 1),
+        "scenario": str(file),
+    }
+    if as_json:
+        echo(json.dumps(document, indent=2))
+    else:
+        echo(
+            f"from {len(work.original.steps)} steps to {len(smallest.steps)}, with {document['tried']} "
+            f"schedules and {document['runs']} runs in {work.seconds / 60:.0f} min"
+        )
+        for step in smallest.steps:
+            echo(f"  {described(step)}")
+        echo(f"acked run {file}")
+    return EXIT_AS_DECLARED
+
+
+def _of(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"

@@ -1,0 +1,105 @@
+"""`acked report`: the report of a stored run, as a page, Markdown, JUnit XML or JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.console import echo
+from harness.errors import UsageError
+from harness.plain_files import write_output, write_plain
+
+
+def report(
+    run: Annotated[
+        Path,
+        typer.Argument(help="A judged run folder (runs/<scenario>/latest) or a series (runs/all/<time>)."),
+    ],
+    output: Annotated[
+        Path | None, typer.Option(help="File to write. Default: report.html in the run folder.")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write the report as JSON instead: all that the page shows.")
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Write the report as Markdown instead.")
+    ] = False,
+    junit: Annotated[
+        bool, typer.Option("--junit", help="Write JUnit XML instead: a test for each claim.")
+    ] = False,
+) -> None:
+    """Write the page of a judged run: what happened, who believed what, the logs, the claims, the findings.
+
+    The page is one HTML file that needs no network. Nothing is judged again. For a series, write its index.
+
+    JSON, Markdown and JUnit XML are printed, unless --output names a file.
+    """
+    forms = {"--json": as_json, "--markdown": markdown, "--junit": junit}
+    chosen = [name for name, wanted in forms.items() if wanted]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} are two forms of one report; give one of them.")
+    if chosen and open_page:
+        raise UsageError(f"{chosen[0]} writes no page that --open could show; leave out one of them.")
+    series = (run / "runs.jsonl").is_file()
+    if series and chosen:
+        raise UsageError(
+            f"{run} is a series, and {chosen[0]} reports one run; "
+            "`acked summary` writes the Markdown and the JUnit XML of a series."
+        )
+    try:
+        if series:
+            _index(run, output, open_page=open_page)
+        elif chosen:
+            text = _document(run, chosen[0])
+            if output is None:
+                echo(text, nl=False)
+            else:
+                write_output(output, text, "--output")
+        else:
+            from report.page.write import write_page
+
+            show(write_page(run, output).resolve(), open_page=open_page)
+    except OSError as error:
+        where = output or run
+        raise UsageError(
+            f"The report cannot be written to {where} ({error.strerror}); name a file with --output."
+        ) from error
+
+
+def _document(run: Path, form: str) -> str:
+    """The report of a run in the form that an option names."""
+    from report.junit import run_junit
+    from report.markdown import run_markdown
+    from report.model.gather import report_model
+
+    model = report_model(run)
+    if form == "--json":
+        return json.dumps(model.as_json(), indent=1) + "\n"
+    return run_markdown(model) if form == "--markdown" else run_junit(model)
+
+
+def show(file: Path, *, open_page: bool) -> None:
+    """Name a page, and open it in the browser if that is wanted."""
+    echo(f"Page: {file}")
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(file.as_uri())
+
+
+def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
+    from cli.series import index
+    from studies.series.folder import SeriesFolder
+
+    folder = SeriesFolder(series)
+    text = index(folder, series.resolve().parent.parent)
+    file = output or series / "index.html"
+    if output is None:
+        write_plain(file, text)
+    else:
+        write_output(output, text, "--output")
+    show(file.resolve(), open_page=open_page)

@@ -1,0 +1,151 @@
+"""`acked runs` lists the stored runs; its subcommands open, compare and remove them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from cli.compare import compare
+from cli.options import RUNS, Runs
+from cli.report import report, show
+from harness.console import echo
+from harness.errors import UsageError
+from report.console import table_console
+from studies.series.summary import FILE
+
+if TYPE_CHECKING:
+    from studies.series.stored import StoredAssessment
+
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+app = typer.Typer(help="List, open, compare or remove stored runs.", invoke_without_command=True)
+app.command("compare")(compare)
+
+
+@app.callback()
+def list_runs(
+    context: typer.Context,
+    runs: Runs = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the runs as a JSON array.")] = False,
+) -> None:
+    """List the stored runs and assessments, newest first.
+
+    `acked runs open RUN` shows one, `acked runs compare RUN RUN` compares two, `acked runs prune` removes
+    old ones.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from studies.series.stored import stored_assessments, stored_runs
+
+    found = stored_runs(runs)
+    if as_json:
+        echo(json.dumps([asdict(run) for run in found], indent=2, default=str))
+        return
+    assessments = stored_assessments(runs)
+    if assessments:
+        _list_assessments(assessments)
+    if not found:
+        if not assessments:
+            echo(f"There is no run in {runs}.")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("run", "kafka", "mode", "verdict"):
+        table.add_column(heading, no_wrap=heading == "run")
+    for heading in ("lost", "size"):
+        table.add_column(heading, justify="right")
+    for run in found:
+        verdict = run.verdict or f"({run.status or 'not over'})"
+        lost = str(run.lost) if run.lost else ""
+        place = f"{run.folder.parent.name}/{run.folder.name}"
+        table.add_row(place, run.kafka, run.mode, verdict, lost, size_text(run.size_bytes))
+    console = table_console(180)
+    console.print(table)
+    total = sum(run.size_bytes for run in found)
+    console.print(f"{len(found)} runs, {size_text(total)}, in {runs}", soft_wrap=True, markup=False)
+
+
+def _list_assessments(found: Sequence[StoredAssessment]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("assessment", "kafka", "mode", "verdict", "runs"):
+        table.add_column(heading, no_wrap=heading == "assessment")
+    for heading in ("broken", "size"):
+        table.add_column(heading, justify="right")
+    for one in found:
+        ended = f"{one.ended} of {one.planned}" if one.ended < one.planned else str(one.ended)
+        broken = str(one.broken) if one.broken else ""
+        place = f"{one.folder.parent.name}/{one.folder.name}"
+        table.add_row(
+            place, one.kafka, one.mode, one.verdict or "(not over)", ended, broken, size_text(one.size_bytes)
+        )
+    table_console(180).print(table, "")
+
+
+@app.command("open")
+def open_run(
+    run: Annotated[
+        Path, typer.Argument(help="A run as the list names it, its folder, or a series (runs/all/<time>).")
+    ],
+    runs: Runs = RUNS,
+) -> None:
+    """Open the page of a run in the browser. If there is none yet, write it first."""
+    if not run.exists() and (runs / run).exists():
+        run = runs / run
+    page = run / ("index.html" if (run / FILE).is_file() else "report.html")
+    if page.is_file():
+        show(page.resolve(), open_page=True)
+    else:
+        report(run, open_page=True)
+
+
+@app.command("prune")
+def prune(
+    runs: Runs = RUNS,
+    keep: Annotated[int, typer.Option(min=0, help="How many of each scenario's newest runs to keep.")] = 3,
+    keep_failed: Annotated[
+        bool, typer.Option("--keep-failed", help="Also keep runs that are not as declared.")
+    ] = False,
+    max_size: Annotated[
+        str,
+        typer.Option(
+            help="Also remove runs, oldest first, until this size is left: 500M, 20G. The newest run of each "
+            "scenario stays."
+        ),
+    ] = "",
+    dry_run: Annotated[bool, typer.Option(help="List what would be removed, and remove nothing.")] = False,
+) -> None:
+    """Remove old runs. A run that may still be in progress is never removed."""
+    from studies.series.stored import remove, stored_runs, to_remove
+
+    limit = size_of(max_size) if max_size else None
+    found = stored_runs(runs)
+    doomed = to_remove(found, keep=keep, keep_failed=keep_failed, max_bytes=limit)
+    for run in doomed:
+        echo(f"{'would remove' if dry_run else 'remove'} {run.folder} ({size_text(run.size_bytes)})")
+        if not dry_run:
+            remove(run)
+    freed = size_text(sum(run.size_bytes for run in doomed))
+    verb = "would be removed" if dry_run else "removed"
+    echo(f"{len(doomed)} of {len(found)} runs {verb}, {freed}")
+
+
+def size_of(text: str) -> int:
+    """A size like `20G` in bytes. Raises UsageError."""
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
+    if found is None:
+        raise UsageError(f"--max-size {text}: give a size like 500M or 20G.")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for people."""
+    for unit in ("T", "G", "M", "k"):
+        if size_bytes >= _UNITS[unit]:
+            return f"{size_bytes / _UNITS[unit]:.1f} {unit}B"
+    return f"{size_bytes} B"

@@ -1,0 +1,362 @@
+"""`acked search`: random schedules of faults, judged by what Kafka promises."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import (
+    LAB,
+    MOST_PARALLEL,
+    MOST_RUNS,
+    RUNS,
+    BrokerConfig,
+    ClientName,
+    ClientVersion,
+    CompressTime,
+    ConsumerConfig,
+    Force,
+    KafkaHome,
+    KafkaJars,
+    Lab,
+    ProducerConfig,
+    Runs,
+    Sets,
+    TopicConfig,
+    Trust,
+    chosen_kafka,
+    count,
+    given_settings,
+)
+from harness.console import Progress
+from harness.errors import UsageError
+from harness.kafka.versions import DEFAULT
+
+if TYPE_CHECKING:
+    from harness.cluster.cluster_file import ClusterFile
+    from harness.cluster.settings import Settings
+    from run.client_choice import ClientChoice
+    from studies.assess.series import Target
+    from studies.search.hunt import SearchPlan
+    from studies.search.schedule import Schedule
+
+PARALLEL = 2
+LARGEST_SEED = (1 << 63) - 1
+_USUAL_BUDGET = "30m"
+
+Cluster = Annotated[
+    Path | None, typer.Option(help="Cluster file (TOML). Default: three AZs with one broker each.")
+]
+KafkaVersion = Annotated[
+    str | None, typer.Option(help="Kafka version. Default: the cluster file's, else 2.7.1.")
+]
+Mode = Annotated[
+    str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the cluster file's.")
+]
+Parallel = Annotated[
+    int,
+    typer.Option(
+        "--parallel",
+        parser=count("--parallel", least=1, most=MOST_PARALLEL),
+        metavar="<int>",
+        help="Number of clusters to run side by side.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
+
+
+def search(
+    cluster: Cluster = None,
+    kafka: KafkaVersion = None,
+    mode: Mode = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            parser=count("--seed", least=0, most=LARGEST_SEED), metavar="<int>", help="Default: a random one."
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<time>", help="How long to search: 90s, 30m, 8h. Default: 30m, unless --count."
+        ),
+    ] = None,
+    schedules: Annotated[
+        int | None,
+        typer.Option(
+            "--count",
+            parser=count("--count", least=1, most=MOST_RUNS),
+            metavar="<int>",
+            help="How many schedules to run at most.",
+        ),
+    ] = None,
+    faults: Annotated[
+        str | None,
+        typer.Option(help="Kinds of faults that match one of these globs (cut,kill*), or no-fault."),
+    ] = None,
+    producers: Annotated[
+        str | None,
+        typer.Option(help="Kinds of producers that match one of these globs: transactional, acks-*."),
+    ] = None,
+    safe: Annotated[
+        bool,
+        typer.Option("--safe", help="Only settings under which Kafka promises to keep every message."),
+    ] = False,
+    parallel: Parallel = PARALLEL,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Begin with the schedules of this folder, or of another search.")
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<a,b,...>",
+            help="Run the same schedules on several Kafka versions, or with several clients.",
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Continue a search or a comparison: its folder, runs/search/<time>."),
+    ] = None,
+    sets: Sets = None,
+    broker_config: BrokerConfig = None,
+    topic_config: TopicConfig = None,
+    producer_config: ProducerConfig = None,
+    consumer_config: ConsumerConfig = None,
+    compress_time: CompressTime = 1.0,
+    client: ClientName = "librdkafka",
+    client_version: ClientVersion = "",
+    kafka_home: KafkaHome = None,
+    kafka_jars: KafkaJars = None,
+    force: Force = False,
+    trust: Trust = False,
+    lab: Lab = LAB,
+    runs: Runs = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Search for broken promises with random schedules of faults.
+
+    A schedule is made from the seed: faults and operator actions on hosts and
+    roles, at times or on events such as leader-elected, with producers of
+    several settings. Each run is judged by what Kafka promises. A schedule
+    that reached something new is kept in the corpus, and mutated.
+
+    The folder runs/search/<time> keeps the runs with findings, a line for
+    each schedule, the corpus, and the outcome (search.json).
+
+    With --compare, several versions or clients run the same schedules, and
+    the differences come first; runs/compare/<time> keeps a search for each.
+
+    Exit code: 1 if a promise was broken or something is unexplained, 2 if a
+    run was not judged or left a promise undecided, else 0.
+    """
+    from cli import searching
+    from run.client_choice import require_trusted
+    from studies.search.comparison import SIDES, SearchComparison
+    from studies.search.hunt import Search, corpus_of
+    from studies.series.night import parse_duration
+
+    progress = Progress(quiet=as_json)
+    budget_s = parse_duration("--budget", budget or _USUAL_BUDGET) if budget or not schedules else None
+    settings = given_settings(
+        sets,
+        broker=broker_config,
+        topic=topic_config,
+        producer=producer_config,
+        consumer=consumer_config,
+        compress_time=compress_time,
+    )
+    extra = corpus_of(corpus) if corpus else []
+    work: Search | SearchComparison
+    if resume is not None:
+        others = (cluster, kafka, mode, faults, producers, compare, kafka_home, kafka_jars)
+        given = safe or force or settings or client != "librdkafka" or client_version
+        if any(one is not None for one in (*others, seed)) or given:
+            raise UsageError("--resume continues a search as it was planned; leave the other options out.")
+        work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)
+        searches = [work] if isinstance(work, Search) else [side.search for side in work.sides]
+        for one in searches:
+            require_trusted(one.plan.client, resume, trust=trust)
+    else:
+        from harness.cluster.cluster_file import read_cluster_file
+        from run.client_choice import parse_client
+
+        file = read_cluster_file(cluster) if cluster else None
+        default = (file and file.kafka) or DEFAULT
+        version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
+        choice = parse_client(client, client_version)
+        sides = sides_of(compare, version, choice) if compare is not None else [("", version, choice)]
+        wanted = _Wanted(
+            file=file,
+            mode=mode
+            or (file.mode if file else "")
+            or _common_mode([version for _, version, _ in sides], force=force),
+            settings=settings,
+            seed=secrets.randbelow(1_000_000) if seed is None else seed,
+            faults=faults,
+            producers=producers,
+            safe=safe,
+            lab=lab,
+            force=force,
+        )
+        plans = _plans(sides, wanted, extra, progress)
+        if compare is None:
+            work = Search.create(runs, plans[0][1], cluster)
+        else:
+            work = SearchComparison.create(runs, plans, cluster)
+    limits = searching.Limits(parallel=parallel, budget_s=budget_s, most=schedules)
+    if isinstance(work, Search):
+        raise typer.Exit(searching.search(work, progress, limits, extra, as_json=as_json))
+    raise typer.Exit(searching.compare(work, progress, limits, extra, as_json=as_json))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """The options that apply to every side."""
+
+    file: ClusterFile | None
+    mode: str
+    settings: Settings
+    seed: int
+    faults: str | None
+    producers: str | None
+    safe: bool
+    lab: str
+    force: bool
+    """Accept Kafka versions that are not known."""
+
+
+def sides_of(text: str, kafka: str, client: ClientChoice) -> list[tuple[str, str, ClientChoice]]:
+    """The sides of `--compare`: name, Kafka version and client library of each. Raises UsageError."""
+    from run.client_choice import LIBRDKAFKA, parse_client
+
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    versions = [word for word in words if word[0].isdigit()]
+    if len(set(words)) < max(2, len(words)):
+        raise UsageError(f"--compare {text!r}: name two or more different versions, or clients: 3.6.2,4.3.1.")
+    if versions and len(versions) < len(words):
+        raise UsageError(
+            f"--compare {text!r} mixes versions and clients; name versions (and a client with --client) or "
+            f"clients (and a version with --kafka)."
+        )
+    if versions and kafka:
+        raise UsageError("--compare names the versions; leave --kafka, --kafka-home and --kafka-jars out.")
+    if versions:
+        return [(word, word, client) for word in words]
+    if client != LIBRDKAFKA:
+        raise UsageError("--compare names the clients; leave --client out.")
+    choices = [parse_client(word) for word in words]
+    return [(choice.label, kafka, choice) for choice in choices]
+
+
+def _common_mode(versions: list[str], *, force: bool) -> str:
+    """The first mode that all versions have; empty for one version: its default. Raises UsageError."""
+    from harness.kafka.versions import LASTING, kafka_version
+
+    if len(set(versions)) == 1:
+        return ""
+    for mode in LASTING:
+        if all(mode in kafka_version(version, force=force).modes for version in versions):
+            return mode
+    raise UsageError(f"--compare {','.join(versions)}: no metadata mode is common to these versions.")
+
+
+def _plans(
+    sides: list[tuple[str, str, ClientChoice]], wanted: _Wanted, extra: list[Schedule], progress: Progress
+) -> list[tuple[str, SearchPlan]]:
+    """A plan for each side, with what the clients of all sides can do. Raises UsageError, UnfitError."""
+    from msgspec.structs import replace
+
+    from run.client_choice import LIBRDKAFKA
+    from studies.assess.series import describe
+    from studies.search.hunt import plan_of, space_for
+
+    found: list[tuple[str, SearchPlan, Target]] = []
+    lacks: set[str] = set()
+    for name, version, choice in sides:
+        target = describe(wanted.file, version, wanted.mode, wanted.settings, force=wanted.force)
+        plan = plan_of(
+            target,
+            seed=wanted.seed,
+            faults=wanted.faults,
+            producers=wanted.producers,
+            safe=wanted.safe,
+            lab=wanted.lab,
+            client="" if choice == LIBRDKAFKA else choice.text,
+        )
+        space_for(plan, target.topology)
+        lacks.update(check_place(target, wanted.lab, progress, client=choice))
+        _require_fitting(extra, target)
+        found.append((name, plan, target))
+    plans = [(name, replace(plan, lacks=tuple(sorted(lacks)))) for name, plan, _ in found]
+    for (_, plan), (_, _, target) in zip(plans, found, strict=True):
+        space_for(plan, target.topology)
+    return plans
+
+
+def check_place(target: Target, lab: str, progress: Progress, *, client: ClientChoice) -> tuple[str, ...]:
+    """Check what can be checked before anything starts; returns what clients and brokers cannot do.
+
+    Raises UsageError, UnfitError.
+    """
+    from dataclasses import replace
+
+    from harness.cluster.settings import NO_SETTINGS
+    from harness.kafka.wire.dialect import dialect
+    from run.client_choice import greet, program
+    from run.runner import applied_to
+    from run.session import prepare
+    from studies.search.cell import for_runs
+    from studies.search.grammar import fresh
+    from studies.search.hunt import plan_of, space_for
+    from studies.search.scenario import scenario_of
+    from workloads.protocol.lines import FEATURES
+
+    space = space_for(plan_of(target, seed=0), target.topology)
+    example = scenario_of(fresh(space, 0, 0), target.topology, target.mode)
+    options = prepare(
+        example,
+        lab=lab,
+        kafka=target.version.label,
+        mode=target.mode,
+        cluster=target.file and replace(target.file, settings=NO_SETTINGS),
+        settings=for_runs(target.settings),
+        force=True,
+        client=client,
+        say=progress.say,
+    )
+    for sentence in applied_to(example, options).warnings:
+        progress.say(sentence)
+    if not dialect(options.version.version).idempotence:
+        return ("idempotence", "transactions")
+    found = program(client, options.version, progress.say)
+    if found is None:
+        return ()
+    hello = greet(found)
+    if "assign" in hello.lacks:
+        raise UsageError(
+            f"--client {client.label} cannot read partitions that are assigned to it, as the consumers of a "
+            f"search do; use librdkafka, java, or a program that can."
+        )
+    return tuple(name for name in FEATURES if name not in hello.features)
+
+
+def _require_fitting(schedules: list[Schedule], target: Target) -> None:
+    from studies.search.rules import require_hosts
+
+    for one in schedules:
+        require_mode(one, target.mode)
+        require_hosts(one, target.topology, f"--corpus, {one.made_by or one.digest}")
+
+
+def require_mode(schedule: Schedule, mode: str) -> None:
+    """Raise UsageError for a schedule that names roles of another mode."""
+    from studies.search.faults import KINDS
+
+    for step in schedule.steps:
+        modes = KINDS[step.fault].modes
+        if modes and mode not in modes:
+            raise UsageError(f"The schedule has a step {step.fault}, which mode {mode} does not have.")

@@ -1,0 +1,174 @@
+"""`acked search` at work: its progress, its limits, its outcome, and those of a comparison."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from harness.console import Console, Progress, echo
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
+from report import search as report
+from studies.search.comparison import SearchComparison, Side
+from studies.search.hunt import Search, SearchPlan, TriedSchedule
+from studies.search.schedule import Schedule
+
+_EXPECTED_S = 40.0
+"""The length of a run in seconds, before any has been measured."""
+
+
+@dataclass(kw_only=True)
+class Limits:
+    """How long to search, and on how many clusters side by side."""
+
+    parallel: int
+    budget_s: float | None
+    most: int | None
+    """Schedules."""
+    began: float = field(default_factory=time.monotonic)
+    _pace: list[float] = field(default_factory=list)
+
+    def ran(self, record: TriedSchedule) -> None:
+        """Learn how long a run takes."""
+        self._pace.append(record.seconds)
+
+    def may_start(self, begun: int, runs: int = 1) -> bool:
+        """Whether another schedule may begin after ``begun`` others, if ``runs`` runs must follow it."""
+        usual = sorted(self._pace)[len(self._pace) // 2] if self._pace else _EXPECTED_S
+        needed = usual * math.ceil(runs / self.parallel)
+        in_time = self.budget_s is None or self.elapsed_s + needed <= self.budget_s
+        return in_time and (self.most is None or begun < self.most)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.began
+
+    @property
+    def left(self) -> str:
+        """The time that is left, for the terminal."""
+        if self.budget_s is None:
+            return ""
+        return f", {max(0.0, self.budget_s - self.elapsed_s) / 60:.0f} min left"
+
+    def described(self, plan: SearchPlan, path: Path) -> str:
+        """The plan and its limits, in a sentence."""
+        limits = (
+            f"{self.most} schedules" if self.most else "",
+            f"{self.budget_s / 60:.0f} min" if self.budget_s else "",
+        )
+        return (
+            f"{plan.mode}, seed {plan.seed}: {' or '.join(filter(None, limits))}, {self.parallel} clusters "
+            f"side by side; {path} keeps them"
+        )
+
+
+def search(
+    work: Search, progress: Progress, limits: Limits, extra: Sequence[Schedule], *, as_json: bool
+) -> int:
+    """Search, and show the outcome. Returns the exit code; raises StoppedError after Ctrl-C."""
+    progress.say(f"Kafka {work.plan.version}, {limits.described(work.plan, work.path)}")
+
+    def ended(record: TriedSchedule) -> None:
+        limits.ran(record)
+        progress.say(_outcome_line(record, work))
+
+    def lines() -> list[str]:
+        groups = {one.signature for record in work.records for one in record.findings}
+        return [
+            f"{len(work.records)} schedules{limits.left}; {len(groups)} groups of findings, "
+            f"{len(work.known)} states, corpus {len(work.corpus)}"
+        ]
+
+    with progress.phase("runs", "searching", lines):
+        stopped = work.run(limits.parallel, ended, limits.may_start, extra)
+    document = work.document(limits.elapsed_s)
+    _show(document, report.findings, report.summary, work.path, as_json=as_json)
+    if stopped:
+        raise _stopped(len(work.records), work.path)
+    found = ((group["finding"]["weight"], group["finding"]["promise"]) for group in document["groups"])
+    return _exit_code(found, bool(document["not_judged"]))
+
+
+def compare(
+    work: SearchComparison, progress: Progress, limits: Limits, extra: Sequence[Schedule], *, as_json: bool
+) -> int:
+    """Carry out the same schedules on all sides, and show the differences. Returns the exit code.
+
+    Raises StoppedError after Ctrl-C.
+    """
+    names = " and ".join(side.name for side in work.sides)
+    progress.say(f"{names}, {limits.described(work.sides[0].search.plan, work.path)}")
+
+    def ended(side: Side, record: TriedSchedule) -> None:
+        limits.ran(record)
+        progress.say(f"{side.name}: {_outcome_line(record, side.search)}")
+
+    def lines() -> list[str]:
+        counts = ", ".join(f"{side.name}: {len(side.search.records)}" for side in work.sides)
+        return [f"schedules of {counts}{limits.left}"]
+
+    with progress.phase("runs", "comparing", lines):
+        stopped = work.run(limits.parallel, ended, limits.may_start, extra)
+    document = work.document(limits.elapsed_s)
+    _show(document, report.compared, report.differences, work.path, as_json=as_json)
+    if stopped:
+        raise _stopped(document["schedules"], work.path)
+    found = ((group["weight"], group["promise"]) for group in document["groups"])
+    return _exit_code(found, document["judged"] < document["schedules"])
+
+
+def _outcome_line(record: TriedSchedule, work: Search) -> str:
+    """A record as a line of text."""
+    fresh = [one for one in record.findings if work.is_new(one, record)]
+    what = "; ".join(f"{one.weight}: {one.signature} ({one.count})" for one in fresh)
+    if not record.judged:
+        what = f"{record.verdict}: {next(iter(record.reasons), '')}"
+    origin = f"mutated from {record.parent}" if record.parent else "fresh"
+    known = len(record.findings) - len(fresh)
+    again = f"{known} known group{'s' if known != 1 else ''} of findings" if known else ""
+    states = f"{len(record.new)} new state{'' if len(record.new) == 1 else 's'}"
+    found = "; ".join(filter(None, (what, again))) or "clean"
+    return f"{record.number} ({origin}, {record.seconds:.0f} s): {found}; {states}"
+
+
+def _show(
+    document: Mapping[str, Any],
+    table: Callable[[Mapping[str, Any]], Table],
+    sentences: Callable[[Mapping[str, Any]], Iterator[str]],
+    path: Path,
+    *,
+    as_json: bool,
+) -> None:
+    """Show an outcome: as JSON, or its table of groups and its sentences."""
+    if as_json:
+        echo(json.dumps(document, indent=2))
+        return
+    console = report.console()
+    console.print(table(document) if document["groups"] else "no findings")
+    console.print()
+    for sentence in sentences(document):
+        console.print(f"• {sentence}", soft_wrap=True, markup=False)
+    Console(stderr=True, highlight=False).print(f"kept in {path}", style="dim")
+
+
+def _stopped(schedules: int, path: Path) -> StoppedError:
+    return StoppedError(
+        f"interrupted after {schedules} schedules; everything that was started has been ended. "
+        f"To continue, use --resume {path}."
+    )
+
+
+def _exit_code(found: Iterator[tuple[str, str]], unjudged: bool) -> int:
+    """The exit code for groups of findings, by weight and promise."""
+    groups = list(found)
+    if any(weight == "new" or promise == "broken" for weight, promise in groups):
+        return EXIT_VIOLATED
+    open_end = unjudged or any(weight == "unknown" for weight, _ in groups)
+    return EXIT_UNKNOWN if open_end else EXIT_AS_DECLARED

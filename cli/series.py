@@ -1,0 +1,305 @@
+"""What `acked run --all` and `acked matrix` have in common: run the cells of a plan and record each run."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checkers.verdict import VERDICTS, worst
+from cli.pages import add_page
+from harness.cluster.settings import NO_SETTINGS, Settings
+from harness.console import Progress, echo
+from harness.errors import EXIT_AS_DECLARED, StoppedError, UsageError
+from harness.kafka.versions import kafka_version
+from harness.plain_files import write_output
+from report import series as report
+from report.junit import junit
+from report.night import summary_markdown
+from run.scenario import Scenario
+from studies.series.capacity import Machine, choose, side_by_side
+from studies.series.folder import SeriesFolder, earlier_runs
+from studies.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
+from studies.series.plan import Cell, longest_first, remaining
+from studies.series.pool import run_cells, unfit
+from studies.series.summary import FILE, RunSummary, flaky, read_summaries, seconds_by_cell
+
+if TYPE_CHECKING:
+    from harness.cluster.cluster_file import ClusterFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    """Options for jobs that run unattended."""
+
+    budget_s: float = 0.0
+    """Wall time in seconds; 0: no limit."""
+    shard: Shard | None = None
+    keep_failed: bool = False
+    """Keep the run folders only of runs that are not as declared."""
+    junit: Path | None = None
+    summary: Path | None = None
+    earlier: Sequence[RunSummary] = ()
+    """Runs of other nights, oldest first."""
+
+
+def read_night(
+    *,
+    budget: str | None = None,
+    shard: str | None = None,
+    keep_failed: bool = False,
+    junit: Path | None = None,
+    summary: Path | None = None,
+    index: Path | None = None,
+    earlier: Sequence[Path] | None = None,
+) -> Night:
+    """Check the options. Raises UsageError, BadDataError."""
+    for option, file in (("--junit", junit), ("--summary", summary), ("--index", index)):
+        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+            raise UsageError(f"{option} {file}: give a file in a folder that exists.")
+    return Night(
+        budget_s=parse_duration("--budget", budget) if budget is not None else 0.0,
+        shard=Shard.parse(shard) if shard is not None else None,
+        keep_failed=keep_failed,
+        junit=junit,
+        summary=summary,
+        earlier=read_runs("--earlier", earlier or ()),
+    )
+
+
+def read_runs(option: str, places: Sequence[Path]) -> list[RunSummary]:
+    """The runs of some series, oldest first. Raises UsageError, BadDataError."""
+    files = [place / FILE if place.is_dir() else place for place in places]
+    for file in files:
+        if not file.is_file():
+            raise UsageError(f"{option} {file}: no such file; give a {FILE} or the folder of a series.")
+    return sorted(read_summaries(files), key=lambda run: run.ended)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A series that is about to start, or to be resumed."""
+
+    folder: SeriesFolder
+    planned: Sequence[Cell]
+    left: Sequence[Cell]
+    """The cells that have not run yet."""
+    clusters: int
+    """How many to run side by side."""
+    runs: Path
+    lab: str
+    night: Night
+    settings: Settings = NO_SETTINGS
+    cluster: ClusterFile | None = None
+    misfits: Mapping[Cell, str] = field(default_factory=dict)
+    """Cells that the cluster cannot run, and why."""
+
+
+def with_cluster(settings: Settings, path: Path | None) -> tuple[ClusterFile | None, Settings]:
+    """The cluster file, if there is one, and the settings, which override the file's. Raises UsageError."""
+    if path is None:
+        return None, settings
+    from harness.cluster.cluster_file import read_cluster_file
+
+    file = read_cluster_file(path)
+    return file, settings.over(file.settings)
+
+
+def open_series(
+    kind: str,
+    planned: Sequence[Cell],
+    *,
+    runs: Path,
+    old: SeriesFolder | None,
+    parallel: int,
+    lab: str,
+    progress: Progress,
+    night: Night,
+    settings: Settings = NO_SETTINGS,
+    cluster: ClusterFile | None = None,
+    misfits: Mapping[Cell, str] | None = None,
+) -> Series:
+    """Make the folder of a series unless ``old`` is resumed, and say what will be run.
+
+    Raises UsageError, UnfitError.
+    """
+    if night.shard is not None:
+        planned = night.shard.share(planned)
+    left = planned if old is None else remaining(planned, [run.cell for run in old.runs])
+    choice = choose(parallel, len(left), Machine.here())
+    if cluster is not None and not parallel:
+        modes = {cell.mode for cell in planned}
+        fitting = min((side_by_side(cluster.layout.topology(mode)) for mode in modes), default=1)
+        choice = replace(choice, clusters=min(choice.clusters, fitting))
+    folder = old or SeriesFolder.create(runs, kind)
+    if (before := folder.planned()) and Counter(before) != Counter(planned):
+        progress.say(
+            f"{folder.path} was to have {report.number_of_runs(len(before))}, and this command plans "
+            f"{report.number_of_runs(len(planned))}; give the same options as then if that is not intended"
+        )
+    folder.plan(planned)
+    if choice.warning:
+        progress.say(choice.warning)
+    if planned:
+        count = report.number_of_runs(len(left))
+        progress.say(f"{count}, {choice.clusters} side by side; {folder.file} gets a line for each")
+    else:
+        progress.say("nothing to run in this share: there are more shares than cases")
+    return Series(
+        folder=folder,
+        planned=planned,
+        left=left,
+        clusters=choice.clusters,
+        runs=runs,
+        lab=lab,
+        settings=settings,
+        cluster=cluster,
+        misfits=misfits or {},
+        night=night,
+    )
+
+
+def misfits(
+    planned: Iterable[Cell], scenarios: Iterable[Scenario], file: ClusterFile | None
+) -> dict[Cell, str]:
+    """The cells that a described cluster or their Kafka version cannot run, and a sentence that says why."""
+    from run.session import ignores, misfit
+
+    def asks(cell: Cell) -> str:
+        scenario = known[cell.scenario]
+        missing = misfit(scenario, file.layout, kafka=cell.version, mode=cell.mode) if file else ""
+        return missing or ignores(scenario, kafka_version(cell.version, force=True))
+
+    known = {one.name: one for one in scenarios}
+    asked = {cell: asks(cell) for cell in planned}
+    return {cell: reason for cell, reason in asked.items() if reason}
+
+
+def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
+    """Run and judge what is left; each run is recorded in the folder and passed to ``ended``.
+
+    Returns whether Ctrl-C ended the series early.
+    """
+    night = series.night
+    unfitting = [unfit(cell, series.misfits[cell]) for cell in series.left if cell in series.misfits]
+    for summary in unfitting:
+        series.folder.add(summary)
+        ended(summary)
+    left = [cell for cell in series.left if cell not in series.misfits]
+    if not left:
+        return False
+    known = _known(series.runs, night.earlier)
+    took = seconds_by_cell(known)
+    may_start: Callable[[Cell], bool] = Budget(night.budget_s or math.inf, took).allows
+    ordered = longest_unseen_first(left, known) if night.budget_s else longest_first(left, took)
+    cells = run_cells(
+        ordered,
+        series.runs,
+        parallel=series.clusters,
+        lab=series.lab,
+        may_start=may_start,
+        settings=series.settings.as_json(),
+        cluster_file=series.cluster.path if series.cluster else None,
+    )
+    try:
+        with closing(cells) as summaries:
+            for summary in summaries:
+                series.folder.add(summary)
+                ended(summary)
+                if night.keep_failed and summary.verdict == "as declared":
+                    remove_folder(summary)
+                else:
+                    add_page(Path(summary.folder), partial(echo, err=True))
+    except KeyboardInterrupt:
+        return True
+    except Exception:
+        write_documents(series)  # what ended before is not lost to the job
+        raise
+    finally:
+        for summary in series.folder.runs[-1:]:
+            if night.keep_failed and summary.verdict == "as declared":
+                remove_folder(summary)  # an interruption may have come between the end of a run and this
+    return False
+
+
+def exit_code(series: Series) -> int:
+    """That of the worst verdict; success for a share of a plan that has nothing in it."""
+    if not series.planned:
+        return EXIT_AS_DECLARED
+    return VERDICTS[worst(run.verdict for run in series.folder.runs)]
+
+
+def not_run(series: Series) -> list[Cell]:
+    """The cells of the plan that have not run, because the time ran out or the series was interrupted."""
+    return remaining(series.planned, [run.cell for run in series.folder.runs])
+
+
+def write_documents(series: Series) -> None:
+    """Write the files of `--junit` and `--summary`, also for a series that was interrupted."""
+    night, runs, missing = series.night, series.folder.runs, not_run(series)
+    if night.junit is not None:
+        write_output(night.junit, junit(runs, missing), "--junit")
+    if runs:
+        series.folder.keep("index.html", index(series.folder, series.runs, len(missing), night.earlier))
+    if night.summary is not None:
+        mine = {(run.cell, run.ended) for run in runs}
+        known = [run for run in _known(series.runs, night.earlier) if (run.cell, run.ended) not in mine]
+        text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=known)
+        write_output(night.summary, text, "--summary")
+
+
+def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[RunSummary] = ()) -> str:
+    """The index page of a series, with links to the pages that its runs have."""
+    return index_of(
+        folder.runs,
+        title=f"{folder.path.parent.name} {folder.path.name}",
+        earlier=_known(runs, earlier),
+        missing=missing,
+        place=folder.path,
+    )
+
+
+def _known(runs: Path, earlier: Sequence[RunSummary]) -> list[RunSummary]:
+    """The runs of all series below ``runs`` and those of other nights, each once, oldest first."""
+    found = {(run.cell, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
+    return sorted(found.values(), key=lambda run: run.ended)
+
+
+def index_of(
+    runs: Sequence[RunSummary], *, title: str, earlier: Sequence[RunSummary], missing: int, place: Path
+) -> str:
+    """The index page of some runs, for a file in the folder ``place``."""
+    from report.page.index import index_page
+
+    def link(run: str) -> str:
+        page = Path(run) / "report.html"
+        if not run or not page.is_file():
+            return ""
+        return os.path.relpath(page.resolve(), place.resolve())
+
+    return index_page(
+        [asdict(run) for run in runs],
+        title=title,
+        earlier=[asdict(run) for run in earlier],
+        missing=missing,
+        link=link,
+    )
+
+
+def report_end(series: Series, progress: Progress, *, stopped: bool) -> None:
+    """Say what was left out for lack of time. Raises StoppedError for a series that Ctrl-C has ended."""
+    done, folder = len(series.folder.runs), series.folder.path
+    if stopped:
+        hint = f" To continue, add --resume {folder} to the same command." if done else ""
+        raise StoppedError(
+            f"interrupted after {done} of {len(series.planned)} runs; everything that was started has been "
+            f"ended.{hint}"
+        )
+    if left_out := not_run(series):
+        progress.say(report.left_out(left_out))

@@ -1,0 +1,81 @@
+"""`acked summary`: the results of several series, for the last job of a night."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import Earlier, Index, Junit, Summary
+from cli.series import index_of, read_night
+from harness.console import echo
+from harness.errors import UsageError
+from harness.plain_files import write_output
+from studies.series.folder import CELLS, SeriesFolder
+from studies.series.summary import FILE, RunSummary
+
+
+def summary(
+    files: Annotated[list[Path], typer.Argument(help="`runs.jsonl` of series, or their folders.")],
+    earlier: Earlier = None,
+    junit: Junit = None,
+    summary: Summary = None,
+    index: Index = None,
+) -> None:
+    """Summarize series that ran elsewhere, such as the shards of a night.
+
+    Prints the summary as Markdown, unless --summary names a file for it.
+
+    Exit code: that of the worst verdict.
+    """
+    from checkers.verdict import VERDICTS, worst
+    from report import junit as xml
+    from report.night import summary_markdown
+    from studies.series.summary import flaky
+
+    night = read_night(junit=junit, summary=summary, index=index, earlier=earlier)
+    series = [_read(file) for file in files]
+    runs = _each_once(run for one in series for run in located(one))
+    missing = [cell for one in series for cell in one.not_run()]
+    text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=night.earlier)
+    if junit is not None:
+        write_output(junit, xml.junit(runs, missing), "--junit")
+    if index is not None:
+        title = f"{len(series)} series" if len(series) > 1 else series[0].path.name
+        page = index_of(
+            runs, title=title, earlier=night.earlier, missing=len(missing), place=index.absolute().parent
+        )
+        write_output(index, page, "--index")
+    if summary is not None:
+        write_output(summary, text, "--summary")
+    else:
+        echo(text, nl=False)
+    raise typer.Exit(VERDICTS[worst(run.verdict for run in runs)])
+
+
+def _read(place: Path) -> SeriesFolder:
+    """A series by its folder or its file. Raises UsageError, BadDataError."""
+    folder = place if place.is_dir() else place.parent
+    if not (place.is_file() or (folder / FILE).is_file() or (folder / CELLS).is_file()):
+        raise UsageError(f"FILES {place}: no such file; give a {FILE} or the folder of a series.")
+    return SeriesFolder(folder, place.name if place.is_file() else FILE)
+
+
+def located(series: SeriesFolder) -> list[RunSummary]:
+    """The runs of a series that may have been moved here, with their run folders where these are now."""
+    runs = series.path.parent.parent
+
+    def now(folder: str) -> str:
+        place = runs / Path(folder).parent.name / Path(folder).name
+        return str(place) if folder and place.is_dir() else folder
+
+    return [replace(run, folder=now(run.folder)) for run in series.runs]
+
+
+def _each_once(runs: Iterable[RunSummary]) -> list[RunSummary]:
+    """Oldest first."""
+    found = {(run.cell, run.folder, run.ended): run for run in runs}
+    return sorted(found.values(), key=lambda run: run.ended)

@@ -1,5 +1,0 @@
-"""One run: from a scenario to a run folder and its judgement.
-
-Runs in the harness's process, inside the lab's namespaces where there are any. Imports all packages except
-`harness.cli`, `harness.series` and `report`.
-"""

@@ -1,0 +1,101 @@
+"""Finds scenarios: those of the catalogue, of installed packages, and of files that the user names.
+
+A package offers scenarios by entry points of the group `acked.scenarios`, each a module, a scenario or a
+tuple of scenarios. The catalogue is offered the same way. A file of the user declares `SCENARIO` or
+`SCENARIOS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import importlib
+from collections.abc import Iterable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+
+from harness.errors import UsageError
+from run.scenario import Scenario
+from run.scenario_file import find_in_file, from_module, is_file, require_distinct
+
+GROUP = "acked.scenarios"
+
+
+def modules() -> list[str]:
+    """Names of the modules that declare scenarios; a process that runs many imports them beforehand."""
+    return [point.module for point in entry_points(group=GROUP)]
+
+
+def known_scenarios() -> dict[str, Scenario]:
+    """The scenarios that have a name here: the catalogue's, then those of installed packages.
+
+    Raises UsageError for a package that cannot be loaded, or that uses the name of another scenario.
+    """
+    points = sorted(entry_points(group=GROUP), key=_is_of_others)
+    return by_name(scenario for point in points for scenario in _offered(point))
+
+
+def by_name(found: Iterable[Scenario]) -> dict[str, Scenario]:
+    """Scenarios by name, in the order given. Raises UsageError if two have the same name."""
+    found = list(found)
+    require_distinct(found)
+    return {scenario.name: scenario for scenario in found}
+
+
+def find(reference: str) -> Scenario:
+    """The scenario with this name, or in this file (`my_case.py`, `my_case.py:NAME`).
+
+    Raises UsageError: it suggests the nearest name, or says what is wrong with the file.
+    """
+    known = known_scenarios()
+    if is_file(reference):
+        found = find_in_file(reference)
+        require_distinct([*known.values(), found])
+        return found
+    if reference in known:
+        return known[reference]
+    near = difflib.get_close_matches(reference, known, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else "`acked list` shows them all."
+    raise UsageError(f"There is no scenario {reference!r}; {hint}")
+
+
+def select(references: Sequence[str], among: Sequence[Scenario] | None = None) -> list[Scenario]:
+    """Scenarios that globs match, in their own order, then those of the files that are named.
+
+    ``among`` are the scenarios that globs choose from; None: all that have a name here. Raises UsageError
+    for a glob that matches none, and for two scenarios of one name.
+    """
+    everything = known_scenarios()
+    known = everything if among is None else by_name(among)
+    wanted: set[str] = set()
+    for glob in references:
+        if not is_file(glob):
+            matching = fnmatch.filter(known, glob)
+            if not matching:
+                raise UsageError(f"No scenario matches {glob!r}; `acked list` shows them all.")
+            wanted |= set(matching)
+    chosen = [scenario for name, scenario in known.items() if name in wanted]
+    own = [find_in_file(reference) for reference in references if is_file(reference)]
+    require_distinct([*everything.values(), *chosen, *own])
+    return list(by_name([*chosen, *own]).values())
+
+
+def _is_of_others(point: EntryPoint) -> bool:
+    return point.dist is None or point.dist.name != "acked"
+
+
+def _offered(point: EntryPoint) -> list[Scenario]:
+    package = point.dist.name if point.dist else point.module
+    try:
+        declared = point.load()
+        if not _is_of_others(point):
+            return list(declared)
+        return from_module(importlib.import_module(point.module), declared, point.module)
+    except UsageError as error:
+        raise UsageError(
+            f"The installed package {package} offers a wrong scenario: {error.message}"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - whatever the package raises: shown as a sentence
+        raise UsageError(
+            f"The scenarios of the installed package {package} ({point.value}) cannot be loaded "
+            f"({type(error).__name__}: {error}); repair it, or uninstall it."
+        ) from None

@@ -1,0 +1,571 @@
+"""One run: lab, cluster, clients, the scenario's body, the final logs, and the history on disk."""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC
+from functools import partial
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from harness import artifacts
+from harness.clock import Anchor
+from harness.cluster.model import Cluster, Distribution
+from harness.cluster.processes import Processes
+from harness.cluster.settings import NO_SETTINGS, Settings
+from harness.cluster.setup import Setup
+from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.console import Progress
+from harness.errors import (
+    AckedError,
+    InvalidRunError,
+    LabError,
+    ProcessDiedError,
+    UnfitError,
+    WaitTimeoutError,
+)
+from harness.history.assemble import assemble
+from harness.history.final_read import acknowledged_after_final_read
+from harness.history.journal import Journal
+from harness.history.schema import SCHEMA_VERSION
+from harness.kafka.model import Topic
+from harness.kafka.versions import KafkaVersion
+from harness.kafka.wire.dialect import dialect
+from harness.lab.embedded.lab import EmbeddedLab
+from harness.lab.layout import THREE_AZS, Layout
+from harness.lab.model import Lab
+from harness.observer.broker_log import read_logs
+from harness.waiting import wait_until
+from nemesis.nemesis import Nemesis
+from nemesis.storage.disks import Disks
+from run.client_choice import LIBRDKAFKA, ClientChoice, inside, program
+from run.configs import record_broker_configs, record_features, record_topic_configs
+from run.environment import environment
+from run.folder import CLAIMS, RunFolder, write_json
+from run.live import LiveState
+from run.placement import hosts_of, place
+from run.scenario import Scenario
+from run.sessions import connected, place_sessions, steered
+from run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
+from run.stage import Stage
+from run.standing import Ground, Standing
+from run.watch import Watch
+from workloads.client.client import Client
+from workloads.protocol.java_names import producer_properties
+from workloads.protocol.spec import PROGRAMS, ClientProgram
+
+_CATCH_UP_S = 15.0
+"""How long followers may take to catch up after the last heal, with the base configuration."""
+STREAM_PARTITIONS = 3
+"""Each AZ's broker leads one partition of the background stream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The parts of a scenario and its run that the command line may change."""
+
+    version: KafkaVersion
+    mode: str
+    lab: str = "embedded"
+    rate: float | None = None
+    layout: Layout = THREE_AZS
+    described: bool = False
+    """Whether a cluster file describes the layout. Then all its hosts start, also those not needed."""
+    settings: Settings = NO_SETTINGS
+    client: ClientChoice = LIBRDKAFKA
+    """The client library of producers and consumers."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How the run itself ended; the checker decides what it proves."""
+
+    folder: RunFolder
+    status: str
+    problem: AckedError | None
+
+
+def run_scenario(
+    scenario: Scenario,
+    options: RunOptions,
+    folder: RunFolder,
+    progress: Progress,
+    *,
+    lab_is_up: Callable[[], None] = lambda: None,
+    standing: Standing | None = None,
+) -> RunResult:
+    """Run a scenario and leave a run folder that can be judged, even if the run fails half-way.
+
+    ``lab_is_up`` is called once the hosts exist; from then on other work may begin (starting Spark).
+    ``standing`` holds a cluster that outlasts the run.
+    """
+    applied = applied_to(scenario, options)
+    anchor = Anchor.take()
+    folder.update(
+        schema_version=SCHEMA_VERSION,
+        scenario=scenario.name,
+        title=scenario.title,
+        status="running",
+        kafka=options.version.version,
+        mode=options.mode,
+        lab=options.lab,
+        azs=dict(options.layout.topology(options.mode).az_names),
+        anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
+        settings=applied.manifest,
+        made_by=environment(),
+    )
+    declared = applied.scenario.declared(options.version.version, options.client.library)
+    write_json(folder.path / CLAIMS, declared)
+    for sentence in applied.notes:
+        progress.say(sentence)
+    status = "complete"
+    problem: AckedError | None = None
+    try:
+        _Run(applied, options, folder, progress, lab_is_up, standing).go()
+    except UnfitError as error:
+        status, problem = "unfit", error
+    except InvalidRunError as error:
+        status, problem = "invalid", error
+    except AckedError as error:
+        status, problem = "crashed", error
+    except KeyboardInterrupt:
+        folder.update(status="crashed", problem="interrupted")
+        raise
+    with progress.phase("history", "writing the history"):
+        nodes = (folder.path if standing is None else standing.path) / "nodes"
+        since = 0 if standing is None else anchor.monotonic_ns
+        events = [row for row in read_logs(nodes, anchor, UTC) if int(str(row["ns"])) >= since]
+        assemble(folder.path, events)
+        late = acknowledged_after_final_read(folder.path)
+    if late and problem is None:
+        status, problem = "invalid", InvalidRunError(late)
+    folder.update(
+        status=status,
+        problem=problem.message if problem else None,
+        durations=progress.durations,
+    )
+    return RunResult(folder, status, problem)
+
+
+def applied_to(scenario: Scenario, options: RunOptions) -> Applied:
+    """The scenario on the layout and with the settings of the options. Raises UsageError."""
+    setup = place(scenario.setup, options.layout, options.mode, scenario.name)
+    setup = replace(
+        setup,
+        broker_config={**setup.internal_config, **setup.broker_config},
+        quorum="every AZ" if options.described else setup.quorum,
+    )
+    return apply(
+        replace(scenario, setup=setup),
+        options.settings,
+        topology=hosts_of(setup, options.layout, options.mode),
+        mode=options.mode,
+        version=options.version,
+    )
+
+
+class _Run:
+    """The parts of one run, created one after the other and taken down in reverse order."""
+
+    def __init__(
+        self,
+        applied: Applied,
+        options: RunOptions,
+        folder: RunFolder,
+        progress: Progress,
+        lab_is_up: Callable[[], None],
+        standing: Standing | None = None,
+    ) -> None:
+        self.applied = applied
+        self.scenario = applied.scenario
+        self.options = options
+        self.setup = applied.scenario.setup
+        self.folder = folder
+        self.progress = progress
+        self.lab_is_up = lab_is_up
+        self.standing = standing
+        self.dialect = dialect(options.version.version)
+        self.rate = self.setup.stream_rate if options.rate is None else options.rate
+        self.topics = self._topics()
+        self._dumped = False
+
+    def go(self) -> None:
+        """Bring everything up, run the body, read the final logs, take everything down."""
+        progress = self.progress
+        with ExitStack() as stack:
+            journal = stack.enter_context(Journal(self.folder.journal("harness")))
+            ground, clients = self._ground(stack, journal)
+            lab, cluster, processes = ground.lab, ground.cluster, ground.processes
+            self._note_kafka(processes.distribution)
+            with progress.phase("boot", "creating topics"):
+                cluster.create_topics(tuple(self._new_topics(cluster)))
+            progress.say(f"Kafka {self.options.version.name} is up: {_roles(cluster)}")
+            self.folder.update(roles=dict(cluster.roles()))
+            if self.setup.zookeeper_sessions:
+                self.folder.update(zookeeper_sessions=connected(lab.topology))
+            watch = Watch(
+                lab,
+                cluster,
+                self.setup.brokers,
+                self.topics,
+                journal,
+                self.dialect,
+                transactions=bool(self.setup.transaction_log),
+            )
+            stack.callback(watch.stop)
+            watch.start()
+            logs = cluster.server_log
+            record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect, logs)
+            record_topic_configs(lab.topology, self.topics, journal, self.dialect, logs)
+            record_features(lab.topology, self.setup.format_features, journal, self.dialect)
+            nemesis = stack.enter_context(
+                Nemesis(
+                    lab,
+                    journal,
+                    expect_end=processes.expect_end,
+                    disks=ground.disks,
+                    flush_intervals=_flush_intervals(self.topics),
+                )
+            )
+            nemesis.warm_up()
+            stage = Stage(
+                setup=self.setup,
+                lab=lab,
+                cluster=cluster,
+                processes=processes,
+                observer=watch.observer,
+                nemesis=nemesis,
+                clients=clients.ready(),
+                journal=journal,
+                progress=progress,
+                dialect=self.dialect,
+                topics=self.topics,
+                user=self.applied.clients,
+                timings=self.applied.timings,
+                library=self.options.client.via,
+                java=self._java,
+            )
+            self._describe_client(stage)
+            self._check_clients(stage)
+            try:
+                live = LiveState(lab.topology, self.topics, watch.observer.views, clients.journals)
+                with progress.phase("scenario", "running the scenario", live.lines):
+                    self._body(stage)
+                with progress.phase("final logs", "reading every replica's final log"):
+                    self._finish(stage, watch)
+            except (AckedError, OSError) as error:
+                if not self._dumped:
+                    self._dump_after_failure(stage, watch, error)
+                raise
+            with progress.phase("taking down", "ending every process"):
+                stack.pop_all().close()
+
+    def _new_topics(self, cluster: Cluster) -> Iterator[Topic]:
+        """The topics to create: an earlier run on the cluster may have made the internal ones."""
+        for topic in self.topics:
+            stands = self.standing is not None and topic.internal
+            if not (stands and cluster.partition(topic.name) is not None):
+                yield topic
+
+    def _note_kafka(self, distribution: Distribution) -> None:
+        """Record which jars and which Java run: two builds of one version differ by their checksums."""
+        build = self.options.version.build
+        origin = {"build": build, **artifacts.sources_of(self.options.version)} if build else None
+        self.folder.update(
+            kafka_build=origin,
+            java=artifacts.find_java().version,
+            jars=dict(sorted(distribution.sums.items())),
+        )
+
+    def _ground(self, stack: ExitStack, journal: Journal) -> tuple[Ground, _Clients]:
+        """The cluster, started unless it stands already, and the clients, which end with ``stack``."""
+        standing = self.standing
+        if standing is not None and standing.ground is not None:
+            ground = standing.ground
+            ground.processes.journal = journal
+            return ground, self._start_clients(stack, ground.lab, ground.processes)
+        lasting = stack if standing is None else standing.stack
+        lab = make_lab(self.options, self.setup, self.folder.path if standing is None else standing.path)
+        disks = Disks(lab)
+        lasting.callback(disks.close)
+        lasting.callback(lab.down)
+        with self.progress.phase("lab", "making hosts"):
+            lab.up()
+        self.lab_is_up()
+        for reason in disks.make_where_possible(self.setup.volatile_disks).values():
+            self.progress.say(reason)
+        processes = Processes(
+            lab=lab,
+            distribution=artifacts.resolve(self.options.version),
+            journal=journal,
+            log_syntax=self.options.version.log_syntax,
+        )
+        clients = self._start_clients(stack, lab, processes)
+        cluster = make_cluster(self.options, processes, self.setup)
+        lasting.callback(cluster.close)
+        with self.progress.phase("boot", "starting the cluster"):
+            with steered(lab, self.setup.zookeeper_sessions):
+                self._boot(cluster)
+            place_sessions(lab, self.setup.zookeeper_sessions, cluster.check_alive)
+        ground = Ground(lab=lab, disks=disks, processes=processes, cluster=cluster)
+        if standing is not None:
+            standing.ground = ground
+        return ground, clients
+
+    def _boot(self, cluster: Cluster) -> None:
+        """Start the cluster. Raises InvalidRunError if the user's settings prevent it."""
+        try:
+            cluster.boot()
+        except ProcessDiedError as error:
+            refusal = explained_refusal(error, self.applied.given.broker)
+            if refusal is None:
+                raise
+            raise InvalidRunError(refusal, detail=error.detail) from error
+
+    def _start_clients(self, stack: ExitStack, lab: Lab, processes: Processes) -> _Clients:
+        """Start the agents, which end with ``stack``; from here on a failure names processes that died."""
+        stack.enter_context(_explaining_failures(processes))
+        clients = _Clients(lab, program(self.options.client, self.options.version))
+        stack.callback(clients.close, self.folder)
+        return clients
+
+    def _java(self) -> ClientProgram:
+        found = program(ClientChoice(name="java"), self.options.version, self.progress.say)
+        assert found is not None
+        return found
+
+    def _describe_client(self, stage: Stage) -> None:
+        """Record which client library the run uses. For a program, wait until it is ready in every host."""
+        choice = self.options.client
+        if choice.via == "librdkafka":
+            library = "confluent-kafka"
+            self.folder.update(
+                client={"name": choice.name, "library": library, "version": installed_version(library)}
+            )
+            return
+        found = [client.describe_program(choice.via) for client in stage.clients.values()]
+        self.folder.update(
+            client={
+                "name": choice.name,
+                "library": found[0].client,
+                "version": found[0].version,
+                "ready_s": max(one.ready_s for one in found),
+            }
+        )
+        self.progress.say(f"the clients are {found[0].client} {found[0].version} ({choice.label})")
+
+    def _note_memory(self, stage: Stage) -> None:
+        """Record the most memory that a client program has taken."""
+        via = self.options.client.via
+        if via != "librdkafka":
+            found = [client.describe_program(via) for client in stage.clients.values() if client.alive]
+            recorded = self.folder.manifest()["client"]
+            peak = max((one.memory_mib for one in found), default=None)
+            self.folder.update(client={**recorded, "memory_mib": peak})
+
+    def _check_clients(self, stage: Stage) -> None:
+        """Record how the background streams are configured.
+
+        librdkafka confirms settings of the user; the Java client refuses those that it does not accept.
+        """
+        producer = self.applied.clients.producer
+        spec = stage.stream_spec("settings", self.rate, writer=0)
+        if spec.via in PROGRAMS:
+            properties = producer_properties(spec)
+            streams = producer_origins(properties, producer, self.applied.given.producer)
+            self.folder.update(settings={**self.applied.manifest, "streams": streams})
+            return
+        config = spec.librdkafka_config()
+        streams = producer_origins(config, producer, self.applied.given.producer)
+        self.folder.update(settings={**self.applied.manifest, "streams": streams})
+        if producer.given:
+            client = next(iter(stage.clients.values()))
+            check_took_effect(producer, client.configuration(spec), config)
+
+    def _body(self, stage: Stage) -> None:
+        if self.rate > 0:
+            stage.start_streams(self.rate, self.setup.stream_topic, STREAM_PARTITIONS)
+        try:
+            self.scenario.body(stage)
+        except BaseException as error:
+            try:
+                stage.nemesis.heal_all()
+            except AckedError as second:
+                error.add_note(f"Healing the faults failed as well: {second.message}")
+            raise
+        stage.nemesis.heal_all()
+
+    def _finish(self, stage: Stage, watch: Watch) -> None:
+        stage.cluster.check_alive()  # the scenario does not expect a broker to end by itself
+        stage.stop_streams()
+        if left := stage.nemesis.wait_delivered():
+            self.progress.say(f"not delivered before the final logs are read: {', '.join(left)}")
+        self._note_memory(stage)
+        self._settle(stage)
+        with ThreadPoolExecutor(1) as beside:
+            reading = beside.submit(self._read_back, stage)
+            watch.dump(self.folder.path, without=stage.nemesis.deleted_topics)
+            self._dumped = True
+            reading.result()
+        with ThreadPoolExecutor(len(stage.clients)) as pool:
+            for closed in [pool.submit(client.close) for client in stage.clients.values()]:
+                closed.result()
+
+    def _dump_after_failure(self, stage: Stage, watch: Watch, failure: AckedError | OSError) -> None:
+        """Read the final logs as far as possible, to judge what was acknowledged before the failure."""
+        with self.progress.phase("final logs", "reading the final logs, although the run has failed"):
+            for step in (
+                stage.stop_streams,
+                stage.nemesis.wait_delivered,
+                partial(self._settle, stage),
+                partial(watch.dump, self.folder.path, without=stage.nemesis.deleted_topics),
+            ):
+                try:
+                    step()
+                except (AckedError, OSError) as second:
+                    failure.add_note(f"Reading the final logs failed as well: {second}")
+
+    def _settle(self, stage: Stage) -> None:
+        """Give followers time to catch up after the last heal; one that does not is only a finding."""
+        try:
+            wait_until(
+                stage.incomplete_isrs,
+                accept=lambda incomplete: not incomplete,
+                within_s=_CATCH_UP_S + self.applied.timings.recovery_s,
+                awaiting="all replicas to be in sync again",
+            )
+        except WaitTimeoutError as error:
+            self.progress.say(error.message)
+
+    def _read_back(self, stage: Stage) -> None:
+        if not self.setup.read_back:
+            return
+        topics = [topic for topic in stage.existing_topics() if not topic.internal]
+        partitions = [key for topic in topics for key in topic.topic_partitions]
+        az = "az2" if "az2" in stage.clients else next(iter(stage.clients))
+        result = stage.read_all(az, partitions)
+        if not result.complete:
+            self.progress.say(f"the final reader did not reach the end: {result.errors or 'time-out'}")
+
+    def _topics(self) -> tuple[Topic, ...]:
+        if self.rate <= 0:
+            return (*self.setup.topics, *self.setup.own_topics, *self.setup.internal_topics)
+        stream = Topic(
+            self.setup.stream_topic,
+            self.setup.brokers[:STREAM_PARTITIONS],
+            partitions=STREAM_PARTITIONS,
+            spread=True,
+            config=self.setup.stream_config,
+        )
+        return (*self.setup.topics, stream, *self.setup.own_topics, *self.setup.internal_topics)
+
+
+@contextmanager
+def _explaining_failures(processes: Processes) -> Iterator[None]:
+    """Report a process that has ended by itself, with its log, as the cause of whatever failed.
+
+    An OSError of a connection says that the cluster does not answer; any other one, of a file or a command,
+    comes from this machine.
+    """
+    try:
+        yield
+    except (AckedError, OSError) as error:
+        processes.check_alive()
+        if isinstance(error, AckedError):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        if isinstance(error, ConnectionError | TimeoutError):
+            raise LabError(
+                f"The cluster stopped answering the harness ({what}) although all its processes run; their "
+                f"logs are below {processes.lab.run_dir / 'nodes'}."
+            ) from error
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        raise LabError(
+            f"The harness failed on this machine ({what}; {place}), not in the cluster, whose processes run; "
+            "see whether the disk is full or the run folder is gone."
+        ) from error
+
+
+class _Clients:
+    """The agents of all client hosts; they start in parallel while the cluster boots."""
+
+    def __init__(self, lab: Lab, program: ClientProgram | None) -> None:
+        """``program`` is started beside each agent."""
+        self._lab = lab
+        self._program = program
+        self._hosts = lab.topology.role("client")
+        with ThreadPoolExecutor(len(self._hosts)) as pool:
+            self._starting: dict[str, Future[Client]] = {
+                host.name: pool.submit(self._start, host.name) for host in self._hosts
+            }
+
+    def _start(self, host: str) -> Client:
+        client = Client(self._lab, host, self._journal(host))
+        if self._program is not None:
+            client.use(inside(self._program, self._lab, host))
+        return client
+
+    def ready(self) -> dict[str, Client]:
+        """The first client of each AZ by the AZ, further ones by their host."""
+        found: dict[str, Client] = {}
+        for host in self._hosts:
+            found[host.name if host.az in found else host.az] = self._starting[host.name].result()
+        return found
+
+    @property
+    def journals(self) -> dict[str, Path]:
+        """Where each host's client writes its journal while it runs."""
+        return {host.name: self._journal(host.name) for host in self._hosts}
+
+    def close(self, folder: RunFolder) -> None:
+        """End the agents and move their journals to the folder of all journals."""
+        for future in self._starting.values():
+            if future.exception() is None:
+                future.result().close()
+        for host in self._hosts:
+            journal = self._journal(host.name)
+            if journal.exists():
+                # In containers, a host's folder may be a file system of its own.
+                shutil.move(journal, folder.journal(host.name))
+
+    def _journal(self, host: str) -> Path:
+        return self._lab.data_dir(host) / "client.jsonl"
+
+
+def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> Lab:
+    """The lab that the options name, with the hosts that the set-up needs; not up yet."""
+    topology = hosts_of(setup, options.layout, options.mode)
+    if options.lab == "compose":
+        from harness.lab.docker.lab import ComposeLab
+
+        return ComposeLab(topology, run_dir)
+    return EmbeddedLab(topology, run_dir)
+
+
+def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> Cluster:
+    """The cluster of the options' metadata mode."""
+    if options.mode == "zookeeper":
+        return ZooKeeperCluster(processes, setup, options.version.unsupported_keys)
+    if options.mode == "migration":
+        from harness.cluster.migration import MigratingCluster
+
+        return MigratingCluster(processes, setup, options.version)
+    from harness.cluster.kraft import KRaftCluster
+
+    return KRaftCluster(processes, setup, options.version, options.mode)
+
+
+def _roles(cluster: Cluster) -> str:
+    return ", ".join(f"{role} {who}" for role, who in cluster.roles().items())
+
+
+def _flush_intervals(topics: Iterable[Topic]) -> dict[str, int]:
+    """`flush.messages` of the topics that set it."""
+    set_by = {topic.name: topic.config.get("flush.messages") for topic in topics}
+    return {name: int(value) for name, value in set_by.items() if value}

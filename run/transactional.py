@@ -1,0 +1,324 @@
+"""A transactional producer as scenarios use it, and requests of it that the network holds back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from harness.errors import InvalidRunError
+from harness.kafka.model import BROKER_PORT
+from nemesis.fault import Evidence, Injection, Kind, Targets
+from nemesis.network.links import Connection
+from run.group_offsets import GroupOffsets
+from workloads.client.background import BackgroundConsumer
+from workloads.client.client import Client
+from workloads.protocol.results import Delivered, Held, SendResult, TransactionEnd
+from workloads.protocol.spec import ProducerSpec
+
+_END_S = 10.0
+
+
+class HeldRequest:
+    """A request that the network holds back: a fault, which is over when the request is delivered.
+
+    The request is made and its connection is opened at once. So its bytes are those that the client would
+    have sent at that moment, and its connection is older than the requests that overtake it.
+    """
+
+    kind: Kind = "link"
+    mechanism = "hold"
+    undoable = True
+    ends_processes = False
+
+    def __init__(
+        self, what: str, client: Client, spec: ProducerSpec, broker: str, hold: Callable[[], Held]
+    ) -> None:
+        """``what`` names the request; ``hold`` makes it."""
+        self.name = f"hold {what} of {spec.name} to {broker}"
+        self.answer: Delivered | None = None
+        """What the broker answered when it was delivered."""
+        self._client, self._spec, self._broker, self._hold = client, spec, broker, hold
+        self._held: Held | None = None
+
+    def targets(self) -> Targets:
+        """The link that it would have used."""
+        return {"links": [f"{self._client.host} -> {self._broker}:{BROKER_PORT}"]}
+
+    def inject(self) -> None:
+        """Make the request and open its connection."""
+        self._held = self._hold()
+
+    def verify(self) -> Evidence:
+        """The connection that waits."""
+        if self._held is None or not self._held.connection:
+            raise InvalidRunError(f"{self.name}: there is no connection to {self._broker}.")
+        return {"connection": self._held.connection}
+
+    def heal(self) -> None:
+        """Send it, once."""
+        if self._held is not None and self.answer is None:
+            self.answer = self._client.deliver(self._spec, self._held.number)
+
+    def verify_healed(self) -> Evidence:
+        """What the broker answered."""
+        if self.answer is None:
+            raise InvalidRunError(f"{self.name}: it was not delivered.")
+        return {"error": self.answer.error, "offset": self.answer.offset}
+
+
+@dataclass(frozen=True)
+class DelayedRequest:
+    """A request that is held back, as scenarios use it."""
+
+    injection: Injection
+    """The delay as a fault: it is over when the request is delivered."""
+    request: HeldRequest
+    """What is held back."""
+
+    def deliver(self) -> Delivered:
+        """Send it now, once; returns what the broker answers. The producer does not learn of it."""
+        self.injection.heal()
+        assert self.request.answer is not None
+        return self.request.answer
+
+
+@dataclass(kw_only=True)
+class TransactionalProducer:
+    """One transactional producer in one client host.
+
+    With ``via="raw"`` every request goes to exactly one broker: to ``coordinator``, which the scenario may
+    change, or to the broker that a message is sent ``to`` (the leader in the metadata store, if none is
+    named). It repeats a request only if the answer says that it may succeed later. Each request gets a
+    connection of its own, unless the scenario names a `connection`. Other clients choose theirs themselves,
+    and refuse a name with InvalidRunError.
+    """
+
+    client: Client
+    """The client in which it runs."""
+    spec: ProducerSpec
+    """Its settings, and its number in the history."""
+    leader: Callable[[str, int], str]
+    """Finds the host that leads a partition."""
+    hold: Callable[[HeldRequest], Injection]
+    """Makes a fault of a request that is held back."""
+    group_coordinator: Callable[[str], str]
+    """Finds the host that coordinates a consumer group."""
+    coordinator: str
+    """Host that a raw producer uses as its coordinator."""
+
+    def prepare(self, within_s: float = 30.0, *, connection: str = "") -> TransactionalProducer:
+        """Get a producer id. Raises InvalidRunError if that fails: use `initialise` where it may."""
+        error = self.initialise(within_s, connection=connection)
+        if error:
+            raise InvalidRunError(
+                f"The scenario needs the transactional producer {self.spec.name}, but initialising it ended "
+                f"with error {error}."
+            )
+        return self
+
+    def initialise(self, within_s: float = 30.0, *, connection: str = "") -> int:
+        """Get a producer id, and fence older producers with this id; returns the error code, 0 for none.
+
+        Repeated while the coordinator says that it may succeed later, until ``within_s`` has passed. A raw
+        producer also repeats it when there is no connection or no answer, unless the connection has a name.
+        """
+        return self.client.init_transactions(self.spec, within_s, self.coordinator, connection)
+
+    def begin(self) -> int:
+        """Begin a transaction; returns its number, from 0."""
+        return self.client.begin_transaction(self.spec)
+
+    def add(self, topic: str, *, partition: int = 0, within_s: float = 5.0, connection: str = "") -> int:
+        """Add a partition to a raw producer's transaction, as its first message there would do.
+
+        Returns the error code. With v2 of the protocol it sends no request.
+        """
+        self._require_raw("add")
+        return self.client.add_partition(
+            topic,
+            self.spec,
+            partition=partition,
+            coordinator=self.coordinator,
+            within_s=within_s,
+            connection=connection,
+        )
+
+    def send(
+        self, topic: str, label: str = "", *, partition: int = 0, to: str = "", connection: str = ""
+    ) -> SendResult:
+        """Send one message in the open transaction and wait for its outcome."""
+        return self.send_later(topic, label, partition=partition, to=to, connection=connection).result()
+
+    def send_later(
+        self, topic: str, label: str = "", *, partition: int = 0, to: str = "", connection: str = ""
+    ) -> Future[SendResult]:
+        """Send one message in the open transaction without waiting for its outcome."""
+        if self.spec.via != "raw":
+            return self.client.send_later(topic, label, self.spec, partition=partition, connection=connection)
+        return self.client.send_pinned_later(
+            topic,
+            label,
+            self.spec,
+            partition=partition,
+            leader=to or self.leader(topic, partition),
+            coordinator=self.coordinator,
+            connection=connection,
+        )
+
+    def connection(self, name: str, *, to: str = "") -> Connection:
+        """A raw producer's connection that is kept under this name; it is opened if it is not open.
+
+        ``to`` is the broker, by default the coordinator: a name stands for one connection to each broker that
+        is asked with it. Operations with this name use it until `close_connection`, one after another, each
+        when the one before is answered or given up. If it breaks, they fail and open no other one. Raises
+        InvalidRunError if it has broken or cannot be opened.
+        """
+        broker = to or self.coordinator
+        port = self.client.open_connection(self.spec, name, broker)
+        return Connection(client=self.client.host, client_port=port, server=broker, server_port=BROKER_PORT)
+
+    def close_connection(self, name: str) -> None:
+        """Close a raw producer's connections with this name; the next request with it opens another one."""
+        self.client.close_connection(self.spec, name)
+
+    def must_send(
+        self, topic: str, label: str, *, partition: int = 0, to: str = "", connection: str = ""
+    ) -> SendResult:
+        """Send one message that the scenario needs to be acknowledged. Raises InvalidRunError if not."""
+        result = self.send(topic, label, partition=partition, to=to, connection=connection)
+        if not result.ok:
+            raise InvalidRunError(
+                f"The scenario needs message {label!r} to be acknowledged, but {self.spec.name} got "
+                f"{result.outcome} with error {result.error}."
+            )
+        return result
+
+    def send_offsets(
+        self,
+        of: BackgroundConsumer | GroupOffsets,
+        topic: str,
+        offset: int,
+        *,
+        partition: int = 0,
+        within_s: float = _END_S,
+        to: str = "",
+        connection: str = "",
+    ) -> int:
+        """Let the open transaction commit an offset of the group ``of``; returns the error code.
+
+        If ``of`` is a member in the same AZ and of the same library, the request carries its id and
+        generation, and a coordinator refuses it once the member has lost its place (KIP-447). librdkafka
+        needs such a member. Otherwise the request names the group alone. A raw producer asks the host ``to``,
+        by default the coordinator of the group, and with v1 of the protocol its own coordinator before that.
+        After an error, abort the transaction: if it is committed, the offset may be in it or not.
+        """
+        consumer = of.consumer if isinstance(of, BackgroundConsumer) else None
+        member = consumer is not None and consumer.via == self.spec.via
+        if self.spec.via == "librdkafka" and not member:
+            raise InvalidRunError(
+                f"{self.spec.name} uses librdkafka, whose `send_offsets` needs a member of the group that "
+                "uses librdkafka too."
+            )
+        group = of.group if isinstance(of, GroupOffsets) else of.consumer.group
+        return self.client.send_offsets(
+            self.spec,
+            group,
+            of.reader if isinstance(of, GroupOffsets) else of.consumer.reader,
+            topic,
+            offset,
+            partition=partition,
+            within_s=within_s,
+            member=member,
+            coordinator=self.coordinator,
+            group_coordinator=(to or self.group_coordinator(group)) if self.spec.via == "raw" else "",
+            connection=connection,
+        )
+
+    def commit(self, within_s: float = _END_S, *, connection: str = "") -> TransactionEnd:
+        """Commit the open transaction. Without an answer the outcome is `unknown`.
+
+        A raw producer may then commit or abort it again.
+        """
+        return self._end(commit=True, within_s=within_s, connection=connection)
+
+    def abort(self, within_s: float = _END_S, *, connection: str = "") -> TransactionEnd:
+        """Abort the open transaction."""
+        return self._end(commit=False, within_s=within_s, connection=connection)
+
+    def must_end(self, *, commit: bool, within_s: float = _END_S, connection: str = "") -> None:
+        """End the open transaction. Raises InvalidRunError if the answer does not confirm that."""
+        end = self._end(commit=commit, within_s=within_s, connection=connection)
+        wanted = "committed" if commit else "aborted"
+        if end.outcome != wanted:
+            raise InvalidRunError(
+                f"The scenario needs a transaction of {self.spec.name} to be {wanted}, but its outcome is "
+                f"{end.outcome}, with error {end.error}."
+            )
+
+    def end_later(
+        self, *, commit: bool, within_s: float = _END_S, connection: str = ""
+    ) -> Future[TransactionEnd]:
+        """Commit or abort the open transaction without waiting for the answer."""
+        return self.client.end_transaction_later(
+            self.spec,
+            commit=commit,
+            within_s=within_s,
+            coordinator=self.coordinator,
+            connection=connection,
+        )
+
+    def hold_send(self, topic: str, label: str, *, partition: int = 0, to: str = "") -> DelayedRequest:
+        """Make a raw producer's request for one message, and hold it back on a connection of its own.
+
+        The message counts as sent; what becomes of it is known when the request is delivered.
+        """
+        self._require_raw("hold_send")
+        broker = to or self.leader(topic, partition)
+
+        def hold() -> Held:
+            return self.client.hold_send(
+                topic,
+                label,
+                self.spec,
+                partition=partition,
+                leader=broker,
+                coordinator=self.coordinator,
+            )
+
+        return self._delay(f"Produce {label}", broker, hold)
+
+    def hold_end(self, *, commit: bool) -> DelayedRequest:
+        """Make a raw producer's request to end the open transaction, and hold it back.
+
+        It stands for the first attempt of a client that gets no answer; `commit` or `abort` is the second
+        attempt.
+        """
+        self._require_raw("hold_end")
+        what = f"EndTxn {'commit' if commit else 'abort'}"
+        coordinator = self.coordinator
+        return self._delay(
+            what,
+            coordinator,
+            lambda: self.client.hold_end(self.spec, commit=commit, coordinator=coordinator),
+        )
+
+    def _delay(self, what: str, broker: str, hold: Callable[[], Held]) -> DelayedRequest:
+        request = HeldRequest(what, self.client, self.spec, broker, hold)
+        return DelayedRequest(self.hold(request).inject(), request)
+
+    def _end(self, *, commit: bool, within_s: float, connection: str) -> TransactionEnd:
+        return self.client.end_transaction(
+            self.spec,
+            commit=commit,
+            within_s=within_s,
+            coordinator=self.coordinator,
+            connection=connection,
+        )
+
+    def _require_raw(self, method: str) -> None:
+        if self.spec.via != "raw":
+            raise InvalidRunError(
+                f"{self.spec.name} uses {self.spec.via}, whose requests cannot be made one by one; "
+                f"`{method}` needs via='raw'."
+            )

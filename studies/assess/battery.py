@@ -1,0 +1,516 @@
+"""Which faults are injected into a cluster, and where its roles are meanwhile.
+
+Every fault comes in several placements: with the controller and the leader of the metadata quorum inside what
+the fault hits, and outside. (Leaders of partitions are inside and outside in the same run: see
+`studies.assess.body`.) Placements that differ only in the names of AZs or hosts of the same shape are
+equivalent, and the first of them is run.
+
+In ZooKeeper mode, each broker's session begins at a node in its own AZ. If a fault between two AZs takes the
+nodes of one of them from the quorum, its brokers may find another node in time or not, and chance decides. So
+there are two placements: in one the sessions are in a third AZ and last, in the other the brokers know only
+the nodes of their own AZ and lose them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from harness.errors import UsageError
+from harness.lab.model import Host, Topology
+
+Mechanism = Literal[
+    "isolate",
+    "power-all",
+    "kill-az",
+    "cut",
+    "no-quorum",
+    "power-az",
+    "kill",
+    "pause",
+    "disk-full",
+    "one-way",
+    "rolling-restart",
+    "flap",
+    "rate",
+    "kill-roles",
+    "delay",
+]
+"""The most telling first: what an operator fears most, and what has lost messages most often."""
+ORDER: tuple[Mechanism, ...] = get_args(Mechanism)
+
+VARYING: Mapping[Mechanism, str] = MappingProxyType(
+    {
+        "flap": "whether TCP happens to send again while the link works",
+        "rolling-restart": "how long each broker takes to stop and to start",
+    }
+)
+"""Faults whose times differ from run to run by more than a quarter, and what they depend on."""
+
+RATE_KBIT = 64.0
+"""What a slow node may send: about half of what the load of an assessment needs from a leader.
+
+At 128 kbit/s the node can only just send it. Then chance decides whether a fetch is answered in time: 9 of 24
+times without a write or a read deviated by more than a quarter from the median of five runs. At 64 kbit/s,
+none of 24 did.
+"""
+DELAY_MS = 200.0
+_A_PAIR = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One fault and one placement of the roles: one run."""
+
+    name: str
+    """For `--faults` and the run's folder: `isolate-az1.roles-az1`."""
+    says: str
+    subject: str
+    """The fault as the subject of a sentence, the same for all placements: `Isolating az1`."""
+    mechanism: Mechanism
+    targets: tuple[str, ...]
+    """AZs (`az1`) or hosts, as the mechanism takes them."""
+    controller: str
+    """Host of the active controller; where controllers are hosts of their own, one of those."""
+    quorum_leader: str
+    """ZooKeeper node that leads; empty in KRaft, where it is the controller."""
+    inside: tuple[str, ...]
+    """Brokers that the fault hits: partitions that they lead are led inside the fault."""
+    controller_inside: bool
+    quorum_leader_inside: bool
+    sessions: Mapping[str, str] = field(default_factory=dict)
+    """The ZooKeeper node at which each broker's session is; empty in KRaft."""
+    pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Brokers that know only these ZooKeeper nodes."""
+    sessions_of: str = ""
+    """The AZ whose nodes the fault takes from the quorum while its brokers reach others; mostly none."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """The part of each AZ or host in the fault, by name; all others have none."""
+    stands_for: tuple[str, ...] = ()
+    """Names of equivalent cases, which are not run."""
+
+    @property
+    def session_hit(self) -> str:
+        """The broker whose ZooKeeper session the fault may end, the controller if it is one; mostly empty.
+
+        If there are several others, the first.
+        """
+        if not self.sessions:
+            return ""
+        hit = (*self.pins, *((self.controller,) if self.controller in self.inside else ()), *self.inside)
+        return next(iter(hit), "")
+
+    @property
+    def roles(self) -> str:
+        """Where the roles are: `inside`, `outside`, or both in words where they differ."""
+        controller, quorum = (
+            "inside" if inside else "outside"
+            for inside in (self.controller_inside, self.quorum_leader_inside)
+        )
+        words = [controller]
+        if self.quorum_leader and controller != quorum:
+            words.append(f"quorum leader {quorum}")
+        if self.sessions_of:
+            words.append(f"sessions of {self.sessions_of} {'lost' if self.pins else 'kept'}")
+        return ", ".join(words)
+
+
+def battery(topology: Topology, mode: str) -> tuple[Case, ...]:
+    """All cases of a cluster, each equivalent placement once, the most telling first."""
+    cluster = _Cluster(topology, mode)
+    alike: dict[object, list[Case]] = {}
+    for mechanism in ORDER:
+        for case in _RECIPES[mechanism](cluster, mechanism):
+            alike.setdefault(cluster.shape(case), []).append(case)
+    return _in_turns(
+        replace(first, stands_for=tuple(case.name for case in others)) for first, *others in alike.values()
+    )
+
+
+def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
+    """The cases whose names, with or without `.roles-...`, match one of the globs.
+
+    Raises UsageError for a glob that matches none.
+    """
+    for glob in globs:
+        if any(_matches(case.name, glob) for case in cases):
+            continue
+        alike = [case.name for case in cases if any(_matches(name, glob) for name in case.stands_for)]
+        if alike:
+            raise UsageError(
+                f"--faults {glob!r} matches only faults that are not run, because they are equivalent to "
+                f"others; name these instead: {', '.join(alike)}."
+            )
+        raise UsageError(
+            f"--faults {glob!r} matches no fault of this cluster; `acked assess --list` shows the names."
+        )
+    return tuple(case for case in cases if any(_matches(case.name, glob) for glob in globs))
+
+
+def _matches(name: str, glob: str) -> bool:
+    return any(fnmatch.fnmatchcase(one, glob) for one in (name, name.partition(".roles-")[0]))
+
+
+def within_budget(
+    cases: Sequence[Case], seconds: Callable[[Case], float], budget_s: float, parallel: int
+) -> tuple[Case, ...]:
+    """The first cases, as many as fit into a time with ``parallel`` of them side by side; at least one."""
+    kept: list[Case] = []
+    spent = 0.0
+    for case in cases:
+        spent += seconds(case) / parallel
+        if kept and spent > budget_s:
+            break
+        kept.append(case)
+    return tuple(kept)
+
+
+def _in_turns(cases: Iterable[Case]) -> tuple[Case, ...]:
+    """First one case of every kind of fault, then the second one of each, and so on."""
+    turns: Counter[tuple[str, str]] = Counter()
+    ranked: list[tuple[int, int, Case]] = []
+    for case in cases:
+        kind = (case.mechanism, _role_of(case))
+        first_turn = 2 if case.mechanism == "isolate" else 1
+        ranked.append((turns[kind] // first_turn, ORDER.index(case.mechanism), case))
+        turns[kind] += 1
+    return tuple(case for *_, case in sorted(ranked, key=lambda entry: entry[:2]))
+
+
+def _role_of(case: Case) -> str:
+    return (
+        case.targets[0].rstrip("0123456789") if case.mechanism in ("kill", "pause", "rate", "delay") else ""
+    )
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Where controller and quorum leader are; ``where`` names the place in the case's name."""
+
+    where: str
+    controller: str
+    quorum_leader: str
+
+
+class _Cluster:
+    def __init__(self, topology: Topology, mode: str) -> None:
+        self.topology, self.mode = topology, mode
+        self.azs = topology.azs
+        self.brokers = topology.role("broker")
+        self.quorum_role = {"zookeeper": "zookeeper", "kraft": "controller"}.get(mode, "broker")
+        self.quorum = topology.role(self.quorum_role)
+        self.controllers = self.brokers if mode == "zookeeper" else self.quorum
+
+    def hosts(self, az: str, *roles: str) -> tuple[Host, ...]:
+        return tuple(host for host in self.topology.hosts if host.az == az and host.role in roles)
+
+    def processes(self, az: str) -> tuple[Host, ...]:
+        """Nodes of the cluster in an AZ, those of the metadata quorum first."""
+        return (*self.hosts(az, "zookeeper", "controller"), *self.hosts(az, "broker"))
+
+    def kinds(self) -> dict[str, tuple[Host, ...]]:
+        """Hosts by the kind of node that they are."""
+        return {"broker": self.brokers, self.quorum_role: self.quorum}
+
+    def name(self, az: str) -> str:
+        return self.topology.az_name(az)
+
+    def placements(self) -> Iterator[_Roles]:
+        """One placement per AZ, with the roles that it can have; others are in the first AZ that can."""
+        for az in self.azs:
+            controller = next((host for host in self.controllers if host.az == az), None)
+            quorum = next((host for host in self.quorum if host.az == az), None)
+            if controller or (quorum and self.mode == "zookeeper"):
+                yield self.roles(self.name(az), controller or self.controllers[0], quorum or self.quorum[0])
+
+    def roles(self, where: str, controller: Host, quorum_leader: Host) -> _Roles:
+        return _Roles(where, controller.name, quorum_leader.name if self.mode == "zookeeper" else "")
+
+    def inside_and_outside(self, azs: Sequence[str]) -> Iterator[_Roles]:
+        """The first placement inside these AZs, and the first one outside."""
+        names = {self.name(az) for az in azs}
+        for inside in (True, False):
+            found = (roles for roles in self.placements() if (roles.where in names) is inside)
+            yield from itertools.islice(found, 1)
+
+    def dropped(self, roles: _Roles, cut: Sequence[str]) -> str:
+        """The one of two AZs whose ZooKeeper nodes leave the quorum if they are cut; empty if neither is."""
+        if self.mode != "zookeeper" or len(cut) != _A_PAIR:
+            return ""
+        leading = self.topology.host(roles.quorum_leader).az
+        if leading not in cut:
+            return ""
+        other = next(az for az in cut if az != leading)
+        for az in (other, leading):
+            if 2 * sum(node.az != az for node in self.quorum) > len(self.quorum):
+                return az
+        return ""
+
+    def session(self, broker: Host, cut: Sequence[str] = (), dropped: str = "") -> str:
+        """The ZooKeeper node of a broker's session: in its own AZ, or in the next one that has any.
+
+        With an AZ that is ``dropped`` it is, where possible, a node that stays in the quorum.
+        """
+        start = self.azs.index(broker.az)
+        azs = [az for az in (*self.azs[start:], *self.azs[:start]) if self.hosts(az, "zookeeper")]
+        lasting = [az for az in azs if az != dropped and {az, broker.az} != set(cut)]
+        nodes = self.hosts((lasting or azs)[0], "zookeeper")
+        return nodes[self.hosts(broker.az, "broker").index(broker) % len(nodes)].name
+
+    def at_risk(self, cut: Sequence[str], dropped: str) -> tuple[Host, ...]:
+        """Brokers in the AZ that is dropped, if it has ZooKeeper nodes and they can reach others as well."""
+        elsewhere = any(node.az not in cut for node in self.quorum)
+        own = dropped and self.hosts(dropped, "zookeeper")
+        return self.hosts(dropped, "broker") if own and elsewhere else ()
+
+    def case(
+        self,
+        mechanism: Mechanism,
+        label: str,
+        says: tuple[str, str],
+        roles: _Roles,
+        targets: Sequence[str],
+        parts: Mapping[str, str],
+        cut: Sequence[str] = (),
+    ) -> Case:
+        """``cut`` are the two AZs between which the fault is, if it is between two."""
+        dropped = self.dropped(roles, cut)
+
+        def hit(host: str) -> bool:
+            return bool(host) and (host in parts or self.topology.host(host).az in parts)
+
+        return Case(
+            name=f"{mechanism}{'-' if label else ''}{label}.roles-{roles.where}",
+            says=says[0],
+            subject=says[1],
+            mechanism=mechanism,
+            targets=tuple(targets),
+            controller=roles.controller,
+            quorum_leader=roles.quorum_leader,
+            inside=tuple(broker.name for broker in self.brokers if hit(broker.name)),
+            controller_inside=hit(roles.controller),
+            quorum_leader_inside=hit(roles.quorum_leader),
+            sessions={broker.name: self.session(broker, cut, dropped) for broker in self.brokers}
+            if self.mode == "zookeeper"
+            else {},
+            sessions_of=self.name(dropped) if self.at_risk(cut, dropped) else "",
+            parts=parts,
+        )
+
+    def with_sessions_lost(self, case: Case, roles: _Roles, cut: Sequence[str]) -> Iterator[Case]:
+        """The same with brokers that lose their sessions, if they would keep them otherwise."""
+        losing = self.at_risk(cut, self.dropped(roles, cut))
+        if losing:
+            own = tuple(node.name for node in self.hosts(losing[0].az, "zookeeper"))
+            yield replace(
+                case,
+                name=f"{case.name}.sessions-lost",
+                sessions={**case.sessions, **{broker.name: self.session(broker) for broker in losing}},
+                pins={broker.name: own for broker in losing},
+            )
+
+    def shape(self, case: Case) -> object:
+        """What two equivalent cases have in common: everything except names."""
+
+        def of_host(host: Host) -> tuple[object, ...]:
+            part = case.parts.get(host.name, "")
+            roles = host.name == case.controller, host.name == case.quorum_leader
+            return host.role, part, *roles, of_session(host), host.name in case.pins
+
+        def of_session(host: Host) -> tuple[object, ...]:
+            if host.name not in case.sessions:
+                return ()
+            node = self.topology.host(case.sessions[host.name])
+            parts = case.parts.get(node.az, ""), case.parts.get(node.name, "")
+            return *parts, node.name == case.quorum_leader, node.az == host.az
+
+        azs = (
+            (
+                case.parts.get(az, ""),
+                *sorted((of_host(host) for host in self.topology.hosts if host.az == az), key=repr),
+            )
+            for az in self.azs
+        )
+        return case.mechanism, tuple(sorted(azs, key=repr))
+
+
+_Recipe = Callable[[_Cluster, Mechanism], Iterator[Case]]
+
+
+def _isolate(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for az in cluster.azs if len(cluster.azs) > 1 else ():
+        name = cluster.name(az)
+        for roles in _nearest_first(cluster, (az,)):
+            says = f"{name} isolated", f"Isolating {name}"
+            yield cluster.case(mechanism, name, says, roles, (az,), {az: "target"})
+
+
+def _kill_az(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for az in cluster.azs if len(cluster.azs) > 1 else ():
+        hosts = [host.name for host in cluster.processes(az)]
+        if hosts:
+            name = cluster.name(az)
+            for roles in cluster.inside_and_outside((az,)):
+                says = f"{name} killed", f"Killing {name}"
+                yield cluster.case(mechanism, name, says, roles, hosts, {az: "target"})
+
+
+def _power_az(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for az in cluster.azs if len(cluster.azs) > 1 else ():
+        if cluster.hosts(az, "broker"):
+            name, hosts = cluster.name(az), [host.name for host in cluster.processes(az)]
+            for roles in cluster.inside_and_outside((az,)):
+                says = f"{name} loses power", f"A power cut in {name}"
+                yield cluster.case(mechanism, name, says, roles, hosts, {az: "target"})
+
+
+def _power_all(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    hosts = [host.name for az in cluster.azs for host in cluster.processes(az)]
+    roles = next(cluster.placements())
+    parts = dict.fromkeys(cluster.azs, "target")
+    says = "all AZs lose power", "A power cut in all AZs"
+    yield cluster.case(mechanism, "", says, roles, hosts, parts)
+
+
+def _pairs(text: str, subject: str, *, brokers_only: bool = False) -> _Recipe:
+    def recipe(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+        azs = [az for az in cluster.azs if cluster.hosts(az, "broker") or not brokers_only]
+        for one, other in itertools.combinations(azs, 2):
+            names, cut = (cluster.name(one), cluster.name(other)), (one, other)
+            parts = {one: "end", other: "end"}
+            says = text.format(*names), subject.format(*names)
+            lost: list[Case] = []
+            for roles in cluster.inside_and_outside(cut):
+                case = cluster.case(mechanism, "-".join(names), says, roles, cut, parts, cut)
+                yield case
+                lost += cluster.with_sessions_lost(case, roles, cut) if mechanism == "cut" else ()
+            yield from lost
+
+    return recipe
+
+
+def _one_way(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for one, other in itertools.permutations(cluster.azs, 2):
+        names, cut = (cluster.name(one), cluster.name(other)), (one, other)
+        parts = {one: "source", other: "destination"}
+        says = f"{names[0]} → {names[1]} cut (one way)", f"Cutting {names[0]} → {names[1]} (one way)"
+        both = cluster.hosts(one, "broker") and cluster.hosts(other, "broker")
+        lost: list[Case] = []
+        for roles in _nearest_first(cluster, cut)[: 3 if both else 1]:
+            case = cluster.case(mechanism, "-".join(names), says, roles, cut, parts, cut)
+            yield case
+            lost += cluster.with_sessions_lost(case, roles, cut)
+        yield from lost
+
+
+def _rolling(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    with_brokers = [az for az in cluster.azs if cluster.hosts(az, "broker")]
+    for one, other in itertools.combinations(with_brokers, 2):
+        names = cluster.name(one), cluster.name(other)
+        text = f"rolling restart while {names[0]} and {names[1]} are cut"
+        says = text, f"A {text}"
+        roles = next(cluster.inside_and_outside((one, other)))
+        parts = {one: "end", other: "end"}
+        cut = (one, other)
+        yield cluster.case(mechanism, "-".join(names), says, roles, cut, parts, cut)
+    if len(with_brokers) == 1:
+        yield cluster.case(
+            mechanism, "", ("rolling restart", "A rolling restart"), next(cluster.placements()), (), {}
+        )
+
+
+def _of_nodes(text: str, subject: str, *, brokers_only: bool = False) -> _Recipe:
+    """The first node of each kind, with its role and without it."""
+
+    def recipe(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+        kinds = {"broker": cluster.brokers} if brokers_only else cluster.kinds()
+        for nodes in kinds.values():
+            node = nodes[0]
+            for roles in _here_and_elsewhere(cluster, node):
+                says = f"{node.name}{_duty(node, roles)} {text}", subject.format(node.name)
+                yield cluster.case(mechanism, node.name, says, roles, (node.name,), {node.name: "target"})
+
+    return recipe
+
+
+def _duty(node: Host, roles: _Roles) -> str:
+    if node.role == "zookeeper":
+        return " (leader)" if node.name == roles.quorum_leader else " (follower)"
+    if node.role == "controller":
+        return " (active)" if node.name == roles.controller else " (standby)"
+    return " (controller)" if node.name == roles.controller else ""
+
+
+def _here_and_elsewhere(cluster: _Cluster, node: Host) -> Iterator[_Roles]:
+    """The node with the role that it can have, and without it; other roles are in another AZ if possible."""
+
+    def elsewhere(hosts: Sequence[Host]) -> Host | None:
+        return min(
+            (host for host in hosts if host != node), key=lambda host: host.az == node.az, default=None
+        )
+
+    controller, quorum_leader = elsewhere(cluster.controllers), elsewhere(cluster.quorum)
+    if node.role == "zookeeper":
+        controller = controller or cluster.controllers[0]
+        yield cluster.roles("here", controller, node)
+        if quorum_leader:
+            yield cluster.roles("elsewhere", controller, quorum_leader)
+        return
+    quorum_leader = quorum_leader or cluster.quorum[0]
+    if node in cluster.controllers:
+        yield cluster.roles("here", node, quorum_leader)
+    if controller:
+        yield cluster.roles("elsewhere", controller, quorum_leader)
+
+
+def _no_quorum(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    roles = next(cluster.placements())
+    leader = roles.quorum_leader or roles.controller
+    nodes = sorted(cluster.quorum, key=lambda host: (host.name != leader, host.node_id))
+    lost = [host.name for host in nodes[: (len(nodes) + 1) // 2]]
+    text = f"({len(lost)} of {len(nodes)} nodes killed)"
+    says = f"metadata quorum lost {text}", f"Losing the metadata quorum {text}"
+    yield cluster.case(mechanism, "", says, roles, lost, dict.fromkeys(lost, "target"))
+
+
+def _kill_roles(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+    for roles in itertools.islice(cluster.placements(), 1 if cluster.mode == "zookeeper" else 0):
+        hosts = (roles.quorum_leader, roles.controller)
+        says = (
+            "controller and ZooKeeper leader killed at once",
+            "Killing the controller and the ZooKeeper leader at once",
+        )
+        yield cluster.case(mechanism, "", says, roles, hosts, dict.fromkeys(hosts, "target"))
+
+
+def _nearest_first(cluster: _Cluster, azs: Sequence[str]) -> list[_Roles]:
+    """All placements, those inside the AZs first, in the order of the AZs."""
+    names = [cluster.name(az) for az in azs]
+    return sorted(
+        cluster.placements(),
+        key=lambda roles: names.index(roles.where) if roles.where in names else len(names),
+    )
+
+
+_RECIPES: Mapping[Mechanism, _Recipe] = {
+    "isolate": _isolate,
+    "power-all": _power_all,
+    "kill-az": _kill_az,
+    "cut": _pairs("{} and {} cut from each other", "Cutting {} and {} from each other"),
+    "no-quorum": _no_quorum,
+    "power-az": _power_az,
+    "kill": _of_nodes("killed", "Killing {}"),
+    "pause": _of_nodes("paused", "Pausing {}"),
+    "disk-full": _of_nodes("has a full disk", "A full disk of {}", brokers_only=True),
+    "one-way": _one_way,
+    "rolling-restart": _rolling,
+    "flap": _pairs("link between {} and {} flaps", "A flapping link between {} and {}", brokers_only=True),
+    "rate": _of_nodes(f"slow ({RATE_KBIT:g} kbit/s)", f"Slowing {{}} to {RATE_KBIT:g} kbit/s"),
+    "delay": _of_nodes(f"slow (+{DELAY_MS:g} ms)", f"Delaying {{}} by {DELAY_MS:g} ms"),
+    "kill-roles": _kill_roles,
+}

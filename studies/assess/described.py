@@ -1,0 +1,242 @@
+"""What follows from a description and its settings: topics, producers, and how long a fault lasts."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from harness.cluster.client_settings import Value, check_client
+from harness.cluster.followed import NotFollowed, in_words
+from harness.cluster.possible import DEFAULT_FACTOR
+from harness.cluster.settings import Settings, TopicShape, rack_aware, replication_factor, values
+from harness.cluster.setup import Setup
+from harness.cluster.timings import Timings
+from harness.errors import UsageError
+from harness.kafka.model import Topic, broker_id
+from harness.lab.model import Topology
+from run.clients import DELIVERY, choose
+from studies.assess.battery import Case
+
+TOPIC = "assessed"
+"""Name of the topic where the description has none."""
+POWERLESS = ("power-az", "power-all", "disk-full")
+"""Mechanisms that need disks from which the harness can take unflushed data or free space."""
+RATE_PER_PARTITION = 5.0
+"""Messages per second of each producer to each partition: gaps are measured to about 1/5 s."""
+CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
+"""A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
+costs brokers more than the producers do."""
+DRAIN_S = 10.0
+"""How long producers may take to stop."""
+_LEAST_IN_SYNC = "min.insync.replicas"
+_MARGIN_S = 3.0
+_REQUEST = "request.timeout.ms"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerSetting:
+    """A producer's settings. Every AZ has one producer of each."""
+
+    name: str
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    """By Java's names; they override the described ones."""
+
+
+def producers(settings: Settings) -> tuple[ProducerSetting, ...]:
+    """The described producer, and the same one with acks=1 for comparison, or with acks=all if it has 1."""
+    choice = choose(check_client("producer", settings.producer), {})
+    acks = choice.fields.get("acks", -1)
+    described = ProducerSetting(name="acks=all" if acks == -1 else f"acks={acks}")
+    if acks == -1:
+        fixed: dict[str, Value] = {"acks": 1, "enable.idempotence": False}
+        return described, ProducerSetting(name="acks=1", fixed=fixed)
+    return described, ProducerSetting(name="acks=all", fixed={"acks": -1})
+
+
+def default_times(given: Mapping[str, Value], timings: Timings) -> dict[str, Value]:
+    """The producers' request.timeout.ms, by Java's names, unless the user has ``given`` one.
+
+    It is that of the brokers, as in Kafka's defaults (30 s). The harness's own, 2 s, is close to half a
+    session: a producer that asks a broker which does not know that it is deposed would ask again just before
+    or just after the session's end, by chance.
+    """
+    if _REQUEST in given:
+        return {}
+    own: dict[str, Value] = {_REQUEST: int(timings.request_s * 1000)}
+    # Where request.timeout.ms is fixed, delivery.timeout.ms would follow from it.
+    return own | ({DELIVERY: given[DELIVERY]} if DELIVERY in given else {})
+
+
+def header(
+    version: str,
+    mode: str,
+    topology: Topology,
+    settings: Settings,
+    timings: Timings,
+    left_out: Sequence[NotFollowed] = (),
+    consequences: Sequence[str] = (),
+) -> dict[str, str]:
+    """What was assessed, for people: a text for each heading.
+
+    ``left_out`` has the settings that the runs do not follow, ``consequences`` a sentence for each that
+    decides what a fault costs.
+    """
+    names = topic_names(settings)
+    given = [
+        f"{table}.{setting.key}={setting.value}"
+        for table in ("broker", "producer", "consumer")
+        for setting in getattr(settings, table).values()
+        if (table, setting.key) not in {(one.table, one.setting.key) for one in left_out}
+    ]
+    if settings.compress_time != 1:
+        given.append(f"times divided by {settings.compress_time:g}")
+    first, second = producers(settings)
+    return {
+        "cluster": f"Kafka {version}, {mode}; {_azs(topology)}",
+        **{
+            "topic" if len(names) == 1 else f"topic {name}": (f"{name}, " if len(names) == 1 else "")
+            + _topic_text(name, topology, settings)
+            for name in names
+        },
+        "producers": f"{first.name} (described), {second.name} (for comparison); in each AZ with a client, "
+        f"{RATE_PER_PARTITION:g} messages/s to each partition",
+        "settings": ", ".join(given) or "those of docs/configuration.md",
+        **({"not followed": in_words(left_out)} if left_out else {}),
+        **({"consider": "; ".join(consequences)} if consequences else {}),
+        "fault": f"{hold_s(timings):g} s each, as sessions last {timings.session_s:g} s and "
+        f"replica.lag.time.max.ms is {timings.lag_s:g} s",
+    }
+
+
+def _topic_text(name: str, topology: Topology, settings: Settings) -> str:
+    replicas = replication_factor(name, settings, len(topology.role("broker")))
+    properties = {**values(settings.topic), **values(settings.topics.get(name, {}))}
+    minimum = {**values(settings.broker), **properties}.get(_LEAST_IN_SYNC) or _least_in_sync(replicas)
+    return "; ".join(
+        (
+            f"replication factor {replicas}, {_LEAST_IN_SYNC}={minimum}",
+            *(f"{key}={value}" for key, value in properties.items() if key != _LEAST_IN_SYNC),
+        )
+    )
+
+
+_KINDS = {"broker": "broker", "zookeeper": "ZooKeeper node", "controller": "controller", "client": "client"}
+
+
+def _azs(topology: Topology) -> str:
+    """The AZs and their hosts; AZs with the same hosts together."""
+    alike: dict[str, list[str]] = {}
+    for az in topology.azs:
+        hosts = [host.role for host in topology.hosts if host.az == az]
+        counted = [(hosts.count(role), name) for role, name in _KINDS.items() if role in hosts]
+        text = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counted)
+        alike.setdefault(text, []).append(topology.az_name(az))
+    return "; ".join(
+        f"{', '.join(names)}: {text}{' each' if len(names) > 1 else ''}" for text, names in alike.items()
+    )
+
+
+def hold_s(timings: Timings) -> float:
+    """How long a fault lasts: until sessions have ended and followers that lag have left the ISR.
+
+    ZooKeeper ends a session after up to 1.5 times its time-out. A follower leaves the ISR after up to 1.5
+    times replica.lag.time.max.ms, because brokers check twice in that time.
+    """
+    return 1.5 * max(timings.session_s, timings.lag_s) + _MARGIN_S
+
+
+def recovery_s(timings: Timings) -> float:
+    """How long the cluster may take to recover by itself before an operator acts."""
+    return max(timings.converge_s, 2 * hold_s(timings))
+
+
+def for_runs(settings: Settings, number: int = 1) -> Settings:
+    """The settings for the ``number``-th run on a cluster.
+
+    They lack the shapes of topics, because `setup` applies those.
+    """
+    topics = {numbered(name, number): found for name, found in settings.topics.items()}
+    return replace(settings, shapes={}, topics=topics)
+
+
+def numbered(topic: str, number: int) -> str:
+    """The topic's name in the ``number``-th run on a cluster: every run has topics of its own."""
+    return topic if number == 1 else f"{topic}-{number}"
+
+
+def topic_names(settings: Settings) -> tuple[str, ...]:
+    """The topics to assess: all that are described, else one of the harness's own."""
+    return tuple(dict.fromkeys((*settings.shapes, *settings.topics))) or (TOPIC,)
+
+
+def only_topics(settings: Settings, globs: Sequence[str]) -> Settings:
+    """The settings with only the described topics whose names match a glob. Raises UsageError."""
+    names = topic_names(settings)
+    for glob in globs:
+        if not fnmatch.filter(names, glob):
+            raise UsageError(
+                f"--topics: no described topic is named {glob!r}; there are: {', '.join(names)}."
+            )
+    chosen = {name for glob in globs for name in fnmatch.filter(names, glob)}
+    return replace(
+        settings,
+        shapes={name: shape for name, shape in settings.shapes.items() if name in chosen},
+        topics={name: found for name, found in settings.topics.items() if name in chosen},
+    )
+
+
+def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -> Setup:
+    """The set-up of a case: the roles, and topics with partitions led inside and outside of the fault.
+
+    It is the ``number``-th case on its cluster. Raises UsageError for a topic that the brokers cannot hold.
+    """
+    return Setup(
+        topics=tuple(_topic(name, case, topology, settings, number) for name in topic_names(settings)),
+        controller=case.controller,
+        zookeeper_leader=case.quorum_leader or "zookeeper2",
+        zookeeper_sessions=case.sessions,
+        zookeeper_pins=case.pins,
+        brokers=tuple(host.node_id for host in topology.role("broker")),
+        volatile_disks=case.inside if case.mechanism in POWERLESS else (),
+        stream_rate=0.0,
+        for_layout=True,
+        follows=(DEFAULT_FACTOR,),
+        without=("groups", "transactions"),
+        read_back=False,
+    )
+
+
+def _topic(name: str, case: Case, topology: Topology, settings: Settings, number: int) -> Topic:
+    shape = settings.shapes.get(name, TopicShape())
+    placed = shape.assignment or _replicas(settings, name, leaders(case, topology), topology)
+    described = {**values(settings.broker), **values(settings.topic), **values(settings.topics.get(name, {}))}
+    config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: _least_in_sync(len(placed[0]))}
+    return Topic(numbered(name, number), placed[0], partitions=len(placed), placed=placed, config=config)
+
+
+def _least_in_sync(replicas: int) -> str:
+    return "2" if replicas > 2 else "1"
+
+
+def leaders(case: Case, topology: Topology) -> tuple[int, ...]:
+    """Brokers that lead a partition: in every AZ one that the fault hits and one that it does not."""
+    found: dict[tuple[str, bool], int] = {}
+    for host in topology.role("broker"):
+        found.setdefault((host.az, host.name in case.inside), host.node_id)
+    return tuple(sorted(found.values()))
+
+
+def led_inside(case: Case, leader: int) -> bool:
+    """Whether the fault hits the broker."""
+    return leader in {broker_id(name) for name in case.inside}
+
+
+def _replicas(
+    settings: Settings, name: str, leaders: tuple[int, ...], topology: Topology
+) -> tuple[tuple[int, ...], ...]:
+    """By broker, the replicas that Kafka assigns to a partition with that broker as its preferred leader."""
+    racks = {host.node_id: host.az for host in topology.role("broker")}
+    factor = replication_factor(name, settings, len(racks))
+    found = {replicas[0]: replicas for replicas in rack_aware(racks, len(racks), factor)}
+    return tuple(found[leader] for leader in leaders)

@@ -1,0 +1,302 @@
+"""Running a battery: the plan, the runs side by side, and the resulting document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.cluster.cluster_file import ClusterFile, read_cluster_file
+from harness.cluster.compression import compress
+from harness.cluster.settings import NO_SETTINGS, Settings, values
+from harness.cluster.timings import Timings, effective_times
+from harness.doctor import diagnose
+from harness.errors import BadDataError, UsageError
+from harness.kafka.versions import DEFAULT, LASTING, KafkaVersion, kafka_version
+from harness.lab.layout import THREE_AZS, Layout
+from harness.lab.model import Topology
+from harness.secrets import shown_comments
+from run.session import plan_run, prepare
+from run.settings import Applied
+from studies.assess.battery import VARYING, Case, battery
+from studies.assess.cell import scenario
+from studies.assess.clusters import run_cases
+from studies.assess.described import for_runs, header, hold_s, producers
+from studies.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
+from studies.assess.outcome import outcome
+from studies.assess.table import CaseEnd, Line, consequences, lines
+from studies.series.capacity import USUAL_HOSTS
+from studies.series.folder import CLUSTER, PLAN, SeriesFolder
+from studies.series.plan import Cell, remaining
+from studies.series.summary import RunSummary
+
+DOCUMENT = "assessment.json"
+
+_AROUND_S = 18.0
+"""A run without its fault: clients, recovery, final logs, and its share of the start of a cluster."""
+_START_S = 5.0
+_PER_HOST_S = 1.2
+"""Seconds that each further host adds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The cluster to assess."""
+
+    version: KafkaVersion
+    mode: str
+    topology: Topology
+    file: ClusterFile | None
+    settings: Settings
+    """Settings of the file and of the options; options take precedence."""
+
+
+def describe(
+    file: ClusterFile | None, kafka: str, mode: str, settings: Settings, *, force: bool = False
+) -> Target:
+    """What is to be assessed; options take precedence over the file. ``force`` accepts unknown versions.
+
+    Raises UsageError.
+    """
+    version = kafka_version(kafka or (file.kafka if file else "") or DEFAULT, force=force)
+    mode = mode or (file.mode if file else "") or next(one for one in LASTING if one in version.modes)
+    if mode not in LASTING:
+        raise UsageError(f"There is no mode {mode!r} here; use {', '.join(LASTING)}.")
+    version.require_mode(mode)
+    topology = (file.layout if file else THREE_AZS).topology(mode)
+    settings = settings.over(file.settings) if file else settings
+    return Target(version=version, mode=mode, topology=topology, file=file, settings=settings)
+
+
+def understood(target: Target, case: Case, lab: str) -> Applied:
+    """What a run of the case would be. Raises UsageError for everything that it would be refused for."""
+    _, applied = plan_run(
+        scenario(case, target.topology, target.mode, target.settings), **_arguments(target, lab)
+    )
+    return applied
+
+
+def header_of(target: Target, applied: Applied) -> dict[str, str]:
+    """What is assessed, for people, with what the runs do not follow."""
+    return header(
+        target.version.label,
+        target.mode,
+        target.topology,
+        target.settings,
+        timings(target.settings, target.mode),
+        applied.not_followed,
+        applied.consequences,
+    )
+
+
+def check(target: Target, case: Case, lab: str, say: Callable[[str], None]) -> None:
+    """Check what can be checked before anything starts. Raises UsageError, UnfitError."""
+    prepare(scenario(case, target.topology, target.mode, target.settings), **_arguments(target, lab), say=say)
+
+
+def _arguments(target: Target, lab: str) -> dict[str, Any]:
+    return {
+        "lab": lab,
+        "kafka": target.version.label,
+        "mode": target.mode,
+        "cluster": target.file and replace(target.file, settings=NO_SETTINGS),
+        "settings": for_runs(target.settings),
+        "force": True,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssessmentPlan:
+    """What an assessment runs; stored in its folder, so that it can be resumed."""
+
+    cases: tuple[str, ...]
+    """Names of the cases, in the order in which they are run."""
+    version: str
+    mode: str
+    lab: str
+    settings: Mapping[str, Any]
+    """What the user has set, as `Settings.as_json` gives it."""
+    repeat: int = 1
+    cluster: bool = False
+    """The folder holds a cluster file; otherwise the cluster has three AZs."""
+    left_out: tuple[str, ...] = ()
+    """Names of the cases that the budget leaves out."""
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """Names of the cases that this machine cannot run, and why."""
+    header: Mapping[str, str] = field(default_factory=dict)
+    """What is assessed, for people: a text for each heading."""
+
+    def cells(self) -> list[Cell]:
+        """All runs, in rounds."""
+        return [
+            Cell(scenario=name, version=self.version, mode=self.mode) for name in self.cases
+        ] * self.repeat
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """An assessment in its folder."""
+
+    series: SeriesFolder
+    plan: AssessmentPlan
+
+    @classmethod
+    def create(cls, runs: Path, plan: AssessmentPlan, cluster: Path | None) -> Assessment:
+        """Make the folder `<runs>/assess/<UTC time>`. Raises UsageError if it cannot be made."""
+        series = SeriesFolder.create(runs, "assess")
+        if cluster is not None:
+            series.keep(CLUSTER, shown_comments(cluster.read_text(encoding="utf-8")))
+        series.keep(PLAN, json.dumps(asdict(plan), indent=2))
+        return cls(series, plan)
+
+    @classmethod
+    def resume(cls, path: Path) -> Assessment:
+        """An assessment that was interrupted. Raises BadDataError if the folder holds none."""
+        try:
+            plan = msgspec.convert(json.loads((path / PLAN).read_text(encoding="utf-8")), AssessmentPlan)
+        except (OSError, ValueError, RecursionError) as error:
+            raise BadDataError(
+                f"{path} holds no assessment to resume ({error}); name a folder like runs/assess/<time>."
+            ) from None
+        return cls(SeriesFolder(path), plan)
+
+    @property
+    def cluster_file(self) -> Path | None:
+        """The cluster file, if it has one."""
+        return self.series.path / CLUSTER if self.plan.cluster else None
+
+    def layout(self) -> Layout:
+        """The cluster's layout."""
+        return read_cluster_file(self.cluster_file).layout if self.cluster_file else THREE_AZS
+
+    def topology(self) -> Topology:
+        """The cluster's hosts."""
+        return self.layout().topology(self.plan.mode)
+
+    def cases(self) -> dict[str, Case]:
+        """All cases of the cluster by name."""
+        return {case.name: case for case in battery(self.topology(), self.plan.mode)}
+
+    def left(self) -> list[Cell]:
+        """The runs that have not ended yet."""
+        return remaining(self.plan.cells(), [run.cell for run in self.series.runs])
+
+    def run(
+        self,
+        parallel: int,
+        ended: Callable[[RunSummary], None],
+        may_start: Callable[[Cell], bool] = lambda cell: True,
+    ) -> bool:
+        """Run and judge what is left, and record each run. Returns whether Ctrl-C ended it early.
+
+        ``may_start`` is asked just before a run would start.
+        """
+        cells = run_cases(
+            self.left(),
+            self.cases(),
+            self.series.path / "runs",
+            parallel=parallel,
+            lab=self.plan.lab,
+            may_start=may_start,
+            settings=self.plan.settings,
+            cluster_file=self.cluster_file,
+        )
+        try:
+            with closing(cells) as summaries:
+                for summary in summaries:
+                    self.series.add(summary)
+                    ended(summary)
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def timings(self) -> Timings:
+        """Times that follow from the settings."""
+        return timings(self.settings(), self.plan.mode)
+
+    def settings(self) -> Settings:
+        """What the user has set."""
+        return Settings.from_json(self.plan.settings)
+
+    def document(self) -> dict[str, Any]:
+        """What `assessment.json` holds; measures the runs."""
+        judged = [Path(run.folder) for run in self.series.runs if run.judged]
+        measures: Measures = {name: [] for name in (*QUERIES, PROMISED)}
+        if judged:
+            from checkers.spark.session import start_session
+
+            measures = measure(start_session(), judged)
+        all_cases = self.cases()
+        planned = [all_cases[name] for name in (*self.plan.cases, *self.plan.unfit, *self.plan.left_out)]
+        table = lines(planned, _ended(self.series.runs), measures, self.plan.unfit)
+        topology = self.topology()
+        judged_as = outcome(self.series.runs)
+        return {
+            "verdict": judged_as.verdict,
+            "exit_code": judged_as.exit_code,
+            "not_as_declared": judged_as.runs,
+            "kafka": self.plan.version,
+            "mode": self.plan.mode,
+            "header": self.plan.header
+            or header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),
+            "azs": {az: topology.az_name(az) for az in topology.azs},
+            "clients": sorted({host.az for host in topology.role("client")}),
+            "producers": [one.name for one in producers(self.settings())],
+            "hold_s": hold_s(self.timings()),
+            "lines": [line_as_json(line) for line in table],
+            "consequences": consequences(table, topology.az_names),
+            "queries": dict(QUERIES),
+            "runs": str(self.series.path / "runs"),
+        }
+
+    def keep(self, document: Mapping[str, Any], text: str) -> None:
+        """Write `assessment.json` and `assessment.md`."""
+        self.series.keep(DOCUMENT, json.dumps(document, indent=2))
+        self.series.keep("assessment.md", text)
+
+
+def timings(settings: Settings, mode: str) -> Timings:
+    """Times that follow from the settings that the user has set."""
+    compressed, _ = compress(settings, effective_times({}, mode))
+    return Timings.of(values(compressed.broker), mode)
+
+
+def seconds(case: Case, topology: Topology, timings: Timings) -> float:
+    """About how many seconds a run of a case takes, if the machine is not busy."""
+    around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - USUAL_HOSTS)
+    if case.mechanism == "rolling-restart":
+        return around + _START_S * len(topology.role("broker"))
+    return around + hold_s(timings)
+
+
+def unfit(cases: Sequence[Case]) -> dict[str, str]:
+    """Cases that this machine cannot run, by name, and why."""
+    delayed = [case.name for case in cases if case.mechanism == "delay"]
+    if not delayed:
+        return {}
+    (check,) = diagnose(["netem"])
+    return {} if check.ok else dict.fromkeys(delayed, "this kernel has no netem, which delays packets")
+
+
+def _ended(runs: Sequence[RunSummary]) -> Iterator[CaseEnd]:
+    for run in runs:
+        status = "measured" if run.judged else run.verdict
+        reason = "" if run.judged else next(iter(run.reasons), "")
+        with suppress(OSError):
+            yield CaseEnd(case=run.scenario, run=name_of(Path(run.folder)), status=status, reason=reason)
+
+
+def line_as_json(line: Line) -> dict[str, Any]:
+    """A line of the table as `assessment.json` has it."""
+    return {
+        **asdict(line),
+        "settings": {name: {**asdict(one), "outcome": one.outcome} for name, one in line.settings.items()},
+        "varies": VARYING.get(line.mechanism, ""),
+        "topics": [line_as_json(one) for one in line.topics],
+        "topics_differ": line.topics_differ,
+    }

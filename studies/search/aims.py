@@ -1,0 +1,110 @@
+"""Which hosts the names of a schedule mean at the moment when a step begins."""
+
+from __future__ import annotations
+
+from harness.errors import InvalidRunError
+from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, TopicPartition, broker_name
+from harness.lab.model import Host
+from harness.zookeeper.four_letter import mode
+from nemesis.network import links
+from nemesis.network.links import Link
+from run.stage import Stage
+from studies.search.schedule import AZ_OF, OTHER_AZS, OTHER_CONTROLLERS, OTHERS, ROLES, Step
+from studies.search.space import quorum_of
+
+TRANSACTIONS = TopicPartition(TRANSACTION_LOG, 0)
+"""The log of all transactions; its leader coordinates them."""
+OFFSETS = TopicPartition(OFFSETS_LOG, 0)
+"""The log of all committed offsets; its leader coordinates the groups."""
+
+
+def hosts_of(stage: Stage, names: tuple[str, ...], key: TopicPartition) -> tuple[Host, ...]:
+    """The hosts that names mean now, each once; ``key`` is the partition whose leader a role is about.
+
+    Raises InvalidRunError for a role that nobody has.
+    """
+    found: dict[str, Host] = {}
+    topology = stage.lab.topology
+    for name in names:
+        role = name.removeprefix(AZ_OF)
+        if role not in ROLES:
+            chosen = topology.select(name)
+        else:
+            holder = topology.host(_holder(stage, role, key))
+            chosen = topology.select(holder.az) if name.startswith(AZ_OF) else (holder,)
+        found |= {host.name: host for host in chosen}
+    return tuple(found.values())
+
+
+def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
+    """The links between the two sides of a step. Raises InvalidRunError if there is none."""
+    one = hosts_of(stage, step.targets, key)
+    azs = {host.az for host in one}
+    other: tuple[Host, ...] = ()
+    for name in step.toward:
+        if name == OTHERS:
+            other += tuple(host for host in stage.lab.topology.hosts if host not in one)
+        elif name == OTHER_AZS:
+            other += tuple(host for host in stage.lab.topology.hosts if host.az not in azs)
+        elif name == OTHER_CONTROLLERS:
+            other += tuple(host for host in quorum_of(stage.lab.topology) if host not in one)
+        else:
+            other += hosts_of(stage, (name,), key)
+    other = tuple(dict.fromkeys(other))
+    forward = [Link(a.name, b.name) for a in one for b in other if a != b]
+    found = {
+        "->": forward,
+        "<-": [Link(link.destination, link.source) for link in forward],
+        "<->": [*forward, *(Link(link.destination, link.source) for link in forward)],
+    }[step.arrow]
+    if not found:
+        raise InvalidRunError("both sides of the link are the same host")
+    return links.ordered(found)
+
+
+def _holder(stage: Stage, role: str, key: TopicPartition) -> str:
+    """Name of the host that has a role now, by what the observer saw last."""
+    if role == "controller":
+        return _controller(stage)
+    if role == "quorum-leader":
+        for node in stage.lab.topology.role("zookeeper"):
+            if mode(node.zookeeper_address) in ("leader", "standalone"):
+                return node.name
+        raise InvalidRunError("no ZooKeeper node leads")
+    view = stage.observer.views.of(source_of(stage))
+    logs = {"coordinator": (TRANSACTIONS, "transactions"), "group-coordinator": (OFFSETS, "groups")}
+    if role in logs:
+        log_key, what = logs[role]
+        log = view.partition(*log_key)
+        if log is None or log.leader < 0:
+            raise InvalidRunError(f"no broker coordinates {what}")
+        return broker_name(log.leader)
+    state = view.partition(*key)
+    if state is None or state.leader < 0:
+        raise InvalidRunError(f"{key} has no leader")
+    if role == "leader":
+        return broker_name(state.leader)
+    replicas = next(topic for topic in stage.setup.topics if topic.name == key.topic).assignment
+    others = [member for member in replicas[key.partition] if member != state.leader]
+    if not others:
+        raise InvalidRunError(f"{key} has no follower")
+    return broker_name(others[0])
+
+
+def _controller(stage: Stage) -> str:
+    number = controller_seen(stage)
+    for host in stage.lab.topology.hosts:
+        if host.node_id == number and host.role in ("broker", "controller"):
+            return host.name
+    raise InvalidRunError("no controller is active")
+
+
+def controller_seen(stage: Stage) -> int | None:
+    """Node id of the controller by what the observer saw last."""
+    kind = "zookeeper" if stage.cluster.mode == "zookeeper" else "controller"
+    return stage.observer.views.of(kind).controller()
+
+
+def source_of(stage: Stage) -> str:
+    """The kind of node whose statements about partitions count."""
+    return "zookeeper" if stage.cluster.mode == "zookeeper" else "broker"

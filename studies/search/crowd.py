@@ -1,0 +1,208 @@
+"""The producers and consumers of a run that carries out a schedule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from harness.clock import now_ns
+from harness.errors import AckedError, WaitTimeoutError
+from harness.kafka.model import TopicPartition
+from harness.waiting import wait_until
+from run.stage import Stage
+from studies.assess.described import CALM_FETCHES, DRAIN_S, RATE_PER_PARTITION
+from studies.search.events import stuck
+from studies.search.schedule import Group, Producer
+from studies.search.transactions import TransactionLoad
+from workloads.client.client import BackgroundConsumer, Stream
+from workloads.protocol.results import StreamCounts
+from workloads.protocol.spec import StreamLoad
+
+WARM_S = 40.0
+POLL_S = 0.2
+_STEADY_S = 1.0
+_READERS = 2
+_LETTERS = "abcdefghij"
+
+
+_NAME = re.compile(r"producer-(\d+)")
+
+
+def number_of(name: str) -> int:
+    """Number of a producer in its schedule, by the name of one of its writers: `producer-2a` → 2.
+
+    0 for the name of anything else.
+    """
+    found = _NAME.match(name)
+    return int(found[1]) if found else 0
+
+
+@dataclass(kw_only=True)
+class Crowd:
+    """The clients: a consumer in each of two AZs, and the producers and groups of the schedule."""
+
+    stage: Stage
+    plans: Sequence[Producer]
+    partitions: Sequence[TopicPartition]
+    groups: Sequence[Group] = ()
+    producers: dict[str, Stream | TransactionLoad] = field(default_factory=dict)
+    """What runs, by name: a producer has a stream for each topic, or transactions over all of them."""
+    readers: list[BackgroundConsumer] = field(default_factory=list)
+    members: dict[tuple[int, int], BackgroundConsumer] = field(default_factory=dict)
+    """The members of groups that run, by the numbers of the group and of the member."""
+    fenced: list[TransactionLoad] = field(default_factory=list)
+    """Transactional producers that have a successor. They go on until they learn of it."""
+
+    def warm_up(self) -> None:
+        """Start the clients that work from the beginning. Raises WaitTimeoutError if they do not."""
+        stage = self.stage
+        azs = [az for az in stage.lab.topology.azs if az in stage.clients]
+        self.readers = [stage.start_reader(az, self.partitions, CALM_FETCHES) for az in azs[:_READERS]]
+        self.change(0)
+        enough = 2 * len(self.partitions)
+        wait_until(
+            lambda: min(
+                (
+                    *(counts.ok for counts in self.counts().values()),
+                    *(reader.progress().count for reader in self.readers),
+                    *(self.read_by_groups().values()),
+                )
+            ),
+            accept=lambda count: count >= enough,
+            within_s=WARM_S,
+            poll_s=POLL_S,
+            awaiting="every producer and every consumer to work",
+            abort=stage.cluster.check_alive,
+        )
+
+    def change(self, step: int) -> None:
+        """Start and stop the producers that do so after a step; 0: before the first one."""
+        for number, plan in enumerate(self.plans, start=1):
+            if plan.stops == step and step:
+                for name in [name for name in self.producers if number_of(name) == number]:
+                    self.stage.streams.pop(name, None)
+                    self.producers.pop(name).stop(_STEADY_S)
+            if plan.starts == step:
+                self._start(number, plan)
+        for number, group in enumerate(self.groups, start=1):
+            for place, member in enumerate(group.members, start=1):
+                if member.stops == step and step and (number, place) in self.members:
+                    self._leave(self.members.pop((number, place)))
+                if member.starts == step:
+                    self._join(number, place)
+
+    def _join(self, number: int, place: int) -> None:
+        group = self.groups[number - 1]
+        topic = self.stage.setup.topics[group.topic]
+        self.members[number, place] = self.stage.start_member(
+            group.members[place - 1].az,
+            f"{topic.name}-group-{number}",
+            topic.name,
+            partitions=topic.partitions,
+            name=f"group-{number}-member-{place}",
+            config=CALM_FETCHES,
+        )
+
+    def _leave(self, member: BackgroundConsumer) -> None:
+        try:
+            member.stop()
+        except AckedError as error:
+            self.stage.mark("note", error.message)
+
+    def read_by_groups(self) -> dict[int, int]:
+        """How many messages the running members of each group have read, by the number of the group."""
+        found = dict.fromkeys(range(1, 1 + len(self.groups)), 0)
+        for (number, _), member in self.members.items():
+            found[number] += member.progress().count
+        return found
+
+    def _start(self, number: int, plan: Producer) -> None:
+        stage = self.stage
+        if plan.transactional:
+            name = f"producer-{number}"
+            before = self.producers.pop(f"producer-{plan.succeeds}", None)
+            if isinstance(before, TransactionLoad):
+                before.concede()
+                self.fenced.append(before)
+            self.producers[name] = TransactionLoad(
+                stage,
+                plan.az,
+                name,
+                self.partitions,
+                plan.in_flight,
+                succeeds=f"producer-{plan.succeeds or number}",
+            )
+            return
+        for letter, topic in zip(_LETTERS, stage.setup.topics, strict=False):
+            name = f"producer-{number}{letter}"
+            load = StreamLoad(
+                topic=topic.name,
+                partitions=tuple(range(topic.partitions)),
+                rate=RATE_PER_PARTITION * topic.partitions,
+            )
+            fixed = {"acks": plan.acks, "enable.idempotence": plan.idempotent}
+            spec = stage.stream_spec(name, load.rate, fixed)
+            config = {**spec.config, "max.in.flight.requests.per.connection": plan.in_flight}
+            stream = stage.clients[plan.az].start_stream(replace(spec, config=config), load)
+            stage.streams[name] = self.producers[name] = stream
+
+    def counts(self) -> dict[str, StreamCounts]:
+        """Messages of the producers that run, by name."""
+        return {name: stream.counts() for name, stream in self.producers.items()}
+
+    def wait_through(self, within_s: float) -> None:
+        """Wait until every producer has had another message acknowledged. Raises WaitTimeoutError."""
+        before = self.counts()
+        wait_until(
+            lambda: stuck(before, self.counts()),
+            accept=lambda names: not names,
+            within_s=within_s,
+            poll_s=POLL_S,
+            awaiting="every producer to have a message acknowledged",
+        )
+
+    @property
+    def transactions(self) -> list[TransactionLoad]:
+        """The transactional producers that run."""
+        return [one for one in self.producers.values() if isinstance(one, TransactionLoad)]
+
+    def wait_groups(self, within_s: float) -> list[int]:
+        """Wait until every group has read another message; returns the groups that have not by then."""
+        before = self.read_by_groups()
+
+        def still() -> list[int]:
+            return [number for number, count in self.read_by_groups().items() if count <= before[number]]
+
+        try:
+            return wait_until(
+                still,
+                accept=lambda numbers: not numbers,
+                within_s=within_s,
+                poll_s=POLL_S,
+                awaiting="every group to read a message",
+            )
+        except WaitTimeoutError:
+            return still()
+
+    def abandon(self) -> None:
+        """Let the transactional producers begin nothing more, because the run is over."""
+        for one in (*self.transactions, *self.fenced):
+            one.abandon()
+
+    def drain(self) -> None:
+        """Let the consumers read the last messages, and stop all clients."""
+        stage, since = self.stage, now_ns()
+        self.abandon()
+        for one in (*self.transactions, *self.fenced):
+            one.stop(DRAIN_S)
+        wait_until(
+            lambda: stage.since(since) >= _STEADY_S,
+            within_s=_STEADY_S + 5,
+            poll_s=POLL_S,
+            awaiting="the consumers to read the last messages",
+        )
+        stage.stop_streams(DRAIN_S)
+        stage.mark("drained", "the producers have stopped")
+        for reader in (*self.readers, *self.members.values()):
+            self._leave(reader)

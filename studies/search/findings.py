@@ -1,0 +1,249 @@
+"""The findings of a judged run, in groups by signature, and how much each group matters.
+
+A signature is the class of the findings, what the promise table says of them, their cause, and the settings
+of the producer and the topic. Its `kind` leaves the settings out: shrinking changes those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from checkers.promises.table import UNEXPLAINED
+from checkers.tables.source import Source, open_source, read_small
+from harness.errors import json_file
+from harness.kafka.model import TopicPartition
+from studies.search.crowd import number_of
+from studies.search.schedule import Schedule
+
+Weight = Literal["new", "unknown", "known", "not promised"]
+WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
+"""How much a finding matters, the most important weight first.
+
+`new`: a broken promise, or an error, an exit or a cluster that does not recover, which no fault and no known
+bug explains. `unknown`: the history does not decide. `known`: a known bug of the version. `not promised`:
+Kafka does not promise to prevent it."""
+MARK = "finding-"
+NO_CANDIDATE = "no replica may become leader"
+"""How the mark `no-recovery` says that Kafka has neither an ISR nor another candidate for a partition."""
+CLEARED = "min.insync.replicas changed without a leader"
+"""A known bug: the change clears the eligible leader replicas and the last known leader (KIP-966)."""
+_COLUMNS = (
+    *("class", "promise", "promise_row", "known_bug", "cause"),
+    *("writer", "topic", "partition", "detail", "count"),
+)
+_BEGINNING = 70
+_INCOMPLETE = re.compile(r"(\S+/\d+) has leader \d+ and ISR \[.*\] of \[.*\]")
+"""A text of `incomplete` about a partition that has a leader."""
+SEQUENCE_REFUSED = "librdkafka: fatal error after OUT_OF_ORDER_SEQUENCE_NUMBER"
+"""A known bug: librdkafka also takes the answer of a leader that was deposed for a loss of messages."""
+_OF_A_START = ("Fatal error during KafkaServer start", "Exiting Kafka")
+"""Parts of the ERROR lines with which a broker gives up its start."""
+_FATAL = -150
+"""`RD_KAFKA_RESP_ERR__FATAL`: an earlier fatal error of librdkafka has stopped the producer."""
+_OUT_OF_ORDER = 45
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of findings of one run."""
+
+    name: str
+    """The class, such as `lost`, or what a mark says: `no-recovery`."""
+    weight: Weight
+    promise: str = ""
+    """`broken`, `not promised` or `unknown`; empty for findings that the table does not cover."""
+    row: str = ""
+    known_bug: str = ""
+    cause: str = ""
+    """The cause, or the wording of a log line, without numbers."""
+    settings: str = ""
+    count: int = 1
+
+    @property
+    def kind(self) -> str:
+        """The signature without the settings."""
+        because = self.known_bug or self.row
+        return ": ".join(filter(None, (self.name, self.promise, because, self.cause)))
+
+    @property
+    def essence(self) -> str:
+        """The part of the kind that stays the same when faults are left out.
+
+        For a broken promise, that is the class. The row of the table and the cause may change with the
+        faults. For a known bug, it is the class and the bug: the row depends on the producer.
+        """
+        if self.known_bug:
+            return f"{self.name}: {self.known_bug}"
+        if self.weight == "new" and self.promise == "broken":
+            return f"{self.name}: {self.promise}"
+        return self.kind
+
+    @property
+    def signature(self) -> str:
+        """The text that identifies this group."""
+        return f"{self.kind} [{self.settings}]" if self.settings else self.kind
+
+
+def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
+    """The groups of findings of a judged run, the most important first. Raises BadDataError."""
+    counts: Counter[Finding] = Counter()
+    source = open_source(str(folder / "history"))
+    writers = {row["writer"]: str(row["name"]) for row in read_small(source, "writers").to_pylist()}
+    file = folder / "findings.parquet"
+    stuck: dict[str, str] = {}
+    if file.exists():
+        failed = _failed_starts(source)
+        rows = pq.read_table(file, columns=list(_COLUMNS)).to_pylist()
+        stuck = _stuck_isrs(rows)
+        for row in rows:
+            found = _of_row(row, _settings(row, writers, schedule), failed)
+            counts[found] += 1
+    marks = [(str(row["name"]), str(row["text"])) for row in read_small(source, "marks").to_pylist()]
+    bug = _offline_because(marks, schedule) or _incomplete_because(marks, stuck)
+    stopped = _stopped(source, writers) if any(name == f"{MARK}client-stuck" for name, _ in marks) else {}
+    for name, text in marks:
+        if name.startswith(MARK):
+            counts[_of_mark(name, text, bug, stopped)] += 1
+    grouped = (msgspec.structs.replace(found, count=count) for found, count in counts.items())
+    # A cluster or client that is stuck is often the effect of what broke a promise.
+    return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), not one.promise, one.signature)))
+
+
+def _failed_starts(source: Source) -> set[str]:
+    """Hosts whose process ended before it was ready, after a pause: it found its ZooKeeper session ended.
+
+    Kafka then gives up its start.
+    """
+    starting: dict[str, bool] = {}
+    failed: set[str] = set()
+    rows = read_small(source, "processes").to_pylist()
+    for row in sorted(rows, key=lambda row: int(row["ns"])):
+        host, event = str(row["host"]), row["event"]
+        if event == "started":
+            starting[host] = False
+        elif event == "paused" and host in starting:
+            starting[host] = True
+        elif event == "exited" and starting.pop(host, False):
+            failed.add(host)
+        elif event in ("ready", "killed"):
+            starting.pop(host, None)
+    return failed
+
+
+def incomplete(key: TopicPartition, leader: int, isr: Collection[int], replicas: Collection[int]) -> str:
+    """What the mark `no-recovery` says of a partition without a leader or a full ISR."""
+    return f"{key} has leader {leader} and ISR {sorted(isr)} of {sorted(replicas)}"
+
+
+def _stuck_isrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Partitions whose ISR a known bug left incomplete, such as `t1/0`, with the bug."""
+    return {
+        f"{row['topic']}/{row['partition']}": str(row["known_bug"])
+        for row in rows
+        if row["class"] == "not_converged" and row["known_bug"]
+    }
+
+
+def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> Finding:
+    name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
+    cause = str(row["cause"] or "").partition(":")[0]  # the rest has numbers, and faults by their targets
+    if name in UNEXPLAINED:
+        cause, settings = _wording(str(row["detail"] or "")), ""
+    weight: Weight = "not promised"
+    host, _, says = str(row["detail"] or "").partition(" ")
+    if host in failed_starts and (name == "process_exit" or any(part in says for part in _OF_A_START)):
+        return Finding(name=name, weight=weight, cause="paused while it started")
+    if bug:
+        weight = "known"
+    elif name in UNEXPLAINED or promise == "broken":
+        weight = "new"
+    elif promise == "unknown":
+        weight = "unknown"
+    return Finding(
+        name=name,
+        weight=weight,
+        promise="" if name in UNEXPLAINED else promise,
+        row="" if name in UNEXPLAINED else str(row["promise_row"] or ""),
+        known_bug=bug,
+        cause=_wording(cause),
+        settings=settings,
+    )
+
+
+def _offline_because(marks: Sequence[tuple[str, str]], schedule: Schedule) -> str:
+    """The known bug that left a partition without candidates; then no client can get through either."""
+    changed = any(step.fault == "raise-min-insync" for step in schedule.steps)
+    return CLEARED if changed and any(NO_CANDIDATE in text for _, text in marks) else ""
+
+
+def _incomplete_because(marks: Sequence[tuple[str, str]], stuck: Mapping[str, str]) -> str:
+    """The known bug that left ISRs incomplete, if that is all that the marks `no-recovery` name."""
+    texts = [text.partition(" s: ")[2] for name, text in marks if name == f"{MARK}no-recovery"]
+    found = [_INCOMPLETE.fullmatch(one) for text in texts for one in text.split("; ")]
+    bugs = {stuck.get(one[1], "") if one else "" for one in found}
+    return ", ".join(sorted(bugs)) if all(bugs) else ""
+
+
+def _stopped(source: Source, writers: Mapping[int, str]) -> dict[str, str]:
+    """The producers that a fatal error of their client library has stopped, with the known bug or nothing."""
+    sends = read_small(source, "sends")
+
+    def with_error(code: int) -> set[int]:
+        return set(sends.filter(pc.equal(sends["error"], code))["writer"].to_pylist())
+
+    refused = with_error(_OUT_OF_ORDER)
+    return {
+        writers.get(number, ""): SEQUENCE_REFUSED if number in refused else ""
+        for number in with_error(_FATAL)
+    }
+
+
+def _of_mark(name: str, text: str, bug: str, stopped: Mapping[str, str]) -> Finding:
+    settings = re.search(r"\((acks.*?)\)", text)
+    name = name.removeprefix(MARK)
+    producer = text.partition(" ")[0]
+    because = stopped.get(producer, "") or (bug if name in ("no-recovery", "client-stuck") else "")
+    return Finding(
+        name=name,
+        weight="known" if because else "new",
+        known_bug=because,
+        cause="fatal error of the client library" if producer in stopped else "",
+        settings=settings[1] if settings else "",
+    )
+
+
+def _wording(text: str) -> str:
+    """The beginning of a text without numbers, which differ from run to run."""
+    return re.sub(r"\d+", "#", text)[:_BEGINNING].strip()
+
+
+def _settings(row: Mapping[str, Any], writers: Mapping[int, str], schedule: Schedule) -> str:
+    found: list[str] = []
+    name = writers.get(row["writer"], "") if row["writer"] is not None else ""
+    if 0 < number_of(name) <= len(schedule.producers):
+        found.append(schedule.producers[number_of(name) - 1].label)
+    topic = str(row["topic"] or "").partition("-")[0]
+    found += [plan.label for plan in schedule.topics if plan.name == topic]
+    return ", ".join(found)
+
+
+def weightiest(findings: Sequence[Finding]) -> Finding | None:
+    """The group that matters most."""
+    return min(findings, key=lambda one: WEIGHTS.index(one.weight), default=None)
+
+
+def select(findings: Sequence[Finding], text: str) -> Iterator[Finding]:
+    """The groups whose signature contains a text."""
+    return (one for one in findings if text.casefold() in one.signature.casefold())
+
+
+def is_judged(folder: Path) -> bool:
+    """Whether a run folder holds a judgement."""
+    return (folder / "judgement.json").is_file() and bool(json_file(folder / "judgement.json").get("run"))

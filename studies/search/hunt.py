@@ -1,0 +1,377 @@
+"""`acked search` runs schedules from a seed, mutates those that reached something new, and groups findings.
+
+The folder of a search, `runs/search/<UTC time>`, holds
+
+| file | |
+|---|---|
+| `plan.json` | what is searched |
+| `schedules.jsonl` | a line for each schedule that was carried out (`TriedSchedule`) |
+| `runs/` | the run folders; clean runs keep only their summary |
+| `corpus/` | the schedules that reached something new |
+| `search.json` | the outcome |
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from checkers.verdict import NOT_JUDGED
+from harness.cluster.settings import Settings
+from harness.errors import BadDataError
+from harness.lab.model import Topology
+from studies.assess.series import Target, timings
+from studies.search import stored
+from studies.search.findings import WEIGHTS, Finding
+from studies.search.fleet import Fleet, JudgedRun, Place, ScheduleJob, thin
+from studies.search.grammar import fresh, mutated
+from studies.search.rates import wilson
+from studies.search.rules import read
+from studies.search.scenario import NAME
+from studies.search.schedule import FILE, Schedule
+from studies.search.space import Space, space_of
+
+RECORDS, OUTCOME = "schedules.jsonl", "search.json"
+MUTATE = 0.5
+"""Share of the schedules that are mutated from the corpus, as soon as there is one."""
+KEPT_OF_A_GROUP = 3
+"""How many runs of a group are kept whole if Kafka promises nothing or the bug is known."""
+BUDGET_S = 1800.0
+
+
+class SearchPlan(stored.Where, frozen=True, kw_only=True):
+    """What is searched; stored, so that a search can be resumed."""
+
+    seed: int
+    faults: str | None = None
+    producers: str | None = None
+    safe: bool = False
+    lacks: tuple[str, ...] = ()
+    """What clients or brokers cannot do, such as `transactions`."""
+
+
+class TriedSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that was carried out."""
+
+    number: int
+    digest: str
+    folder: str
+    verdict: str
+    seconds: float
+    parent: int | None = None
+    findings: tuple[Finding, ...] = ()
+    reached: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    """What no schedule had reached before."""
+    promises: dict[str, int] = {}
+    """Promises that were put to the test, and in how many assumed cases."""
+    skipped: int = 0
+    """Steps that could not be carried out."""
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def judged(self) -> bool:
+        """Whether the run says anything about Kafka."""
+        return self.verdict not in NOT_JUDGED
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """All findings of one signature."""
+
+    finding: Finding
+    runs: int
+    """Runs that showed it."""
+    of: int
+    """Runs that were judged."""
+    first: int
+    """Number of the first schedule that showed it."""
+    folder: str
+    low: float
+    high: float
+    """Bounds of the rate (Wilson, 95 %)."""
+
+
+@dataclass(kw_only=True)
+class Search:
+    """A search in its folder."""
+
+    path: Path
+    plan: SearchPlan
+    records: list[TriedSchedule] = field(default_factory=list)
+    corpus: dict[int, Schedule] = field(default_factory=dict)
+    known: Counter[str] = field(default_factory=Counter)
+    """What was reached, and by how many schedules."""
+    earlier: int = 0
+    """How many schedules had been carried out when the search was resumed."""
+
+    @classmethod
+    def create(cls, runs: Path, plan: SearchPlan, cluster: Path | None) -> Search:
+        """Make the folder. Raises UsageError if it cannot be made."""
+        return cls(path=stored.create(runs, "search", plan, cluster).path, plan=plan)
+
+    @classmethod
+    def resume(cls, path: Path) -> Search:
+        """A search that has ended or was interrupted. Raises BadDataError if the folder holds none."""
+        plan, records = stored.resume(path, SearchPlan, RECORDS, TriedSchedule, what="search", kind="search")
+        search = cls(path=path, plan=plan, records=records, earlier=len(records))
+        for record in records:
+            search.known.update(record.reached)
+            file = search._corpus_file(record.number)
+            if file.exists():
+                search.corpus[record.number] = read(file)
+        search._remove_unfinished()
+        return search
+
+    def _remove_unfinished(self) -> None:
+        """Remove the runs that were under way when the search was ended: their schedules run again."""
+        kept = {Path(record.folder).name for record in self.records}
+        for folder in (self.path / "runs" / NAME).glob("*"):
+            if folder.is_dir() and not folder.is_symlink() and folder.name not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def place(self) -> Place:
+        """Where the schedules are carried out."""
+        return self.plan.place(self.path)
+
+    def space(self) -> Space:
+        """What schedules are made of."""
+        return space_for(self.plan, self.place().topology)
+
+    def run(
+        self,
+        parallel: int,
+        ended: Callable[[TriedSchedule], None],
+        may_start: Callable[[int], bool],
+        extra: Sequence[Schedule] = (),
+    ) -> bool:
+        """Carry out schedules until ``may_start`` says no. Returns whether Ctrl-C ended it early.
+
+        ``may_start`` gets the number of schedules that have begun in this call. ``extra`` are carried out
+        first: the corpus of another search.
+        """
+
+        def jobs() -> Iterator[ScheduleJob]:
+            space, first = self.space(), list(extra)
+            number = max((record.number for record in self.records), default=0)
+            for begun in itertools.count():
+                if not may_start(begun):
+                    return
+                number += 1
+                yield (
+                    ScheduleJob(schedule=first.pop(0), number=number) if first else self._next(space, number)
+                )
+
+        return self._carry_out(jobs(), parallel, ended)
+
+    def follow(self, leader: Search, parallel: int, ended: Callable[[TriedSchedule], None]) -> bool:
+        """Carry out the schedules that only another search has carried out, under the same numbers.
+
+        Returns whether Ctrl-C ended it early.
+        """
+        jobs = (
+            ScheduleJob(schedule=read(Path(record.folder) / FILE), number=record.number, parent=record.parent)
+            for record in self.behind(leader)
+        )
+        return self._carry_out(jobs, parallel, ended)
+
+    def behind(self, leader: Search) -> list[TriedSchedule]:
+        """The schedules that another search has carried out and this one has not."""
+        done = {record.number for record in self.records}
+        return [record for record in leader.records if record.number not in done]
+
+    def _carry_out(
+        self, jobs: Iterator[ScheduleJob], parallel: int, ended: Callable[[TriedSchedule], None]
+    ) -> bool:
+        """Carry out jobs, each made just before it may begin. Returns whether Ctrl-C ended it early."""
+        try:
+            with stored.alone(self.path), Fleet(self.place(), self.path / "runs", parallel) as fleet:
+                while True:
+                    # One more waits than clusters run, so that none is idle during a judgement.
+                    while fleet.open <= parallel and (job := next(jobs, None)) is not None:
+                        fleet.submit(job)
+                    if not fleet.open:
+                        return False
+                    ended(self._add(fleet.next()))
+        except KeyboardInterrupt:
+            return True
+
+    def _next(self, space: Space, number: int) -> ScheduleJob:
+        """A fresh schedule, or a mutation of one that reached something new."""
+        rng = Random(f"{self.plan.seed}/{number}/choice")
+        if not self.corpus or rng.random() >= MUTATE:
+            return ScheduleJob(schedule=fresh(space, self.plan.seed, number), number=number)
+        parent = rng.choice(sorted(self.corpus))
+        child = mutated(space, self.corpus[parent], self.plan.seed, number)
+        return ScheduleJob(schedule=child, number=number, parent=parent)
+
+    def _add(self, ended: JudgedRun) -> TriedSchedule:
+        """Record a run that has ended, keep its schedule if it is new, and thin the run if it is clean."""
+        from checkers.tables.source import open_source, read_small
+        from studies.search.reached import exercised, reached
+
+        found: frozenset[str] = frozenset()
+        promises: Counter[str] = Counter()
+        skipped = 0
+        with suppress(BadDataError):  # without a readable history, nothing counts as reached
+            if ended.judged:
+                found, promises = reached(ended.folder), exercised(ended.folder)
+                marks = read_small(open_source(str(ended.folder / "history")), "marks")
+                names = marks.column("name").to_pylist()
+                skipped = sum(name.startswith("skipped-") for name in names)
+        new = tuple(sorted(one for one in found if not self.known[one]))
+        job = ended.job
+        record = TriedSchedule(
+            number=job.number,
+            digest=job.schedule.digest,
+            folder=str(ended.folder),
+            verdict=ended.verdict,
+            seconds=ended.seconds,
+            parent=job.parent,
+            findings=ended.findings,
+            reached=tuple(sorted(found)),
+            new=new,
+            promises=dict(promises),
+            skipped=skipped,
+            reasons=ended.reasons,
+        )
+        if record.judged and not self._worth_keeping(record):
+            thin(ended.folder)
+        self.known.update(found)
+        if new:
+            self.corpus[job.number] = job.schedule
+            file = self._corpus_file(job.number)
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(job.schedule.encode())
+        self.records.append(record)
+        stored.append(self.path / RECORDS, record)
+        return record
+
+    def _worth_keeping(self, record: TriedSchedule) -> bool:
+        """Whether the run has a finding that matters, or one of the first few of its group."""
+        seen = Counter(one.signature for other in self.records for one in other.findings)
+        return any(
+            one.weight in ("new", "unknown") or seen[one.signature] < KEPT_OF_A_GROUP
+            for one in record.findings
+        )
+
+    def _corpus_file(self, number: int) -> Path:
+        return self.path / "corpus" / f"{number:05}.json"
+
+    def is_new(self, finding: Finding, record: TriedSchedule) -> bool:
+        """Whether no record before this one has the finding."""
+        return not any(
+            one.signature == finding.signature
+            for other in self.records
+            if other is not record
+            for one in other.findings
+        )
+
+    def groups(self) -> list[Group]:
+        """Findings by signature; the most important come first, then the most frequent."""
+        judged = [record for record in self.records if record.judged]
+        by_signature: dict[str, list[tuple[TriedSchedule, Finding]]] = {}
+        for record in judged:
+            for one in record.findings:
+                by_signature.setdefault(one.signature, []).append((record, one))
+        found = []
+        for pairs in by_signature.values():
+            (record, finding), runs = pairs[0], len(pairs)
+            low, high = wilson(runs, len(judged))
+            total = sum(one.count for _, one in pairs)
+            found.append(
+                Group(
+                    finding=msgspec.structs.replace(finding, count=total),
+                    runs=runs,
+                    of=len(judged),
+                    first=record.number,
+                    folder=record.folder,
+                    low=low,
+                    high=high,
+                )
+            )
+        return sorted(found, key=lambda one: (WEIGHTS.index(one.finding.weight), -one.runs, one.first))
+
+    def document(self, seconds: float) -> dict[str, Any]:
+        """What `search.json` holds. ``seconds`` is how long this call has searched."""
+        from studies.search.reached import TESTABLE
+
+        promises: Counter[str] = Counter()
+        for record in self.records:
+            promises.update(dict.fromkeys(record.promises, 1))
+        verdicts = Counter(record.verdict for record in self.records)
+        document = {
+            "plan": msgspec.to_builtins(self.plan),
+            "schedules": len(self.records),
+            "judged": sum(record.judged for record in self.records),
+            "not_judged": {verdict: verdicts[verdict] for verdict in NOT_JUDGED if verdicts[verdict]},
+            "seconds": round(seconds, 1),
+            "per_hour": round((len(self.records) - self.earlier) / seconds * 3600) if seconds else 0,
+            "skipped_steps": sum(record.skipped for record in self.records),
+            "groups": [
+                msgspec.to_builtins(group) | {"signature": group.finding.signature} for group in self.groups()
+            ],
+            "reached": dict(self.known.most_common()),
+            "promises": {name: promises[name] for name in TESTABLE if promises[name]},
+            "not_exercised": [name for name in TESTABLE if not promises[name]],
+            "corpus": sorted(self.corpus),
+        }
+        (self.path / OUTCOME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        return document
+
+
+def corpus_of(folder: Path) -> list[Schedule]:
+    """The schedules of a folder, in the order of their names. Raises BadDataError if it holds none."""
+    inner = folder / "corpus" if (folder / "corpus").is_dir() else folder
+    files = sorted(inner.glob("*.json"))
+    if not files:
+        raise BadDataError(f"--corpus {folder}: the folder holds no schedule (*.json); name one that does.")
+    return [read(file) for file in files]
+
+
+def space_for(plan: SearchPlan, topology: Topology) -> Space:
+    """What the schedules of a plan are made of. Raises UsageError."""
+    return space_of(
+        kafka=plan.version,
+        mode=plan.mode,
+        topology=topology,
+        timings=timings(Settings.from_json(plan.settings), plan.mode),
+        faults=plan.faults,
+        producers=plan.producers,
+        safe=plan.safe,
+        lacks=plan.lacks,
+    )
+
+
+def plan_of(
+    target: Target,
+    *,
+    seed: int,
+    faults: str | None = None,
+    producers: str | None = None,
+    safe: bool = False,
+    lab: str = "embedded",
+    client: str = "",
+) -> SearchPlan:
+    """The plan for a cluster and a client library."""
+    return SearchPlan(
+        seed=seed,
+        version=target.version.label,
+        mode=target.mode,
+        settings=dict(target.settings.as_json()),
+        lab=lab,
+        client=client,
+        faults=faults,
+        producers=producers,
+        safe=safe,
+        cluster=target.file is not None,
+    )

@@ -1,0 +1,217 @@
+"""`acked shrink`: the smallest schedule that still shows a finding, and the scenario that it becomes.
+
+The folder `runs/shrink/<UTC time>` holds `plan.json` (what is shrunk), `tests.jsonl` (a line for each
+schedule that was tried, from which an interrupted shrinking continues), `smallest.json`, and at the end the
+scenario file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import InvalidRunError
+from studies.search import stored
+from studies.search.findings import Finding, findings_of
+from studies.search.fleet import Fleet, JudgedRun, Place
+from studies.search.minimise import shrink
+from studies.search.rates import Sequential, misses_that_tell
+from studies.search.repeat import Tally, repeat
+from studies.search.rules import decode, read
+from studies.search.schedule import Schedule
+from studies.search.sizes import size
+
+TESTS, ORIGINAL, SMALLEST = "tests.jsonl", "original.json", "smallest.json"
+MEASURED = 8
+"""How many runs at most measure the rate of the original."""
+
+
+class ShrinkPlan(stored.Where, frozen=True, kw_only=True):
+    """What is shrunk."""
+
+    finding: Finding
+
+
+class Test(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that was tried. The first line is the original, with its measured rate."""
+
+    digest: str
+    passes: bool
+    hits: int
+    runs: int
+    steps: int
+    size: int
+    folder: str = ""
+    """A run that showed the finding."""
+    seconds: float = 0.0
+    """How long its runs took."""
+
+
+@dataclass
+class Shrinking:
+    """A shrinking in its folder."""
+
+    path: Path
+    plan: ShrinkPlan
+    original: Schedule
+    tests: dict[str, Test] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, runs: Path, plan: ShrinkPlan, original: Schedule, cluster: Path | None) -> Shrinking:
+        """Make the folder. Raises UsageError if it cannot be made."""
+        series = stored.create(runs, "shrink", plan, cluster)
+        series.keep(ORIGINAL, original.encode().decode())
+        return cls(series.path, plan, original)
+
+    @classmethod
+    def resume(cls, path: Path) -> Shrinking:
+        """A shrinking that was interrupted. Raises BadDataError if the folder holds none."""
+        plan, tests = stored.resume(path, ShrinkPlan, TESTS, Test, what="shrinking", kind="shrink")
+        return cls(path, plan, read(path / ORIGINAL), {test.digest: test for test in tests})
+
+    def place(self) -> Place:
+        """Where the schedules are carried out."""
+        return self.plan.place(self.path)
+
+    def run(
+        self,
+        parallel: int,
+        tried: Callable[[Test, Schedule], None],
+        ended: Callable[[JudgedRun, bool, Tally], None] = lambda ended, hit, tally: None,
+        *,
+        steps_only: bool = False,
+    ) -> Schedule:
+        """Shrink; with ``steps_only``, only remove steps.
+
+        Raises InvalidRunError if the original does not show the finding again.
+        """
+        place = self.place()
+        number = 0
+        with stored.alone(self.path), Fleet(place, self.path / "runs", parallel) as fleet:
+
+            def runs(schedule: Schedule, most: int, enough: Callable[[Tally], bool]) -> Test:
+                nonlocal number
+                number += 1
+                began = time.monotonic()
+                tally = repeat(
+                    fleet,
+                    schedule,
+                    parallel=parallel,
+                    most=most,
+                    enough=enough,
+                    kind=self.plan.finding.essence,
+                    number=number,
+                    ended=ended,
+                    keep=False,
+                )
+                return self._add(schedule, tally, place, time.monotonic() - began)
+
+            measured = self.tests.get(self.original.digest)
+            if measured is None:
+                test = Sequential()
+                measured = runs(
+                    self.original, MEASURED, lambda tally: test.decide(tally.hits, tally.runs) != ""
+                )
+                tried(measured, self.original)
+            if not measured.passes:
+                raise InvalidRunError(
+                    f"The finding did not come back in {measured.runs} runs of the schedule, so there is "
+                    f"nothing to shrink; `acked replay` measures how often it comes back."
+                )
+            # Laplace's estimate: two hits of two do not mean that it comes back every time.
+            most = misses_that_tell((measured.hits + 1) / (measured.runs + 2))
+
+            def passes(candidate: Schedule) -> bool:
+                test = self.tests.get(candidate.digest)
+                if test is None:
+                    test = runs(candidate, most, lambda tally: tally.hits > 0)
+                    tried(test, candidate)
+                if test.passes:
+                    (self.path / SMALLEST).write_bytes(candidate.encode())
+                return test.passes
+
+            return shrink(self.original, place.topology, passes, steps_only=steps_only)
+
+    def _add(self, schedule: Schedule, tally: Tally, place: Place, seconds: float) -> Test:
+        test = Test(
+            digest=schedule.digest,
+            passes=tally.hits > 0,
+            hits=tally.hits,
+            runs=tally.runs,
+            steps=len(schedule.steps),
+            size=size(schedule, place.topology),
+            folder=str(tally.shown or ""),
+            seconds=round(seconds, 1),
+        )
+        self.tests[test.digest] = test
+        stored.append(self.path / TESTS, test)
+        return test
+
+    @property
+    def seconds(self) -> float:
+        """How long all runs took, also those before an interruption."""
+        return sum(test.seconds for test in self.tests.values())
+
+    def smallest(self) -> Schedule:
+        """The smallest schedule so far."""
+        file = self.path / SMALLEST
+        return decode(file.read_bytes(), str(file)) if file.exists() else self.original
+
+
+def finish(work: Shrinking, smallest: Schedule, *, with_story: bool = True) -> Path:
+    """Write the scenario file of a shrunk schedule, beside the folder's other files; returns its path.
+
+    Without ``with_story``, the file lacks the story of a message, which needs a Spark session.
+    """
+    from studies.search.written import scenario_text
+
+    test = work.tests[smallest.digest]
+    finding = _shown(work.plan.finding, test, smallest)
+    name = f"{finding.name.replace('_', '-')}-{smallest.digest[:6]}"
+    text = scenario_text(
+        smallest,
+        finding,
+        name=name,
+        version=work.plan.version,
+        mode=work.plan.mode,
+        rate=f"it came back in {test.hits} of {test.runs} runs",
+        story=_story(Path(test.folder), finding) if with_story and test.folder else (),
+    )
+    file = work.path / f"{name.replace('-', '_')}.py"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def _shown(finding: Finding, test: Test, schedule: Schedule) -> Finding:
+    """The finding as the shrunk schedule shows it; its row and its cause may differ."""
+    if not test.folder or not (Path(test.folder) / "history").is_dir():
+        return finding
+    found = findings_of(Path(test.folder), schedule)
+    if any(one.kind == finding.kind for one in found):
+        return finding
+    return next((one for one in found if one.essence == finding.essence), finding)
+
+
+def _story(folder: Path, finding: Finding) -> list[str]:
+    """The story of one message or transaction that the finding is about; none if it is about neither."""
+    import pyarrow.parquet as pq
+
+    from checkers.ask.story import story
+    from checkers.ask.transaction import PREFIX
+    from checkers.spark.session import start_session
+
+    file = folder / "findings.parquet"
+    if not file.exists():
+        return []
+    for row in pq.read_table(file, columns=["class", "promise_row", "writer", "seq", "txn"]).to_pylist():
+        if row["class"] != finding.name or (row["promise_row"] or "") != finding.row or row["writer"] is None:
+            continue
+        if row["txn"] is not None:
+            return story(start_session(), folder, f"{PREFIX}{row['writer']}/{row['txn']}")
+        if row["seq"] is not None:
+            return story(start_session(), folder, f"{row['writer']}/{row['seq']}")
+    return []
