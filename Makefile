@@ -10,6 +10,8 @@ SHARD ?= 1/1
 BUDGET ?= 8h
 MESSAGES ?= 1000000
 DAMAGE ?= clean
+MINUTES ?= 25
+SHARE ?= $(shell printf '%d' $$(( 0x$$(git rev-parse --short=4 HEAD 2>/dev/null || echo 0) % 10 + 1 )))/10
 # They reach nightly.sh through the environment, never as text of a command: a CI job's inputs may hold anything.
 export SCENARIOS VERSIONS REPEAT SHARD BUDGET LAB
 VENV := .venv/bin
@@ -19,7 +21,7 @@ PYTEST := $(VENV)/python -m pytest
 SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-scenario run-all nightly nightly-summary test test-all check clean benchmark-checker
+.PHONY: help setup run-scenario run-all nightly nightly-summary test test-share test-all check clean benchmark-checker
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
@@ -41,6 +43,10 @@ nightly-summary: setup ## merge the shards below shards/ into nightly/: summary.
 
 test: setup ## run the tests, except the long ones: ARGS=... for pytest
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long" $(ARGS)
+
+test-share: setup ## run a share of the long tests, for MINUTES at most: SHARE=3/10, by default chosen by the commit
+	@ACKED_TEST_SHARE=$(SHARE) ACKED_TEST_UNTIL=$$(( $$(date +%s) + $(MINUTES) * 60 )) $(PYTEST) $(SIDE_BY_SIDE) $(ARGS) \
+		|| { echo "Some tests failed; those run again, alone" >&2; $(PYTEST) -m long --last-failed --last-failed-no-failures none $(ARGS); }
 
 test-all: setup ## run all tests, the long ones included
 	@$(PYTEST) $(SIDE_BY_SIDE) $(ARGS)

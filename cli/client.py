@@ -29,13 +29,9 @@ def _clients() -> None:
 def check(
     client: Annotated[
         str,
-        typer.Argument(
-            help="java, verifiable, or a program that speaks the client protocol, with its arguments."
-        ),
+        typer.Argument(help="java, or a program that speaks the client protocol, with its arguments."),
     ],
-    client_version: Annotated[
-        str, typer.Option(help="Version of Kafka's clients, for java and verifiable.")
-    ] = "",
+    client_version: Annotated[str, typer.Option(help="Version of the Java client.")] = "",
     lab: Lab = LAB,
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

@@ -79,7 +79,7 @@ def matrix(
     clients: Annotated[
         str | None,
         typer.Option(
-            help="Client libraries, comma-separated: librdkafka, java, java@VERSION, verifiable, a program. "
+            help="Client libraries, comma-separated: librdkafka, java, java@VERSION, a program. "
             "Default: librdkafka."
         ),
     ] = None,

@@ -184,12 +184,12 @@ ClientName = Annotated[
     str,
     typer.Option(
         "--client",
-        help="What the producers and consumers are: librdkafka, java, verifiable (Kafka's "
-        "VerifiableProducer), or a program that speaks the client protocol.",
+        help="What the producers and consumers are: librdkafka, java, or a program that speaks the client "
+        "protocol.",
     ),
 ]
 ClientVersion = Annotated[
-    str, typer.Option("--client-version", help="Version of java or verifiable. Default: that of the brokers.")
+    str, typer.Option("--client-version", help="Version of the Java client. Default: that of the brokers.")
 ]
 Force = Annotated[bool, typer.Option(help="Accept a Kafka version that has not been tested.")]
 Repeat = Annotated[

@@ -6,13 +6,12 @@ import selectors
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.artifacts.java_client import java_client, verifiable_tools
+from harness.artifacts.java_client import java_client
 from harness.errors import UsageError, quoted
 from harness.kafka.model import Library
 from harness.kafka.versions import KafkaVersion, kafka_version
@@ -21,18 +20,15 @@ from harness.secrets import shown_arguments, shown_text
 from workloads.protocol.lines import HELLO_S, LONGEST_LINE, Hello, parse_hello, quoted_line, shown
 from workloads.protocol.spec import ClientProgram, Via
 
-VERSIONED = ("java", "verifiable")
-"""Kafka's own clients: the Java client, and VerifiableProducer with VerifiableConsumer."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ClientChoice:
     """A client library, as the user names it."""
 
     name: str = "librdkafka"
-    """`librdkafka`, `java`, `verifiable`, or the command line of a program that speaks the protocol."""
+    """`librdkafka`, `java`, or the command line of a program that speaks the protocol."""
     version: str = ""
-    """Version of Kafka's own clients; empty: that of the brokers."""
+    """Version of the Java client; empty: that of the brokers."""
 
     @property
     def via(self) -> Via:
@@ -41,8 +37,8 @@ class ClientChoice:
 
     @property
     def library(self) -> Library:
-        """The library whose claims apply; Kafka's own clients all count as the Java client."""
-        return "java" if self.name in VERSIONED else "librdkafka"
+        """The library whose claims apply."""
+        return "java" if self.via == "java" else "librdkafka"
 
     @property
     def text(self) -> str:
@@ -52,7 +48,7 @@ class ClientChoice:
     @property
     def label(self) -> str:
         """The choice in one word, for tables: `java@3.6.2`, or the file name of a program."""
-        if self.via == "program" and self.name not in VERSIONED:
+        if self.via == "program":
             return " ".join(Path(word).name for word in shlex.split(self.name))
         return self.text
 
@@ -61,20 +57,19 @@ LIBRDKAFKA = ClientChoice()
 
 
 def parse_client(text: str, version: str = "") -> ClientChoice:
-    """What the user names: `librdkafka`, `java`, `java@3.9.1`, `verifiable`, or a command line.
+    """What the user names: `librdkafka`, `java`, `java@3.9.1`, or a command line.
 
-    Raises UsageError if there is no such program, and for a version with any client that is not Kafka's own.
+    Raises UsageError if there is no such program, and for a version of another client than `java`.
     """
     name, _, own = text.strip().partition("@")
-    if name in VERSIONED:
+    if name == "java":
         wanted = own or version
         if wanted:
             kafka_version(wanted, force=True)
         return ClientChoice(name=name, version=wanted)
     if version:
         raise UsageError(
-            f"--client-version {version} is for --client {' and '.join(VERSIONED)}; the client is "
-            f"{shown_text(text)!r}."
+            f"--client-version {version} is for --client java; the client is {shown_text(text)!r}."
         )
     if text.strip() == "librdkafka":
         return LIBRDKAFKA
@@ -112,15 +107,13 @@ def program(
 ) -> ClientProgram | None:
     """The program of a choice; None for librdkafka, which needs none. Raises UsageError, UnfitError.
 
-    Compiles Kafka's own clients if the cache lacks them, and may download Kafka: call it before entering a
-    lab.
+    Compiles the Java client if the cache lacks it, and may download Kafka: call it before entering a lab.
     """
     if choice.via == "librdkafka":
         return None
-    if choice.name in VERSIONED:
+    if choice.via == "java":
         version = kafka_version(choice.version, force=True) if choice.version else kafka
-        make = java_client if choice.name == "java" else verifiable_tools
-        made = make(version, say=say)
+        made = java_client(version, say=say)
         return ClientProgram(via=choice.via, argv=made.argv, name=choice.name, version=made.version)
     return ClientProgram(via="program", argv=tuple(shlex.split(choice.name)), name=choice.label)
 
@@ -129,20 +122,16 @@ def inside(program: ClientProgram, lab: Lab, host: str) -> ClientProgram:
     """The program with the command line that starts it in a host.
 
     A container does not see the user's files, so those that the command line names are copied to the host's
-    folder. Kafka's own clients lie in the artifact cache, which containers see. Containers have a Java and a
-    Python of their own.
+    folder. The Java client lies in the artifact cache, which containers see. Containers have a Java of their
+    own.
     """
     if lab.kind != "compose":
         return program
     argv = []
     for word in program.argv:
         file = Path(word)
-        if (
-            program.name in VERSIONED
-            and file.is_absolute()
-            and (word == sys.executable or file.name == "java")
-        ):
-            argv.append("python3" if word == sys.executable else "java")
+        if program.via == "java" and file.is_absolute() and file.name == "java":
+            argv.append("java")
             continue
         if "/" in word and file.is_file() and not file.is_relative_to("/usr"):
             copy = lab.data_dir(host) / f"client-{file.name}"
@@ -223,14 +212,12 @@ def _command(text: str) -> list[str]:
             f"in this command line; hand it to the program in a file or in the environment."
         )
     if not words:
-        raise UsageError(
-            "--client is empty; use librdkafka, java, verifiable, or a program that speaks the protocol."
-        )
+        raise UsageError("--client is empty; use librdkafka, java, or a program that speaks the protocol.")
     found = shutil.which(words[0])
     if found is None:
         wrong = "is not executable" if Path(words[0]).is_file() else "is neither a file nor on the path"
         raise UsageError(
-            f"--client {text}: {words[0]} {wrong}; use librdkafka, java, verifiable, or a program that "
+            f"--client {text}: {words[0]} {wrong}; use librdkafka, java, or a program that "
             f"speaks the client protocol."
         )
     words[0] = str(Path(found).absolute())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import time
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 from harness import doctor
 from harness.lab.docker import engine as docker_engine
 from tests import browser
+from tests.sampling import in_share
 
 settings.register_profile("acked", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)
@@ -94,11 +96,15 @@ _CLUSTERS_WITHIN = 0.6
 would be idle."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Workers take files in this order: files with clusters among the others.
 
     If every worker ran a cluster, brokers would lose their ZooKeeper sessions on a slow machine.
     """
+    if share := os.environ.get("ACKED_TEST_SHARE"):
+        others = [item for item in items if not in_share(item, share)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if in_share(item, share)]
     files = list(dict.fromkeys(item.path for item in items))
     clusters = [file for file in files if _folder(file) == "cluster"]
     others = sorted((file for file in files if file not in clusters), key=lambda file: _rank(_folder(file)))
@@ -118,6 +124,8 @@ def _rank(folder: str) -> int:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, with the reason, what this machine cannot run."""
     os.environ.pop("PYTHONSAFEPATH", None)  # set by `acked` in this process
+    if time.time() > float(os.environ.get("ACKED_TEST_UNTIL", "inf")):
+        pytest.skip("the time for this share of the long tests is over")
     for marker in ("cluster", "compose", "browser"):
         if item.get_closest_marker(marker) and (reason := _unfit(marker)):
             pytest.skip(f"{marker} tests cannot run here: {reason}")

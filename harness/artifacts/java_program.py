@@ -45,10 +45,8 @@ class JavaProgram:
     """Its class path."""
     main: str
     """The class to start."""
-    training: tuple[str, ...] = ()
-    """Arguments of a run that loads the classes of an ordinary run."""
     training_input: str = ""
-    """Standard input of that run; the run ends when the input ends."""
+    """Standard input of a run that loads the classes of an ordinary run; the run ends when the input ends."""
 
     def argv(self, shelf: Path, say: Callable[[str], None]) -> tuple[str, ...]:
         """The command line up to the main class, compiling the source where the cache folder lacks it.
@@ -112,9 +110,7 @@ class JavaProgram:
         new = folder / "new.jsa"
         try:
             subprocess.run(
-                with_parent(
-                    (*self._command(folder, f"-XX:ArchiveClassesAtExit={new}"), self.main, *self.training)
-                ),
+                with_parent((*self._command(folder, f"-XX:ArchiveClassesAtExit={new}"), self.main)),
                 input=self.training_input,
                 capture_output=True,
                 text=True,

@@ -13,7 +13,6 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from tests.spark.made_runs import explained, stored_run
 
 import checkers.claims.evaluate
 import checkers.spark.gate
@@ -22,6 +21,7 @@ from checkers.spark.gate import Deadline, RefusedQueryError, deadline, require_c
 from checkers.spark.pure import FUNCTIONS, STATE
 from checkers.spark.views import NAMES
 from harness.errors import EXIT_BAD_DATA, BadDataError
+from tests.spark.made_runs import explained, stored_run
 
 pytestmark = pytest.mark.spark
 

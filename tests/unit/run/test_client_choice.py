@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from harness.artifacts.java_client import java_client, libraries_among, verifiable_tools
+from harness.artifacts.java_client import java_client, libraries_among
 from harness.errors import UsageError
 from harness.kafka.versions import kafka_version
 from harness.lab.model import Lab
@@ -31,13 +31,7 @@ def test_what_a_client_may_be_called() -> None:
     java = parse_client("java", "3.6.2")
     assert (java.via, java.version, java.label) == ("java", "3.6.2", "java@3.6.2")
     assert parse_client(java.text) == java
-    tools = parse_client("verifiable@3.9.1")
-    assert (tools.via, tools.version, tools.label, tools.text) == (
-        "program",
-        "3.9.1",
-        *["verifiable@3.9.1"] * 2,
-    )
-    assert [one.library for one in (LIBRDKAFKA, java, tools)] == ["librdkafka", "java", "java"]
+    assert [one.library for one in (LIBRDKAFKA, java)] == ["librdkafka", "java"]
     own = parse_client(f"{sys.executable} {PROGRAM} good")
     assert own.library == "librdkafka"
     assert (own.via, own.label.split()[1:]) == ("program", ["program.py", "good"])
@@ -51,7 +45,7 @@ def test_what_a_client_may_be_called() -> None:
         (str(PROGRAM), "", "is not executable"),
         ("", "", "--client is empty"),
         ("'", "", "not a command line"),
-        ("librdkafka", "3.6.2", "--client-version 3.6.2 is for --client java and verifiable"),
+        ("librdkafka", "3.6.2", "--client-version 3.6.2 is for --client java"),
         ("java", "x", "'x'"),
     ],
 )
@@ -97,8 +91,6 @@ def test_the_jars_of_a_client_are_found_in_releases_and_in_builds() -> None:
 def test_a_java_client_that_is_too_old() -> None:
     with pytest.raises(UsageError, match=r"Kafka 1\.1\.1 is too old.*2\.4 on with --client-version"):
         java_client(kafka_version("1.1.1"))
-    with pytest.raises(UsageError, match=r"Kafka 2\.4\.1 is too old.*2\.7 on with --client-version"):
-        verifiable_tools(kafka_version("2.4.1"))
 
 
 def test_a_container_gets_a_copy_of_the_users_files(tmp_path: Path) -> None:
@@ -113,10 +105,6 @@ def test_a_container_gets_a_copy_of_the_users_files(tmp_path: Path) -> None:
     assert (tmp_path / "client-program.py").read_text() == PROGRAM.read_text()
     java = ClientProgram(via="java", argv=("/opt/jdk/bin/java", "-cp", "x"), name="java")
     assert inside(java, lab, "client1").argv == ("java", "-cp", "x")
-    argv = (sys.executable, str(PROGRAM), "3.9.1", "/opt/jdk/bin/java", "-cp", "x")
-    tools = ClientProgram(via="program", argv=argv, name="verifiable")
-    copied = "/data/client-program.py"
-    assert inside(tools, lab, "client1").argv == ("python3", copied, "3.9.1", "java", "-cp", "x")
 
 
 def test_a_matrix_of_clients() -> None:

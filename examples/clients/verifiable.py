@@ -1,1 +1,0 @@
-../../workloads/java/verifiable.py
