@@ -194,7 +194,6 @@ def _judge_promises(
             results.findings_of,
             classes,
             results.life,
-            lambda: results.transactions(("transaction_records",))["transaction_records"],
         ),
     )
     return results.judge_promises(facts, decisive=decisive)

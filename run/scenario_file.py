@@ -25,8 +25,13 @@ from run.scenario import Scenario, ScenarioFile
 if TYPE_CHECKING:
     from run.stage import Stage
 
-_ACKED = Path(__file__).parents[2]
-_PACKAGES = ("acked", "checkers", "harness", "nemesis", "report", "scenarios", "workloads")
+_ACKED = Path(__file__).parents[1]
+_PACKAGES = (
+    *("acked", "checkers", "cli", "harness", "nemesis", "report", "run"),
+    "scenarios",
+    "studies",
+    "workloads",
+)
 """acked's own packages, below `_ACKED`."""
 _SHOWN = 120
 """Characters of an error's message that are shown."""

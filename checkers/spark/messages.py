@@ -42,12 +42,8 @@ def messages_of(
     findings_of: Callable[[Sequence[str]], pa.Table],
     classes: AbstractSet[str],
     life: DataFrame,
-    records: Callable[[], DataFrame],
 ) -> dict[tuple[int, int], Message]:
-    """Messages by writer and seq; ``classes`` are those of the findings.
-
-    ``records`` returns the table `transaction_records`, and is called only if it is needed.
-    """
+    """Messages by writer and seq; ``classes`` are those of the findings."""
     wanted = [name for name in ("aborted_read", "duplicated", "out_of_order") if name in classes]
     rows = findings_of(wanted).select(["class", "writer", "seq"]).to_pylist() if wanted else []
     named: dict[str, set[tuple[int, int]]] = {}
@@ -57,12 +53,7 @@ def messages_of(
     found: dict[tuple[int, int], Message] = {}
     if "aborted_read" in named:
         frame = _named(session, named["aborted_read"])
-        states = records().select("writer", "seq", "state")
-        columns = (
-            frame.join(life, ["writer", "seq"])
-            .join(states, ["writer", "seq"], "left")
-            .select("writer", "seq", "outcome", "txn", "state")
-        )
+        columns = frame.join(life, ["writer", "seq"]).select("writer", "seq", "outcome", "txn", "state")
         for row in columns.toArrow().to_pylist():
             found[row["writer"], row["seq"]] = Message(
                 outcome=row["outcome"], aborted=row["txn"] is not None and _aborted(evidence, row)

@@ -120,18 +120,17 @@ def test_no_table_of_an_earlier_history_is_used(spark: Any, tmp_path: Path) -> N
     assert not [name for name in stale if spark.catalog.tableExists(name)]
 
 
-@pytest.mark.parametrize("plan", ["fast", "general"])
 @pytest.mark.parametrize(
     ("acks", "verdict", "expected"), [(1, "as declared", {"lost": 1}), (-1, "violated", {})]
 )
 def test_a_run_that_promises_judge(
-    spark: Any, tmp_path: Path, plan: str, acks: int, verdict: str, expected: dict[str, int]
+    spark: Any, tmp_path: Path, acks: int, verdict: str, expected: dict[str, int]
 ) -> None:
     """A loss that Kafka does not promise to prevent is expected; every place of the judgement says so."""
     history = _failover(acks).write(tmp_path)
-    found = judge_history(spark, history, tmp_path, {**NOTHING_DECLARED, "judged_by": "promises"}, plan)
+    found = judge_history(spark, history, tmp_path, {**NOTHING_DECLARED, "judged_by": "promises"})
     assert (found.verdict, found.expected_by_class, found.judged_by) == (verdict, expected, "promises")
     rows = pq.read_table(tmp_path / "findings.parquet", columns=["class", "expected"]).to_pylist()
     assert [row["expected"] for row in rows if row["class"] == "lost"] == [acks == 1]
-    undeclared = judge_history(spark, history, None, plan=plan)
+    undeclared = judge_history(spark, history, None)
     assert undeclared.verdict == "violated"

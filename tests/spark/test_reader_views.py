@@ -11,6 +11,7 @@ import pytest
 from checkers.ask.sql import query
 from checkers.claims.understood import make_empty_tables, refused
 from checkers.judge import judge_history, judge_import
+from checkers.run_folder import NOTHING_DECLARED
 from report.model.blocked import blocked_readers
 from report.model.tables import RunTables
 from tests.histories import History
@@ -143,7 +144,7 @@ def test_a_claim_may_ask_when_a_transaction_became_readable(spark: Any, tmp_path
         {"name": f"at-{ns}", "says": "s", "section": "", "holds": text.format(ns)}
         for ns in (first, first + 1)
     ]
-    declared: Any = {"claims": claims, "expected": []}
+    declared: Any = {**NOTHING_DECLARED, "claims": claims}
     found = judge_history(spark, history.write(tmp_path / "history"), None, declared).claims
     assert [claim.status for claim in found] == ["confirmed", "refuted"]
 
