@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.errors import AckedError
     from run.conformance import Objection, ProgramCheck
 
-app = typer.Typer(help="Clients of your own.", no_args_is_help=True)
+app = typer.Typer(help="Clients of your own.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

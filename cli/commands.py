@@ -1,38 +1,152 @@
-"""The commands of the command line `acked`."""
+"""The commands of the command line `acked`, in the groups in which `acked --help` shows them.
+
+A command's module is imported when the command is carried out, because all of them together take longer to
+import than most commands to run.
+"""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from cli import (
-    assess,
-    bisect,
-    catalogue,
-    clean,
-    client,
-    compare,
-    compose,
-    doctor,
-    export,
-    judging,
-    matrix,
-    replay,
-    report,
-    running,
-    runs,
-    search,
-    sql,
-    story,
-    summary,
-    versions,
-)
 from harness.console import echo
 from harness.errors import EXIT_AS_DECLARED
 from run.environment import note_command
 from run.scratch import temporary_folder
+
+
+@dataclass(frozen=True)
+class CommandSource:
+    """Where a command is, and what the list of commands says about it."""
+
+    place: str
+    """Module and function; of a group of commands, module and Typer application."""
+    summary: str
+    """The first sentence of its help."""
+
+
+GROUPS: Mapping[str, Mapping[str, CommandSource]] = {
+    "Run scenarios": {
+        "list": CommandSource(
+            "cli.catalogue:list_scenarios",
+            "List the scenarios with their article, faults, Kafka version and expected outcome.",
+        ),
+        "new": CommandSource(
+            "cli.catalogue:new", "Write a first scenario of your own: a short file that runs as it is."
+        ),
+        "run": CommandSource(
+            "cli.running:run", "Run one scenario on a real cluster and judge it, or many side by side."
+        ),
+        "matrix": CommandSource(
+            "cli.matrix:matrix", "Run scenarios on several Kafka versions and compare the results."
+        ),
+        "bisect": CommandSource(
+            "cli.bisect:bisect", "Find the first Kafka version in which a claim changes (binary search)."
+        ),
+    },
+    "Ask what faults cost, and search": {
+        "assess": CommandSource("cli.assess:assess", "Find out what each fault would cost a cluster."),
+        "search": CommandSource(
+            "cli.search:search", "Search for broken promises with random schedules of faults."
+        ),
+        "replay": CommandSource(
+            "cli.replay:replay", "Repeat a schedule: how often does its finding come back?"
+        ),
+        "shrink": CommandSource(
+            "cli.replay:shrink", "Find the smallest schedule that still shows a finding."
+        ),
+    },
+    "Look at stored runs": {
+        "runs": CommandSource("cli.runs:app", "List, open, compare or remove stored runs."),
+        "report": CommandSource(
+            "cli.report:report",
+            "Write the page of a judged run: what happened, who believed what, the logs, the claims, the "
+            "findings.",
+        ),
+        "story": CommandSource(
+            "cli.story:story",
+            "Tell what happened to one message: who acknowledged it, where it appeared and vanished, "
+            "and why.",
+        ),
+        "compare": CommandSource(
+            "cli.compare:compare",
+            "Compare two judged runs: claims, fates, findings, time to a new leader, steps, settings.",
+        ),
+        "summary": CommandSource(
+            "cli.summary:summary", "Summarize series that ran elsewhere, such as the shards of a night."
+        ),
+    },
+    "Judge and analyse histories": {
+        "check": CommandSource(
+            "cli.judging:check",
+            "Judge one or many stored runs by Spark alone. The worst verdict gives the exit code.",
+        ),
+        "sql": CommandSource(
+            "cli.sql:sql", "Query stored runs: all tables of all runs, told apart by the column `run`."
+        ),
+        "export": CommandSource(
+            "cli.export:export",
+            "Write a stored history in the form of Jepsen's Kafka workload, as described in "
+            "docs/analysis.md.",
+        ),
+    },
+    "Set up": {
+        "doctor": CommandSource(
+            "cli.doctor:doctor", "Check what runs need on this machine, and say how to get it."
+        ),
+        "versions": CommandSource(
+            "cli.versions:versions", "Show the Kafka versions that were tried, and how they differ."
+        ),
+        "client": CommandSource("cli.client:app", "Clients of your own."),
+        "compose": CommandSource(
+            "cli.compose:compose",
+            "Print the Compose file with which the compose lab brings up a cluster file's hosts.",
+        ),
+        "clean": CommandSource("cli.clean:clean", "Remove what killed commands left behind."),
+    },
+}
+COMMANDS: Mapping[str, CommandSource] = {
+    name: source for commands in GROUPS.values() for name, source in commands.items()
+}
+"""All commands by name."""
+
+
+@cache
+def loaded(name: str) -> Any:
+    """The command of this name, its module imported: a command of Typer."""
+    module, _, attribute = COMMANDS[name].place.partition(":")
+    declared = getattr(importlib.import_module(module), attribute)
+    if not isinstance(declared, typer.Typer):
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(declared)
+        declared = alone
+    command = get_command(declared)
+    command.name = name
+    return command
+
+
+class _Commands(TyperGroup):
+    """Knows of each command what help and suggestions say of it, and imports the one that is asked for."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = {
+            name: TyperCommand(name, help=source.summary, rich_help_panel=group)
+            for group, commands in GROUPS.items()
+            for name, source in commands.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if command is None else loaded(str(command.name)), rest
 
 
 def _show_version(wanted: bool) -> None:
@@ -46,6 +160,7 @@ def _show_version(wanted: bool) -> None:
 
 app = typer.Typer(
     name="acked",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="""Did Kafka keep what it acknowledged?
@@ -58,28 +173,6 @@ app = typer.Typer(
     `acked run leader-az-isolated`.
     """,
 )
-app.command("list")(catalogue.list_scenarios)
-app.command("new")(catalogue.new)
-app.command("run")(running.run)
-app.command("assess")(assess.assess)
-app.command("search")(search.search)
-app.command("replay")(replay.replay)
-app.command("shrink")(replay.shrink)
-app.command("check")(judging.check)
-app.command("report")(report.report)
-app.command("compare")(compare.compare)
-app.add_typer(runs.app, name="runs")
-app.add_typer(client.app, name="client")
-app.command("doctor")(doctor.doctor)
-app.command("versions")(versions.versions)
-app.command("matrix")(matrix.matrix)
-app.command("bisect")(bisect.bisect)
-app.command("summary")(summary.summary)
-app.command("clean")(clean.clean)
-app.command("story")(story.story)
-app.command("sql")(sql.sql)
-app.command("export")(export.export)
-app.command("compose")(compose.compose)
 
 
 @app.callback()

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
-app = typer.Typer(help="List, open, compare or remove stored runs.", invoke_without_command=True)
+app = typer.Typer(
+    help="List, open, compare or remove stored runs.", invoke_without_command=True, add_completion=False
+)
 app.command("compare")(compare)
 
 
