@@ -6,14 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.causes import Causes, evidence_row, fault_row, log_start_row, no_rows
+from checkers.causes import (
+    EARLY_START,
+    Cause,
+    Causes,
+    evidence_row,
+    fault_row,
+    log_start_row,
+    no_rows,
+)
 from checkers.evidence import Evidence, FaultSpan, Row
 from checkers.partition.logs import PartitionReplicas, Replica
 from checkers.partition.messages import FOREVER, Ints
@@ -22,6 +30,7 @@ from checkers.partition.removals import (
     BY_TIME,
     BY_TIME_OR_SIZE,
     COMPACTED,
+    NONE,
     NOT_RECORDED,
     RECORDS_DELETED,
     TOPIC_DELETED,
@@ -200,7 +209,8 @@ def removal_causes(partition: PartitionReplicas, evidence: Evidence, codes: Ints
     present = np.unique(codes[codes >= 0]).tolist()
     if not present:
         return Causes(texts=pa.nulls(len(codes), pa.string()), evidence=no_rows(len(codes)))
-    described = {code: _described(code, partition, evidence, where) for code in present}
+    start = log_start_row(partition, evidence)
+    described = {code: _described(code, partition.removals, start, evidence, where) for code in present}
     chosen = np.where(codes >= 0, np.searchsorted(np.array(present, dtype=np.int64), codes), -1)
     which = pa.array(chosen, mask=chosen < 0)
     return Causes(
@@ -209,17 +219,42 @@ def removal_causes(partition: PartitionReplicas, evidence: Evidence, codes: Ints
     )
 
 
+def cause_of_start(evidence: Evidence, where: TopicPartition, mark: Row, offset: int, since_ns: int) -> Cause:
+    """Why a log began above ``offset`` when a row of `watermarks` (``mark``) says so.
+
+    It is not known which record stood there. It was sent after the history began, and if the topic was
+    deleted, that explains its removal only after ``since_ns``, when a reader had that position.
+    """
+    broker, log_start, ns = mark["broker"], mark["log_start"], mark["ns"]
+    start = evidence_row("watermarks", ns, f"broker{broker}: log start offset {log_start}")
+    removals = removals_of(evidence, where, Replica(broker=broker, log_start=log_start, read_ns=ns))
+    if not since_ns < removals.topic_deleted_ns <= ns:
+        removals = replace(removals, topic_deleted_ns=-1)
+    dated = removals.dated[:1] if len(removals.dated) == len(evidence.writers) else removals.dated[:0]
+    (code,) = removals.reasons(
+        np.array([offset]),
+        np.array([False]),
+        np.array([evidence.start_ns]),
+        dated if len(dated) else np.array([-1]),
+        log_start=log_start,
+        compacted_below=-1,
+    ).tolist()
+    if code == NONE:
+        return Cause(text=EARLY_START, rows=(start,))
+    text, rows = _described(code, removals, start, evidence, where)
+    return Cause(text=text, rows=tuple(rows))
+
+
 def _described(
-    code: int, partition: PartitionReplicas, evidence: Evidence, where: TopicPartition
+    code: int, removals: Removals, start: str, evidence: Evidence, where: TopicPartition
 ) -> tuple[str, list[str]]:
-    """A reason in words, and the rows of the history that it rests on."""
-    deleted_ns = partition.removals.topic_deleted_ns
+    """A reason in words, and the rows of the history that it rests on; ``start`` is that of the log start."""
+    deleted_ns = removals.topic_deleted_ns
     if code == TOPIC_DELETED:
         last = max(_topic_deletions(evidence, where), key=lambda deletion: deletion[0])
         return f"topic deleted: {where.topic} was deleted", [_row_of(last[1])]
-    start = log_start_row(partition, evidence)
     if code == RECORDS_DELETED:
-        below = partition.removals.deleted_below
+        below = removals.deleted_below
         by = [
             _row_of(said) for offset, said in _deleted_records(evidence, where, deleted_ns) if offset == below
         ]

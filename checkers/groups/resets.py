@@ -14,6 +14,7 @@ from checkers.causes import Cause, PartitionEvent, evidence_row, or_minus_one, p
 from checkers.evidence import DATA_LOSS, Row
 from checkers.groups.history import GroupHistory
 from checkers.partition.deliveries import POSITIONED
+from checkers.removals import cause_of_start
 from harness.kafka.model import TopicPartition, broker_name
 
 RESET = "group_reset"
@@ -176,29 +177,8 @@ class _LogBounds:
             led = [one for one in self._elections if one.ns <= min(row["ns"], until_ns)]
             if led and led[-1].broker != row["broker"]:
                 continue
-            bound = evidence_row(
-                "watermarks", row["ns"], f"broker{row['broker']}: log start offset {row['log_start']}"
-            )
-            return self._why_it_began(row, bound)
+            return cause_of_start(self._evidence, self._where, row, position.offset, position.since_ns)
         return None
-
-    def _why_it_began(self, row: Row, bound: str) -> Cause:
-        settings = {
-            one["key"]: one["value"]
-            for one in self._evidence.rows("configs")
-            if (one["scope"], one["name"]) == ("topic", self._where.topic)
-        }
-        begins = f"the log began at offset {row['log_start']}"
-        limit_ms, limit_bytes = (settings.get(key) or "" for key in ("retention.ms", "retention.bytes"))
-        if limit_ms.isdecimal() and (row["ns"] - self._evidence.start_ns) >= int(limit_ms) * 10**6:
-            limit = f"retention.ms={limit_ms}"
-        elif limit_bytes.isdecimal():
-            limit = f"retention.bytes={limit_bytes}"
-        else:
-            return Cause(text=f"log start: {begins}", rows=(bound,))
-        return Cause(
-            text=f"retention: {begins} ({limit})", rows=(evidence_row("configs", None, limit), bound)
-        )
 
 
 def reset_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:

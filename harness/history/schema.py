@@ -247,7 +247,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column(
                         "gone_ns",
                         "long",
-                        "when the record was first seen to be missing (truncated); null: never",
+                        "when it was seen to be missing (truncated or before the log start); null: never",
                     ),
                 ),
             ),

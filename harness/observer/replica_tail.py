@@ -1,8 +1,9 @@
 """Which records have been seen on one replica: pure bookkeeping, no I/O.
 
-Each fetch starts at the last batch seen, so that this batch comes once more: if its CRC and epoch are
-unchanged, nothing before it was truncated or rewritten. If they differ, fetches start further and further
-back.
+A *look* is a row of fetches from the last batch seen to the end of the log. The first one returns that batch
+once more: if its CRC and epoch are unchanged, nothing before it was truncated or rewritten. If they differ,
+the look starts further and further back. A FETCH returns nothing from behind the segment in which it starts,
+so that only an empty answer proves where the log ends.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from harness.kafka.wire.logs import Fetched
 
 FETCH_BYTES = 4 << 20
 """Larger than any batch that brokers accept by default; a batch that does not fit would look truncated."""
+
+Rows = list[dict[str, object]]
 
 
 class _Seen(NamedTuple):
@@ -34,56 +37,129 @@ class ReplicaTail:
     _: KW_ONLY
     batches: list[Batch] = field(default_factory=list)
     records: list[list[_Seen]] = field(default_factory=list)
-    probe_back: int = 1
-    """How many batches back the next fetch starts; grows while the overlap does not match."""
+    log_start: int = 0
     max_bytes: int = FETCH_BYTES
-    """How much to fetch next; grows while the last known batch leaves no room for the next one."""
+    """How much to fetch next; grows while no whole batch fits."""
+    looking: bool = True
+    """The look is not over: fetch from `start`."""
+    leo: int | None = None
+    """Log end offset by the last answer; None if the answer did not reach the log's end."""
 
     markers: int = 0
     """Transaction markers seen so far, truncated ones too."""
 
+    _position: int = 0
+    """The batch that the next answer should begin with; their number if it should begin behind the last."""
+    _joined: bool = False
+    """This look has found a batch that was seen before, and none that differs since."""
+    _back: int = 1
+    """How many batches before the last the look began."""
+    _unlinked: int | None = None
+    """Offset of the last batch before new ones that came without it: the next look begins there."""
+
     @property
     def start(self) -> int:
-        """The offset to fetch from: the start of the last batch that is believed to be there."""
-        if not self.batches:
-            return 0
-        return self.batches[max(0, len(self.batches) - self.probe_back)].offset
+        """The offset to fetch from."""
+        if self._position == 0:
+            return self.log_start
+        return self.batches[self._position].offset if self._position < len(self.batches) else self.end
 
     @property
     def end(self) -> int:
         """The offset after the last record that is believed to be there."""
-        return self.batches[-1].next_offset if self.batches else 0
+        return self.batches[-1].next_offset if self.batches else self.log_start
 
-    def update(self, fetched: Fetched, ns: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    def look(self) -> None:
+        """Begin a new look, unless the last one has batches left to compare."""
+        if not self.looking or self._position == len(self.batches):
+            offset, self._unlinked = self._unlinked, None
+            back = 1
+            while offset is not None and back < len(self.batches) and self.batches[-back].offset > offset:
+                back += 1
+            self._look_from(back)
+
+    def _look_from(self, back: int) -> None:
+        self._back = max(1, min(len(self.batches), back))
+        self._position = max(0, len(self.batches) - self._back)
+        self._joined, self.looking = False, True
+
+    def update(self, fetched: Fetched, ns: int) -> tuple[Rows, Rows]:
         """Compare what was fetched with what is known. Returns new rows of `sightings` and of `gone`."""
-        position = max(0, len(self.batches) - self.probe_back)
+        self.leo = None
+        if fetched.error == OFFSET_OUT_OF_RANGE:
+            return [], self._out_of_range(fetched.log_start, ns)
         if fetched.error:
-            if fetched.error == OFFSET_OUT_OF_RANGE and position > 0:
-                self._probe_further_back()
+            self.looking = False
             return [], []
-        came, keep = fetched.parsed.batches, position
-        while keep < len(self.batches) and keep - position < len(came):
-            if not _same(came[keep - position], self.batches[keep]):
+        removed = self._remove_before(fetched.log_start, ns)
+        fresh, truncated = self._compare(fetched, ns)
+        return fresh, [*removed, *truncated]
+
+    def _out_of_range(self, log_start: int, ns: int) -> Rows:
+        """The log begins after the offset of the FETCH, or ends before it."""
+        if log_start > self.start:
+            gone = self._remove_before(log_start, ns)
+            self._look_from(1)
+        elif self._position > 0:
+            gone = []
+            self._look_from(self._back * 8)
+        else:
+            gone = self._truncate(0, ns)
+            self.log_start = max(0, log_start)
+            self.looking = log_start >= 0
+        return gone
+
+    def _compare(self, fetched: Fetched, ns: int) -> tuple[Rows, Rows]:
+        came, first, start = fetched.parsed.batches, self._position, self.start
+        if not came and fetched.cut_short:
+            self.max_bytes *= 2
+            return [], []
+        self.max_bytes, same = FETCH_BYTES, 0
+        while same < len(came) and first + same < len(self.batches):
+            if not _same(came[same], self.batches[first + same]):
                 break
-            keep += 1
-        if self.batches and keep == position and position > 0:
-            self._probe_further_back()
+            same += 1
+        across = bool(came) and came[0].offset < start and same == 0
+        if first > 0 and (across or not (same or self._joined)):
+            self._look_from(self._back * 8)  # what was seen at `start`, or before it, is not there any more
             return [], []
-        if keep < len(self.batches) and keep - position == len(came) and fetched.cut_short:
-            self.probe_back = len(self.batches) - keep + 1  # the rest did not fit: continue from here
-            self.max_bytes = self.max_bytes * 2 if keep - 1 == position else FETCH_BYTES
-            return [], []
-        self.probe_back = 1
-        gone, fresh = self._drop(keep, ns), came[keep - position :]
-        stuck = fetched.cut_short and not fresh
-        self.max_bytes = self.max_bytes * 2 if stuck else FETCH_BYTES
-        return self._add(fresh, fetched.records, ns), gone
+        self._joined, self._position = True, first + same
+        ends = fetched.to_end or not came
+        differs = same < len(came) or ends
+        gone = self._truncate(self._position, ns) if differs else []
+        fresh = self._add(came[same:], fetched.records, ns)
+        if fresh and not same and first > 0 and self._unlinked is None:
+            self._unlinked = self.batches[first - 1].offset
+        self._position = len(self.batches) if differs else self._position
+        self.looking = not ends
+        known_end = self._position == len(self.batches) and not fetched.cut_short
+        if known_end and (ends or fetched.high_watermark <= self.end):
+            self.leo = self.end
+        return fresh, gone
 
-    def _probe_further_back(self) -> None:
-        self.probe_back = min(len(self.batches), self.probe_back * 8)
+    def _remove_before(self, log_start: int, ns: int) -> Rows:
+        """Records that retention or a request removed."""
+        if log_start < 0:
+            return []
+        self.log_start = log_start
+        count = 0
+        while count < len(self.batches) and self.batches[count].next_offset <= log_start:
+            count += 1
+        removed = [seen for records in self.records[:count] for seen in records]
+        del self.batches[:count], self.records[:count]
+        self._position = max(0, self._position - count)
+        if self.records and self.batches[0].offset < log_start:
+            removed += [seen for seen in self.records[0] if seen.offset < log_start]
+            self.records[0] = [seen for seen in self.records[0] if seen.offset >= log_start]
+        return self._gone(removed, ns)
 
-    def _drop(self, keep: int, ns: int) -> list[dict[str, object]]:
-        vanished = [
+    def _truncate(self, keep: int, ns: int) -> Rows:
+        truncated = [seen for records in self.records[keep:] for seen in records]
+        del self.batches[keep:], self.records[keep:]
+        return self._gone(truncated, ns)
+
+    def _gone(self, records: list[_Seen], ns: int) -> Rows:
+        return [
             {
                 **self._replica(),
                 "offset": seen.offset,
@@ -91,17 +167,14 @@ class ReplicaTail:
                 "seen_ns": seen.seen_ns,
                 "gone_ns": ns,
             }
-            for records in self.records[keep:]
             for seen in records
         ]
-        del self.batches[keep:], self.records[keep:]
-        return vanished
 
-    def _add(self, batches: list[Batch], records: list[Record], ns: int) -> list[dict[str, object]]:
+    def _add(self, batches: list[Batch], records: list[Record], ns: int) -> Rows:
         if not batches:
             return []
         first = batches[0].offset
-        rows: list[dict[str, object]] = []
+        rows: Rows = []
         by_batch: dict[int, list[_Seen]] = {batch.offset: [] for batch in batches}
         for record in records:
             if record.offset < first:

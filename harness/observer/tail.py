@@ -6,7 +6,7 @@ Logs are read over the wire, or from files where the Kafka version cannot show a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from harness.kafka.segments import segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_logs
+from harness.kafka.wire.offsets import EARLIEST, end_offsets
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
 from harness.observer.watermarks import Watermarks
 
@@ -29,7 +30,10 @@ class LogSource(Protocol):
     """Reads a broker's own logs from given offsets."""
 
     def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
-        """Up to ``max_bytes`` of each partition's log from an offset on. Raises OSError."""
+        """Up to ``max_bytes`` of each partition's log from an offset on. Raises OSError.
+
+        An answer OFFSET_OUT_OF_RANGE names the log start.
+        """
 
     def close(self) -> None:
         """Release what is held open."""
@@ -44,8 +48,16 @@ class WireSource:
         self._dialect = dialect
 
     def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
-        """One request for all partitions."""
-        return fetch_own_logs(self._connection, offsets, max_bytes, dialect=self._dialect)
+        """One request for all partitions, and one for the log starts that a FETCH out of range lacks."""
+        fetched = fetch_own_logs(self._connection, offsets, max_bytes, dialect=self._dialect)
+        outside = [key for key, part in fetched.items() if part.error == OFFSET_OUT_OF_RANGE]
+        if not outside:
+            return fetched
+        starts = end_offsets(self._connection, outside, at=EARLIEST, dialect=self._dialect)
+        return fetched | {
+            key: replace(fetched[key], log_start=-1 if start.error else start.offset)
+            for key, start in starts.items()
+        }
 
     def close(self) -> None:
         """Close the connection."""
@@ -83,12 +95,14 @@ class FileSource:
             found = self._from(key, files, known, offset)
             if found.parsed.batches and found.parsed.batches[0].offset == offset:
                 return found
-        starting = [file for file in files if int(file.stem) <= offset] or files[:1]
+        log_start = int(files[0].stem)
+        outside = Fetched(error=OFFSET_OUT_OF_RANGE, log_start=log_start)
+        starting = [file for file in files if int(file.stem) <= offset]
+        if not starting:
+            return outside
         found = self._from(key, files, _Position(starting[-1], 0), offset)
         following = found.parsed.next_offset
-        if offset > int(files[0].stem) and (following is None or following < offset):
-            return Fetched(error=OFFSET_OUT_OF_RANGE)
-        return found
+        return outside if offset > log_start and (following is None or following < offset) else found
 
     def _from(self, key: TopicPartition, files: list[Path], start: _Position, offset: int) -> Fetched:
         whole, size = Parsed([], [], 0), 0
@@ -107,7 +121,7 @@ class FileSource:
             size += part.consumed_bytes
         self._positions[key] = dict(list(positions.items())[-64:])
         parsed = whole._replace(consumed_bytes=size)
-        return Fetched(parsed=parsed, log_start=int(files[0].stem), size_bytes=size)
+        return Fetched(parsed=parsed, log_start=int(files[0].stem), size_bytes=size, to_end=True)
 
     def close(self) -> None:
         """Do nothing: nothing is held open."""
@@ -140,18 +154,20 @@ class TailPoller:
         return 0 if tail is None else tail.markers
 
     def poll(self) -> None:
-        """Read what is new on every replica, repeatedly if one read does not reach the end."""
+        """Read what is new on every replica, repeatedly until the ends of the logs are reached."""
         pending = self._replicas()
+        for key in pending:
+            self._tail(key).look()
         for _ in range(8):
             pending = self._step(pending)
             if not pending:
                 return
 
+    def _tail(self, key: TopicPartition) -> ReplicaTail:
+        return self._tails.setdefault(key, ReplicaTail(topic_partition=key, broker=self._broker))
+
     def _step(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        tails = {
-            key: self._tails.setdefault(key, ReplicaTail(topic_partition=key, broker=self._broker))
-            for key in keys
-        }
+        tails = {key: self._tail(key) for key in keys}
         starts = {key: tail.start for key, tail in tails.items()}
         try:
             max_bytes = max((tail.max_bytes for tail in tails.values()), default=FETCH_BYTES)
@@ -159,22 +175,20 @@ class TailPoller:
         except OSError:
             return ()  # the poller of the broker records that it does not answer
         ns = now_ns()
-        unfinished = []
-        watermarks = [
-            row
-            for key, fetched in read.items()
-            if (row := self._watermarks.update(key, starts[key], fetched, ns)) is not None
-        ]
-        if watermarks:
-            self._journal.write_many("watermarks", watermarks)
+        unfinished, watermarks = [], []
         for key, fetched in read.items():
-            sightings, gone = tails[key].update(fetched, ns)
+            tail = tails[key]
+            sightings, gone = tail.update(fetched, ns)
+            if tail.leo is not None:
+                watermarks += self._watermarks.update(key, tail.leo, fetched, ns)
             if gone:
                 self._journal.write_many("gone", gone)
             if sightings:
                 self._journal.write_many("sightings", sightings)
-            if tails[key].probe_back > 1 or fetched.cut_short:
+            if tail.looking:
                 unfinished.append(key)
+        if watermarks:
+            self._journal.write_many("watermarks", watermarks)
         return tuple(unfinished)
 
     def close(self) -> None:

@@ -20,16 +20,11 @@ class Watermarks:
     broker: int
     known: dict[TopicPartition, _Offsets] = field(default_factory=dict)
 
-    def update(self, key: TopicPartition, start: int, fetched: Fetched, ns: int) -> dict[str, object] | None:
-        """A row of `watermarks` if the offsets have changed. ``start`` is the offset of the FETCH.
+    def update(self, key: TopicPartition, leo: int, fetched: Fetched, ns: int) -> list[dict[str, object]]:
+        """A row of `watermarks` if the offsets have changed; ``fetched`` reached the log's end at ``leo``.
 
-        A FETCH that ends in an error, or does not reach the log's end, tells nothing about the LEO. Logs
-        that are read from files (Kafka before 1.1) have no high watermark.
+        Logs that are read from files (Kafka before 1.1) have no high watermark.
         """
-        if fetched.error or fetched.cut_short:
-            return None
-        following = fetched.parsed.next_offset
-        leo = start if following is None else following
         offsets = (
             _offset(fetched.high_watermark),
             leo,
@@ -37,16 +32,16 @@ class Watermarks:
             fetched.last_stable_offset,
         )
         if self.known.get(key) == offsets:
-            return None
+            return []
         self.known[key] = offsets
-        row = {"ns": ns, **key._asdict(), "broker": self.broker, "leo": leo}
+        row: dict[str, object] = {"ns": ns, **key._asdict(), "broker": self.broker, "leo": leo}
         stated = zip(
             ("high_watermark", "log_start", "last_stable_offset"), (offsets[0], *offsets[2:]), strict=True
         )
         for name, value in stated:
             if value is not None:
                 row[name] = value
-        return row
+        return [row]
 
 
 def _offset(value: int) -> int | None:

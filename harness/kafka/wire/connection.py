@@ -21,6 +21,8 @@ CLIENT_ID = "acked"
 T = TypeVar("T")
 
 _CORRELATION = struct.Struct(">i")
+_REMEMBERED = 4
+"""Questions of one connection that are not built again; the observer alternates between two."""
 _IN_FRAME = 8
 """Where a framed request holds its correlation id: after the size, the API key and the API version."""
 
@@ -43,7 +45,6 @@ class Question(Generic[T]):
 class _Repeated:
     """A request that is sent again and again, and the last response to it."""
 
-    key: Hashable
     frame: bytearray
     body: bytes = b""
     """The response without its correlation id; empty before the first one."""
@@ -72,7 +73,8 @@ class Connection:
         self._opened = False
         self._socket: socket.socket | None = None
         self._numbers = itertools.count(1)
-        self._repeated: dict[type, _Repeated] = {}
+        self._repeated: dict[tuple[type, int, Hashable], _Repeated] = {}
+        """The questions asked last, the newest at the end."""
 
     def open(self) -> None:
         """Connect now, for a request that is to be sent later. Raises NotSentError."""
@@ -96,15 +98,17 @@ class Connection:
     def ask(self, question: Question[T], timeout_s: float | None = None) -> T:
         """As `call`; what the question makes of the response.
 
-        The request is built and encoded only if its key or version differs from those of the last question
-        with this response class. A response that equals the last one is not decoded again: the same object is
-        returned.
+        The request is built and encoded only if it is none of the last `_REMEMBERED` questions. A response
+        that equals the last one to this question is not decoded again: the same object is returned.
         """
         response, version = question.response, question.version
-        last = self._repeated.get(response)
-        if last is None or last.key != (question.key, version):
-            frame = bytearray(self._frame(question.request(), version))
-            last = self._repeated[response] = _Repeated((question.key, version), frame)
+        key = (response, version, question.key)
+        last = self._repeated.pop(key, None)
+        if last is None:
+            last = _Repeated(bytearray(self._frame(question.request(), version)))
+        self._repeated[key] = last
+        if len(self._repeated) > _REMEMBERED:
+            del self._repeated[next(iter(self._repeated))]
 
         def attempt() -> bytes:
             _CORRELATION.pack_into(last.frame, _IN_FRAME, self._number())

@@ -43,6 +43,8 @@ class Fetched:
     size_bytes: int = 0
     limit_bytes: int = 0
     """How many bytes were requested at most; 0 for no limit."""
+    to_end: bool = False
+    """It reaches the log's end. A FETCH returns nothing from behind the segment in which it starts."""
 
     @property
     def records(self) -> list[Record]:

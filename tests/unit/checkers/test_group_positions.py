@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from checkers.causes import EARLY_START
 from checkers.evidence import gather
 from checkers.groups.findings import group_findings
 from checkers.groups.steps import StreamStep, causes_of_steps
@@ -193,7 +194,10 @@ def test_retention_removes_what_a_group_has_not_received(tmp_path: Path) -> None
     made = history(SLOW, [*RECEIVED, (1, 41, 100), (1, 41, 101)], marks=RETIRED, views=LED, topic=TOPIC)
     (reset,) = found(made, tmp_path)
     assert (reset["class"], reset["offset"], reset["found_offset"]) == ("group_reset", 22, 100)
-    assert reset["cause"] == "retention: the log began at offset 100 (retention.ms=3000)"
+    assert reset["cause"] == "retention by time: retention.ms=3000"
+    assert [row["table"] for row in map(json.loads, reset["evidence"])] == [
+        *("groups", "configs", "watermarks", "reads")
+    ]
     assert promise_of(reset, tmp_path) == "not promised"
 
 
@@ -207,8 +211,57 @@ def test_a_log_that_begins_late_without_retention_breaks_a_promise(tmp_path: Pat
     off = TOPIC | {"retention.ms": "-1"}
     made = history(SLOW, [*RECEIVED, (1, 41, 100)], marks=RETIRED, views=LED, topic=off)
     (reset,) = found(made, tmp_path)
-    assert reset["cause"] == "log start: the log began at offset 100"
+    assert reset["cause"] == EARLY_START
     assert promise_of(reset, tmp_path) == "broken"
+
+
+DATED: Row = {"writer": 1, "name": "w", "client": "raw"}
+DELETED: Row = {"host": "broker1", "kind": "records_deleted", **PLACE, "offset": 100}
+
+
+@pytest.mark.parametrize(
+    ("topic", "tables", "cause"),
+    [
+        pytest.param({"retention.ms": "60000"}, {"writers": [DATED]}, EARLY_START, id="too early"),
+        pytest.param(
+            {"retention.ms": "60000"},
+            {"writers": [DATED | {"client": "program"}]},
+            "retention by time: retention.ms=60000",
+            id="a program chose the timestamps",
+        ),
+        pytest.param({"cleanup.policy": "compact"}, {}, EARLY_START, id="nothing is deleted by age"),
+        pytest.param(
+            {"retention.ms": "-1", "retention.bytes": "2000"},
+            {},
+            "retention by size: retention.bytes=2000",
+            id="by size",
+        ),
+        pytest.param(
+            {"retention.ms": "-1"},
+            {"log_events": [DELETED | {"ns": 29 * S}]},
+            "records deleted: a client's request deleted those before offset 100",
+            id="on request",
+        ),
+        pytest.param(
+            {"retention.ms": "-1"},
+            {"log_events": [{"ns": 29 * S, "host": "broker1", "kind": "topic_deleted", "topic": "t"}]},
+            "topic deleted: t was deleted",
+            id="with the topic",
+        ),
+        pytest.param(
+            {"retention.ms": "-1"},
+            {"log_events": [{"ns": 5 * S, "host": "broker1", "kind": "topic_deleted", "topic": "t"}]},
+            EARLY_START,
+            id="the topic was deleted before",
+        ),
+    ],
+)
+def test_why_a_log_begins_above_a_position(
+    tmp_path: Path, topic: dict[str, str], tables: dict[str, list[Row]], cause: str
+) -> None:
+    made = history(SLOW, [*RECEIVED, (1, 41, 100)], marks=RETIRED, views=LED, topic=TOPIC | topic, **tables)
+    (reset,) = found(made, tmp_path)
+    assert reset["cause"] == cause
 
 
 @pytest.mark.parametrize(

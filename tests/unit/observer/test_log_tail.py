@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,13 +41,25 @@ def marker(offset: int) -> bytes:
     return bytes(raw)
 
 
-def answer(log: list[bytes], offset: int, limit: int = 1 << 20) -> Fetched:
-    """The answer to a FetchRequest on a log of one-message batches."""
-    if offset > len(log):
-        return Fetched(error=1)
-    raw = b"".join(log[offset:])[:limit]
+def answer(
+    log: list[bytes],
+    offset: int,
+    limit: int = 1 << 20,
+    *,
+    rolled: Sequence[int] = (),
+    log_start: int = 0,
+    high_watermark: int = 0,
+) -> Fetched:
+    """The answer to a FetchRequest on a log of one-message batches; segments begin at ``rolled``."""
+    if not log_start <= offset <= len(log):
+        return Fetched(error=1, log_start=log_start)
+    raw = b"".join(log[offset : min((roll for roll in rolled if roll > offset), default=len(log))])[:limit]
     return Fetched(
-        parsed=parse(raw, offset), high_watermark=0, log_start=0, size_bytes=len(raw), limit_bytes=limit
+        parsed=parse(raw, offset),
+        high_watermark=high_watermark,
+        log_start=log_start,
+        size_bytes=len(raw),
+        limit_bytes=limit,
     )
 
 
@@ -60,10 +72,13 @@ class Follower:
         self.alive: dict[int, tuple[object, object]] = {}
         self.events: list[tuple[str, object]] = []
 
-    def follow(self, log: list[bytes], ns: int = 0) -> None:
-        for _ in range(100):
+    def follow(
+        self, log: list[bytes], ns: int = 0, *, rolled: Sequence[int] = (), log_start: int = 0
+    ) -> None:
+        self.tail.look()
+        for _ in range(500):
             limit = self.limit * self.tail.max_bytes // FETCH_BYTES
-            fetched = answer(log, self.tail.start, limit)
+            fetched = answer(log, self.tail.start, limit, rolled=rolled, log_start=log_start)
             fresh, gone = self.tail.update(fetched, ns)
             for row in gone:
                 offset = int(str(row["offset"]))
@@ -74,7 +89,8 @@ class Follower:
                 assert offset not in self.alive
                 self.alive[offset] = (row["epoch"], row["seen_ns"])
                 self.events.append(("seen", offset))
-            if self.tail.probe_back == 1 and not fetched.cut_short:
+            if not self.tail.looking:
+                assert self.tail.leo == len(log)
                 return
         raise AssertionError("the follower never came to an end")
 
@@ -137,15 +153,82 @@ def test_an_error_tells_nothing() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), min_size=1, max_size=8),
     st.integers(150, 4000),
+    st.lists(st.integers(1, 40), max_size=6),
+    st.lists(st.integers(0, 40), max_size=8),
 )
-def test_after_any_history_the_follower_knows_the_log(steps: list[tuple[int, int]], limit: int) -> None:
-    follower, log = Follower(limit), list[bytes]()
+def test_after_any_history_the_follower_knows_the_log(
+    steps: list[tuple[int, int]], limit: int, rolled: list[int], removed: list[int]
+) -> None:
+    follower, log, log_start = Follower(limit), list[bytes](), 0
     for epoch, (keep, add) in enumerate(steps):
-        log = log[:keep]
+        log = log[: max(keep, log_start)]
         log += [stored(len(log) + n, epoch=epoch, seq=1000 * epoch + n) for n in range(add)]
-        follower.follow(log, ns=epoch)
+        log_start = max(log_start, min(removed[epoch] if epoch < len(removed) else 0, len(log)))
+        follower.follow(log, ns=epoch, rolled=rolled, log_start=log_start)
         known = {offset: epoch for offset, (epoch, _) in follower.alive.items()}
-        assert known == {r.offset: r.epoch for r in parse(b"".join(log)).records}
+        assert known == {r.offset: r.epoch for r in parse(b"".join(log)).records if r.offset >= log_start}
+
+
+def test_records_of_the_next_segment_are_reported() -> None:
+    follower, log = Follower(), [stored(0), stored(1)]
+    follower.follow(log, rolled=[2, 3])
+    log += [stored(2), stored(3)]
+    follower.follow(log, rolled=[2, 3])
+    assert follower.events == [("seen", offset) for offset in range(4)]
+
+
+def test_truncation_to_an_earlier_segment_is_reported() -> None:
+    follower, log = Follower(), [stored(n) for n in range(9)]
+    follower.follow(log, rolled=[2, 4, 6])
+    follower.follow([*log[:5], stored(5, epoch=1), stored(6, epoch=1)], rolled=[2, 4, 6])
+    assert follower.events[9:] == [
+        *(("gone", offset) for offset in range(5, 9)),
+        *(("seen", offset) for offset in (5, 6)),
+    ]
+
+
+def test_a_segment_written_between_two_fetches_is_compared_with_the_one_before() -> None:
+    """The end of a segment is rewritten, and the next one is begun, between the fetches of one look."""
+    follower = Follower()
+    before = [stored(0), stored(1)]
+    follower.follow(before)
+    follower.tail.look()
+    follower.tail.update(answer(before, follower.tail.start), 0)
+    after = [stored(0), stored(1, epoch=1, seq=9), stored(2, epoch=1)]
+    fresh, _ = follower.tail.update(answer(after, follower.tail.start, rolled=[2]), 0)
+    follower.alive[2] = (1, 0)
+    assert [row["offset"] for row in fresh] == [2]
+    follower.follow(after, rolled=[2])
+    assert {offset: epoch for offset, (epoch, _) in follower.alive.items()} == {0: 0, 1: 1, 2: 1}
+
+
+@pytest.mark.parametrize("rolled", [[], [2, 3]], ids=["on request", "by retention"])
+def test_records_before_the_log_start_are_gone(rolled: list[int]) -> None:
+    follower, log = Follower(), [stored(n) for n in range(4)]
+    follower.follow(log, rolled=rolled)
+    follower.follow(log, rolled=rolled, log_start=3)
+    assert follower.events[4:] == [("gone", 0), ("gone", 1), ("gone", 2)]
+    log += [stored(n) for n in range(4, 7)]
+    follower.follow(log, rolled=rolled, log_start=5)
+    assert sorted(follower.alive) == [5, 6]
+    follower.follow(log, rolled=rolled, log_start=7)
+    assert (follower.alive, follower.tail.end) == ({}, 7)
+
+
+def test_a_log_that_began_before_the_first_look_is_read_from_its_start() -> None:
+    follower, log = Follower(), [stored(n) for n in range(4)]
+    follower.follow(log, log_start=2)
+    assert follower.events == [("seen", 2), ("seen", 3)]
+
+
+def test_a_replica_that_starts_again_before_its_log_start() -> None:
+    """A wiped follower is empty at offset 0 until it copies the leader's log from its start."""
+    follower, log = Follower(), [stored(n) for n in range(4)]
+    follower.follow(log, log_start=2)
+    follower.follow([])
+    assert follower.alive == {}
+    follower.follow(log, log_start=2)
+    assert sorted(follower.alive) == [2, 3]
 
 
 class Memory:
@@ -153,12 +236,15 @@ class Memory:
 
     def __init__(self) -> None:
         self.log: list[bytes] = []
+        self.rolled: Sequence[int] = ()
+        self.log_start = self.high_watermark = 0
         self.reachable = True
 
     def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
         if not self.reachable:
             raise ConnectionRefusedError("down")
-        return {key: answer(self.log, offset) for key, offset in offsets.items()}
+        state = {"log_start": self.log_start, "high_watermark": self.high_watermark}
+        return {key: answer(self.log, offset, rolled=self.rolled, **state) for key, offset in offsets.items()}
 
     def close(self) -> None:
         pass
@@ -196,11 +282,12 @@ def test_files_are_followed_like_the_wire(tmp_path: Path) -> None:
     def look(*log: bytes) -> tuple[list[object], list[object]]:
         (folder / "00000000000000000000.log").write_bytes(b"".join(log))
         offsets: tuple[list[object], list[object]] = ([], [])
+        tail.look()
         for _ in range(5):
             fresh, gone = tail.update(source.read({KEY: tail.start}, 1)[KEY], 0)
             offsets[0].extend(row["offset"] for row in fresh)
             offsets[1].extend(row["offset"] for row in gone)
-            if tail.probe_back == 1:
+            if not tail.looking:
                 break
         return offsets
 
@@ -209,6 +296,15 @@ def test_files_are_followed_like_the_wire(tmp_path: Path) -> None:
     assert look(stored(0)) == ([], [1, 2])
     assert look(stored(0), stored(1, epoch=1)) == ([1], [])
     assert look(bytes(100)) == ([], [0, 1])
+
+
+def test_files_after_retention_name_the_log_start(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    (folder / "00000000000000000002.log").write_bytes(stored(2) + stored(3))
+    for offset in (1, 5):
+        found = FileSource(tmp_path).read({KEY: offset}, 1)[KEY]
+        assert (found.error, found.log_start) == (1, 2)
 
 
 def test_files_of_a_replica_that_is_not_there(tmp_path: Path) -> None:
