@@ -15,6 +15,7 @@ from checkers.evidence import DATA_LOSS
 from checkers.partition.messages import FOREVER
 from checkers.promises.case import FindingContext, went_ahead
 from checkers.promises.facts import broker_number
+from harness.errors import json_object
 from harness.kafka.model import OFFSETS_LOG
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
 
@@ -363,17 +364,15 @@ def _below_log_start(case: FindingContext) -> Answer:
     return Answer(below, f"its member continued {'above' if below else 'below'} its position")
 
 
-def _retention(case: FindingContext) -> Answer:
-    values = {}
-    for key in ("cleanup.policy", "retention.ms", "retention.bytes"):
-        values[key] = case.facts.topic_config(case.topic, key)
-    if "delete" not in (values["cleanup.policy"] or "delete"):
-        return Answer(False, f"cleanup.policy={values['cleanup.policy']}")
-    limits = {key: values[key] for key in ("retention.ms", "retention.bytes")}
-    if None in limits.values():
+def _removed_as_documented(case: FindingContext) -> Answer:
+    """The finding's evidence names what removed the records (`checkers.removals.cause_of_start`)."""
+    tables = {json_object(row, "evidence")["table"] for row in case.finding["evidence"] or ()}
+    if tables & {"configs", "faults", "log_events"}:
+        return Answer(True, case.finding["cause"])
+    settings = ("cleanup.policy", "retention.ms", "retention.bytes")
+    if None in [case.facts.topic_config(case.topic, key) for key in settings]:
         return unknown("the retention of the topic is not recorded")
-    limited = [f"{key}={value}" for key, value in limits.items() if value != "-1"]
-    return Answer(bool(limited), ", ".join(limited))
+    return NO
 
 
 def _offset_acks(case: FindingContext) -> Answer:
@@ -611,9 +610,9 @@ CONDITIONS: Mapping[str, Condition] = {
     "the position was below the log start": Condition(
         "the group's position was lower than the first offset that its member received", _below_log_start
     ),
-    "retention removes records": Condition(
-        "`retention.ms` or `retention.bytes` of the topic is not -1, and its `cleanup.policy` has `delete`",
-        _retention,
+    "a documented removal": Condition(
+        "retention, a DeleteRecords request or the deletion of the topic explains where the log begins",
+        _removed_as_documented,
     ),
     "offset commits do not wait for all replicas": Condition(
         "`offsets.commit.required.acks` is not -1", _offset_acks

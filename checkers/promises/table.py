@@ -464,12 +464,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         name="reset-by-retention",
         classes=("group_reset",),
-        when=("the position was below the log start", "retention removes records"),
+        when=("the position was below the log start", "a documented removal"),
         promised=False,
-        brief="retention removes records whether a group has read them or not",
-        says="Retention removes records whether a group has received them or not. A member whose position "
-        "lies below the log start offset continues where `auto.offset.reset` says.",
-        sources=(_docs("topic configurations `retention.ms` and `retention.bytes`"), OFFSET_RESET),
+        brief="retention and requests remove records whether a group has read them or not",
+        says="Retention and requests remove records whether a group has received them or not. A member whose "
+        "position lies below the log start offset continues where `auto.offset.reset` says.",
+        sources=(_docs("topic configurations `retention.ms` and `retention.bytes`"), KIP_107, OFFSET_RESET),
     ),
     Row(
         name="reads-after-operator-election",

@@ -262,6 +262,14 @@ def test_why_a_log_begins_above_a_position(
     made = history(SLOW, [*RECEIVED, (1, 41, 100)], marks=RETIRED, views=LED, topic=TOPIC | topic, **tables)
     (reset,) = found(made, tmp_path)
     assert reset["cause"] == cause
+    assert promise_of(reset, tmp_path) == ("broken" if cause == EARLY_START else "not promised")
+
+
+def test_a_log_that_begins_late_for_an_unknown_reason_is_not_judged(tmp_path: Path) -> None:
+    made = history(SLOW, [*RECEIVED, (1, 41, 100)], marks=RETIRED, views=LED)
+    (reset,) = found(made, tmp_path)
+    assert reset["cause"].startswith("not known: retention may have removed it")
+    assert promise_of(reset, tmp_path) == "unknown"
 
 
 @pytest.mark.parametrize(

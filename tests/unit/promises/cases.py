@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from checkers.causes import evidence_row
 from tests.unit.promises.runs import Run, S
 
 LOST: dict[str, Any] = {}
@@ -113,6 +114,7 @@ def _librdkafka(**more: Any) -> Run:
 
 def _retained(run: Run, limit_ms: str = "3000", limit_bytes: str = "-1") -> Run:
     """Retention by time or size; -1: none."""
+    run = run.config("cleanup.policy", "delete")
     return run.config("retention.ms", limit_ms).config("retention.bytes", limit_bytes)
 
 
@@ -595,14 +597,14 @@ CASES: dict[str, Callable[[], Expected]] = {
         "group_reset",
         "not promised",
         "reset-by-retention",
-        {"offset": 5, "found_offset": 9},
+        {"offset": 5, "found_offset": 9, "evidence": [evidence_row("configs", None, "retention")]},
     ),
     "a group was reset below the log start, by size": lambda: Expected(
         _retained(Run(), limit_ms="-1", limit_bytes="1000"),
         "group_reset",
         "not promised",
         "reset-by-retention",
-        {"offset": 5, "found_offset": 9},
+        {"offset": 5, "found_offset": 9, "evidence": [evidence_row("configs", None, "retention")]},
     ),
     "a group was reset below the log start, nothing is removed": lambda: Expected(
         _retained(Run().safe(), limit_ms="-1").state(1, 1, 0, 1, 2, 3),
@@ -619,7 +621,7 @@ CASES: dict[str, Callable[[], Expected]] = {
         "group_reset",
         "broken",
         "read-order",
-        {"offset": 9, "found_offset": 5},
+        {"offset": 9, "found_offset": 5, "evidence": [evidence_row("configs", None, "retention")]},
     ),
     "a reader skips after an operator's election": lambda: Expected(
         _unclean(_with_unclean("false")).fault("elect_unclean", 14, targets='{"partitions": ["t/0"]}'),
