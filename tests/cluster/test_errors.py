@@ -8,7 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,24 +81,36 @@ def test_a_half_written_run_is_no_pass(tmp_path: Path) -> None:
     _one_sentence(done.stderr)
 
 
+@contextmanager
+def _started(*words: str | Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """`acked WORDS`, which is ended when the test fails before it has ended."""
+    run = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell may ignore it
+        **options,
+    )
+    try:
+        yield run
+    finally:
+        if run.poll() is None:
+            run.terminate()
+            run.communicate(timeout=60)
+
+
 @pytest.mark.parametrize(
     "lab", ["embedded", pytest.param("compose", marks=[pytest.mark.compose, pytest.mark.long])]
 )
 def test_ctrl_c_ends_everything(lab: str, runs: Path) -> None:
     """SIGINT to the foreground group while the cluster is up: exit 130, one sentence, nothing left."""
-    words = ("run", "leader-az-isolated", "--lab", lab, "--runs", str(runs))
-    command = [sys.executable, "-m", "cli.main", *words]
-    run = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell may ignore it
-    )
+    words = ("run", "leader-az-isolated", "--lab", lab, "--runs", runs)
     log = runs / "leader-az-isolated" / "latest" / "nodes" / "broker1" / "server.log"
-    wait_until(log.exists, within_s=60, awaiting="broker1 to write its log")
-    os.killpg(run.pid, signal.SIGINT)
-    _, stderr = run.communicate(timeout=30)
+    with _started(*words, start_new_session=True) as run:
+        wait_until(log.exists, within_s=60, awaiting="broker1 to write its log")
+        os.killpg(run.pid, signal.SIGINT)
+        _, stderr = run.communicate(timeout=30)
     assert run.returncode == 130, stderr
     assert "interrupted" in _one_sentence(stderr)
     wait_until(
@@ -122,21 +137,15 @@ def test_a_check_interrupted_while_spark_starts_leaves_nothing(runs: Path) -> No
 
 def _interrupted_while_spark_starts(number: signal.Signals, mark: Path, *words: str | Path) -> str:
     """What `acked WORDS` says on stderr; nothing that it started, each with a mark, may be left."""
-    run = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", *map(str, words)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "MARK": str(mark)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    wait_until(
-        lambda: any("SparkSubmit" in line for line in commands_in(f"MARK={mark}").values()),
-        within_s=60,
-        awaiting="Spark's JVM to start",
-        poll_s=0.02,
-    )
-    run.send_signal(number)
-    _, stderr = run.communicate(timeout=60)
+    with _started(*words, env={**os.environ, "MARK": str(mark)}) as run:
+        wait_until(
+            lambda: any("SparkSubmit" in line for line in commands_in(f"MARK={mark}").values()),
+            within_s=60,
+            awaiting="Spark's JVM to start",
+            poll_s=0.02,
+        )
+        run.send_signal(number)
+        _, stderr = run.communicate(timeout=60)
     assert run.returncode == 130, stderr
     wait_until(
         lambda: commands_in(f"MARK={mark}"),
@@ -149,17 +158,16 @@ def _interrupted_while_spark_starts(number: signal.Signals, mark: Path, *words: 
 
 def test_a_broker_that_dies_by_itself_is_reported_with_its_log(runs: Path) -> None:
     """Somebody else kills broker3: the run is crashed (255), and the end of broker3's log is shown."""
-    command = [sys.executable, "-m", "cli.main", "run", "leader-az-isolated", "--runs", str(runs)]
-    run = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     manifest = runs / "leader-az-isolated" / "latest" / "run.json"
-    wait_until(
-        lambda: manifest.exists() and "roles" in json.loads(manifest.read_text()),
-        within_s=60,
-        awaiting="the cluster to be up",
-    )
-    assert _capabilities(runs) == {"0000000000000000"}
-    os.kill(_pid_of("nodes/broker3/server.properties", runs), signal.SIGKILL)
-    stdout, stderr = run.communicate(timeout=120)
+    with _started("run", "leader-az-isolated", "--runs", runs) as run:
+        wait_until(
+            lambda: manifest.exists() and "roles" in json.loads(manifest.read_text()),
+            within_s=60,
+            awaiting="the cluster to be up",
+        )
+        assert _capabilities(runs) == {"0000000000000000"}
+        os.kill(_pid_of("nodes/broker3/server.properties", runs), signal.SIGKILL)
+        stdout, stderr = run.communicate(timeout=120)
     assert run.returncode == 255, (stdout, stderr)
     assert "broker3 ended by itself" in stderr
     assert "broker3/server.log" in stderr
@@ -182,7 +190,7 @@ def _capabilities(runs: Path) -> set[str]:
 
 def _agents(runs: Path) -> list[int]:
     """Processes of clients, which write journals."""
-    journal = re.compile(rf"{re.escape(str(runs))}/.*/journal/client\d\.jsonl")
+    journal = re.compile(rf"{re.escape(str(runs))}/.*/nodes/client\d/client\.jsonl")
     files = Path("/proc").glob("[0-9]*/fd/*")
     return [int(file.parts[2]) for file in files if journal.fullmatch(_target(file))]
 

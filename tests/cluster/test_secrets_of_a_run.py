@@ -37,8 +37,8 @@ SCENARIOS = [Scenario(name="secrets", title="Producers that are given secrets", 
 def test_a_run_with_secrets(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    (work / "secrets.py").write_text(SCENARIO)
-    command = [sys.executable, "-m", "cli.main", "run", "secrets.py", "--kafka", "3.9.1"]
+    (work / "planted.py").write_text(SCENARIO)
+    command = [sys.executable, "-m", "cli.main", "run", "planted.py", "--kafka", "3.9.1"]
     environment = {**os.environ, "PLANTED": SECRET, "TMPDIR": str(work)}
     ended, listed = threading.Event(), []
 
