@@ -8,9 +8,12 @@ A message is one sentence: what is wrong, the value, where it was found, and wha
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from harness.secrets import shown_urls
 
 EXIT_AS_DECLARED = 0
 EXIT_VIOLATED = 1
@@ -86,17 +89,21 @@ LONGEST_SENTENCE = 290
 """Characters of an error's sentence, without `acked: ` before it."""
 _SHORTEST_WORD = 40
 _LONGEST_TEXT = 1 << 16
-_UNPRINTABLE = {
-    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"},
-    0x7F: 0x2421,
-    **dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD),
-}
+_VISIBLE = {**{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}, 0x7F: 0x2421}
 """Control characters, which change what a terminal shows, and the visible characters that stand for them."""
 
 
 def printable(text: str) -> str:
     """The text with control characters and half surrogate pairs made visible; line ends and tabs stay."""
-    return text.translate(_UNPRINTABLE).encode(errors="replace").decode()
+    if text.isprintable():
+        return text
+    text = text.translate(_VISIBLE).encode(errors="replace").decode()
+    return "".join(letter if _harmless(letter) else "\ufffd" for letter in text)
+
+
+def _harmless(letter: str) -> bool:
+    """Whether it is visible, a space or a line end: not one that hides, turns round or joins others."""
+    return letter.isprintable() or letter in "\n\t" or unicodedata.category(letter) == "Zs"
 
 
 def shortened(text: str, longest: int) -> str:
@@ -108,8 +115,11 @@ def shortened(text: str, longest: int) -> str:
 
 
 def sentence(text: str, longest: int = LONGEST_SENTENCE) -> str:
-    """One printable line of at most ``longest`` characters; long words, which are values, give way first."""
-    words = " ".join(printable(shortened(text, _LONGEST_TEXT)).splitlines()).split(" ")
+    """One printable line of at most ``longest`` characters; long words, which are values, give way first.
+
+    Whatever it quotes, it shows no password of a URL.
+    """
+    words = " ".join(printable(shown_urls(shortened(text, _LONGEST_TEXT))).splitlines()).split(" ")
     for place in sorted(range(len(words)), key=lambda place: -len(words[place])):
         excess = sum(map(len, words)) + len(words) - 1 - longest
         if excess <= 0 or len(words[place]) <= _SHORTEST_WORD:

@@ -60,6 +60,14 @@ def require_plain(folder: Path | str) -> None:
                 _require_table(entry)
 
 
+def folders_with(name: str, folder: Path) -> list[Path]:
+    """The folders at or below ``folder`` that have a file of this name, in order; links are not followed.
+
+    Folders that vanish meanwhile, or may not be read, are left out.
+    """
+    return sorted(Path(place) for place, _, files in os.walk(folder) if name in files)
+
+
 def _require_table(entry: os.DirEntry[str] | Path) -> None:
     """A table is a file, or a folder of files."""
     if stat.S_ISDIR(_mode(entry)):

@@ -16,9 +16,12 @@ HIDDEN = "[hidden]"
 
 SECRET_WORDS = (
     *("password", "passwd", "passphrase", "secret", "token", "credential", "jaas"),
-    *("api.key", "apikey", "access.key", "accesskey", "private.key", "master.key", "user.info"),
+    *("apikey", "accesskey", "user.info", "keytab", "license", "licence", "signature", "assertion"),
+    *("authorization", "connection.string", "webhook"),
 )
 """A name that contains one of these holds a secret, whatever it belongs to."""
+SHORT_WORDS = frozenset({"auth", "bearer", "cookie", "dsn", "hmac", "pass", "passcode", "pin", "pw", "pwd"})
+"""A name of which one of these is a whole word holds a secret: `ldap.bind.pw`, `--pass`."""
 SECURITY = ("sasl", "ssl", "tls")
 """A name with one of these words holds a secret, unless `PUBLIC_ENDINGS` says what it holds."""
 PUBLIC_ENDINGS = frozenset(
@@ -35,7 +38,8 @@ _SEPARATOR = re.compile(r"[._-]")
 _NAME = re.compile(r"[\w.-]+")
 _ASSIGNED = re.compile(r"[\"']?[\s=:]+[\"']?")
 """What stands between a name and its value, in properties, TOML, JSON, JAAS and command lines."""
-_USER_INFO = re.compile(r"(?<=://)\S*@")
+_USER_INFO = re.compile(r"(:/{1,2})\S*@")
+"""With one slash in what `pathlib` makes of a URL."""
 _KEY = re.compile(r"-----BEGIN|(?<![\w+/=])[A-Za-z0-9+][A-Za-z0-9+/]{59,}={0,2}(?![\w+/=])")
 """A key in PEM, or a line of one."""
 T = TypeVar("T")
@@ -43,11 +47,15 @@ T = TypeVar("T")
 
 def names_secret(name: str) -> bool:
     """Whether a property, an option or a variable of this name holds a secret, in Kafka's names or others."""
-    words = _SEPARATOR.split(name.strip().lower())
-    if words[-1] in PUBLIC_ENDINGS:
+    words = _SEPARATOR.split(name.strip().lower().lstrip("-"))
+    if len(words) > 1 and words[-1] in PUBLIC_ENDINGS:
         return False
     plain = ".".join(words)
-    return any(word in plain for word in SECRET_WORDS) or not {*SECURITY}.isdisjoint(words)
+    return (
+        words[-1] == "key"
+        or any(word in plain for word in SECRET_WORDS)
+        or not SHORT_WORDS.union(SECURITY).isdisjoint(words)
+    )
 
 
 def holds_secret(name: str, value: object) -> bool:
@@ -68,12 +76,24 @@ def shown_properties(properties: Mapping[str, T]) -> dict[str, T | str]:
 
 
 def shown_text(text: str) -> str:
-    """Text of any form, such as a malformed line: without what follows a name that holds a secret."""
+    """Text of any form, such as a malformed line: as `shown_line`, and hidden as a whole if it has a key."""
+    line = shown_line(text)
+    return HIDDEN if _KEY.search(line) else line
+
+
+def shown_line(text: str) -> str:
+    """Text without what follows a name that holds a secret, and without passwords of URLs."""
     for name in _NAME.finditer(text):
         assigned = _ASSIGNED.match(text, name.end())
         if assigned and assigned.end() < len(text) and names_secret(name[0]):
-            return text[: assigned.end()] + HIDDEN
-    return HIDDEN if _KEY.search(text) else _USER_INFO.sub(f"{HIDDEN}@", text)
+            text = text[: assigned.end()] + HIDDEN
+            break
+    return shown_urls(text)
+
+
+def shown_urls(text: str) -> str:
+    """Text without the users and passwords of its URLs."""
+    return _USER_INFO.sub(rf"\1{HIDDEN}@", text)
 
 
 def shown_comments(text: str) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import shlex
 import shutil
+import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 from harness.artifacts.java_client import java_client
 from harness.errors import UsageError, quoted
@@ -69,7 +74,8 @@ def parse_client(text: str, version: str = "") -> ClientChoice:
         return ClientChoice(name=name, version=wanted)
     if version:
         raise UsageError(
-            f"--client-version {version} is for --client java; the client is {shown_text(text)!r}."
+            f"--client-version {version} is for --client java; "
+            f"the client is {quoted(shown_text(text.strip().partition(' ')[0]))}."
         )
     if text.strip() == "librdkafka":
         return LIBRDKAFKA
@@ -147,13 +153,17 @@ def greet(program: ClientProgram, within_s: float = HELLO_S) -> Hello:
     Raises UsageError if it cannot be started, ends, or writes no greeting.
     """
     who = f"The client program {program.name}"
-    try:
-        process = subprocess.Popen(
-            program.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-    except OSError as error:
-        raise UsageError(f"{who} cannot be started: {error.strerror}.") from error
-    with process:
+    with tempfile.TemporaryFile() as errors:  # a pipe that is full would stop the program
+        try:
+            process = subprocess.Popen(
+                program.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UsageError(f"{who} cannot be started: {error.strerror}.") from error
         try:
             line = _first_line(process, within_s)
             if line is None:
@@ -162,7 +172,7 @@ def greet(program: ClientProgram, within_s: float = HELLO_S) -> Hello:
                     f"(docs/client-protocol.md)."
                 )
             if not line:
-                raise UsageError(_ended(who, process))
+                raise UsageError(f"{who} {_end(process)}{_last_words(errors)}.")
             try:
                 return parse_hello(line)
             except ValueError as error:
@@ -171,7 +181,10 @@ def greet(program: ClientProgram, within_s: float = HELLO_S) -> Hello:
                     f"first line is {quoted_line(line)}."
                 ) from None
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # also what it has started itself
+            with process:
+                pass
 
 
 def _first_line(process: subprocess.Popen[bytes], within_s: float) -> bytes | None:
@@ -193,12 +206,18 @@ def _first_line(process: subprocess.Popen[bytes], within_s: float) -> bytes | No
     return bytes(line)
 
 
-def _ended(who: str, process: subprocess.Popen[bytes]) -> str:
-    assert process.stderr is not None
-    status = process.wait(5.0)
-    last = process.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
-    last_words = f": {shown(last[0])}" if last else ""
-    return f"{who} ended before its first line (exit status {status}){last_words}."
+def _end(process: subprocess.Popen[bytes]) -> str:
+    try:
+        return f"ended before its first line (exit status {process.wait(5.0)})"
+    except subprocess.TimeoutExpired:
+        return "closed its standard output before its first line"
+
+
+def _last_words(errors: IO[bytes]) -> str:
+    """The last line that a program has written to its standard error, with a colon before it."""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - LONGEST_LINE))
+    last = errors.read().decode(errors="replace").strip().splitlines()[-1:]
+    return f": {shown(last[0])}" if last else ""
 
 
 def _command(text: str) -> list[str]:
@@ -217,7 +236,7 @@ def _command(text: str) -> list[str]:
     if found is None:
         wrong = "is not executable" if Path(words[0]).is_file() else "is neither a file nor on the path"
         raise UsageError(
-            f"--client {text}: {words[0]} {wrong}; use librdkafka, java, or a program that "
+            f"--client: {quoted(words[0], 160)} {wrong}; use librdkafka, java, or a program that "
             f"speaks the client protocol."
         )
     words[0] = str(Path(found).absolute())

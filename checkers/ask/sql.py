@@ -21,7 +21,7 @@ from checkers.tables.output import ddl
 from checkers.tables.source import open_source
 from harness.errors import BadDataError, UsageError
 from harness.history.schema import TABLES, VIEWS
-from harness.plain_files import require_plain
+from harness.plain_files import folders_with, require_plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -180,9 +180,9 @@ def _below(path: Path) -> Iterator[Path]:
         if (folder / "sends.parquet").exists() or (folder / "copies.parquet").exists():
             yield path
             return
-    for manifest in sorted(path.rglob("run.json")):
-        if (manifest.parent / "history" / "sends.parquet").exists():
-            yield manifest.parent
+    for folder in folders_with("run.json", path):
+        if (folder / "history" / "sends.parquet").exists():
+            yield folder
 
 
 def _values(row: Row) -> tuple[Any, ...]:

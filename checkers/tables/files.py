@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import BadDataError, UnfitError, UsageError
 from harness.plain_files import write_plain
+from harness.secrets import shown_urls
 
 SCHEMES = ("file", "s3", "s3a", "hdfs", "webhdfs", "swebhdfs")
 """`s3a` is Hadoop's name of `s3`; `swebhdfs` is `webhdfs` over TLS."""
@@ -67,14 +68,20 @@ def inside(place: Path | str, name: str) -> str:
 def file_system(place: str) -> tuple[pafs.FileSystem, str]:
     """The file system of a place, as Arrow sees it, and the path inside it.
 
-    Raises UsageError for a scheme that is not among `SCHEMES`.
+    Raises UsageError for a scheme that is not among `SCHEMES`, and for a URI with a password.
     """
     path = local_path(place)
     if path is not None:
         return pafs.LocalFileSystem(), str(path)
     scheme, _, rest = place.partition("://")
     host, _, key = rest.partition("/")
-    if scheme in ("s3", "s3a"):
+    s3 = scheme in ("s3", "s3a")
+    if ":" in (host if s3 else host.rpartition("@")[0]):  # a secret key of S3 may have slashes
+        raise UsageError(
+            f"{shown_urls(place)} has a password in it, which would be stored and shown; leave it out, and "
+            f"give credentials in the environment (docs/analysis.md)."
+        )
+    if s3:
         return _s3(), rest
     if scheme in ("hdfs", "webhdfs", "swebhdfs"):
         return _webhdfs(scheme, host), f"/{key}"

@@ -259,7 +259,10 @@ def check_client(kind: Kind, settings: Mapping[str, Setting]) -> ClientSettings:
         else:
             near = difflib.get_close_matches(key, (*table, *without, *owned), n=1, cutoff=0.6)
             hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists those that it has."
-            raise UsageError(f"{setting}: neither a Java {kind} nor librdkafka has such a property; {hint}")
+            # Its value is not shown: whatever `harness.secrets` does not know may be a secret as well.
+            raise UsageError(
+                f"{setting.place}: {key}: neither a Java {kind} nor librdkafka has such a property; {hint}"
+            )
     arrangement = Arrangement(producer=settings) if kind == "producer" else Arrangement(consumer=settings)
     refuse_impossible(arrangement)
     return ClientSettings(given=given, not_followed=tuple(left_out))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import DAMAGED, BadDataError, UsageError
+from harness.plain_files import folders_with
 from run.folder import MANIFEST, RunFolder
 
 if TYPE_CHECKING:
@@ -135,9 +136,7 @@ def _runs_below(path: Path) -> Iterator[RunFolder]:
         return
     if not path.is_dir():
         raise BadDataError(f"{path} does not exist, so there is no run to judge; `ls runs` shows the runs.")
-    found = sorted(
-        file.parent for file in path.rglob(MANIFEST) if "latest" not in file.relative_to(path).parts[:-1]
-    )
+    found = folders_with(MANIFEST, path)
     if not found:
         raise BadDataError(f"No run folder lies in {path}: none of its folders has a {MANIFEST}.")
     yield from (RunFolder.open(folder) for folder in found)

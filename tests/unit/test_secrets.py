@@ -59,6 +59,8 @@ SECRET_NAMES = [
     *("confluent.metrics.reporter.sasl.jaas.config", "aws.secret.access.key", "AWS_SECRET_ACCESS_KEY"),
     *("my.credentials", "my.api.key", "api_key", "vault.token", "tls.private.key", "ssl.something.new"),
     *("producer.override.sasl.jaas.config", "broker.my.plugin.passphrase", "--password", "--api-key"),
+    *("confluent.license", "my.plugin.license.key", "keytab", "connection.string", "request.signature"),
+    *("ldap.bind.pw", "x.pwd", "auth", "--auth", "--pass", "--key", "http.authorization", "session.cookie"),
 ]
 PUBLIC_NAMES = [
     *("ssl.keystore.type", "ssl.keystore.location", "ssl.truststore.location", "ssl.client.auth"),
@@ -68,6 +70,7 @@ PUBLIC_NAMES = [
     *("delegation.token.expiry.time.ms", "delegation.token.max.lifetime.ms", "password.encoder.iterations"),
     *("password.encoder.key.length", "basic.auth.credentials.source", "key.serializer", "log.dirs"),
     *("min.insync.replicas", "transactional.id", "client.id", "partition.assignment.strategy", "acks"),
+    *("partitioner.ignore.keys", "key.deserializer", "my.private.key.file"),
 ]
 
 
@@ -89,6 +92,7 @@ def test_names_of_other_properties(name: str) -> None:
     [
         (f"https://user:{SECRET}@host:8081/x", "https://[hidden]@host:8081/x"),
         (f"https://{SECRET}@host", "https://[hidden]@host"),
+        (str(Path(f"https://user:{SECRET}@host/x")), "https:/[hidden]@host/x"),
         (f"http://a:{SECRET}/@h,http://b:{SECRET}@i", "http://[hidden]@i"),
         (f'org.x.ScramLoginModule required username="u" password="{SECRET}";', None),
         (f"-----BEGIN PRIVATE KEY-----{SECRET}", "[hidden]"),
@@ -111,6 +115,7 @@ def test_secrets_inside_values(value: str, rest: str | None) -> None:
         (f'"ssl.key.password" = "{SECRET}', '"ssl.key.password" = "[hidden]'),
         (f'{{"acks": "1", "sasl.password": "{SECRET}"}}', '{"acks": "1", "sasl.password": "[hidden]'),
         (f'  password="{SECRET}";', '  password="[hidden]'),
+        (f"https://u:{SECRET}@h password={SECRET}", "https://[hidden]@h password=[hidden]"),
         ("[topic.secret-orders]", "[topic.secret-orders]"),
         ("password.encoder.iterations = 4096", "password.encoder.iterations = 4096"),
         ("ssl.key.password", "ssl.key.password"),
@@ -187,6 +192,8 @@ CLIENTS = [
     f"{sys.executable} -Dssl.key.password={SECRET}",
     f"{sys.executable} https://u:{SECRET}@host",
     f"no-such-program --token={SECRET}",
+    f"no-such-program -u user:{SECRET}",
+    f"no-such-program -p{SECRET}",
     f"'{sys.executable} --password {SECRET}",
 ]
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from harness.errors import printable, shortened
+from harness.secrets import shown_line
 from workloads.protocol.codec import Json, from_json
 
 VERSION = 1
@@ -25,6 +26,8 @@ LONGEST_LINE = 16 << 20
 """Bytes of a line of a program, with its end."""
 SHOWN = 60
 """Characters of a bad line or a bad name that an error quotes."""
+_LONGEST_READ = 1 << 12
+"""Characters of them in which a secret is looked for."""
 FEATURES = ("idempotence", "transactions", "groups")
 """Features that a program may have beyond plain producers and consumers; words of `Hello.features`."""
 LACKS = ("assign",)
@@ -210,8 +213,9 @@ def quoted_line(line: bytes) -> str:
 
 
 def shown(text: str, longest: int = SHOWN) -> str:
-    """A text of a program as an error shows it: on one line, printable, shortened."""
-    return printable(" ".join(shortened(text, longest).split()))
+    """A text of a program as an error shows it: on one line, printable, without secrets, shortened."""
+    text = shown_line(shortened(text, _LONGEST_READ))
+    return printable(shortened(" ".join(text.split()), longest))
 
 
 def value_text(value: bytes) -> str:

@@ -9,6 +9,8 @@ ESC = "\x1b]0;title\x07\x1b[31m"
 LONG = "v" * 18_000
 DIGITS = "9" * 5_000
 DEEP = 3_000
+SECRET = "Pl4nted-S3cr3t"
+CREDENTIALS = f"user:{SECRET}@host"
 
 CLUSTER_FILES: Sequence[str | bytes] = (
     f"x = {'[' * DEEP}{']' * DEEP}\n{AZ}",
@@ -157,6 +159,10 @@ OPTIONS: Sequence[Sequence[str]] = (
     *(("matrix", "--versions", value) for value in ("", LONG, ESC, DIGITS, ",,")),
     *(("search", "--faults", value) for value in (LONG, ESC)),
     *((LONG,), (ESC,), ("run", f"--{LONG}"), ("run", "no-fault", "--rate")),
+    *(("run", "no-fault", "--kafka-home", f"https://{name}/x") for name in (CREDENTIALS, LONG)),
+    *(("check", place) for place in (f"https://{CREDENTIALS}/x", f"s3://{CREDENTIALS}/x", "ftp://h/x")),
+    *(("check", place) for place in ("s3://key:a/slash@bucket/x", f"webhdfs://{CREDENTIALS}:1/x")),
+    *(("check", "--import", place) for place in (f"s3a://{CREDENTIALS}/x", f"hdfs://{CREDENTIALS}/x")),
 )
 """Command lines; each is refused before anything starts."""
 

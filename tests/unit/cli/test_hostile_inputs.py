@@ -44,6 +44,7 @@ def ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
         assert lines[0].startswith("acked: ")
         assert lines[0].isprintable(), lines[0]
         assert len(lines[0]) <= 300, lines[0]
+        assert hostile.SECRET not in lines[0]
         assert list(here.iterdir()) == []
         return end.value.code
 

@@ -13,6 +13,7 @@ from harness.artifacts.java_client import java_client, libraries_among
 from harness.errors import UsageError
 from harness.kafka.versions import kafka_version
 from harness.lab.model import Lab
+from harness.waiting import wait_until
 from run.catalogue import find
 from run.client_choice import LIBRDKAFKA, greet, inside, parse_client, parse_clients
 from studies.series.plan import plan, remaining
@@ -41,7 +42,7 @@ def test_what_a_client_may_be_called() -> None:
 @pytest.mark.parametrize(
     ("text", "version", "sentence"),
     [
-        ("./no-such-agent", "", "./no-such-agent is neither a file nor on the path"),
+        ("./no-such-agent", "", "'./no-such-agent' is neither a file nor on the path"),
         (str(PROGRAM), "", "is not executable"),
         ("", "", "--client is empty"),
         ("'", "", "not a command line"),
@@ -72,12 +73,32 @@ def test_a_program_that_greets() -> None:
         ("print('Hello!')", "it is not JSON; its first line is 'Hello!'."),
         ('print(\'{"hello": {"protocol": 9, "client": "c", "version": "1"}}\')', "version 9 of the protocol"),
         ("import time; time.sleep(600)", "wrote nothing within 0.5 s"),
+        ("import sys; sys.exit('no login: password=abc')", "(exit status 1): no login: password=[hidden]."),
+        ("print('\ufeff{}')", "its first line is '\ufffd{}'."),
+        ("import sys; sys.stderr.write(10**6 * 'x'); sys.exit(1)", "(exit status 1): xxxx"),
     ],
 )
 def test_a_program_that_does_not(code: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         greet(greeter(code), within_s=0.5 if "sleep" in code else 20.0)
     assert sentence in caught.value.message
+
+
+def test_what_a_program_has_started_ends_with_it(tmp_path: Path) -> None:
+    """It keeps the standard error open, on which nothing may wait."""
+    file = tmp_path / "pid"
+    code = (
+        "import os, subprocess, sys\n"
+        "child = subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL)\n"
+        f"open({str(file)!r}, 'w').write(str(child.pid))\n"
+        "sys.exit('gone')"
+    )
+    with pytest.raises(UsageError, match=r"\(exit status 1\): gone\."):
+        greet(greeter(code))
+    stat = Path(f"/proc/{file.read_text()}/stat")
+    wait_until(
+        lambda: not stat.exists() or ") Z " in stat.read_text(), within_s=5.0, awaiting="its child's end"
+    )
 
 
 def test_the_jars_of_a_client_are_found_in_releases_and_in_builds() -> None:

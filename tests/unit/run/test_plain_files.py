@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from cli.commands import app
 from harness.errors import EXIT_BAD_DATA, AckedError, BadDataError, UsageError
-from harness.plain_files import require_plain, write_output, write_plain
+from harness.plain_files import folders_with, require_plain, write_output, write_plain
 from tests.histories import History
 
 
@@ -175,3 +175,22 @@ def test_a_manifest_that_is_no_file_leaves_other_runs_listed(tmp_path: Path) -> 
     done = CliRunner().invoke(app, ["runs", "--runs", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "good" in done.output
+
+
+def test_folders_that_vanish_or_lead_elsewhere_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search removes folders while somebody judges what lies beside them."""
+    for name in ("a", "b/c", "gone"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "run.json").touch()
+    (tmp_path / "b" / "latest").symlink_to("c")
+    scan = os.scandir
+
+    def scandir(place: str) -> object:
+        if str(place).endswith("gone"):
+            raise FileNotFoundError(place)
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert folders_with("run.json", tmp_path) == [tmp_path / "a", tmp_path / "b" / "c"]
