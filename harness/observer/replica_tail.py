@@ -39,6 +39,8 @@ class ReplicaTail:
     max_bytes: int = FETCH_BYTES
     """How much to fetch next; grows while the last known batch leaves no room for the next one."""
 
+    log_start: int = 0
+    """Where the log begins, as far as it is known; it has no batches before it."""
     markers: int = 0
     """Transaction markers seen so far, truncated ones too."""
 
@@ -46,8 +48,8 @@ class ReplicaTail:
     def start(self) -> int:
         """The offset to fetch from: the start of the last batch that is believed to be there."""
         if not self.batches:
-            return 0
-        return self.batches[max(0, len(self.batches) - self.probe_back)].offset
+            return self.log_start
+        return max(self.log_start, self.batches[max(0, len(self.batches) - self.probe_back)].offset)
 
     @property
     def end(self) -> int:
@@ -55,10 +57,16 @@ class ReplicaTail:
         return self.batches[-1].next_offset if self.batches else 0
 
     def update(self, fetched: Fetched, ns: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-        """Compare what was fetched with what is known. Returns new rows of `sightings` and of `gone`."""
+        """Compare what was fetched with what is known. Returns new rows of `sightings` and of `gone`.
+
+        What a new log start has removed is not `gone`: it was not truncated.
+        """
+        requested = self.start
+        if fetched.log_start >= 0:
+            self._begin_at(fetched.log_start)
         position = max(0, len(self.batches) - self.probe_back)
         if fetched.error:
-            if fetched.error == OFFSET_OUT_OF_RANGE and position > 0:
+            if fetched.error == OFFSET_OUT_OF_RANGE and position > 0 and self.log_start <= requested:
                 self._probe_further_back()
             return [], []
         came, keep = fetched.parsed.batches, position
@@ -78,6 +86,14 @@ class ReplicaTail:
         stuck = fetched.cut_short and not fresh
         self.max_bytes = self.max_bytes * 2 if stuck else FETCH_BYTES
         return self._add(fresh, fetched.records, ns), gone
+
+    def _begin_at(self, log_start: int) -> None:
+        """Forget the batches that are before the log start, which is lower again in a log that is new."""
+        self.log_start = log_start
+        removed = next(
+            (at for at, batch in enumerate(self.batches) if batch.next_offset > log_start), len(self.batches)
+        )
+        del self.batches[:removed], self.records[:removed]
 
     def _probe_further_back(self) -> None:
         self.probe_back = min(len(self.batches), self.probe_back * 8)

@@ -6,7 +6,7 @@ Logs are read over the wire, or from files where the Kafka version cannot show a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from harness.kafka.segments import segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import Fetched, fetch_own_logs
+from harness.kafka.wire.offsets import EARLIEST, end_offsets
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
 from harness.observer.watermarks import Watermarks
 
@@ -44,8 +45,13 @@ class WireSource:
         self._dialect = dialect
 
     def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
-        """One request for all partitions."""
-        return fetch_own_logs(self._connection, offsets, max_bytes, dialect=self._dialect)
+        """One request for all partitions, and one for the log starts of those that lack the offset."""
+        read = fetch_own_logs(self._connection, offsets, max_bytes, dialect=self._dialect)
+        beyond = [key for key, fetched in read.items() if fetched.error == OFFSET_OUT_OF_RANGE]
+        if not beyond:
+            return read
+        starts = end_offsets(self._connection, beyond, at=EARLIEST, dialect=self._dialect)
+        return read | {key: replace(read[key], log_start=starts[key].offset) for key in beyond}
 
     def close(self) -> None:
         """Close the connection."""
@@ -78,6 +84,7 @@ class FileSource:
         files = segments(self._data_dir / key.folder)
         if not files:
             return Fetched(error=UNKNOWN_TOPIC_OR_PARTITION)
+        offset = max(offset, int(files[0].stem))
         known = self._positions.get(key, {}).get(offset)
         if known is not None and known.file in files:
             found = self._from(key, files, known, offset)

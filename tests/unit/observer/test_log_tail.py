@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,11 +16,13 @@ from harness.history.identity import encode
 from harness.history.journal import Journal
 from harness.history.tables import read_table
 from harness.kafka.batches import parse
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
+from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.offsets import EARLIEST, Offset
 from harness.kafka.wire.produce import one_record_batch
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
-from harness.observer.tail import FileSource, TailPoller
+from harness.observer.tail import FileSource, TailPoller, WireSource
 
 KEY = TopicPartition("t", 0)
 
@@ -41,13 +44,17 @@ def marker(offset: int) -> bytes:
     return bytes(raw)
 
 
-def answer(log: list[bytes], offset: int, limit: int = 1 << 20) -> Fetched:
-    """The answer to a FetchRequest on a log of one-message batches."""
-    if offset > len(log):
-        return Fetched(error=1)
+def answer(log: list[bytes], offset: int, limit: int = 1 << 20, log_start: int = 0) -> Fetched:
+    """The answer to a FetchRequest on a log of one-message batches, without those before its start."""
+    if not log_start <= offset <= len(log):
+        return Fetched(error=OFFSET_OUT_OF_RANGE, log_start=log_start)
     raw = b"".join(log[offset:])[:limit]
     return Fetched(
-        parsed=parse(raw, offset), high_watermark=0, log_start=0, size_bytes=len(raw), limit_bytes=limit
+        parsed=parse(raw, offset),
+        high_watermark=0,
+        log_start=log_start,
+        size_bytes=len(raw),
+        limit_bytes=limit,
     )
 
 
@@ -60,10 +67,10 @@ class Follower:
         self.alive: dict[int, tuple[object, object]] = {}
         self.events: list[tuple[str, object]] = []
 
-    def follow(self, log: list[bytes], ns: int = 0) -> None:
+    def follow(self, log: list[bytes], ns: int = 0, log_start: int = 0) -> None:
         for _ in range(100):
             limit = self.limit * self.tail.max_bytes // FETCH_BYTES
-            fetched = answer(log, self.tail.start, limit)
+            fetched = answer(log, self.tail.start, limit, log_start)
             fresh, gone = self.tail.update(fetched, ns)
             for row in gone:
                 offset = int(str(row["offset"]))
@@ -74,7 +81,7 @@ class Follower:
                 assert offset not in self.alive
                 self.alive[offset] = (row["epoch"], row["seen_ns"])
                 self.events.append(("seen", offset))
-            if self.tail.probe_back == 1 and not fetched.cut_short:
+            if self.tail.probe_back == 1 and not fetched.cut_short and not fetched.error:
                 return
         raise AssertionError("the follower never came to an end")
 
@@ -125,6 +132,32 @@ def test_a_wiped_disk_is_reported() -> None:
     follower.follow([stored(0), stored(1)])
     follower.follow([])
     assert follower.alive == {}
+
+
+@pytest.mark.parametrize("log_start", [1, 2, 3])
+def test_a_log_whose_beginning_was_removed_is_followed(log_start: int) -> None:
+    """Retention or a DeleteRecords request may remove all that was seen; that is no truncation."""
+    follower, log = Follower(), [stored(n) for n in range(3)]
+    follower.follow(log)
+    follower.follow(log, log_start=log_start)
+    follower.follow([*log, stored(3)], log_start=log_start)
+    assert follower.events[3:] == [("seen", 3)]
+    assert follower.tail.end == 4
+
+
+def test_a_log_that_did_not_begin_at_0_is_followed() -> None:
+    follower = Follower()
+    follower.follow([stored(n) for n in range(5)], log_start=3)
+    assert follower.events == [("seen", 3), ("seen", 4)]
+
+
+def test_the_log_of_a_topic_that_was_created_again_is_followed() -> None:
+    follower, log = Follower(), [stored(n) for n in range(5)]
+    follower.follow(log)
+    follower.follow(log, log_start=5)
+    follower.alive.clear()  # removed, not truncated
+    follower.follow([stored(0, seq=70), stored(1, seq=71)])
+    assert follower.events[5:] == [("seen", 0), ("seen", 1)]
 
 
 def test_an_error_tells_nothing() -> None:
@@ -209,6 +242,41 @@ def test_files_are_followed_like_the_wire(tmp_path: Path) -> None:
     assert look(stored(0)) == ([], [1, 2])
     assert look(stored(0), stored(1, epoch=1)) == ([1], [])
     assert look(bytes(100)) == ([], [0, 1])
+
+
+def test_files_whose_first_segments_were_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    segment = folder / "00000000000000000000.log"
+    segment.write_bytes(stored(0) + stored(1))
+    source, tail = FileSource(tmp_path), ReplicaTail(topic_partition=KEY, broker=1)
+    tail.update(source.read({KEY: tail.start}, 1)[KEY], 0)
+    segment.unlink()
+    (folder / "00000000000000000002.log").write_bytes(stored(2))
+    fresh, gone = tail.update(source.read({KEY: tail.start}, 1)[KEY], 0)
+    assert ([row["offset"] for row in fresh], gone) == ([2], [])
+
+
+def test_a_broker_is_asked_where_a_log_begins_whose_beginning_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "harness.observer.tail.fetch_own_logs",
+        lambda _to, offsets, _max, *, dialect: {key: Fetched(error=OFFSET_OUT_OF_RANGE) for key in offsets},
+    )
+    asked: list[tuple[TopicPartition, int]] = []
+
+    def starts(
+        _to: object, keys: list[TopicPartition], *, at: int, dialect: object
+    ) -> dict[TopicPartition, Offset]:
+        asked.extend((key, at) for key in keys)
+        return {key: Offset(7, 0) for key in keys}
+
+    monkeypatch.setattr("harness.observer.tail.end_offsets", starts)
+    connection: Any = None
+    read = WireSource(connection, MODERN).read({KEY: 0}, 1)
+    assert read == {KEY: Fetched(error=OFFSET_OUT_OF_RANGE, log_start=7)}
+    assert asked == [(KEY, EARLIEST)]
 
 
 def test_files_of_a_replica_that_is_not_there(tmp_path: Path) -> None:
