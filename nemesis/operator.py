@@ -63,10 +63,14 @@ class Operator:
         accept: Callable[[T], bool],
         mechanism: str = "other",
         within_s: float = _EFFECT_WITHIN_S,
+        in_force: Literal["done", "effective"] = "done",
     ) -> Injection:
-        """Do ``action``, and wait until ``observe`` shows its effect. Raises InvalidRunError without one."""
+        """Do ``action``, and wait until ``observe`` shows its effect. Raises InvalidRunError without one.
 
-        def verify() -> Evidence:
+        The history has it in force once it is done, or once its effect was observed (``effective``).
+        """
+
+        def see() -> Evidence:
             try:
                 seen = wait_until(
                     observe, within_s=within_s, awaiting=f"the effect of {name!r}", accept=accept
@@ -75,13 +79,20 @@ class Operator:
                 raise InvalidRunError(f"The action {name!r} had no effect: {error.message}") from error
             return {"seen": str(seen)}
 
+        evidence: dict[str, object] = {}
+
+        def act() -> None:
+            action()
+            if in_force == "effective":
+                evidence.update(see())
+
         fault = Action(
             name,
             kind="operator",
             mechanism=mechanism,
             targets=targets,
-            act=lambda: _ignore(action()),
-            verify=verify,
+            act=act,
+            verify=lambda: evidence or see(),
         )
         return self._registry.add(fault).inject()
 
@@ -263,6 +274,7 @@ class Operator:
     def delete_topic(self, topic: str, *, partitions: int = 1, within_s: float = 30.0) -> Injection:
         """Delete a topic, which has so many ``partitions``, and wait until no running broker leads any.
 
+        It is in force only then: until a leader learns of the deletion, it acknowledges messages.
         `create_topic` may create it again. In ZooKeeper mode that must wait until all of its brokers run.
         """
 
@@ -286,6 +298,7 @@ class Operator:
             observe=led_by,
             accept=lambda leaders: not any(leaders.values()),
             within_s=within_s,
+            in_force="effective",
         )
 
     def create_topic(self, topic: Topic, *, within_s: float = 30.0) -> Injection:
@@ -398,7 +411,3 @@ class Operator:
                 raise InvalidRunError(
                     f"The {what} was refused with Kafka's error {outcome.error} {outcome.message}.".rstrip()
                 )
-
-
-def _ignore(_: object) -> None:
-    return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ MOST_ERRORS = 500
 
 _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3}) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)")
 _NAME = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
+_DELETION_REPLAYED = r"Replayed RemoveTopicRecord for topic (?P<topic>[\w.-]+) with ID (?P<topic_id>[\w-]+)"
 _OLD_NAME = r"\[(?P<topic>[\w.-]+),(?P<partition>\d+)\]"
 
 
@@ -84,6 +85,7 @@ _RULES = (
         rf"partition={_NAME},.*ncrement(?:ed|ing) log start offset to (?P<offset>\d+)",
     ),
     _rule("topic_deleted", "successfully completed", r"Deletion of topic (?P<topic>[\w.-]+) successfully"),
+    _rule("topic_deleted", "RemoveTopicRecord", _DELETION_REPLAYED),
     _rule("session_expired", "xpired", r"ZooKeeperClient.*\] Session expired\.|state changed \(Expired\)"),
     _rule("session_connected", "Session establishment complete", r"Session establishment complete on server"),
     _rule("resigned", "esign", r"\] Resigned \(|transition to Resigned"),
@@ -157,4 +159,19 @@ def read_logs(nodes: Path, anchor: Anchor, zone: dt.tzinfo | None = None) -> lis
         for file in sorted(nodes.glob("*/server.log"))
         for row in read_log(file, file.parent.name, anchor, zone)
     ]
-    return sorted(events, key=lambda row: int(str(row["ns"])))
+    return list(_without_replays(sorted(events, key=lambda row: int(str(row["ns"])))))
+
+
+def _without_replays(events: Iterable[dict[str, object]]) -> Iterator[dict[str, object]]:
+    """Each deletion of a topic once, from events by time.
+
+    Every KRaft controller logs it when it replays the record of the deletion, and again whenever it starts.
+    """
+    deleted: set[str] = set()
+    for row in events:
+        replayed = re.search(_DELETION_REPLAYED, str(row["text"])) if row["kind"] == "topic_deleted" else None
+        if replayed is not None:
+            if replayed["topic_id"] in deleted:
+                continue
+            deleted.add(replayed["topic_id"])
+        yield row

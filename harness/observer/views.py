@@ -139,6 +139,11 @@ class Views:
         with self._lock:
             return source in self._due if source else bool(self._due)
 
+    def answers(self, source: str) -> bool:
+        """Whether a source answered when it was asked last, or was never asked."""
+        view = self.latest(source, "reachable")
+        return view is None or view.error is None
+
     def _differs(self, view: View) -> bool:
         before = self._latest.get(view.key)
         return before is None or before.row(0) != view.row(0)
@@ -178,7 +183,11 @@ class Views:
 
 @dataclass(frozen=True)
 class SourceView:
-    """The statements of one source; of a kind of source (`broker`), the newest statement counts."""
+    """The statements of one source; of a kind of source (`broker`), the newest statement counts.
+
+    Sources that do not answer count only if none does: they may have stated what became of a topic that was
+    deleted, whose leader epochs were higher than those of the topic that was created again.
+    """
 
     views: Views
     source: str
@@ -218,7 +227,9 @@ class SourceView:
         return any(view.error is None for view in self._all("reachable"))
 
     def _newest(self, subject: Subject, topic_partition: TopicPartition | None = None) -> View | None:
-        return max(self._all(subject, topic_partition), key=self._recency, default=None)
+        stated = self._all(subject, topic_partition)
+        answering = [view for view in stated if self.views.answers(view.source)]
+        return max(answering or stated, key=self._recency, default=None)
 
     def _recency(self, view: View) -> tuple[int, int, int]:
         epoch = view.state.leader_epoch if view.state is not None else view.controller_epoch

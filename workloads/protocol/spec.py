@@ -100,7 +100,9 @@ class ProducerSpec:
             return self.connect_timeout_s + self.request_timeout_s + 1.0
         if self.delivery_timeout_s is not None:
             return self.delivery_timeout_s
-        return (self.retries + 1) * (self.request_timeout_s + 0.2) + 3.0
+        all_retries_s = (self.retries + 1) * (self.request_timeout_s + 0.2) + 3.0
+        limit_s = self.transaction_timeout_s if self.transactional_id else None
+        return all_retries_s if limit_s is None else min(all_retries_s, limit_s)
 
     @property
     def transaction_timeout_ms(self) -> int:
@@ -133,8 +135,10 @@ class ProducerSpec:
             "log_level": 2,
         }
         if self.transactional_id:
+            # librdkafka rejects messages and requests that may outlast the transaction.
             config["transactional.id"] = self.transactional_id
             config["transaction.timeout.ms"] = self.transaction_timeout_ms
+            config["socket.timeout.ms"] = min(socket_timeout_ms, self.transaction_timeout_ms)
         if self.idempotent or self.transactional_id:
             # librdkafka rejects idempotence without acks=all and retries. While the markers of a transaction
             # are written, brokers answer messages of the next one with CONCURRENT_TRANSACTIONS (KIP-890), and

@@ -7,7 +7,7 @@ high watermark.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka.protocol.consumer import (
@@ -136,6 +136,20 @@ def _of_partition(data: Any, offset: int, max_bytes: int, dialect: Dialect) -> F
     )
 
 
+def _joined(before: Fetched, after: Fetched) -> Fetched:
+    """An answer, and the one that continues it: the later one states the newer offsets."""
+    first, second = before.parsed, after.parsed
+    return replace(
+        after,
+        parsed=Parsed(
+            first.records + second.records,
+            first.batches + second.batches,
+            first.consumed_bytes + second.consumed_bytes,
+        ),
+        size_bytes=before.size_bytes + after.size_bytes,
+    )
+
+
 def fetch_own_logs(
     target: Target,
     offsets: Mapping[TopicPartition, int],
@@ -144,10 +158,26 @@ def fetch_own_logs(
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
 ) -> dict[TopicPartition, Fetched]:
-    """`fetch_own_log` for several partitions in one request, each from its own offset."""
+    """`fetch_own_log` for several partitions at once, each from its own offset.
+
+    A broker answers a FETCH from one segment of the log, so the end of an answer is not that of the log: each
+    partition is requested further on until its answer is empty, or has reached ``max_bytes``.
+    """
     if not dialect.own_log_by_fetch:
         raise UnfitError("This Kafka version cannot show a follower's own log over the wire; read its files.")
-    return _fetch(target, OWN_LOG, offsets, max_bytes, dialect, timeout_s) if offsets else {}
+    read: dict[TopicPartition, Fetched] = {}
+    following = dict(offsets)
+    while following:
+        answers = _fetch(target, OWN_LOG, following, max_bytes, dialect, timeout_s)
+        following = {}
+        for key, answer in answers.items():
+            if key in read and answer.error:
+                continue
+            read[key] = fetched = _joined(read[key], answer) if key in read else answer
+            end = answer.parsed.next_offset
+            if end is not None and not fetched.cut_short:
+                following[key] = end
+    return read
 
 
 def fetch_own_log(

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.tables.source import open_source
+from checkers.tables.source import open_source, partitions
 from harness.errors import BadDataError
+from harness.kafka.model import TopicPartition
 from tests.histories import History
 from tests.property.test_checker import findings_of
 
@@ -41,6 +42,15 @@ def test_a_folder_of_files_is_a_table(tmp_path: Path) -> None:
     folder = kept().write(tmp_path)
     apart(folder, "copies")
     assert findings_of(folder) == Counter()
+
+
+def test_a_partition_that_was_only_followed_is_not_judged(tmp_path: Path) -> None:
+    """The observer follows internal topics; no client sends to them, and nobody reads them at the end."""
+    history = kept()
+    for topic in ("t", "__transaction_state"):
+        history.add("sightings", topic=topic, partition=0, broker=1, offset=0, seen_ns=1, epoch=0)
+    assert set(partitions(open_source(history.write(tmp_path)))) == {TopicPartition("t", 0)}
+    assert findings_of(tmp_path) == Counter()
 
 
 def test_a_file_in_a_folder_below_is_refused(tmp_path: Path) -> None:

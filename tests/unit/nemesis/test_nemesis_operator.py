@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import nemesis.operator
+from harness.clock import now_ns
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.model import (
     ELECTION_NOT_NEEDED,
@@ -49,9 +50,8 @@ def elect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Elect:
             controller=lambda: 1,
         )
         monkeypatch.setattr(nemesis.operator, "elect_leaders", answer)
-        monkeypatch.setattr(
-            nemesis.operator.Operator.act, "__kwdefaults__", {"mechanism": "other", "within_s": 0.2}
-        )
+        defaults = {**(Operator.act.__kwdefaults__ or {}), "within_s": 0.2}
+        monkeypatch.setattr(Operator.act, "__kwdefaults__", defaults)
         return Operator(registry, cluster).elect("t", leader=wanted)
 
     return act
@@ -212,3 +212,22 @@ def test_a_topic_is_deleted_when_no_running_broker_leads_it(
     assert operator._registry.deleted_topics == {"t"}
     assert operator.create_topic(Topic("t", (1, 2))).evidence
     assert operator._registry.deleted_topics == set()
+
+
+def test_a_deletion_is_in_force_when_no_broker_leads_any_more(
+    operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On KRaft a leader acknowledges messages until it learns of the deletion: they were deleted, too."""
+    last_led: list[int] = []
+
+    def state(*_: object, **__: object) -> BrokerMetadata:
+        leader = 1 if len(last_led) < 3 else -1
+        if leader == 1:
+            last_led.append(now_ns())
+        left = PartitionState(leader=leader, leader_epoch=0, isr=(1, 2))
+        return BrokerMetadata(1, (1, 2), {TopicPartition("t", 0): left})
+
+    monkeypatch.setattr(nemesis.operator, "metadata", state)
+    assert operator.delete_topic("t").evidence == {"seen": "{'broker1': []}"}
+    (injected,) = Rows(tmp_path).all(lambda row: row["moment"] == "injected")
+    assert injected["ns"] > last_led[-1]

@@ -31,6 +31,9 @@ TEXT = {
         None,
         None,
     ),
+    # Kafka 3.9.1 and 4.3.1
+    "[QuorumController id=1] Replayed RemoveTopicRecord for topic t with ID fJ2-1ZuOQ4GyZ0g1k7iDQA. "
+    "(org.apache.kafka.controller.ReplicationControlManager)": ("topic_deleted", "t", None, None),
     # Kafka 3.9.1
     f"[UnifiedLog partition=t-0, dir=/d] {_DELETING}, {_TIMESTAMP} log retention time 3000ms breach based on "
     "the largest record timestamp in the segment (UnifiedLog)": ("segment_expired", "t", 0, 18),
@@ -161,6 +164,30 @@ def test_times_are_placed_on_the_monotonic_clock(tmp_path: Path) -> None:
     first, second = read_logs(tmp_path, anchor, dt.UTC)
     assert (first["host"], first["kind"], first["ns"]) == ("broker1", "truncated", 1000 + 678_000_000)
     assert (second["kind"], second["ns"]) == ("error", 1000 + 1_000_000_000)
+
+
+def test_a_deletion_that_a_controller_replays_later_counts_once(tmp_path: Path) -> None:
+    """Controllers log a deletion when they replay its record: each of them, and again when it starts."""
+    for host, lines in {
+        "controller1": (("05,700", "t", "A1_-"), ("09,000", "t", "A1_-"), ("08,000", "t", "B2")),
+        "controller2": (("05,600", "t", "A1_-"), ("06,000", "t-2", "C3")),
+    }.items():
+        (tmp_path / host).mkdir()
+        (tmp_path / host / "server.log").write_text(
+            "".join(
+                f"2026-01-02 03:04:{second} INFO [QuorumController id=1] Replayed RemoveTopicRecord for "
+                f"topic {topic} with ID {identity}. (org.apache.kafka.controller.ReplicationControlManager)\n"
+                for second, topic, identity in lines
+            )
+        )
+    wall = dt.datetime(2026, 1, 2, 3, 4, 0, tzinfo=dt.UTC)
+    rows = read_logs(tmp_path, Anchor(monotonic_ns=0, wall_ns=int(wall.timestamp()) * 10**9), dt.UTC)
+    deletions = [(row["ns"], row["host"], row["topic"]) for row in rows if row["kind"] == "topic_deleted"]
+    assert deletions == [
+        (5_600_000_000, "controller2", "t"),
+        (6_000_000_000, "controller2", "t-2"),
+        (8_000_000_000, "controller1", "t"),
+    ]
 
 
 def test_local_time_is_the_default(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,11 +16,13 @@ from harness.history.identity import encode
 from harness.history.journal import Journal
 from harness.history.tables import read_table
 from harness.kafka.batches import parse
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
+from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.offsets import EARLIEST, Offset
 from harness.kafka.wire.produce import one_record_batch
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
-from harness.observer.tail import FileSource, TailPoller
+from harness.observer.tail import FileSource, TailPoller, WireSource
 
 KEY = TopicPartition("t", 0)
 
@@ -305,6 +308,28 @@ def test_files_after_retention_name_the_log_start(tmp_path: Path) -> None:
     for offset in (1, 5):
         found = FileSource(tmp_path).read({KEY: offset}, 1)[KEY]
         assert (found.error, found.log_start) == (1, 2)
+
+
+def test_a_broker_is_asked_where_a_log_begins_whose_beginning_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "harness.observer.tail.fetch_own_logs",
+        lambda _to, offsets, _max, *, dialect: {key: Fetched(error=OFFSET_OUT_OF_RANGE) for key in offsets},
+    )
+    asked: list[tuple[TopicPartition, int]] = []
+
+    def starts(
+        _to: object, keys: list[TopicPartition], *, at: int, dialect: object
+    ) -> dict[TopicPartition, Offset]:
+        asked.extend((key, at) for key in keys)
+        return {key: Offset(7, 0) for key in keys}
+
+    monkeypatch.setattr("harness.observer.tail.end_offsets", starts)
+    connection: Any = None
+    read = WireSource(connection, MODERN).read({KEY: 0}, 1)
+    assert read == {KEY: Fetched(error=OFFSET_OUT_OF_RANGE, log_start=7)}
+    assert asked == [(KEY, EARLIEST)]
 
 
 def test_files_of_a_replica_that_is_not_there(tmp_path: Path) -> None:

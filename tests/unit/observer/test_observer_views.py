@@ -108,6 +108,18 @@ def test_among_brokers_the_highest_epoch_counts(journal: Journal) -> None:
     assert views.of("broker").epoch("t") == 5
 
 
+def test_a_source_that_is_silent_does_not_outlive_a_topic_that_was_created_again(journal: Journal) -> None:
+    """The leader epochs of the new topic begin at 0; a dead broker stated a higher one of the old topic."""
+    views = Views(journal)
+    for number, error in ((1, None), (3, "refused")):
+        views.record([View(source=f"broker{number}", subject="reachable", error=error)])
+    views.record([leads("broker3", 3, epoch=8), leads("broker1", 1, epoch=0)])
+    assert views.of("broker").epoch("t") == 0
+    assert views.of("broker3").epoch("t") == 8
+    views.record([View(source="broker1", subject="reachable", error="refused")])
+    assert views.of("broker").epoch("t") == 8, "nobody answers: the newest statement counts"
+
+
 def test_what_no_source_has_stated_is_none(journal: Journal) -> None:
     view = Views(journal).of("broker1")
     assert (view.leader("t"), view.isr("t"), view.controller(), view.brokers()) == (None,) * 4

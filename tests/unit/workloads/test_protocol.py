@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from harness.errors import UsageError
@@ -151,3 +152,20 @@ def test_a_transactional_producer_repeats_messages_until_its_delivery_timeout(
 def test_streams_that_send_nothing(settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="sends nothing"):
         StreamLoad(**{"topic": "t", **settings})
+
+
+@pytest.mark.parametrize("timeout_s", [1.0, 5.0, 60.0])
+def test_librdkafka_accepts_a_short_transaction(timeout_s: float) -> None:
+    """It refuses a producer whose messages or requests may outlast transaction.timeout.ms."""
+    spec = ProducerSpec(
+        writer=1,
+        name="p",
+        brokers=("127.0.0.1:1",),
+        via="librdkafka",
+        transactional_id="t",
+        transaction_timeout_s=timeout_s,
+    )
+    config = spec.librdkafka_config()
+    confluent_kafka.Producer(config)
+    assert config["transaction.timeout.ms"] == int(timeout_s * 1000)
+    assert spec.effective_delivery_timeout_s <= timeout_s

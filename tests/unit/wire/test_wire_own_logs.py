@@ -1,0 +1,96 @@
+"""A replica's own log is read to its end, although a broker answers from one segment at a time."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from harness.history.identity import encode
+from harness.kafka.batches import parse
+from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
+from harness.kafka.wire.logs import Fetched, fetch_own_log
+from harness.kafka.wire.produce import one_record_batch
+
+CONNECTION: Any = None
+
+
+def stored(offset: int) -> bytes:
+    raw = bytearray(one_record_batch(encode(1, offset, "t", 0), timestamp_ms=0))
+    struct.pack_into(">q", raw, 0, offset)
+    return bytes(raw)
+
+
+class Broker:
+    """Answers FETCH from the segment that has the offset, as Kafka does."""
+
+    def __init__(self, *segments: range) -> None:
+        self.segments = segments
+        self.requests: list[int] = []
+        self.end = segments[-1].stop
+
+    def fetch(
+        self,
+        _target: object,
+        _replica: int,
+        offsets: Mapping[TopicPartition, int],
+        max_bytes: int,
+        *_: object,
+    ) -> dict[TopicPartition, Fetched]:
+        ((key, offset),) = offsets.items()
+        self.requests.append(offset)
+        if offset > self.end:
+            return {key: Fetched(error=OFFSET_OUT_OF_RANGE)}
+        segment = next((part for part in self.segments if offset in part), range(0))
+        raw = b"".join(map(stored, range(offset, segment.stop)))[:max_bytes]
+        return {
+            key: Fetched(
+                parsed=parse(raw, offset),
+                high_watermark=self.end,
+                log_start=self.segments[0].start,
+                size_bytes=len(raw),
+                limit_bytes=max_bytes,
+            )
+        }
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    broker = Broker(range(16, 23), range(23, 28), range(28, 29))
+    monkeypatch.setattr("harness.kafka.wire.logs._fetch", broker.fetch)
+    return broker
+
+
+@pytest.mark.parametrize("offset", [16, 22, 23, 28])
+def test_a_log_of_several_segments_is_read_to_its_end(broker: Broker, offset: int) -> None:
+    fetched = fetch_own_log(CONNECTION, "t", 0, offset)
+    assert [record.offset for record in fetched.records] == list(range(offset, 29))
+    assert (fetched.log_end_offset, fetched.high_watermark, fetched.log_start) == (29, 29, 16)
+    assert (fetched.error, fetched.cut_short, broker.requests[-1]) == (0, False, 29)
+
+
+def test_the_limit_of_bytes_ends_the_reading(broker: Broker) -> None:
+    size = len(stored(16))
+    fetched = fetch_own_log(CONNECTION, "t", 0, 16, 9 * size)
+    assert fetched.cut_short
+    assert fetched.records[-1].offset < 29
+
+
+def test_a_log_that_was_truncated_meanwhile_is_what_was_read_before(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(*arguments: Any) -> dict[TopicPartition, Fetched]:
+        answer = broker.fetch(*arguments)
+        broker.end = 20
+        return answer
+
+    monkeypatch.setattr("harness.kafka.wire.logs._fetch", fetch)
+    fetched = fetch_own_log(CONNECTION, "t", 0, 16)
+    assert (fetched.error, [record.offset for record in fetched.records]) == (0, list(range(16, 23)))
+
+
+def test_an_empty_log_is_asked_for_once(broker: Broker) -> None:
+    assert fetch_own_log(CONNECTION, "t", 0, 29).records == []
+    assert broker.requests == [29]
