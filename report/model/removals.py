@@ -17,6 +17,7 @@ TOGETHER_S = 0.6
 MESSAGES = 20_000
 """With more lost messages, no sentence says what single faults did."""
 _TRUNCATED = ("truncated", "truncated_to_hw")
+_LOG_STARTS = ("log_start", "records_deleted")
 _STARTS = ("became_leader", "became_follower")
 
 
@@ -58,6 +59,21 @@ def _truncation(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float 
         and row["seen_ns"] <= one["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
     ]
     return times[-1] if times else None
+
+
+def _start_moved(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float | None:
+    """When the broker said that its log begins above the record's offset."""
+    times = [
+        seconds(one["ns"])
+        for one in log_events
+        if one["kind"] in _LOG_STARTS
+        and one["host"] == f"broker{row['broker']}"
+        and (one["topic"], one["partition"]) == (row["topic"], row["partition"])
+        and one["offset"] is not None
+        and one["offset"] > row["offset"]
+        and row["seen_ns"] <= one["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
+    ]
+    return times[0] if times else None
 
 
 def turns(
@@ -131,6 +147,8 @@ def _removals(
             s, why = eraser.from_s, "lost power: " if eraser.mechanism == "power_cut" else "was erased: "
         elif truncated_s is not None:
             s, why = truncated_s, "truncated: "
+        elif (start_s := _start_moved(row, log_events, seconds)) is not None:
+            s, why = start_s, "moved its log start: "
         host = f"broker{row['broker']}"
         for group in groups:
             if group[1:3] == (host, why) and abs(group[0] - s) <= TOGETHER_S:

@@ -13,6 +13,7 @@ import pytest
 
 from harness.history.schema import TABLES
 from report.model.gather import report_model
+from report.model.removals import turns
 from report.page.render import page
 
 Judged = Callable[[str], Path]
@@ -37,6 +38,25 @@ def test_a_run_without_a_loss_removes_nothing(judged: Judged) -> None:
     model = report_model(judged("no-fault"))
     assert all(one.kind != "removed" for story in model.partitions for one in story.turns)
     assert "acknowledged messages were removed" not in page(model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "offset", "text"),
+    [
+        ("log_start", 8, "broker1 moved its log start: 1 acknowledged message removed"),
+        ("records_deleted", 8, "broker1 moved its log start: 1 acknowledged message removed"),
+        ("log_start", 7, "1 acknowledged message not found any more on broker1"),
+        ("truncated", 7, "broker1 truncated: 1 acknowledged message removed"),
+    ],
+)
+def test_what_a_broker_says_about_its_log_tells_why_records_are_gone(
+    kind: str, offset: int, text: str
+) -> None:
+    place = {"topic": "t", "partition": 0}
+    row = {**place, "broker": 1, "offset": 7, "writer": 1, "seq": 7, "seen_ns": 10**9, "gone_ns": 5 * 10**9}
+    said = {**place, "host": "broker1", "kind": kind, "offset": offset, "ns": 4 * 10**9}
+    told = turns([], pa.Table.from_pylist([row]), {(1, 7)}, [], [], [said], lambda ns: ns / 1e9, 0.0, 9.0)
+    assert [turn.text for turn in told] == [text]
 
 
 @pytest.mark.parametrize("name", ["kraft-last-replica-wiped", "canary"])
