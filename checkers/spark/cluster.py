@@ -22,15 +22,8 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SHIPPED = (
-    "harness/__init__.py",
-    "harness/errors.py",
-    "harness/history/__init__.py",
-    "harness/history/schema.py",
-    "harness/kafka/__init__.py",
-    "harness/kafka/model.py",
-)
-"""The modules outside `checkers` that `checkers` imports."""
+SHIPPED = ("checkers", "harness")
+"""`checkers`, and the package below it."""
 
 _HOST_AND_PORT = r"[^\s/:,]+:\d+"
 _MASTER = re.compile(
@@ -39,12 +32,13 @@ _MASTER = re.compile(
 
 
 def pack_project(folder: Path) -> Path:
-    """Write `acked.zip`, for `--py-files`: every module that a worker imports."""
+    """Write `acked.zip`, for `--py-files`: every module that a worker can import."""
     assert checkers.__file__ is not None
-    room = Path(checkers.__file__).parent
+    place = Path(checkers.__file__).parents[1]
     target = folder / "acked.zip"
-    files = {path.relative_to(room.parent).as_posix(): path for path in room.rglob("*.py")}
-    files |= {name: room.parent / name for name in SHIPPED}
+    files = {
+        path.relative_to(place).as_posix(): path for name in SHIPPED for path in (place / name).rglob("*.py")
+    }
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in sorted(files.items()):
             archive.write(path, name)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pyspark
 import pytest
@@ -18,9 +20,9 @@ pytestmark = pytest.mark.long
 Acked = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def _do(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+def _do(*command: str | Path, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     # What conftest.py and the checkout set must not reach the installed package.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | settings
     words = [str(word) for word in command]
     return subprocess.run(words, cwd=cwd, env=kept, capture_output=True, text=True, timeout=500, check=False)
 
@@ -30,7 +32,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel in a virtual environment with what the command line needs, and nothing else."""
     folder = tmp_path_factory.mktemp("installed")
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    built = _do(*pip, "wheel", "--no-deps", "--wheel-dir", folder, ROOT, cwd=folder)
+    # In the checkout's folder `build`, modules of earlier builds may lie, which setuptools would pack again.
+    extra = folder / "extra.cfg"
+    extra.write_text(f"[build]\nbuild_base = {folder / 'build'}\n")
+    wheel = ("wheel", "--no-deps", "--wheel-dir", folder, ROOT)
+    built = _do(*pip, *wheel, cwd=folder, DIST_EXTRA_CONFIG=str(extra))
     assert built.returncode == 0, built.stderr
     (wheel,) = folder.glob("acked-*.whl")
     venv.create(folder / "venv", with_pip=True)
@@ -45,6 +51,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def acked(installed: Path, tmp_path: Path) -> Acked:
     """The command `acked` of the virtual environment, called in an empty folder."""
     return lambda *words: _do(installed / "bin" / "acked", *words, cwd=tmp_path)
+
+
+def test_the_wheel_holds_every_module_of_every_package(installed: Path) -> None:
+    """And no module of another package, such as the tests."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["importlinter"]["root_packages"]
+    modules = {path.relative_to(ROOT).as_posix() for name in packages for path in (ROOT / name).rglob("*.py")}
+    (wheel,) = installed.parent.glob("acked-*.whl")
+    assert {name for name in ZipFile(wheel).namelist() if name.endswith(".py")} == modules
 
 
 def test_the_base_installation_says_which_extra_it_lacks(acked: Acked) -> None:
@@ -108,7 +123,9 @@ def test_an_installed_package_offers_scenarios(acked: Acked, installed: Path, tm
     pip = (installed / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check")
     done = _do(*pip, "install", "--no-deps", source, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "orders-case" in acked("list").stdout
+    listed = acked("list").stdout
+    assert "orders-case" in listed
+    assert "leader-az-isolated" in listed, "the catalogue is an entry point of acked itself"
     run = acked("run", "orders-case")
     assert run.returncode == 0, run
     assert "Verdict: as declared" in run.stdout
