@@ -307,7 +307,7 @@ for arguments in json.load(sys.stdin):
 
 
 @pytest.mark.parametrize(
-    "step", [53, pytest.param(1, marks=[pytest.mark.long])], ids=["a few places", "every place"]
+    "step", [23, pytest.param(1, marks=[pytest.mark.long])], ids=["a few places", "every place"]
 )
 def test_no_refused_secret_is_printed_or_written(tmp_path: Path, step: int) -> None:
     given, work = tmp_path / "given", tmp_path / "work"
@@ -340,8 +340,8 @@ def test_no_refused_secret_is_printed_or_written(tmp_path: Path, step: int) -> N
     of_clients = {code for line, code in zip(lines, codes, strict=True) if {"--client", "client"} & {*line}}
     of_runs = {code for line, code in zip(lines, codes, strict=True) if "--list" not in line}
     assert listed <= {0, EXIT_USAGE}
-    assert of_clients <= {EXIT_USAGE}
-    assert EXIT_USAGE in of_runs and of_runs <= {EXIT_USAGE, EXIT_UNFIT}
+    assert of_clients == {EXIT_USAGE}
+    assert of_runs and of_runs <= {EXIT_USAGE, EXIT_UNFIT}
 
 
 def test_the_runner_would_see_a_secret() -> None:
