@@ -180,7 +180,12 @@ CLUSTER_FILES = [
     f'[broker]\nzookeeper.my.password = "{SECRET}"\n[[az]]\nname = "a"\n',
 ]
 OPTIONS = [
-    *(f"{table}.{name}={SECRET}" for table in ("broker", "producer", "topic") for name in SECRET_NAMES[::7]),
+    *(
+        f"{table}.{name}={SECRET}"
+        for table in ("broker", "producer", "topic")
+        for name in SECRET_NAMES[::7]
+        if not name.startswith("-")
+    ),
     f"brokr.ssl.keystore.password={SECRET}",
     f"broker.ssl.keystore.password {SECRET}",
     f"ssl.keystore.password={SECRET}",
