@@ -58,10 +58,11 @@ atexit.register(_leave_at_last)  # the first that is registered runs last
 
 
 def _handle(action: Action) -> None:
-    # A shell has SIGINT ignored for what it runs in the background.
+    # A shell has SIGINT ignored for what it runs in the background, and `nohup` SIGHUP.
     signal.signal(signal.SIGTERM, action)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, action)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, action)
 
 
 def main() -> NoReturn:

@@ -30,6 +30,8 @@ RESULTS = (
     "judgement.json",
     "run.json",
     "runs.jsonl",
+    "schedules.jsonl",
+    "tests.jsonl",
     "report.html",
     "index.html",
 )
@@ -58,6 +60,12 @@ def require_plain(folder: Path | str) -> None:
         for entry in _entries(history):
             if entry.name.endswith(_TABLE):
                 _require_table(entry)
+
+
+def require_file(file: Path) -> None:
+    """Raise BadDataError for something in the place of a file that is none; it may be missing."""
+    if file.is_symlink() or file.exists():
+        _require(file, stat.S_ISREG)
 
 
 def folders_with(name: str, folder: Path) -> list[Path]:

@@ -20,6 +20,7 @@ from harness.errors import BadDataError, UsageError
 from harness.kafka.versions import DEFAULT, LASTING, KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Topology
+from harness.plain_files import require_plain
 from harness.secrets import shown_comments
 from run.session import plan_run, prepare
 from run.settings import Applied
@@ -157,6 +158,7 @@ class Assessment:
     @classmethod
     def resume(cls, path: Path) -> Assessment:
         """An assessment that was interrupted. Raises BadDataError if the folder holds none."""
+        require_plain(path)
         try:
             plan = msgspec.convert(json.loads((path / PLAN).read_text(encoding="utf-8")), AssessmentPlan)
         except (OSError, ValueError, RecursionError) as error:

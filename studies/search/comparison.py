@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from harness.errors import BadDataError
+from harness.plain_files import require_plain
 from studies.search import stored
 from studies.search.findings import WEIGHTS, Finding
 from studies.search.fleet import MOST_RUNS
@@ -67,6 +68,7 @@ class SearchComparison:
     @classmethod
     def resume(cls, path: Path) -> SearchComparison:
         """A comparison that has ended or was interrupted. Raises BadDataError if the folder holds none."""
+        require_plain(path)
         try:
             names = msgspec.json.decode((path / SIDES).read_bytes(), type=list[str])
         except (OSError, ValueError, RecursionError) as error:

@@ -11,6 +11,7 @@ import msgspec
 
 from harness.errors import BadDataError, UsageError
 from harness.lab.model import Topology
+from harness.plain_files import require_file
 from studies.search.faults import KINDS
 from studies.search.schedule import (
     AZ_OF,
@@ -31,6 +32,7 @@ _TOPIC = re.compile(r"[a-z][a-z0-9]{0,40}")
 
 def read(path: Path) -> Schedule:
     """A schedule from a file. Raises BadDataError with one sentence."""
+    require_file(path)
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -15,6 +15,7 @@ import msgspec
 from harness.cluster.cluster_file import read_cluster_file
 from harness.errors import BadDataError, UsageError, WaitTimeoutError
 from harness.lab.layout import THREE_AZS
+from harness.plain_files import require_plain
 from harness.secrets import shown_comments
 from harness.waiting import wait_until
 from studies.search.fleet import Place
@@ -75,6 +76,7 @@ def resume(
     A last line that was cut short when the work was ended is removed, so that others can follow. Raises
     BadDataError if the folder holds no ``what``.
     """
+    require_plain(path)
     try:
         found = msgspec.json.decode((path / PLAN).read_bytes(), type=plan)
         data = (path / name).read_bytes() if (path / name).exists() else b""

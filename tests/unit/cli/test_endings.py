@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,10 +32,14 @@ SAID = f"acked: {INTERRUPTED}\n"
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     monkeypatch.setattr(entry, "_interrupts", [])
     monkeypatch.setattr(logging, "disable", lambda: None)  # it would last for all tests of this process
     monkeypatch.setattr(sys, "argv", ["acked", "list"])
+    yield
+    for number, action in before.items():
+        signal.signal(number, action)
 
 
 def ends_with(work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> int | str | None:
@@ -160,6 +164,7 @@ class Interrupted(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Interrupted())
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.argv = ["acked", "list"]
 from cli.main import main
 main()
@@ -167,7 +172,7 @@ main()
 """A command to which a signal comes while a module is imported."""
 
 
-@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("module", ["cli.commands", "rich", "run.catalogue"])
 def test_an_interruption_while_modules_are_imported(number: str, module: str, tmp_path: Path) -> None:
     code = WHILE.format(module=module, number=number)
@@ -175,6 +180,13 @@ def test_an_interruption_while_modules_are_imported(number: str, module: str, tm
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (EXIT_INTERRUPTED, SAID)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    code = WHILE.replace("SIG_DFL", "SIG_IGN").format(module="rich", number="SIGHUP")
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_signal_after_the_outcome_does_not_change_it(tmp_path: Path) -> None:

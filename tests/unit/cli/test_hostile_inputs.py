@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ def ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
         pytest.fail("the command started to work")
 
     monkeypatch.setattr(typer.main, "get_command", lambda _: BUILT)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     for module, name in ((doctor, "require"), (artifacts, "resolve"), (artifacts, "resolve_all")):
         monkeypatch.setattr(module, name, started)
     here = tmp_path / "here"

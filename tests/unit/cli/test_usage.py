@@ -231,7 +231,7 @@ _AZS = "".join(f'[[az]]\nname = "az{number}"\n' for number in (1, 2, 3))
         ("--broker-config", "num.io.threads\n", "FILE:1: 'num.io.threads' has no value"),
         ("--topic-config", "min.isr=2\n", "FILE:1: 'min.isr' does not end in a topic property of Kafka"),
         ("--producer-config", "a=\\u00\n", "FILE:1: .* is not a Unicode escape"),
-        ("--producer-config", "lingerms=5\n", "FILE:1: lingerms=5: .* did you mean linger.ms"),
+        ("--producer-config", "lingerms=5\n", "FILE:1: lingerms: .* did you mean linger.ms"),
         ("--consumer-config", "isolation.level=none\n", "FILE:1: isolation.level=none: use read_committed"),
     ],
 )

@@ -125,6 +125,40 @@ def test_every_command_refuses_odd_files(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+RESUMED = (
+    ("assess", "--resume", "plan.json"),
+    ("search", "--resume", "plan.json"),
+    ("search", "--resume", "schedules.jsonl"),
+    ("search", "--resume", "comparison.json"),
+    ("shrink", "--resume", "tests.jsonl"),
+    ("run", "--resume", "runs.jsonl"),
+    ("replay", "{file}", "schedule.json"),
+)
+
+
+@pytest.mark.parametrize("words", RESUMED, ids=" ".join)
+@pytest.mark.parametrize("kind", ["a FIFO", "a link loop", "a link to a device"])
+def test_what_resumes_refuses_odd_files(tmp_path: Path, words: tuple[str, ...], kind: str) -> None:
+    """Before it reads the first of them."""
+    *command, name = words
+    KINDS[kind](tmp_path / name)
+    place = tmp_path / name if "{file}" in command else tmp_path
+    done = CliRunner().invoke(app, [*(word for word in command if word != "{file}"), str(place)])
+    assert isinstance(done.exception, AckedError), done.output
+    assert done.exception.exit_code == EXIT_BAD_DATA
+    assert name in done.exception.message
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
+
+
+@pytest.mark.parametrize("name", ["runs.jsonl", "schedules.jsonl", "tests.jsonl"])
+def test_no_line_is_added_through_a_link(tmp_path: Path, name: str) -> None:
+    (tmp_path / "outside").write_text("kept")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / name).symlink_to(tmp_path / "outside")
+    with pytest.raises(BadDataError, match=f"{name} is a link"):
+        require_plain(tmp_path / "work")
+
+
 def test_a_run_without_odd_files_passes(tmp_path: Path) -> None:
     """Tables may lie elsewhere: links to files and folders are read."""
     run = made(tmp_path)
