@@ -147,6 +147,7 @@ def _joined(before: Fetched, after: Fetched) -> Fetched:
             first.consumed_bytes + second.consumed_bytes,
         ),
         size_bytes=before.size_bytes + after.size_bytes,
+        to_end=after.size_bytes == 0,
     )
 
 

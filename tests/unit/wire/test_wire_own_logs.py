@@ -69,12 +69,14 @@ def test_a_log_of_several_segments_is_read_to_its_end(broker: Broker, offset: in
     assert [record.offset for record in fetched.records] == list(range(offset, 29))
     assert (fetched.log_end_offset, fetched.high_watermark, fetched.log_start) == (29, 29, 16)
     assert (fetched.error, fetched.cut_short, broker.requests[-1]) == (0, False, 29)
+    assert fetched.to_end, "the observer need not ask once more"
 
 
 def test_the_limit_of_bytes_ends_the_reading(broker: Broker) -> None:
     size = len(stored(16))
     fetched = fetch_own_log(CONNECTION, "t", 0, 16, 9 * size)
     assert fetched.cut_short
+    assert not fetched.to_end
     assert fetched.records[-1].offset < 29
 
 
@@ -89,6 +91,7 @@ def test_a_log_that_was_truncated_meanwhile_is_what_was_read_before(
     monkeypatch.setattr("harness.kafka.wire.logs._fetch", fetch)
     fetched = fetch_own_log(CONNECTION, "t", 0, 16)
     assert (fetched.error, [record.offset for record in fetched.records]) == (0, list(range(16, 23)))
+    assert not fetched.to_end
 
 
 def test_an_empty_log_is_asked_for_once(broker: Broker) -> None:
