@@ -408,6 +408,5 @@ class Operator:
         accepted = (0, ELECTION_NOT_NEEDED, *((REQUEST_TIMED_OUT,) if effect_shows else ()))
         for outcome in outcomes:
             if outcome.error not in accepted:
-                raise InvalidRunError(
-                    f"The {what} was refused with Kafka's error {outcome.error} {outcome.message}.".rstrip()
-                )
+                refusal = f"The {what} was refused with Kafka's error {outcome.error} {outcome.message}"
+                raise InvalidRunError(f"{refusal.rstrip(' .')}.")

@@ -231,3 +231,18 @@ def test_a_deletion_is_in_force_when_no_broker_leads_any_more(
     assert operator.delete_topic("t").evidence == {"seen": "{'broker1': []}"}
     (injected,) = Rows(tmp_path).all(lambda row: row["moment"] == "injected")
     assert injected["ns"] > last_led[-1]
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"), [("Topic 't' already exists.", "36 Topic 't' already exists."), ("", "36.")]
+)
+def test_a_refusal_is_one_sentence(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch, message: str, sentence: str
+) -> None:
+    """In ZooKeeper mode a deleted topic exists until all of its brokers run."""
+    operator._registry.deleted_topics.add("t")
+    refusal = {"t": RequestResult(36, message)}
+    monkeypatch.setattr(nemesis.operator, "create_topics", lambda *_, **__: refusal)
+    with pytest.raises(InvalidRunError) as raised:
+        operator.create_topic(Topic("t", (1, 2)))
+    assert raised.value.message == f"The creation of t was refused with Kafka's error {sentence}"
