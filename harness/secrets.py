@@ -40,6 +40,8 @@ _ASSIGNED = re.compile(r"[\"']?[\s=:]+[\"']?")
 """What stands between a name and its value, in properties, TOML, JSON, JAAS and command lines."""
 _USER_INFO = re.compile(r"(:/{1,2})\S*@")
 """With one slash in what `pathlib` makes of a URL."""
+_SHORT_OPTION = re.compile(r"(?<!\S)(-u\s*[^\s:'\"]+:|-p)[^\s'\"]{4,}")
+"""`-u user:password` and `-ppassword`, as curl and mysql take them: perhaps a secret, perhaps a port."""
 _KEY = re.compile(r"-----BEGIN|(?<![\w+/=])[A-Za-z0-9+][A-Za-z0-9+/]{59,}={0,2}(?![\w+/=])")
 """A key in PEM, or a line of one."""
 T = TypeVar("T")
@@ -114,6 +116,11 @@ def shown_arguments(arguments: Sequence[str]) -> list[str]:
             shown_ones.append(f"{name}={shown(name, value)}" if equals else shown_text(argument))
         secret_follows = option and names_secret(argument)
     return shown_ones
+
+
+def recorded_arguments(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a command as a run records them: also without what may be a secret of a program."""
+    return [_SHORT_OPTION.sub(rf"\1{HIDDEN}", argument) for argument in shown_arguments(arguments)]
 
 
 def redacted(text: str, properties: Mapping[str, object]) -> str:

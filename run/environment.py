@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from harness.secrets import shown_arguments
+from harness.secrets import recorded_arguments
 from harness.version import commit, version
 
 COMMAND_LINE = "ACKED_COMMAND_LINE"
@@ -20,7 +20,7 @@ def note_command(arguments: Sequence[str]) -> None:
 
     The processes that a command starts keep its line.
     """
-    os.environ.setdefault(COMMAND_LINE, shlex.join(["acked", *shown_arguments(arguments)]))
+    os.environ.setdefault(COMMAND_LINE, shlex.join(["acked", *recorded_arguments(arguments)]))
 
 
 def environment() -> dict[str, Any]:

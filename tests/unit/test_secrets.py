@@ -26,6 +26,7 @@ from harness.secrets import (
     HIDDEN,
     holds_secret,
     names_secret,
+    recorded_arguments,
     redacted,
     shown,
     shown_arguments,
@@ -138,6 +139,21 @@ def test_secrets_in_malformed_lines(text: str, rest: str) -> None:
 )
 def test_secrets_in_arguments(arguments: list[str], rest: list[str]) -> None:
     assert shown_arguments(arguments) == rest
+
+
+@pytest.mark.parametrize(
+    ("argument", "rest"),
+    [
+        ("./agent -u me:hunter2", "./agent -u me:[hidden]"),
+        ("./agent -phunter2 -v", "./agent -p[hidden] -v"),
+        ("./agent -v --port 8080", "./agent -v --port 8080"),
+        ("-p", "-p"),
+    ],
+)
+def test_short_options_of_a_program_are_recorded_without_what_may_be_a_secret(
+    argument: str, rest: str
+) -> None:
+    assert recorded_arguments([argument]) == [rest]
 
 
 def test_secrets_in_the_comments_of_a_file_that_is_kept() -> None:
