@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import typer.main
 
-from cli.commands import app
+from cli.commands import loaded
 from report.model import command
 from report.model.command import command_to_repeat
 
@@ -50,7 +49,7 @@ def test_scenario_of_a_file_is_named_by_its_file() -> None:
 
 def test_every_flag_of_the_command_is_known() -> None:
     """The word after an unknown flag would be taken for its value."""
-    run = typer.main.get_group(app).commands["run"]
+    run = loaded("run")
     flags = {
         name
         for one in run.params

@@ -38,8 +38,10 @@ def test_the_same_value_written_another_way_passes() -> None:
 
 
 def test_a_key_without_a_value_is_one_that_the_broker_does_not_know() -> None:
-    with pytest.raises(InvalidRunError, match="given no.such.key=1, but this Kafka version has no such key"):
-        _compare("broker1", {"no.such.key": None}, {"no.such.key": "1"})
+    with pytest.raises(
+        InvalidRunError, match="given no.such.property=1, but this Kafka version has no such key"
+    ):
+        _compare("broker1", {"no.such.property": None}, {"no.such.property": "1"})
 
 
 def test_old_brokers_log_their_configuration() -> None:
