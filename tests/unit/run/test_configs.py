@@ -39,9 +39,9 @@ def test_the_same_value_written_another_way_passes() -> None:
 
 def test_a_key_without_a_value_is_one_that_the_broker_does_not_know() -> None:
     with pytest.raises(
-        InvalidRunError, match="given no.such.property=1, but this Kafka version has no such key"
+        InvalidRunError, match="given no.such.name=1, but this Kafka version has no such key"
     ):
-        _compare("broker1", {"no.such.property": None}, {"no.such.property": "1"})
+        _compare("broker1", {"no.such.name": None}, {"no.such.name": "1"})
 
 
 def test_old_brokers_log_their_configuration() -> None:
