@@ -38,9 +38,7 @@ def test_the_same_value_written_another_way_passes() -> None:
 
 
 def test_a_key_without_a_value_is_one_that_the_broker_does_not_know() -> None:
-    with pytest.raises(
-        InvalidRunError, match="given no.such.name=1, but this Kafka version has no such key"
-    ):
+    with pytest.raises(InvalidRunError, match="given no.such.name=1, but this Kafka version has no such key"):
         _compare("broker1", {"no.such.name": None}, {"no.such.name": "1"})
 
 
