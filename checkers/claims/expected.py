@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -37,20 +36,21 @@ def mark_expected(
     moments: Moments,
     *,
     small: bool = False,
-) -> dict[str, int]:
-    """Fill the column `expected` of the files in the folder ``findings``; returns expected findings by class.
+) -> None:
+    """Fill the column `expected` of the files in the folder ``findings``.
 
     ``lives`` is life as a DataFrame. If ``small`` is set, Spark gets rows instead of the files.
     Raises BadDataError naming the condition that is refused or cannot be understood.
     """
     parts = parquet_files(findings)
     if not expected or not parts:
-        return {}
+        return
     found = output_frame(session, "findings", parts, small=small)
     marked = _marked(found, lives, expected, moments)
     with deadline(session) as limit:
         try:
-            return _rewrite(marked, findings, parts)
+            _rewrite(marked, findings, parts)
+            return
         except spark_errors() as error:
             if not limit.expired:
                 raise BadDataError(
@@ -115,8 +115,8 @@ def _named(entry: Mapping[str, str]) -> Iterator[None]:
         ) from error
 
 
-def _rewrite(marked: DataFrame, findings: str, parts: Sequence[str]) -> dict[str, int]:
-    """Replace the findings' files; returns the expected findings by class."""
+def _rewrite(marked: DataFrame, findings: str, parts: Sequence[str]) -> None:
+    """Replace the findings' files."""
     if sum(_rows(path) for path in parts) <= _KEEP_WHOLE:
         table = marked.toArrow().cast(FINDING)
         for path in parts:
@@ -130,10 +130,6 @@ def _rewrite(marked: DataFrame, findings: str, parts: Sequence[str]) -> dict[str
         for path in parquet_files(beside):
             move(path, inside(findings, path.rpartition("/")[2]))
         remove(beside)
-    counts: Counter[str] = Counter()
-    for batch in batches(parquet_files(findings), ["class", "expected"]):
-        counts.update(batch.column(0).filter(batch.column(1)).to_pylist())
-    return dict(counts)
 
 
 def _rows(path: str) -> int:

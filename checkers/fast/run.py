@@ -117,9 +117,9 @@ class Results:
     """One row per message."""
     small: bool
 
-    def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> Mapping[str, int]:
-        """Fill the findings' column `expected`; returns the expected findings by class. Called first."""
-        return mark_expected(self.session, self.life, self._findings, expected, moments, small=self.small)
+    def mark_expected(self, expected: Sequence[Mapping[str, Any]], moments: Moments) -> None:
+        """Fill the findings' column `expected`. Called first."""
+        mark_expected(self.session, self.life, self._findings, expected, moments, small=self.small)
 
     def findings_of(self, classes: Sequence[str]) -> pa.Table:
         """The findings of some classes."""

@@ -75,8 +75,6 @@ def fetch(
     home: Path,
     java: Java,
     say: Callable[[str], None],
-    *,
-    dependencies: bool = True,
 ) -> None:
     """Download ``wanted`` and their dependencies to ``into``. ``home`` is Ivy's cache of earlier downloads.
 
@@ -88,7 +86,7 @@ def fetch(
     into.parent.mkdir(parents=True, exist_ok=True)
     settings, module = (into.parent / file for file in FILES)
     settings.write_text(_SETTINGS)
-    lines = "\n".join(_dependency(entry, transitive=dependencies) for entry in wanted)
+    lines = "\n".join(_dependency(entry) for entry in wanted)
     module.write_text(_MODULE.format(name=name, dependencies=lines))
     command = [
         java.path,
@@ -121,10 +119,10 @@ def fetch(
         ) from None
 
 
-def _dependency(entry: Coordinates, *, transitive: bool) -> str:
+def _dependency(entry: Coordinates) -> str:
     return (
         f'    <dependency org="{entry.organisation}" name="{entry.name}" rev="{entry.revision}" '
-        f'transitive="{str(transitive).lower()}" conf="default->default"/>'
+        'transitive="true" conf="default->default"/>'
     )
 
 

@@ -27,8 +27,6 @@ class Modules:
     coordinates: tuple[Coordinates, ...]
     jar: str
     """A jar that must be among them."""
-    dependencies: bool = True
-    """With everything that they depend on."""
 
     @property
     def recipe(self) -> str:
@@ -61,7 +59,6 @@ def fetched(modules: Modules, root: Path, java: Java, say: Say) -> Checksums:
                 cache / "ivy",
                 java,
                 say,
-                dependencies=modules.dependencies,
             )
             if manifest:
                 return _repair(root, new, manifest, bad)
