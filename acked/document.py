@@ -191,7 +191,7 @@ def fields_of(thing: type) -> list[tuple[str, str, str]]:
     """Public attributes: name, type and docstring, in the order of the source."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
     assert isinstance(tree, ast.ClassDef)
-    found: list[tuple[str, str, str]] = []
+    fields: list[tuple[str, str, str]] = []
     for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             name = node.target.id
@@ -199,12 +199,12 @@ def fields_of(thing: type) -> list[tuple[str, str, str]]:
                 continue
             doc = after.value if isinstance(after, ast.Expr) else None
             text = str(doc.value) if isinstance(doc, ast.Constant) else ""
-            found.append((name, ast.unparse(node.annotation), text))
+            fields.append((name, ast.unparse(node.annotation), text))
     for name, value in vars(thing).items():
         if isinstance(value, property) and _is_public(thing, name):
             kind = inspect.signature(value.fget).return_annotation if value.fget else ""
-            found.append((name, str(kind), inspect.getdoc(value) or ""))
-    return found
+            fields.append((name, str(kind), inspect.getdoc(value) or ""))
+    return fields
 
 
 def _methods(thing: type) -> list[tuple[str, FunctionType]]:

@@ -45,11 +45,11 @@ def bisect(
     scenario = find(name)
     wanted_mode = scenario.mode if mode is None else mode
     asked = () if versions is None else parse_versions(versions)
-    found = candidates(scenario, claim, asked, wanted_mode)
+    candidate_versions = candidates(scenario, claim, asked, wanted_mode)
     progress = Progress(quiet=as_json)
     require_lab(lab)
-    resolve_all(found, say=progress.say)
-    for version in found:
+    resolve_all(candidate_versions, say=progress.say)
+    for version in candidate_versions:
         prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode, say=progress.say)
     require_sql([scenario], say=progress.say)
     session = start_session()
@@ -66,6 +66,6 @@ def bisect(
         progress.say(f"{version}: {claim} is {status} ({summary.observed.get(claim, '')})")
         return summary
 
-    answer = search(claim, [version.label for version in found], run)
+    answer = search(claim, [version.label for version in candidate_versions], run)
     echo(json.dumps(asdict(answer), indent=2) if as_json else answer.sentence())
     raise typer.Exit(EXIT_AS_DECLARED if answer.first else EXIT_UNKNOWN)

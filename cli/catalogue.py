@@ -26,7 +26,7 @@ def list_scenarios(
     """List the scenarios with their article, faults, Kafka version and expected outcome."""
     from run.catalogue import known_scenarios, select
 
-    known = select(names) if names else list(known_scenarios().values())
+    selected = select(names) if names else list(known_scenarios().values())
     if as_json:
         rows = [
             {
@@ -39,7 +39,7 @@ def list_scenarios(
                 "outcome": scenario.outcome,
                 **scenario.declared(),
             }
-            for scenario in known
+            for scenario in selected
         ]
         echo(json.dumps(rows, indent=2))
         return
@@ -47,7 +47,7 @@ def list_scenarios(
     table.add_column("scenario", no_wrap=True)
     for heading in ("article", "faults", "kafka", "expected outcome"):
         table.add_column(heading, overflow="fold")
-    for scenario in known:
+    for scenario in selected:
         where = f"{scenario.article} §{scenario.section}" if scenario.section else scenario.article
         kafka = scenario.kafka if scenario.mode == "zookeeper" else f"{scenario.kafka} {scenario.mode}"
         table.add_row(scenario.name, where, ", ".join(scenario.faults), kafka, scenario.outcome)

@@ -36,12 +36,12 @@ def clean(
         console.print(reason, markup=False, soft_wrap=True)
         return
     try:
-        found = docker_sweep.leftovers(client)
-        for thing in found:
+        leftovers = docker_sweep.leftovers(client)
+        for thing in leftovers:
             if everything or not thing.alive:
                 console.print(f"{'would remove' if dry_run else 'remove'} {thing.kind} {thing.name}")
-        kept = 0 if everything else sum(thing.alive for thing in found)
-        doomed = len(found) - kept
+        kept = 0 if everything else sum(thing.alive for thing in leftovers)
+        doomed = len(leftovers) - kept
         if not dry_run:
             docker_sweep.remove(client, lambda thing: everything or not thing.alive)
             if not docker_sweep.leftovers(client):
@@ -62,7 +62,7 @@ def _unfinished(*, dry_run: bool) -> list[Path]:
     from checkers.spark.session import cache_dir as spark_cache
     from harness.artifacts.cache import UNFINISHED, cache_dir, remove_abandoned
 
-    found = remove_unfinished(spark_cache(), dry_run=dry_run)
+    removed = remove_unfinished(spark_cache(), dry_run=dry_run)
     for below in ("", "*/", "*/*/"):
-        found += remove_abandoned(cache_dir(), f"{below}{UNFINISHED}", dry_run=dry_run)
-    return found
+        removed += remove_abandoned(cache_dir(), f"{below}{UNFINISHED}", dry_run=dry_run)
+    return removed

@@ -59,9 +59,9 @@ def check(
     progress = Progress(quiet=as_json)
     started = ProgramCheck()
     options = prepare(started.scenario(), lab=lab, kafka=KAFKA, mode=MODE, client=choice, say=progress.say)
-    found = program(choice, options.version)
-    if found is not None:
-        hello = greet(found)
+    client_program = program(choice, options.version)
+    if client_program is not None:
+        hello = greet(client_program)
         started.features, started.lacks = hello.features, hello.lacks
     folder = RunFolder.create(runs, started.scenario().name)
 

@@ -30,13 +30,13 @@ def compare(
     from report.model.gather import report_model
 
     models = report_model(one), report_model(other)
-    found = compare_models(*models)
+    comparison = compare_models(*models)
     if html is not None:
         from report.page.comparison import comparison_page
 
-        write_output(html, comparison_page(found, *models), "--html")
+        write_output(html, comparison_page(comparison, *models), "--html")
         echo(f"Page: {html.resolve()}", err=as_json)
     if as_json:
-        echo(json.dumps(found.as_json(), indent=2))
+        echo(json.dumps(comparison.as_json(), indent=2))
         return
-    show_comparison(found, table_console(160))
+    show_comparison(comparison, table_console(160))

@@ -54,10 +54,10 @@ def _show(checks: list[Check], labs: dict[str, bool]) -> None:
     for column in ("", "check", "found", "needed for"):
         table.add_column(column, overflow="fold")
     for check in checks:
-        found = escape(check.found)
+        description = escape(check.found)
         if not check.ok and check.remedy:
-            found += f"\n[dim]remedy: {escape(check.remedy)}[/dim]"
-        table.add_row("[green]ok[/]" if check.ok else "[red]no[/]", check.name, found, check.needed_for)
+            description += f"\n[dim]remedy: {escape(check.remedy)}[/dim]"
+        table.add_row("[green]ok[/]" if check.ok else "[red]no[/]", check.name, description, check.needed_for)
     console.print(table)
     console.print()
     for lab, can in labs.items():

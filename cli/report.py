@@ -39,7 +39,7 @@ def report(
     JSON, Markdown and JUnit XML are printed, unless --output names a file.
     """
     forms = {"--json": as_json, "--markdown": markdown, "--junit": junit}
-    chosen = [name for name, wanted in forms.items() if wanted]
+    chosen = [name for name, enabled in forms.items() if enabled]
     if len(chosen) > 1:
         raise UsageError(f"{' and '.join(chosen)} are two forms of one report; give one of them.")
     if chosen and open_page:

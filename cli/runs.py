@@ -46,14 +46,14 @@ def list_runs(
         return
     from studies.series.stored import stored_assessments, stored_runs
 
-    found = stored_runs(runs)
+    stored = stored_runs(runs)
     if as_json:
-        echo(json.dumps([asdict(run) for run in found], indent=2, default=str))
+        echo(json.dumps([asdict(run) for run in stored], indent=2, default=str))
         return
     assessments = stored_assessments(runs)
     if assessments:
         _list_assessments(assessments)
-    if not found:
+    if not stored:
         if not assessments:
             echo(f"There is no run in {runs}.")
         return
@@ -62,24 +62,24 @@ def list_runs(
         table.add_column(heading, no_wrap=heading == "run")
     for heading in ("lost", "size"):
         table.add_column(heading, justify="right")
-    for run in found:
+    for run in stored:
         verdict = run.verdict or f"({run.status or 'not over'})"
         lost = str(run.lost) if run.lost else ""
         place = f"{run.folder.parent.name}/{run.folder.name}"
         table.add_row(place, run.kafka, run.mode, verdict, lost, size_text(run.size_bytes))
     console = table_console(180)
     console.print(table)
-    total = sum(run.size_bytes for run in found)
-    console.print(f"{len(found)} runs, {size_text(total)}, in {runs}", soft_wrap=True, markup=False)
+    total = sum(run.size_bytes for run in stored)
+    console.print(f"{len(stored)} runs, {size_text(total)}, in {runs}", soft_wrap=True, markup=False)
 
 
-def _list_assessments(found: Sequence[StoredAssessment]) -> None:
+def _list_assessments(assessments: Sequence[StoredAssessment]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("assessment", "kafka", "mode", "verdict", "runs"):
         table.add_column(heading, no_wrap=heading == "assessment")
     for heading in ("broken", "size"):
         table.add_column(heading, justify="right")
-    for one in found:
+    for one in assessments:
         ended = f"{one.ended} of {one.planned}" if one.ended < one.planned else str(one.ended)
         broken = str(one.broken) if one.broken else ""
         place = f"{one.folder.parent.name}/{one.folder.name}"
@@ -126,23 +126,23 @@ def prune(
     from studies.series.stored import remove, stored_runs, to_remove
 
     limit = size_of(max_size) if max_size else None
-    found = stored_runs(runs)
-    doomed = to_remove(found, keep=keep, keep_failed=keep_failed, max_bytes=limit)
+    stored = stored_runs(runs)
+    doomed = to_remove(stored, keep=keep, keep_failed=keep_failed, max_bytes=limit)
     for run in doomed:
         echo(f"{'would remove' if dry_run else 'remove'} {run.folder} ({size_text(run.size_bytes)})")
         if not dry_run:
             remove(run)
     freed = size_text(sum(run.size_bytes for run in doomed))
     verb = "would be removed" if dry_run else "removed"
-    echo(f"{len(doomed)} of {len(found)} runs {verb}, {freed}")
+    echo(f"{len(doomed)} of {len(stored)} runs {verb}, {freed}")
 
 
 def size_of(text: str) -> int:
     """A size like `20G` in bytes. Raises UsageError."""
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)B?", text.strip())
+    if match is None:
         raise UsageError(f"--max-size {text}: give a size like 500M or 20G.")
-    return int(float(found[1]) * _UNITS[found[2]])
+    return int(float(match[1]) * _UNITS[match[2]])
 
 
 def size_text(size_bytes: int) -> str:

@@ -92,8 +92,8 @@ def search(
     _show(document, report.findings, report.summary, work.path, as_json=as_json)
     if stopped:
         raise _stopped(len(work.records), work.path)
-    found = ((group["finding"]["weight"], group["finding"]["promise"]) for group in document["groups"])
-    return _exit_code(found, bool(document["not_judged"]))
+    outcomes = ((group["finding"]["weight"], group["finding"]["promise"]) for group in document["groups"])
+    return _exit_code(outcomes, bool(document["not_judged"]))
 
 
 def compare(
@@ -120,8 +120,8 @@ def compare(
     _show(document, report.compared, report.differences, work.path, as_json=as_json)
     if stopped:
         raise _stopped(document["schedules"], work.path)
-    found = ((group["weight"], group["promise"]) for group in document["groups"])
-    return _exit_code(found, document["judged"] < document["schedules"])
+    outcomes = ((group["weight"], group["promise"]) for group in document["groups"])
+    return _exit_code(outcomes, document["judged"] < document["schedules"])
 
 
 def _outcome_line(record: TriedSchedule, work: Search) -> str:
@@ -131,11 +131,11 @@ def _outcome_line(record: TriedSchedule, work: Search) -> str:
     if not record.judged:
         what = f"{record.verdict}: {next(iter(record.reasons), '')}"
     origin = f"mutated from {record.parent}" if record.parent else "fresh"
-    known = len(record.findings) - len(fresh)
-    again = f"{known} known group{'s' if known != 1 else ''} of findings" if known else ""
+    repeated = len(record.findings) - len(fresh)
+    again = f"{repeated} known group{'s' if repeated != 1 else ''} of findings" if repeated else ""
     states = f"{len(record.new)} new state{'' if len(record.new) == 1 else 's'}"
-    found = "; ".join(filter(None, (what, again))) or "clean"
-    return f"{record.number} ({origin}, {record.seconds:.0f} s): {found}; {states}"
+    sentence = "; ".join(filter(None, (what, again))) or "clean"
+    return f"{record.number} ({origin}, {record.seconds:.0f} s): {sentence}; {states}"
 
 
 def _show(
@@ -165,9 +165,9 @@ def _stopped(schedules: int, path: Path) -> StoppedError:
     )
 
 
-def _exit_code(found: Iterator[tuple[str, str]], unjudged: bool) -> int:
+def _exit_code(outcomes: Iterator[tuple[str, str]], unjudged: bool) -> int:
     """The exit code for groups of findings, by weight and promise."""
-    groups = list(found)
+    groups = list(outcomes)
     if any(weight == "new" or promise == "broken" for weight, promise in groups):
         return EXIT_VIOLATED
     open_end = unjudged or any(weight == "unknown" for weight, _ in groups)

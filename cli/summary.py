@@ -77,5 +77,5 @@ def located(series: SeriesFolder) -> list[RunSummary]:
 
 def _each_once(runs: Iterable[RunSummary]) -> list[RunSummary]:
     """Oldest first."""
-    found = {(run.cell, run.folder, run.ended): run for run in runs}
-    return sorted(found.values(), key=lambda run: run.ended)
+    distinct = {(run.cell, run.folder, run.ended): run for run in runs}
+    return sorted(distinct.values(), key=lambda run: run.ended)

@@ -89,14 +89,14 @@ def diagnose(names: Collection[str] = CHECKS) -> list[Check]:
     unknown = sorted(set(names) - set(CHECKS))
     if unknown:
         raise ValueError(f"no such check: {', '.join(unknown)}")
-    wanted = [name for name in CHECKS if name in names]
+    selected = [name for name in CHECKS if name in names]
     with ThreadPoolExecutor() as pool:
-        inside = pool.submit(_inside, [name for name in wanted if name in PROBES])
-        outside = {name: pool.submit(_OUTSIDE[name]) for name in wanted if name in _OUTSIDE}
-        found = {**inside.result(), **{name: future.result() for name, future in outside.items()}}
+        inside = pool.submit(_inside, [name for name in selected if name in PROBES])
+        outside = {name: pool.submit(_OUTSIDE[name]) for name in selected if name in _OUTSIDE}
+        results = {**inside.result(), **{name: future.result() for name, future in outside.items()}}
     return [
         Check(name=name, ok=ok, found=what, remedy=remedy, needed_for=_NEEDED[name])
-        for name, (ok, what, remedy) in ((name, found[name]) for name in wanted)
+        for name, (ok, what, remedy) in ((name, results[name]) for name in selected)
     ]
 
 
@@ -105,11 +105,13 @@ def kafka_home(home: Path) -> Check:
     try:
         version, jars = read_home(home)
     except UsageError as error:
-        found, _, remedy = error.message.rstrip(".").partition("; ")
+        description, _, remedy = error.message.rstrip(".").partition("; ")
         ok = False
     else:
-        ok, found, remedy = True, f"Kafka {version}, {len(jars)} jars in {jars[0].parent}", ""
-    return Check(name="kafka-home", ok=ok, found=found, remedy=remedy, needed_for="runs with --kafka-home")
+        ok, description, remedy = True, f"Kafka {version}, {len(jars)} jars in {jars[0].parent}", ""
+    return Check(
+        name="kafka-home", ok=ok, found=description, remedy=remedy, needed_for="runs with --kafka-home"
+    )
 
 
 def require(names: Iterable[str]) -> None:
@@ -184,8 +186,8 @@ def _python() -> _Found:
 
 def _packages() -> _Found:
     lacking = missing("lab")
-    found = f"not installed: {', '.join(lacking)}" if lacking else "all installed"
-    return not lacking, found, install("check" if not set(lacking) - set(EXTRAS["check"]) else "lab")
+    description = f"not installed: {', '.join(lacking)}" if lacking else "all installed"
+    return not lacking, description, install("check" if not set(lacking) - set(EXTRAS["check"]) else "lab")
 
 
 def _java() -> _Found:
@@ -218,8 +220,8 @@ def available_gib() -> float:
 
 
 def _memory() -> _Found:
-    found, least = available_gib(), MIN_MEMORY_BYTES // GIB
-    return found >= least, f"{found:.1f} GiB available", f"have {least} GiB available"
+    available, least = available_gib(), MIN_MEMORY_BYTES // GIB
+    return available >= least, f"{available:.1f} GiB available", f"have {least} GiB available"
 
 
 def _docker_engine() -> _Found:

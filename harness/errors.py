@@ -175,10 +175,10 @@ def json_value(text: str | bytes, place: object, remedy: str = DAMAGED) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
-        found = json.loads(text)
+        value = json.loads(text)
         if text.isascii() and "\\ud" not in text and "\\uD" not in text:
-            return found
-        return json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+            return value
+        return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
     except ValueError as error:
         raise BadDataError(f"{place} is not valid JSON ({error}); {remedy}.") from error
     except RecursionError as error:
@@ -187,10 +187,10 @@ def json_value(text: str | bytes, place: object, remedy: str = DAMAGED) -> Any:
 
 def json_object(text: str | bytes, place: object, remedy: str = DAMAGED) -> dict[str, Any]:
     """The object that a stored JSON text holds. Raises BadDataError like `json_value`."""
-    found = json_value(text, place, remedy)
-    if not isinstance(found, dict):
+    value = json_value(text, place, remedy)
+    if not isinstance(value, dict):
         raise BadDataError(f"{place} holds no JSON object; {remedy}.")
-    return found
+    return value
 
 
 def json_file(file: Path, remedy: str = DAMAGED) -> dict[str, Any]:

@@ -31,8 +31,8 @@ def install(extra: str) -> str:
 
 def missing(extra: str) -> list[str]:
     """The modules of an extra, and of those that it contains, that are not installed."""
-    wanted = (*EXTRAS["check"], *EXTRAS["lab"]) if extra == "lab" else EXTRAS[extra]
-    return [module for module in wanted if importlib.util.find_spec(module) is None]
+    modules = (*EXTRAS["check"], *EXTRAS["lab"]) if extra == "lab" else EXTRAS[extra]
+    return [module for module in modules if importlib.util.find_spec(module) is None]
 
 
 def lacks(module: str, command: str) -> str:

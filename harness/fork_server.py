@@ -248,8 +248,8 @@ class _Server:
             leave_with(lambda: _run(order, streams))
 
     def _signal(self, number: int, signal_number: int) -> None:
-        for child, known in self._numbers.items():
-            if known == number:
+        for child, child_number in self._numbers.items():
+            if child_number == number:
                 os.kill(child, signal_number)
 
     def _reap(self) -> None:

@@ -51,7 +51,7 @@ from run.live import LiveState
 from run.placement import hosts_of, place
 from run.scenario import Scenario
 from run.sessions import connected, place_sessions, steered
-from run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
+from run.settings import AppliedSettings, apply, check_took_effect, explained_refusal, producer_origins
 from run.stage import Stage
 from run.standing import Ground, Standing
 from run.watch import Watch
@@ -152,7 +152,7 @@ def run_scenario(
     return RunResult(folder, status, problem)
 
 
-def applied_to(scenario: Scenario, options: RunOptions) -> Applied:
+def applied_to(scenario: Scenario, options: RunOptions) -> AppliedSettings:
     """The scenario on the layout and with the settings of the options. Raises UsageError."""
     setup = place(scenario.setup, options.layout, options.mode, scenario.name)
     setup = replace(
@@ -174,7 +174,7 @@ class _Run:
 
     def __init__(
         self,
-        applied: Applied,
+        applied: AppliedSettings,
         options: RunOptions,
         folder: RunFolder,
         progress: Progress,

@@ -23,7 +23,7 @@ from run.folder import CLAIMS, RunFolder
 from run.placement import memory_gib, place, require_memory, start_s
 from run.runner import RunOptions, applied_to, run_scenario
 from run.scenario import Scenario
-from run.settings import Applied
+from run.settings import AppliedSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def plan_run(
     settings: Settings = NO_SETTINGS,
     force: bool = False,
     client: ClientChoice = LIBRDKAFKA,
-) -> tuple[RunOptions, Applied]:
+) -> tuple[RunOptions, AppliedSettings]:
     """What a run would be, without asking this machine whether it can carry it out. Raises UsageError.
 
     The arguments are those of `prepare`.

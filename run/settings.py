@@ -20,7 +20,7 @@ from harness.cluster.client_settings import (
     check_client,
 )
 from harness.cluster.compression import compress
-from harness.cluster.followed import NotFollowed, Use, in_words, not_followed
+from harness.cluster.followed import IgnoredSetting, Use, in_words, not_followed
 from harness.cluster.librdkafka_names import in_java_names
 from harness.cluster.owned import is_left_out, split_owned
 from harness.cluster.possible import MIN_INSYNC, Arrangement, consequences, refuse_impossible
@@ -46,7 +46,7 @@ _KRAFT_ONLY = ("controller.quorum.", "broker.session.timeout.ms", "broker.heartb
 
 
 @dataclass(frozen=True, kw_only=True)
-class Applied:
+class AppliedSettings:
     """A scenario as it will run."""
 
     scenario: Scenario
@@ -56,7 +56,7 @@ class Applied:
     """`settings` of `run.json`."""
     notes: tuple[str, ...] = ()
     """What the user should know: properties without effect, and those that a scenario keeps."""
-    not_followed: tuple[NotFollowed, ...] = ()
+    not_followed: tuple[IgnoredSetting, ...] = ()
     """The user's settings that this run does not apply; one of the notes names them all."""
     consequences: tuple[str, ...] = ()
     """A sentence for each setting that is possible but decides what a fault costs; among the notes."""
@@ -68,7 +68,7 @@ class Applied:
 
 def apply(
     scenario: Scenario, settings: Settings, *, topology: Topology, mode: str, version: KafkaVersion
-) -> Applied:
+) -> AppliedSettings:
     """The scenario with the user's settings. Raises UsageError.
 
     ``scenario`` has the brokers of the layout already (`run.placement.place`).
@@ -147,7 +147,7 @@ def apply(
             for topic in with_config.own_topics
         ),
     )
-    return Applied(
+    return AppliedSettings(
         scenario=replace(scenario.at(timings), setup=with_config),
         timings=timings,
         clients=clients,
@@ -193,7 +193,7 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
                 )
 
 
-def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[NotFollowed, ...]]:
+def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[IgnoredSetting, ...]]:
     """The settings without broker properties of other metadata modes, and these."""
     elsewhere = {"zookeeper": _KRAFT_ONLY, "migration": ()}.get(mode, _ZOOKEEPER_ONLY)
     foreign = [
@@ -203,7 +203,7 @@ def _of_mode(settings: Settings, mode: str) -> tuple[Settings, tuple[NotFollowed
     ]
     kept = {key: setting for key, setting in settings.broker.items() if setting not in foreign}
     because = f"it has no effect in mode {mode}"
-    left_out = tuple(NotFollowed(table="broker", setting=setting, because=because) for setting in foreign)
+    left_out = tuple(IgnoredSetting(table="broker", setting=setting, because=because) for setting in foreign)
     return replace(settings, broker=kept), left_out
 
 

@@ -28,7 +28,7 @@ from harness.kafka.model import (
 )
 from harness.kafka.segments import read_own_log
 from harness.kafka.wire.dialect import Dialect
-from harness.kafka.wire.logs import Fetched, fetch_own_log
+from harness.kafka.wire.logs import FetchResult, fetch_own_log
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
 from harness.lab.model import Lab
 from harness.observer.observer import Observer
@@ -575,7 +575,7 @@ class Stage:
                     if error:
                         yield f"{broker} answers for {key} with error {error}"
 
-    def own_log(self, broker: str, topic: str, partition: int = 0) -> Fetched:
+    def own_log(self, broker: str, topic: str, partition: int = 0) -> FetchResult:
         """One replica's own log up to 1 MiB, read without a client and without side effects."""
         if not self.dialect.own_log_by_fetch:
             return read_own_log(self.lab.data_dir(broker) / "data", TopicPartition(topic, partition))

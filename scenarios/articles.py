@@ -133,8 +133,8 @@ def _sentence(entry: dict[str, Any], article: str, sections: Mapping[str, str]) 
 def claims_named(reference: str, catalogue: Catalogue) -> tuple[Claim, ...]:
     """The claims of that name (several if they are of different versions); none if there is no such claim."""
     scenario, _, name = reference.partition(".")
-    known = catalogue[scenario].claims if scenario in catalogue else ()
-    return tuple(claim for claim in known if claim.name == name)
+    claims = catalogue[scenario].claims if scenario in catalogue else ()
+    return tuple(claim for claim in claims if claim.name == name)
 
 
 def judges_a_sentence(claim: Claim) -> bool:
@@ -142,9 +142,9 @@ def judges_a_sentence(claim: Claim) -> bool:
     return not claim.section.startswith(BEYOND)
 
 
-def faults(known: Iterable[Article], catalogue: Catalogue) -> Iterator[str]:
+def faults(all_articles: Iterable[Article], catalogue: Catalogue) -> Iterator[str]:
     """Mismatches between the sentences and the scenarios, one line each."""
-    sentences = [sentence for article in known for sentence in article.sentences]
+    sentences = [sentence for article in all_articles for sentence in article.sentences]
     named: dict[str, list[Sentence]] = {}
     seen: set[str] = set()
     for sentence in sentences:

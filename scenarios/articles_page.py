@@ -39,9 +39,9 @@ something else in the same scenario, which is in italics; each run says which of
 
 def document() -> str:
     """The whole page as Markdown."""
-    known, catalogue = articles(), all_scenarios()
-    parts = [_INTRO, *_counts(known, catalogue)]
-    for article in known:
+    all_articles, catalogue = articles(), all_scenarios()
+    parts = [_INTRO, *_counts(all_articles, catalogue)]
+    for article in all_articles:
         parts.append(f"## Article {article.name}: {article.title}\n")
         parts.append(f"Not listed: {article.left_out}.\n")
         for section, title in article.sections.items():
@@ -64,29 +64,29 @@ def outcome(sentence: Sentence, catalogue: Catalogue) -> str:
     return words.pop() if len(words) == 1 else DIFFERS
 
 
-def _counts(known: Sequence[Article], catalogue: Catalogue) -> Iterable[str]:
+def _counts(all_articles: Sequence[Article], catalogue: Catalogue) -> Iterable[str]:
     yield f"| article | sentences | {' | '.join(_HEADINGS.values())} | not judged |"
     yield "|---|" + "---|" * (len(_HEADINGS) + 2)
     total: Counter[str] = Counter()
-    for article in known:
-        found = Counter(outcome(sentence, catalogue) for sentence in article.sentences)
-        total += found
-        yield _count_row(article.name, found)
+    for article in all_articles:
+        outcomes = Counter(outcome(sentence, catalogue) for sentence in article.sentences)
+        total += outcomes
+        yield _count_row(article.name, outcomes)
     yield _count_row("all", total)
     yield "\nWhy sentences are not judged:\n"
-    yield f"| reason | {' | '.join(article.name for article in known)} |"
-    yield "|---|" + "---|" * len(known)
+    yield f"| reason | {' | '.join(article.name for article in all_articles)} |"
+    yield "|---|" + "---|" * len(all_articles)
     for kind, meaning in KINDS.items():
-        numbers = [sum(sentence.kind == kind for sentence in article.sentences) for article in known]
+        numbers = [sum(sentence.kind == kind for sentence in article.sentences) for article in all_articles]
         yield f"| *{kind}*: it {meaning} | {' | '.join(map(str, numbers))} |"
-    waiting = sorted({name for article in known for one in article.sentences for name in one.planned})
+    waiting = sorted({name for article in all_articles for one in article.sentences for name in one.planned})
     if waiting:
         yield f"\nScenarios that sentences wait for: {', '.join(f'`{name}`' for name in waiting)}."
     yield ""
 
 
-def _count_row(name: str, found: Counter[str]) -> str:
-    numbers = [found.total(), *(found[word] for word in _HEADINGS), found[""]]
+def _count_row(name: str, outcomes: Counter[str]) -> str:
+    numbers = [outcomes.total(), *(outcomes[word] for word in _HEADINGS), outcomes[""]]
     return f"| {name} | {' | '.join(map(str, numbers))} |"
 
 
@@ -173,13 +173,13 @@ def main(argv: list[str]) -> int:
     if misfits:
         sys.stderr.write("".join(f"{line}\n" for line in misfits))
         return 1
-    wanted = document()
+    text = document()
     if argv == ["--check"]:
-        if not FILE.exists() or FILE.read_text(encoding="utf-8") != wanted:
+        if not FILE.exists() or FILE.read_text(encoding="utf-8") != text:
             sys.stderr.write(f"{FILE} is out of date; run `python -m scenarios.articles_page`.\n")
             return 1
         return 0
-    FILE.write_text(wanted, encoding="utf-8")
+    FILE.write_text(text, encoding="utf-8")
     return 0
 
 

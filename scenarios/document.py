@@ -62,10 +62,10 @@ The pictures show stored runs: what each AZ sent, which leader each node named, 
 
 def document() -> str:
     """The whole catalogue as Markdown: an overview, then each scenario in detail."""
-    known = list(all_scenarios().values())
-    articles = [name for name in _ARTICLES if any(one.article == name for one in known)]
-    others = sorted({one.article for one in known} - set(_ARTICLES))
-    groups = [(name, [one for one in known if one.article == name]) for name in (*articles, *others)]
+    scenarios = list(all_scenarios().values())
+    articles = [name for name in _ARTICLES if any(one.article == name for one in scenarios)]
+    others = sorted({one.article for one in scenarios} - set(_ARTICLES))
+    groups = [(name, [one for one in scenarios if one.article == name]) for name in (*articles, *others)]
     parts = [_INTRO, *(_overview(name, chosen) for name, chosen in groups), _DETAILS]
     for name, chosen in groups:
         parts.append(f"## {_heading(name)}\n")
@@ -116,8 +116,8 @@ def _lost(scenario: Scenario) -> str:
 
 def _of_transactions_and_groups(scenario: Scenario) -> str:
     """The classes of findings about transactions and groups that a correct run has."""
-    found = (entry.finding for entry in scenario.expected if speaks_of(entry, scenario.kafka))
-    return ", ".join(f"`{name}`" for name in _unique(found) if name in TRANSACTIONS_AND_GROUPS) or _NONE
+    findings = (entry.finding for entry in scenario.expected if speaks_of(entry, scenario.kafka))
+    return ", ".join(f"`{name}`" for name in _unique(findings) if name in TRANSACTIONS_AND_GROUPS) or _NONE
 
 
 def _section(scenario: Scenario) -> str:
@@ -232,8 +232,8 @@ def _called(function: ast.expr) -> str:
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    found = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
-    yield from sorted(found, key=lambda call: (call.lineno, call.col_offset))
+    calls = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
+    yield from sorted(calls, key=lambda call: (call.lineno, call.col_offset))
 
 
 def _text(node: ast.expr, names: Mapping[str, object]) -> str:
@@ -255,14 +255,14 @@ def _text(node: ast.expr, names: Mapping[str, object]) -> str:
 
 def main(argv: list[str]) -> int:
     """Write the page; with `--check`, only say whether it is up to date."""
-    wanted = document()
+    text = document()
     if argv == ["--check"]:
         current = FILE.read_text() if FILE.exists() else ""
-        if current != wanted:
+        if current != text:
             sys.stderr.write(f"{FILE} is out of date; run `python -m scenarios.document`.\n")
             return 1
         return 0
-    FILE.write_text(wanted)
+    FILE.write_text(text)
     return 0
 
 

@@ -185,8 +185,8 @@ def added(line: str, old: str) -> str:
 
 def _verdict_counts(cells: Sequence[str]) -> Counter[str]:
     """How many runs of a line had each verdict: `violated`, or `1/3 violated, 2/3 as declared`."""
-    found = (_VERDICT.fullmatch(text) for text in cells[4].split(", "))
-    return Counter({one[2]: int(one[1] or 1) for one in found if one})
+    matches = (_VERDICT.fullmatch(text) for text in cells[4].split(", "))
+    return Counter({one[2]: int(one[1] or 1) for one in matches if one})
 
 
 def _numbers_of_claims(cells: Sequence[str]) -> set[int]:
@@ -232,8 +232,8 @@ def _sameness(rows: Sequence[RunSummary]) -> str:
 def _outcome_texts(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
     """How often each of two allowed outcomes of a claim occurred."""
     return [
-        f"{name} {', '.join(f'{outcome} {count}' for outcome, count in found.items())}"
-        for name, found in counts.items()
+        f"{name} {', '.join(f'{outcome} {count}' for outcome, count in outcome_counts.items())}"
+        for name, outcome_counts in counts.items()
     ]
 
 
@@ -262,11 +262,13 @@ def main(argv: Sequence[str]) -> int:
     try:
         rows = read_summaries(map(Path, argv))
         for file in (CATALOGUE, VERSIONS):
-            mine = [row for row in rows if document_of(row) == file]
-            if mine:
+            document_rows = [row for row in rows if document_of(row) == file]
+            if document_rows:
                 text = file.read_text()
-                file.write_text(with_table(text, table(mine, kept(text, mine), add=add), str(file)))
-                sys.stdout.write(f"{file}: {len(mine)} runs\n")
+                file.write_text(
+                    with_table(text, table(document_rows, kept(text, document_rows), add=add), str(file))
+                )
+                sys.stdout.write(f"{file}: {len(document_rows)} runs\n")
     except AckedError as error:
         sys.stderr.write(f"{error.message}\n")
         return error.exit_code

@@ -69,21 +69,21 @@ def wait_for_controller(stage: Stage, *, not_on: str) -> int:
         seen = stage.observer.views.of("zookeeper").controller()
         return number if number is not None and number != unwanted and seen == number else None
 
-    found = wait_until(
+    active = wait_until(
         settled,
         within_s=stage.timings.session_end_s,
         awaiting=f"a controller other than {not_on}",
         abort=stage.cluster.check_alive,
     )
-    assert found is not None
-    return found
+    assert active is not None
+    return active
 
 
 def wait_unregistered(stage: Stage, *hosts: str) -> None:
     """Wait until brokers are no longer registered in the metadata store (their session ended)."""
     numbers = {stage.lab.topology.host(host).node_id for host in hosts}
     wait_until(
-        lambda: (known := stage.cluster.registered()) is not None and not numbers & known,
+        lambda: (registered := stage.cluster.registered()) is not None and not numbers & registered,
         within_s=stage.timings.session_end_s,
         awaiting=f"{', '.join(hosts)} to lose their registration",
         abort=stage.cluster.check_alive,
@@ -108,7 +108,7 @@ def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
     """
     zookeepers = stage.lab.topology.role("zookeeper")
     address = stage.lab.topology.host(node).zookeeper_address
-    wanted = {stage.lab.topology.host(broker).address for broker in brokers}
+    addresses = {stage.lab.topology.host(broker).address for broker in brokers}
     refused = (
         f"{broker} -> {other.name}:zookeeper"
         for broker in brokers
@@ -117,7 +117,7 @@ def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
     )
     with stage.nemesis.cut(*refused, action="reject"):
         wait_until(
-            lambda: wanted <= clients(address),
+            lambda: addresses <= clients(address),
             within_s=10.0 + stage.timings.recovery_s,
             awaiting=f"{', '.join(brokers)} to connect to {node}",
             abort=stage.cluster.check_alive,
@@ -188,8 +188,8 @@ _ISR_UPDATED = re.compile(r"ISR updated (?:from AlterIsr )?to \[?([\d, ]*\d)")
 
 def updated_isr(line: str) -> frozenset[int]:
     """The broker ids of a leader's line `ISR updated to …`; empty if the line names none."""
-    found = _ISR_UPDATED.search(line)
-    return frozenset(int(number) for number in found[1].split(",")) if found else frozenset()
+    match = _ISR_UPDATED.search(line)
+    return frozenset(int(number) for number in match[1].split(",")) if match else frozenset()
 
 
 def updated_to(ids: str) -> str:
@@ -325,16 +325,16 @@ def wait_log_end_offset(stage: Stage, topic: str, offset: int, *brokers: str) ->
     """
 
     def ends() -> list[tuple[int, int]]:
-        found = []
+        log_ends = []
         for broker in brokers:
             end = log_end_offset(stage, broker, topic)
             seen = stage.observer.recorded_end(broker_id(broker), TopicPartition(topic, 0))
-            found.append((end, end if seen is None else seen))
-        return found
+            log_ends.append((end, end if seen is None else seen))
+        return log_ends
 
     wait_until(
         ends,
-        accept=lambda found: set(found) == {(offset, offset)},
+        accept=lambda log_ends: set(log_ends) == {(offset, offset)},
         within_s=15.0 + stage.timings.recovery_s,
         awaiting=f"the log end offset of {topic} on {', '.join(brokers)} to be {offset}, and to be recorded",
         abort=stage.cluster.check_alive,

@@ -18,8 +18,8 @@ def main(argv: list[str]) -> int:
         with progress.phase("resolve", f"Kafka {', '.join(versions)}"):
             resolve_all(versions, say=progress.say)
         for version in versions:
-            found = resolve(version, say=progress.say, retry_archives=True)
-            progress.say(f"Kafka {version}: {len(found.jars)} jars in {found.root}")
+            distribution = resolve(version, say=progress.say, retry_archives=True)
+            progress.say(f"Kafka {version}: {len(distribution.jars)} jars in {distribution.root}")
     except AckedError as error:
         sys.stderr.write(as_printed(error))
         return error.exit_code

@@ -71,11 +71,11 @@ def take_in(
 
 def _jars_at(path: Path) -> list[Path]:
     if path.is_dir():
-        found = sorted(path.glob("*.jar"))
-        if not found:
+        jars = sorted(path.glob("*.jar"))
+        if not jars:
             raise UsageError(f"--kafka-jars {path}: the folder holds no jar.")
-        _require_archives(found)
-        return found
+        _require_archives(jars)
+        return jars
     if path.suffix != ".jar" or not path.is_file():
         problem = "is no jar" if path.exists() else "does not exist"
         raise UsageError(
@@ -119,8 +119,8 @@ def read_home(home: Path) -> tuple[str, list[Path]]:
             f"{folder} has no jar of {_LOGGING[spec.log_syntax]}; without it Kafka {version} writes no "
             f"log, and claims cannot be judged; add one."
         )
-    wanted = (*_LIBRARIES, "zookeeper") if spec.zookeeper else _LIBRARIES
-    lacking = [name for name in wanted if not any(jar.name.startswith(f"{name}-") for jar in jars)]
+    required = (*_LIBRARIES, "zookeeper") if spec.zookeeper else _LIBRARIES
+    lacking = [name for name in required if not any(jar.name.startswith(f"{name}-") for jar in jars)]
     if lacking:
         raise UsageError(
             f"{folder} lacks {', '.join(f'{name}-*.jar' for name in lacking)}, without which Kafka {version} "
@@ -141,8 +141,8 @@ def _copy(
 ) -> None:
     root = folder_of(spec)
     with locked(writable(root.parent), say):
-        known = Checksums.read(root)
-        if known is not None and known.sums == sums and not known.damaged(root):
+        stored_sums = Checksums.read(root)
+        if stored_sums is not None and stored_sums.sums == sums and not stored_sums.damaged(root):
             return
         with held_folder(root.parent, f"{UNFINISHED}{spec.build}-") as new:
             say(f"copying {len(sources)} jars of Kafka {spec.label} into {root}")

@@ -45,22 +45,22 @@ def archives(
     remembered, and the next call does not try again unless ``retry`` is set.
     """
     folder = root / "class-data" / java.build
-    found = _found(folder)
-    if found is not None and (found.files or not retry):
-        return found
+    archived = _stored_archives(folder)
+    if archived is not None and (archived.files or not retry):
+        return archived
     try:
         # Training runs side by side on few processors would all run into their time limit.
         with locked(root, say), locked(root.parent, say, "training"):
-            found = _found(folder)  # another process may have created them meanwhile
-            if found is not None and (found.files or not retry):
-                return found
+            archived = _stored_archives(folder)  # another process may have created them meanwhile
+            if archived is not None and (archived.files or not retry):
+                return archived
             say(f"creating class-data archives of Kafka {spec.version}, once for this Java; some 20 s")
             return _create(spec, folder, class_path, java, say)
     except OSError as error:
         return Archives(problem=f"{folder} cannot be written ({error.strerror})")
 
 
-def _found(folder: Path) -> Archives | None:
+def _stored_archives(folder: Path) -> Archives | None:
     if not folder.is_dir():
         return None
     files = {archive.stem: archive for archive in folder.glob("*.jsa")}
@@ -84,7 +84,7 @@ def _create(
         shutil.rmtree(new / "run", ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
         new.rename(folder)
-    return _found(folder) or Archives(problem="the training run left no archive")
+    return _stored_archives(folder) or Archives(problem="the training run left no archive")
 
 
 def _train(spec: KafkaVersion, new: Path, class_path: str, java: Java) -> str:

@@ -99,9 +99,9 @@ def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, f
     Lines of ``say`` begin with the version. Steps that are still running are reported less often than for a
     single version. Raises the first error, and then downloads nothing more.
     """
-    wanted = list(dict.fromkeys(versions))
-    if len(wanted) < 2:
-        for version in wanted:
+    distinct = list(dict.fromkeys(versions))
+    if len(distinct) < 2:
+        for version in distinct:
             resolve(version, say=say, force=force)
         return
     stop = threading.Event()
@@ -121,7 +121,7 @@ def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, f
         resolve(version, say=about, force=force)
 
     with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="resolve") as pool:
-        tasks = [pool.submit(one, version) for version in wanted]
+        tasks = [pool.submit(one, version) for version in distinct]
         try:
             for task in as_completed(tasks):
                 task.result()

@@ -70,7 +70,7 @@ def ivy_jar() -> Path:
 
 
 def fetch(
-    wanted: Sequence[Coordinates],
+    coordinates: Sequence[Coordinates],
     into: Path,
     home: Path,
     java: Java,
@@ -82,11 +82,11 @@ def fetch(
     UnfitError, with the coordinates, after three failed attempts.
     """
     home.mkdir(parents=True, exist_ok=True)
-    name = f"{wanted[0].name}-{wanted[0].revision}"
+    name = f"{coordinates[0].name}-{coordinates[0].revision}"
     into.parent.mkdir(parents=True, exist_ok=True)
     settings, module = (into.parent / file for file in FILES)
     settings.write_text(_SETTINGS)
-    lines = "\n".join(_dependency(entry) for entry in wanted)
+    lines = "\n".join(_dependency(entry) for entry in coordinates)
     module.write_text(_MODULE.format(name=name, dependencies=lines))
     command = [
         java.path,
@@ -112,7 +112,7 @@ def fetch(
             with attempt:
                 _run(command, say)
     except _DownloadError as error:
-        names = ", ".join(str(entry) for entry in wanted)
+        names = ", ".join(str(entry) for entry in coordinates)
         raise UnfitError(
             f"Downloading {names} failed {ATTEMPTS} times; check that Maven Central is reachable from here.",
             detail=str(error),
@@ -151,7 +151,7 @@ def _follow(output: Iterable[str], say: Callable[[str], None]) -> Sequence[str]:
 
     threading.Thread(target=read, name="ivy", daemon=True).start()
     problems: deque[str] = deque(maxlen=8)
-    found = downloaded = 0
+    modules = downloaded = 0
     step, begun = "looking up modules", time.monotonic()
     quiet_until = begun + QUIET_S
     while True:
@@ -166,11 +166,11 @@ def _follow(output: Iterable[str], say: Callable[[str], None]) -> Sequence[str]:
         if line is None:
             return problems
         if _FOUND.search(line):
-            found += 1
-            step = f"looking up modules, {found} so far"
+            modules += 1
+            step = f"looking up modules, {modules} so far"
         elif done := _DONE.search(line):
             downloaded += 1
-            say(f"downloaded {downloaded:2d} of {found}: {done[1]} {done[2]}")
+            say(f"downloaded {downloaded:2d} of {modules}: {done[1]} {done[2]}")
             quiet_until = time.monotonic() + QUIET_S
         elif begin := _BEGUN.search(line):
             step, begun = f"downloading {begin[1]}", time.monotonic()

@@ -32,8 +32,8 @@ def parse_major(text: str) -> tuple[int, str] | None:
     >>> parse_major('openjdk version "1.8.0_392"')
     (8, '1.8.0_392')
     """
-    found = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', text)
-    return (int(found[2]), found[1]) if found else None
+    match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', text)
+    return (int(match[2]), match[1]) if match else None
 
 
 def find_java(minimum: int = MIN_JAVA) -> Java:

@@ -54,8 +54,8 @@ class JavaProgram:
         The paths in it are those of the cache, which every host sees. Raises UnfitError if there is no
         compiler, and LabError for a source that does not compile.
         """
-        wanted = repr((_OPTIONS, list(map(str, self.jars))))
-        key = hashlib.sha256(self.source.read_bytes() + wanted.encode()).hexdigest()[:12]
+        build_inputs = repr((_OPTIONS, list(map(str, self.jars))))
+        key = hashlib.sha256(self.source.read_bytes() + build_inputs.encode()).hexdigest()[:12]
         folder = shelf / f"{self.java.build}-{key}"
         if not (folder / "agent.jar").is_file():
             with locked(writable(shelf), say):

@@ -35,7 +35,7 @@ def manifest_of(spec: KafkaVersion) -> Checksums:
 def sources_of(spec: KafkaVersion) -> Mapping[str, object]:
     """Where a build came from: `home` and `jars`, as paths."""
     try:
-        found = json.loads((folder_of(spec) / SOURCES).read_text())
+        sources = json.loads((folder_of(spec) / SOURCES).read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return sources if isinstance(sources, dict) else {}

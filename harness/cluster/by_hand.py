@@ -80,9 +80,9 @@ def write_nodes(
 
 def environment(lab: ComposeLab, image: str) -> dict[str, str]:
     """Values of the Compose file's variables."""
-    mine = docker_sweep.BY_HAND
+    label = docker_sweep.BY_HAND
     return {
-        **variables(lab.topology, lab.run_dir, image, run=mine, owner=mine, entry="run", health_s=2),
+        **variables(lab.topology, lab.run_dir, image, run=label, owner=label, entry="run", health_s=2),
         "COMPOSE_PROJECT_NAME": "acked-by-hand",
     }
 
@@ -148,8 +148,8 @@ def _main(
     cluster: Annotated[Path | None, typer.Option(help="Cluster file (TOML). Default: three AZs.")] = None,
 ) -> None:
     """Write the configuration of every host, and the variables of the Compose file."""
-    found = read_cluster_file(cluster) if cluster else None
-    layout, settings = (found.layout, found.settings) if found else (THREE_AZS, NO_SETTINGS)
+    file = read_cluster_file(cluster) if cluster else None
+    layout, settings = (file.layout, file.settings) if file else (THREE_AZS, NO_SETTINGS)
     lab = write_nodes(folder.absolute(), mode, kafka_version(kafka), layout=layout, settings=settings)
     client = docker_engine.connect()
     image = docker_image.ensure(client, lambda text: typer.echo(text, err=True))

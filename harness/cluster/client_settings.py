@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.cluster.followed import NotFollowed
+from harness.cluster.followed import IgnoredSetting
 from harness.cluster.librdkafka_names import ALONE, WHY_ALONE, in_java_names
 from harness.cluster.possible import Arrangement, refuse_impossible
 from harness.cluster.settings import Setting
@@ -215,7 +215,7 @@ class ClientSettings:
 
     given: Mapping[str, Value]
     """Values by their Java names."""
-    not_followed: tuple[NotFollowed, ...] = ()
+    not_followed: tuple[IgnoredSetting, ...] = ()
     """Properties that the harness sets itself, and those without an equivalent."""
 
     def librdkafka(self, kind: Kind) -> dict[str, Value]:
@@ -240,22 +240,22 @@ def check_client(kind: Kind, settings: Mapping[str, Setting]) -> ClientSettings:
     settings = in_java_names(settings)
     table, owned, without = (PRODUCER if kind == "producer" else CONSUMER), OWNED[kind], WITHOUT[kind]
     given: dict[str, Value] = {}
-    left_out: list[NotFollowed] = []
+    left_out: list[IgnoredSetting] = []
     for key, setting in settings.items():
         if key in owned or key.startswith(_OWNED_PREFIXES):
             if owned.get(key) is None or setting.value.lower() != str(owned[key]).lower():
-                left_out.append(NotFollowed(table=kind, setting=setting, because=_BECAUSE, owned=True))
+                left_out.append(IgnoredSetting(table=kind, setting=setting, because=_BECAUSE, owned=True))
         elif key in ALONE:
-            left_out.append(NotFollowed(table=kind, setting=setting, because=WHY_ALONE))
+            left_out.append(IgnoredSetting(table=kind, setting=setting, because=WHY_ALONE))
         elif key in without:
-            left_out.append(NotFollowed(table=kind, setting=setting, because=without[key]))
+            left_out.append(IgnoredSetting(table=kind, setting=setting, because=without[key]))
         elif key in table:
             try:
                 given[key] = table[key].parse(setting.value)
             except ValueError as error:
                 raise UsageError(f"{setting}: {error}.") from None
             if kind == "consumer" and not table[key].kafka_python:
-                left_out.append(NotFollowed(table=kind, setting=setting, because=_GROUPS_ONLY))
+                left_out.append(IgnoredSetting(table=kind, setting=setting, because=_GROUPS_ONLY))
         else:
             near = difflib.get_close_matches(key, (*table, *without, *owned), n=1, cutoff=0.6)
             hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists those that it has."

@@ -92,11 +92,11 @@ def read_cluster_file(path: Path) -> ClusterFile:
     if problem is not None:
         raise UsageError(problem)
     try:
-        found = msgspec.convert(data, _File)
+        file = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
         keys = {"file": _File.__struct_fields__, "az": _Az.__struct_fields__}
         raise UsageError(explained.value(path, text, data, str(error), keys)) from None
-    _check(path, text, found)
+    _check(path, text, file)
     azs = tuple(
         AvailabilityZone(
             name=az.name,
@@ -105,10 +105,10 @@ def read_cluster_file(path: Path) -> ClusterFile:
             controllers=1 if az.controllers is None else az.controllers,
             clients=az.clients,
         )
-        for az in found.az
+        for az in file.az
     )
     layout = Layout(azs)
-    for mode in [found.mode] if found.mode else list(ROLES_BY_MODE):
+    for mode in [file.mode] if file.mode else list(ROLES_BY_MODE):
         try:
             names = layout.topology(mode).az_names
         except UsageError as error:
@@ -122,17 +122,17 @@ def read_cluster_file(path: Path) -> ClusterFile:
                     f"name."
                 )
     settings = read_tables(data, path, text)
-    return ClusterFile(path=path, layout=layout, kafka=found.kafka, mode=found.mode, settings=settings)
+    return ClusterFile(path=path, layout=layout, kafka=file.kafka, mode=file.mode, settings=settings)
 
 
-def _check(path: Path, text: str, found: _File) -> None:
+def _check(path: Path, text: str, file: _File) -> None:
     """Raise UsageError for what types alone do not exclude."""
-    if found.mode and found.mode not in ROLES_BY_MODE:
+    if file.mode and file.mode not in ROLES_BY_MODE:
         raise UsageError(
-            f"{at(path, text, ('mode',))}: mode = {found.mode!r}: use {', '.join(ROLES_BY_MODE)}."
+            f"{at(path, text, ('mode',))}: mode = {file.mode!r}: use {', '.join(ROLES_BY_MODE)}."
         )
     seen: set[str] = set()
-    for number, az in enumerate(found.az):
+    for number, az in enumerate(file.az):
         where = at(path, text, ("az", number, "name"))
         if not _AZ_NAME.fullmatch(az.name):
             raise UsageError(
@@ -150,9 +150,9 @@ def _check(path: Path, text: str, found: _File) -> None:
             )
         seen.add(az.name)
         for role in ("zookeepers", "controllers"):
-            there = not found.mode or role.removesuffix("s") in ROLES_BY_MODE[found.mode]
+            there = not file.mode or role.removesuffix("s") in ROLES_BY_MODE[file.mode]
             if getattr(az, role) is not None and not there:
                 raise UsageError(
                     f"{at(path, text, ('az', number, role))}: {role} = {getattr(az, role)}: mode "
-                    f"{found.mode!r} has no {role}; remove the line."
+                    f"{file.mode!r} has no {role}; remove the line."
                 )

@@ -38,9 +38,9 @@ _TYPES = {"str": "text in quotes", "int": "a whole number without quotes", "obje
 def syntax(path: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
     """A sentence for a file that is not TOML."""
     lines = text.splitlines()
-    found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+    match = re.search(r"\(at line (\d+), column \d+\)", str(error))
     reason, somewhere, _ = str(error).partition(" (at ")
-    number = int(found[1]) if found else len(lines)
+    number = int(match[1]) if match else len(lines)
     line = shown_text(lines[number - 1].strip()) if 0 < number <= len(lines) else ""
     remedy = next((remedy for start, remedy in _SYNTAX if reason.startswith(start)), "correct the line")
     key, _, value = line.partition("=")
@@ -49,7 +49,7 @@ def syntax(path: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
     return f"{place}: {reason[0].lower()}{reason[1:]}; {remedy.format(quoted=quoted)}."
 
 
-def shape(path: Path, text: str, data: Mapping[str, Any], known: Sequence[str]) -> str | None:
+def shape(path: Path, text: str, data: Mapping[str, Any], known_keys: Sequence[str]) -> str | None:
     """A sentence for a table that is not of the right kind; None if all are."""
     azs = data.get("az")
     if isinstance(azs, dict):
@@ -62,9 +62,9 @@ def shape(path: Path, text: str, data: Mapping[str, Any], known: Sequence[str]) 
     if azs is not None and (not isinstance(azs, list) or not azs):
         return f"{at(path, text, ('az',))}: az = {shown_text(repr(azs))}: write an [[az]] table for each AZ."
     for key, value in data.items():
-        if key in known or not isinstance(value, dict | list):
+        if key in known_keys or not isinstance(value, dict | list):
             continue
-        near = difflib.get_close_matches(key, known, n=1)
+        near = difflib.get_close_matches(key, known_keys, n=1)
         inner = (
             next((name for name, table in value.items() if isinstance(table, dict)), "")
             if isinstance(value, dict)
@@ -80,7 +80,7 @@ def shape(path: Path, text: str, data: Mapping[str, Any], known: Sequence[str]) 
             )
             where = _header(path, text, key, inner) if inner else _header(path, text, key)
             return f"{where}: there is no table {key!r}; did you mean {table}?"
-        return f"{_header(path, text, key)}: there is no table {key!r}; use {', '.join(known)}."
+        return f"{_header(path, text, key)}: there is no table {key!r}; use {', '.join(known_keys)}."
     return None
 
 
@@ -96,23 +96,23 @@ def value(
     unknown = re.search(r"unknown field `(.+)`", message)
     missing = re.search(r"missing required field `(.+)`", message)
     if unknown:
-        known = ", ".join(keys["az" if place[:1] == ("az",) else "file"])
-        return f"{at(path, text, (*place, unknown[1]))}: there is no key {unknown[1]!r} here; use {known}."
+        allowed = ", ".join(keys["az" if place[:1] == ("az",) else "file"])
+        return f"{at(path, text, (*place, unknown[1]))}: there is no key {unknown[1]!r} here; use {allowed}."
     if missing:
         what = "an [[az]] table for each AZ" if missing[1] == "az" else f'{missing[1]} = "..."'
         return f"{at(path, text, place)}: {missing[1]} is missing; add {what}."
-    found: Any = data
+    node: Any = data
     for step in place:
-        found = found[step]
+        node = node[step]
     key = next((step for step in reversed(place) if isinstance(step, str)), "")
     where = at(path, text, place)
-    if key == "az" and isinstance(found, list):
-        return f"{where}: the file has {len(found)} AZs; {_limit(message)} are possible."
-    wanted = re.match(r"Expected `(\w+)`", message)
-    remedy = _TYPES.get(wanted[1], message) if wanted else message
-    if wanted and (limit := re.search(r"([<>]=) (\d+)", message)):
+    if key == "az" and isinstance(node, list):
+        return f"{where}: the file has {len(node)} AZs; {_limit(message)} are possible."
+    type_match = re.match(r"Expected `(\w+)`", message)
+    remedy = _TYPES.get(type_match[1], message) if type_match else message
+    if type_match and (limit := re.search(r"([<>]=) (\d+)", message)):
         remedy = f"a number of {'at most' if limit[1] == '<=' else 'at least'} {limit[2]}"
-    return f"{where}: {key} = {shown(key, repr(found))}: write {remedy}."
+    return f"{where}: {key} = {shown(key, repr(node))}: write {remedy}."
 
 
 def _limit(message: str) -> str:
@@ -137,13 +137,13 @@ def _header(path: Path, text: str, *names: str) -> str:
 
 def at(path: Path, text: str, place: Place) -> str:
     """`cluster.toml:12`, as closely as the text shows it: the key's line, else that of its table."""
-    wanted = next((step for step in place if isinstance(step, int)), -1)
+    index = next((step for step in place if isinstance(step, int)), -1)
     key = next((step for step in reversed(place) if isinstance(step, str)), "")
     table, header = -1, 0
     for number, line in enumerate(text.splitlines(), start=1):
         if re.match(r"\s*\[\[\s*az\s*\]\]", line):
             table += 1
-            header = number if table == wanted else header
-        elif table == wanted and key and re.match(rf"\s*['\"]?{re.escape(key)}['\"]?\s*=", line):
+            header = number if table == index else header
+        elif table == index and key and re.match(rf"\s*['\"]?{re.escape(key)}['\"]?\s*=", line):
             return f"{path}:{number}"
     return f"{path}:{header}" if header else str(path)

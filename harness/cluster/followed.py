@@ -29,7 +29,7 @@ NUM_PARTITIONS, AUTO_CREATE, UNCLEAN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class NotFollowed:
+class IgnoredSetting:
     """A setting of the user's that is not applied."""
 
     table: str
@@ -138,19 +138,19 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
 """Broker settings that are defaults of topic settings."""
 
 
-def not_followed(settings: Mapping[str, Setting], use: Use) -> tuple[NotFollowed, ...]:
+def not_followed(settings: Mapping[str, Setting], use: Use) -> tuple[IgnoredSetting, ...]:
     """The broker settings that this run does not follow."""
     return tuple(_found(settings, use))
 
 
-def _found(settings: Mapping[str, Setting], use: Use) -> Iterator[NotFollowed]:
+def _found(settings: Mapping[str, Setting], use: Use) -> Iterator[IgnoredSetting]:
     for key, setting in settings.items():
         decider = next((one for one in DECIDERS if _speaks_of(one, key) and one.when(use)), None)
         if decider is not None:
             if setting.value.lower() != decider.chosen(use, key):
-                yield NotFollowed(table="broker", setting=setting, because=decider.because)
+                yield IgnoredSetting(table="broker", setting=setting, because=decider.because)
         elif topic := _overriding(key, setting, use):
-            yield NotFollowed(
+            yield IgnoredSetting(
                 table="broker", setting=setting, because=f"topic {topic} has its own {TOPIC_DEFAULTS[key]}"
             )
 
@@ -167,10 +167,10 @@ def _overriding(key: str, setting: Setting, use: Use) -> str:
     return next(names, "")
 
 
-def in_words(found: Iterable[NotFollowed]) -> str:
+def in_words(settings: Iterable[IgnoredSetting]) -> str:
     """The settings, grouped by the reason; empty if there is none."""
     groups: dict[str, dict[str, None]] = {}
-    for one in found:
+    for one in settings:
         value = one.setting.value if len(one.setting.value) <= LONGEST_VALUE else "…"
         shown = one.setting.key if one.owned else f"{one.setting.key}={value}"
         groups.setdefault(one.because, {})[shown] = None

@@ -71,10 +71,10 @@ class KRaftCluster:
     def boot(self) -> None:
         """Clone formatted folders, start the wanted controller, then all others; wait until brokers serve."""
         self._start_formatted(self._nodes())
-        wanted = frozenset(host.node_id for host in self._brokers)
+        node_ids = frozenset(host.node_id for host in self._brokers)
         for _ in range(_ELECTION_ATTEMPTS):
             self._elect_wanted()
-            self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to register")
+            self._wait(lambda: self.registered() == node_ids, f"brokers {sorted(node_ids)} to register")
             for broker in self._brokers:
                 self._wait(partial(self.quorum.knows_itself, broker), f"{broker.name} to serve")
             if first_answer(self.controller, "a controller") == self._wanted.node_id:
@@ -99,9 +99,9 @@ class KRaftCluster:
     def place_roles(self) -> None:
         """Have the wanted controller elected."""
         self._wait(lambda: self.quorum.describe() is not None, "the controllers to elect a leader")
-        wanted = frozenset(host.node_id for host in self._brokers)
+        node_ids = frozenset(host.node_id for host in self._brokers)
         self._elect_wanted()
-        self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to be registered")
+        self._wait(lambda: self.registered() == node_ids, f"brokers {sorted(node_ids)} to be registered")
         self._assert_role()
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
@@ -112,7 +112,7 @@ class KRaftCluster:
                 raise InvalidRunError(
                     f"Topic {name!r} was refused with error {answer.error}: {answer.message}"
                 )
-        wanted = {
+        preferred_leaders = {
             key: replicas[0]
             for topic in topics
             for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True)
@@ -120,7 +120,7 @@ class KRaftCluster:
         names = [topic.name for topic in topics]
         for broker in self._brokers:
             self._wait(
-                partial(_knows, broker, names, wanted),
+                partial(_knows, broker, names, preferred_leaders),
                 f"{broker.name} to know the leaders of {', '.join(names)}",
             )
 
@@ -139,8 +139,8 @@ class KRaftCluster:
 
     def registered(self) -> frozenset[int] | None:
         """Node ids of the brokers that are not fenced, as the most current broker states them."""
-        found = self.quorum.metadata([])
-        return None if found is None else frozenset(found.brokers)
+        metadata = self.quorum.metadata([])
+        return None if metadata is None else frozenset(metadata.brokers)
 
     def controller(self) -> int | None:
         """Node id of the quorum's leader; if several claim to lead, the one with the latest epoch."""
@@ -302,5 +302,5 @@ class KRaftCluster:
         wait_until(observe, within_s=within_s, awaiting=awaiting, poll_s=self.poll_s, abort=self.check_alive)
 
 
-def _knows(broker: Host, topics: list[str], wanted: Mapping[TopicPartition, int]) -> bool:
-    return leaders(broker, topics) == wanted
+def _knows(broker: Host, topics: list[str], expected: Mapping[TopicPartition, int]) -> bool:
+    return leaders(broker, topics) == expected

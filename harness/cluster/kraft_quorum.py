@@ -31,8 +31,8 @@ class QuorumProbe:
 
     def follows(self, host: Host) -> int | None:
         """Node id of the leader that one controller follows (-1: none); None if it does not answer."""
-        for _, found in _answers((host,), lambda one: controller_fetch_probe(one.controller_address)):
-            return found.leader
+        for _, probe in _answers((host,), lambda one: controller_fetch_probe(one.controller_address)):
+            return probe.leader
         return None
 
     def most_current_brokers(self) -> tuple[Host, ...]:
@@ -44,44 +44,44 @@ class QuorumProbe:
         if quorum is None:
             return ()
         ends = dict((*quorum.observers, *quorum.voters))
-        known = [host for host in self.brokers if ends.get(host.node_id, -1) >= 0]
-        return tuple(sorted(known, key=lambda host: -ends[host.node_id]))
+        reached = [host for host in self.brokers if ends.get(host.node_id, -1) >= 0]
+        return tuple(sorted(reached, key=lambda host: -ends[host.node_id]))
 
     def metadata(self, topics: Iterable[str] | None = None) -> BrokerMetadata | None:
         """Metadata of the most current broker that answers."""
         for host in self.most_current_brokers():
-            for found in _metadata((host,), topics):
-                return found
+            for view in _metadata((host,), topics):
+                return view
         return None
 
     def partition(self, topic: str, partition: int) -> PartitionState | None:
         """One partition as the most current broker describes it."""
-        found = self.metadata([topic])
-        return None if found is None else found.partitions.get(TopicPartition(topic, partition))
+        view = self.metadata([topic])
+        return None if view is None else view.partitions.get(TopicPartition(topic, partition))
 
     def knows_itself(self, host: Host) -> bool:
         """Whether a broker answers and lists itself as live: it has caught up and is not fenced."""
-        return any(host.node_id in found.brokers for found in _metadata((host,), []))
+        return any(host.node_id in view.brokers for view in _metadata((host,), []))
 
 
 def leaders(broker: Host, topics: Iterable[str]) -> dict[TopicPartition, int]:
     """Leader of each partition as one broker states it; none if it does not answer."""
-    for found in _metadata((broker,), topics):
-        return {key: state.leader for key, state in found.partitions.items()}
+    for view in _metadata((broker,), topics):
+        return {key: state.leader for key, state in view.partitions.items()}
     return {}
 
 
 def _metadata(brokers: Iterable[Host], topics: Iterable[str] | None) -> list[BrokerMetadata]:
-    wanted = None if topics is None else list(topics)
-    answers = _answers(brokers, lambda one: metadata(one.broker_address, wanted, timeout_s=PROBE_S))
-    return [found for _, found in answers]
+    topic_names = None if topics is None else list(topics)
+    answers = _answers(brokers, lambda one: metadata(one.broker_address, topic_names, timeout_s=PROBE_S))
+    return [view for _, view in answers]
 
 
 def _answers(hosts: Iterable[Host], ask: Callable[[Host], T]) -> list[tuple[Host, T]]:
-    found = []
+    answers = []
     for host in hosts:
         try:
-            found.append((host, ask(host)))
+            answers.append((host, ask(host)))
         except (OSError, ValueError):  # down, paused, or closing while it answers
             continue
-    return found
+    return answers

@@ -54,16 +54,16 @@ def in_java_names(settings: Mapping[str, Setting]) -> dict[str, Setting]:
 
     Raises UsageError if two names of a property have different values.
     """
-    found = {key: setting for key, setting in settings.items() if key not in JAVA_NAMES}
+    by_java_name = {key: setting for key, setting in settings.items() if key not in JAVA_NAMES}
     for key, setting in settings.items():
         java = JAVA_NAMES.get(key)
         if java is None or java == "bootstrap.servers":
-            found[key] = setting
+            by_java_name[key] = setting
             continue
         translated = setting
         if key == "queue.buffering.max.kbytes" and (kilobytes := whole(setting.value)) is not None:
             translated = replace(setting, value=str(kilobytes * _KILOBYTE))
-        if java in found and found[java].value != translated.value:
-            raise UsageError(f"{setting}: {found[java].place} sets {java} already; keep one of them.")
-        found.setdefault(java, translated)
-    return found
+        if java in by_java_name and by_java_name[java].value != translated.value:
+            raise UsageError(f"{setting}: {by_java_name[java].place} sets {java} already; keep one of them.")
+        by_java_name.setdefault(java, translated)
+    return by_java_name

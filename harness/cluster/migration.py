@@ -75,10 +75,10 @@ class MigratingCluster:
         """Start the KRaft controllers with migration enabled and the cluster id that ZooKeeper holds."""
         for host in self._controllers:
             self.configure(host.name, "migrating")
-        found = self.registry.read_json("/cluster/id")
-        if found is None:
+        cluster_id = self.registry.read_json("/cluster/id")
+        if cluster_id is None:
             raise InvalidRunError("ZooKeeper has no znode /cluster/id, which controllers need.")
-        self._kraft.boot_controllers(str(found["id"]))
+        self._kraft.boot_controllers(str(cluster_id["id"]))
 
     def configure(self, host: str, phase: Phase) -> None:
         """Choose how a broker or controller runs from its next start on."""
@@ -115,15 +115,15 @@ class MigratingCluster:
     def wait_migrated(self) -> int:
         """Wait until ZooKeeper names a KRaft controller as the cluster's controller; returns its node id."""
         ids = {host.node_id for host in self._controllers}
-        found = wait_until(
+        migrated = wait_until(
             self._zookeeper.controller,
             accept=lambda number: number in ids,
             within_s=MIGRATION_S,
             awaiting="a KRaft controller to take over from ZooKeeper's",
             abort=self.check_alive,
         )
-        assert found is not None
-        return found
+        assert migrated is not None
+        return migrated
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics with explicit assignments, by znodes while ZooKeeper holds the metadata."""

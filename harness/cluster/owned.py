@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.cluster.followed import NotFollowed
+from harness.cluster.followed import IgnoredSetting
 from harness.cluster.settings import Setting
 from harness.cluster.setup import Setup
 from harness.kafka.config import KRaftNode, ZooKeeperModeBroker, broker_properties, kraft_properties
@@ -71,7 +71,7 @@ def is_left_out(setting: Setting) -> bool:
 
 def split_owned(
     settings: Mapping[str, Setting], topology: Topology, mode: str, setup: Setup
-) -> tuple[dict[str, Setting], tuple[NotFollowed, ...]]:
+) -> tuple[dict[str, Setting], tuple[IgnoredSetting, ...]]:
     """The settings that brokers get, and those left out although a broker's value differs.
 
     An owned one with the value that every broker gets anyway is in neither.
@@ -81,7 +81,7 @@ def split_owned(
         return users, ()
     own = _own_values(topology, mode, setup)
     different = tuple(
-        NotFollowed(table="broker", setting=setting, because=_BECAUSE, owned=True)
+        IgnoredSetting(table="broker", setting=setting, because=_BECAUSE, owned=True)
         for key, setting in settings.items()
         if is_left_out(setting) and own.get(key, {_PLAIN.get(key, "")}) != {setting.value}
     )
@@ -93,7 +93,7 @@ _BECAUSE = "acked gives each node its identity, listeners, directories, quorum a
 
 def _own_values(topology: Topology, mode: str, setup: Setup) -> dict[str, set[str]]:
     """The values of each owned key over all brokers. Directories are unknown before a run, so they differ."""
-    found: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     brokers = [host for host in topology.role("broker") if host.node_id in setup.brokers]
     voters = {node.node_id: node.address for node in topology.role("controller") or brokers}
     for host in brokers:
@@ -126,5 +126,5 @@ def _own_values(topology: Topology, mode: str, setup: Setup) -> dict[str, set[st
             )
         for key, value in config.items():
             if is_owned(key):
-                found.setdefault(key, set()).add(value)
-    return found
+                values.setdefault(key, set()).add(value)
+    return values

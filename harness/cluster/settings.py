@@ -157,9 +157,11 @@ def split_topic(path: Sequence[str], place: str) -> tuple[str, str]:
                     f"{place}: {name!r} is not a topic name; use up to 249 letters, digits, '.', '_' and '-'."
                 )
             return name, key
-    known = (*TOPIC_PROPERTIES, *SHAPE_KEYS)
+    topic_keys = (*TOPIC_PROPERTIES, *SHAPE_KEYS)
     tails = [".".join(words[start:]) for start in range(len(words))]
-    near = [match for tail in tails for match in difflib.get_close_matches(tail, known, n=1, cutoff=0.75)]
+    near = [
+        match for tail in tails for match in difflib.get_close_matches(tail, topic_keys, n=1, cutoff=0.75)
+    ]
     hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists them."
     raise UsageError(f"{place}: {'.'.join(words)!r} does not end in a topic property of Kafka; {hint}")
 
@@ -177,14 +179,16 @@ def own_topics(
             f"{settings.shapes[name].place}: the scenario assigns the replicas of its topic {name!r} itself; "
             f"set properties of it, or choose another name."
         )
-    found = []
+    topics = []
     for name in dict.fromkeys((*settings.shapes, *settings.topics)):
         if name in theirs:
             continue
         config = {**values(settings.topic), **values(settings.topics.get(name, {}))}
         assignment = _assignment(name, settings, topology, brokers)
-        found.append(Topic(name, assignment[0], partitions=len(assignment), config=config, placed=assignment))
-    return tuple(found)
+        topics.append(
+            Topic(name, assignment[0], partitions=len(assignment), config=config, placed=assignment)
+        )
+    return tuple(topics)
 
 
 def replication_factor(name: str, settings: Settings, brokers: int) -> int:
@@ -292,8 +296,8 @@ def rack_aware(racks: Mapping[int, str], partitions: int, factor: int) -> tuple[
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)
     turns = max(map(len, by_rack.values()))
-    arranged = [mine[turn] for turn in range(turns) for mine in by_rack.values() if turn < len(mine)]
-    found = []
+    arranged = [rack[turn] for turn in range(turns) for rack in by_rack.values() if turn < len(rack)]
+    assignments = []
     for partition in range(partitions):
         start = partition % len(arranged)
         order = arranged[start:] + arranged[:start]
@@ -304,5 +308,5 @@ def rack_aware(racks: Mapping[int, str], partitions: int, factor: int) -> tuple[
             chosen = next(one for one in order if one not in replicas and used.get(racks[one], 0) == least)
             replicas.append(chosen)
             used[racks[chosen]] = used.get(racks[chosen], 0) + 1
-        found.append(tuple(replicas))
-    return tuple(found)
+        assignments.append(tuple(replicas))
+    return tuple(assignments)

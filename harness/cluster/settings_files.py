@@ -82,7 +82,7 @@ def _pairs(path: Path, text: str) -> Iterator[tuple[str, str, str, str]]:
 
 def read_options(options: Sequence[str]) -> Settings:
     """What `--set` gives, each `broker.key=value` or with another of the tables. Raises UsageError."""
-    found = NO_SETTINGS
+    collected = NO_SETTINGS
     given: dict[str, str] = {}
     for option in options:
         path, equals, value = (part.strip() for part in option.partition("="))
@@ -96,13 +96,13 @@ def read_options(options: Sequence[str]) -> Settings:
         if path in given:
             raise UsageError(f"--set {option_shown}: {path} is {given[path]!r} already; set it once.")
         given[path] = shown(path, value)
-        found = _with(found, table, [key.strip()], value, "--set")
-    return found
+        collected = _with(collected, table, [key.strip()], value, "--set")
+    return collected
 
 
 def read_tables(data: Mapping[str, Any], path: Path, text: str) -> Settings:
     """The tables `broker`, `topic`, `producer` and `consumer` of a cluster file. Raises UsageError."""
-    found = NO_SETTINGS
+    collected = NO_SETTINGS
     lines = dict(_lines(text))
     for table in TABLES:
         content = data.get(table, {})
@@ -121,10 +121,10 @@ def read_tables(data: Mapping[str, Any], path: Path, text: str) -> Settings:
             joined = ".".join(steps)
             if not steps or not joined:
                 raise UsageError(f"{place}: [{table}] has an empty key; remove it.")
-            found = _with(found, table, steps, value, place)
+            collected = _with(collected, table, steps, value, place)
         if table == "topic":
-            found = found.over(_bare_topics(content, path, lines))
-    return found
+            collected = collected.over(_bare_topics(content, path, lines))
+    return collected
 
 
 def _bare_topics(content: Mapping[str, Any], path: Path, lines: Mapping[tuple[str, ...], int]) -> Settings:
@@ -150,8 +150,8 @@ def _with(settings: Settings, table: str, steps: Sequence[str], value: Any, plac
         return _with_shape(settings, name, key, value, place)
     setting = _setting(key, _text(key, value, place), place)
     _once(settings.topics.get(name, {}) if name else settings.topic, key, place)
-    mine = Settings(topics={name: {key: setting}}) if name else Settings(topic={key: setting})
-    return mine.over(settings)
+    topic_settings = Settings(topics={name: {key: setting}}) if name else Settings(topic={key: setting})
+    return topic_settings.over(settings)
 
 
 def _in_table(table: str, entries: Mapping[str, Setting]) -> Settings:
@@ -160,12 +160,12 @@ def _in_table(table: str, entries: Mapping[str, Setting]) -> Settings:
 
 
 def _with_shape(settings: Settings, name: str, key: str, value: Any, place: str) -> Settings:
-    known = settings.shapes.get(name, TopicShape())
-    given = {"partitions": known.partitions, "replication-factor": known.replication_factor}
+    earlier = settings.shapes.get(name, TopicShape())
+    given = {"partitions": earlier.partitions, "replication-factor": earlier.replication_factor}
     given = {known_key: number for known_key, number in given.items() if number}
     before: dict[str, Any] = dict(given)
-    if known.assignment:
-        before["assignment"] = [list(replicas) for replicas in known.assignment]
+    if earlier.assignment:
+        before["assignment"] = [list(replicas) for replicas in earlier.assignment]
     if key == "assignment" and isinstance(value, str):
         raise UsageError(
             f"{place}: {key}={shown(key, value)}: write the assignment in a cluster file, as lists."

@@ -99,5 +99,5 @@ class Setup:
     def coordinator_config(self) -> Mapping[str, str]:
         """The broker properties, among those that it sets, by which it chooses coordinators."""
         asked = {**self.broker_config, **self.internal_config}
-        known = (*ONE_TRANSACTION_PARTITION, *ONE_OFFSETS_PARTITION)
-        return {key: asked[key] for key in known if key in asked}
+        coordinator_keys = (*ONE_TRANSACTION_PARTITION, *ONE_OFFSETS_PARTITION)
+        return {key: asked[key] for key in coordinator_keys if key in asked}

@@ -90,8 +90,8 @@ class ZooKeeperCluster:
         for name in self._broker_names():
             if name != first_broker:
                 self._processes.start(name, self._prepared[name])
-        wanted = frozenset(self._setup.brokers)
-        self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to register")
+        node_ids = frozenset(self._setup.brokers)
+        self._wait(lambda: self.registered() == node_ids, f"brokers {sorted(node_ids)} to register")
         for name in self._broker_names():
             self._wait(partial(self._serves, name), f"{name} to open its listener")
             self._processes.ready(name)
@@ -102,7 +102,7 @@ class ZooKeeperCluster:
 
         Of the nodes that are left, the one with the highest id leads if it has seen as much as the others.
         """
-        wanted = frozenset(self._setup.brokers)
+        node_ids = frozenset(self._setup.brokers)
         for _ in range(_PLACING_ATTEMPTS):
             leading = self._zookeepers_that("leader")
             if zookeeper_mode(self._leader.zookeeper_address) == self._leads or not leading:
@@ -119,7 +119,7 @@ class ZooKeeperCluster:
             for name in leading:
                 self._processes.start(name, self._prepared[name])
             self._wait(lambda: not self._zookeepers_that(None), "every ZooKeeper node to serve")
-        self._wait(lambda: self.registered() == wanted, f"brokers {sorted(wanted)} to be registered")
+        self._wait(lambda: self.registered() == node_ids, f"brokers {sorted(node_ids)} to be registered")
         self._wait(lambda: self.controller() is not None, "a controller")
         if self.controller() != self._lab.topology.host(self._setup.controller).node_id:
             self._replace_controller()
@@ -276,9 +276,9 @@ class ZooKeeperCluster:
         self._wait(led, f"broker {leader} to lead {topic}/{partition}")
 
     def _assert_roles(self) -> None:
-        wanted = self._lab.topology.host(self._setup.controller).node_id
+        controller_id = self._lab.topology.host(self._setup.controller).node_id
         active = first_answer(self.controller, "a controller")
-        if active != wanted:
+        if active != controller_id:
             raise InvalidRunError(
                 f"The scenario needs {self._setup.controller} as controller, but broker {active} "
                 f"took the role; the run would judge another situation."

@@ -131,9 +131,9 @@ def _read_journals(folder: Path) -> dict[str, pa.Table]:
     for file in files:
         _collect_lines(file, lines)
     tables = {}
-    for name, found in lines.items():
+    for name, journal_lines in lines.items():
         try:
-            tables[name] = _parse(found, _LINES[name])
+            tables[name] = _parse(journal_lines, _LINES[name])
         except pa.ArrowException as error:
             raise _first_malformed(files, name) or BadDataError(
                 f"The journals in {folder} hold a malformed row of {name}: {error}."

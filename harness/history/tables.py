@@ -52,12 +52,12 @@ def by_topic_partition(table: pa.Table) -> list[tuple[str, int, pa.Table]]:
     numbers = table["partition"].to_numpy().astype(np.int64)
     keys = (codes << 32) | numbers
     order = np.argsort(keys, kind="stable")
-    found, starts = np.unique(keys[order], return_index=True)
+    distinct, starts = np.unique(keys[order], return_index=True)
     ordered = table.take(pa.array(order))
     ends = np.append(starts[1:], len(order))
     return [
         (topics.dictionary[int(key) >> 32].as_py(), int(key) & 0xFFFFFFFF, ordered.slice(start, end - start))
-        for key, start, end in zip(found, starts, ends, strict=True)
+        for key, start, end in zip(distinct, starts, ends, strict=True)
     ]
 
 
@@ -91,20 +91,20 @@ def _files(target: Path) -> list[Path]:
 
 def _read_file(file: Path, name: str) -> pa.Table:
     try:
-        found = pq.ParquetFile(file).read()
+        table = pq.ParquetFile(file).read()
     except (pa.ArrowException, OSError) as error:
         raise BadDataError(f"{file} cannot be read as Parquet: {error}.") from error
     schema = TABLES[name].arrow()
     columns = []
     for field in schema:
-        if field.name in found.column_names:
+        if field.name in table.column_names:
             try:
-                column = found[field.name].cast(field.type)
+                column = table[field.name].cast(field.type)
             except pa.ArrowException as error:
-                had = found[field.name].type
+                had = table[field.name].type
                 raise BadDataError(f"{file}: column {field.name} is {had}, not {field.type}.") from error
         else:
-            column = pa.nulls(found.num_rows, field.type)
+            column = pa.nulls(table.num_rows, field.type)
         if not field.nullable and column.null_count:
             row = pc.index(pc.is_null(column), True).as_py()
             raise BadDataError(f"{file}: column {field.name} is required, but row {row} has no value.")

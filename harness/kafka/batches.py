@@ -77,8 +77,8 @@ class Record(NamedTuple):
         _, kind = _MARKER_KEY.unpack_from(self.key)
         if kind not in _MARKERS:
             return None
-        known = self.value is not None and len(self.value) >= _MARKER_VALUE.size
-        epoch = _MARKER_VALUE.unpack_from(self.value)[1] if known and self.value is not None else None
+        versioned = self.value is not None and len(self.value) >= _MARKER_VALUE.size
+        epoch = _MARKER_VALUE.unpack_from(self.value)[1] if versioned and self.value is not None else None
         return TransactionMarker(_MARKERS[kind], epoch)
 
 
@@ -89,7 +89,7 @@ class TransactionMarker(NamedTuple):
     coordinator_epoch: int | None
 
 
-class Parsed(NamedTuple):
+class ParsedBatches(NamedTuple):
     """The records and batches found, and how many bytes they take."""
 
     records: list[Record]
@@ -107,7 +107,7 @@ class Parsed(NamedTuple):
         return [batch.problem for batch in self.batches if batch.problem]
 
 
-def parse(data: bytes, from_offset: int = 0) -> Parsed:
+def parse(data: bytes, from_offset: int = 0) -> ParsedBatches:
     """All complete batches in ``data``; records below ``from_offset`` are left out.
 
     Stops at an incomplete batch (the end of a FETCH response, or of a file that is being written) and at a
@@ -132,7 +132,7 @@ def parse(data: bytes, from_offset: int = 0) -> Parsed:
         else:
             break
         position = following
-    return Parsed(records, batches, position)
+    return ParsedBatches(records, batches, position)
 
 
 def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:

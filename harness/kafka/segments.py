@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.kafka.batches import Parsed, parse
+from harness.kafka.batches import ParsedBatches, parse
 from harness.kafka.model import UNKNOWN_TOPIC_OR_PARTITION, TopicPartition
-from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.logs import FetchResult
 
 
 def segments(folder: Path) -> list[Path]:
@@ -15,11 +15,11 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.glob("[0-9]*.log"))
 
 
-def read_folder(folder: Path, from_offset: int = 0) -> Parsed:
+def read_folder(folder: Path, from_offset: int = 0) -> ParsedBatches:
     """All records of one replica's folder. ``consumed_bytes`` counts over all its segments."""
     files = segments(folder)
     starts = [int(file.stem) for file in files]
-    whole = Parsed([], [], 0)
+    whole = ParsedBatches([], [], 0)
     for number, file in enumerate(files):
         if number + 1 < len(files) and starts[number + 1] <= from_offset:
             continue
@@ -30,14 +30,14 @@ def read_folder(folder: Path, from_offset: int = 0) -> Parsed:
     return whole
 
 
-def read_own_log(data_dir: Path, key: TopicPartition) -> Fetched:
+def read_own_log(data_dir: Path, key: TopicPartition) -> FetchResult:
     """A replica's own log as its files hold it; its high watermark is the one last checkpointed."""
     folder = data_dir / key.folder
     files = segments(folder)
     if not files:
-        return Fetched(error=UNKNOWN_TOPIC_OR_PARTITION)
+        return FetchResult(error=UNKNOWN_TOPIC_OR_PARTITION)
     parsed = read_folder(folder)
-    return Fetched(
+    return FetchResult(
         parsed=parsed,
         high_watermark=high_watermarks(data_dir).get(key, 0),
         log_start=int(files[0].stem),

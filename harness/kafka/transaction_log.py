@@ -37,14 +37,14 @@ class LoggedTransaction(NamedTuple):
 
 def newest(records: Iterable[Record], transactional_id: str) -> LoggedTransaction | None:
     """The newest record about an id; None if there is none."""
-    wanted = transactional_id.encode()
-    found = None
+    encoded_id = transactional_id.encode()
+    newest_entry = None
     for record in records:
         if record.key is None or record.value is None or len(record.value) < _VALUE.size:
             continue
-        if record.key[_ID.size :] != wanted:
+        if record.key[_ID.size :] != encoded_id:
             continue
         _, producer_id, epoch, _, state = _VALUE.unpack_from(record.value)
         if 0 <= state < len(STATES):
-            found = LoggedTransaction(STATES[state], producer_id, epoch, record.offset)
-    return found
+            newest_entry = LoggedTransaction(STATES[state], producer_id, epoch, record.offset)
+    return newest_entry

@@ -239,9 +239,9 @@ def kafka_version(version: str, *, force: bool = False) -> KafkaVersion:
 
 def _nearest(asked: tuple[int, ...]) -> list[str]:
     """The known versions next to the one asked for; only those of its minor release, if there are any."""
-    known = sorted(VERSIONS, key=version_key)
-    below = [name for name in known if version_key(name) < asked][-1:]
-    above = [name for name in known if version_key(name) > asked][:1]
+    ascending = sorted(VERSIONS, key=version_key)
+    below = [name for name in ascending if version_key(name) < asked][-1:]
+    above = [name for name in ascending if version_key(name) > asked][:1]
     near = [*below, *above]
     return [name for name in near if version_key(name)[:2] == asked[:2]] or near
 

@@ -94,8 +94,8 @@ class Topology:
         for host in self.hosts:
             if host.name == name:
                 return host
-        known = ", ".join(host.name for host in self.hosts)
-        raise UsageError(f"There is no host {name!r} in this lab; its hosts are {known}.")
+        names = ", ".join(host.name for host in self.hosts)
+        raise UsageError(f"There is no host {name!r} in this lab; its hosts are {names}.")
 
     def select(self, pattern: str) -> tuple[Host, ...]:
         """Hosts that ``pattern`` selects: a name, an AZ, a role's plural, a glob, or `clients@az1`.
@@ -111,10 +111,10 @@ class Topology:
             and (name in (*self._names_of(host.az), host.role + "s", "*") or _fits(host.name, name))
         )
         if not chosen:
-            known = ", ".join(host.name for host in self.hosts)
+            names = ", ".join(host.name for host in self.hosts)
             azs = ", ".join(self.az_name(az) for az in self.azs)
             raise UsageError(
-                f"{pattern!r} names no host of this lab; name a host ({known}), an AZ ({azs}), "
+                f"{pattern!r} names no host of this lab; name a host ({names}), an AZ ({azs}), "
                 f"a role (brokers, clients, ...) or role@az."
             )
         return chosen

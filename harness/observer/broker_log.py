@@ -98,13 +98,13 @@ _RULES = (
 
 def wall_clock(zone: dt.tzinfo | None = None) -> Callable[[str, str], int]:
     """A converter from log4j's date and milliseconds, written in ``zone`` (None: local), to wall ns."""
-    known: dict[str, int] = {}
+    ns_by_second: dict[str, int] = {}
 
     def convert(second: str, millisecond: str) -> int:
-        if second not in known:
+        if second not in ns_by_second:
             stamp = dt.datetime.fromisoformat(second)
-            known[second] = int(stamp.replace(tzinfo=zone).timestamp()) * 1_000_000_000
-        return known[second] + int(millisecond) * 1_000_000
+            ns_by_second[second] = int(stamp.replace(tzinfo=zone).timestamp()) * 1_000_000_000
+        return ns_by_second[second] + int(millisecond) * 1_000_000
 
     return convert
 
@@ -115,11 +115,11 @@ def parse_line(line: str) -> tuple[str, dict[str, object]] | None:
         if rule.needle in line:
             match = rule.pattern.search(line)
             if match:
-                found = match.groupdict()
+                groups = match.groupdict()
                 numbers = ("partition", "offset", "epoch")
-                row: dict[str, object] = {k: int(found[k]) for k in numbers if found.get(k) is not None}
-                if found.get("topic"):
-                    row["topic"] = found["topic"]
+                row: dict[str, object] = {k: int(groups[k]) for k in numbers if groups.get(k) is not None}
+                if groups.get("topic"):
+                    row["topic"] = groups["topic"]
                 return rule.kind, row
     return None
 

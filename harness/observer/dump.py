@@ -51,20 +51,20 @@ def final_dump(
     running = {broker.node_id for broker in brokers if broker.name not in stopped}
 
     def read(broker: Node, partitions: Iterable[TopicPartition]) -> list[ReplicaLog]:
-        mine = sorted(key for key in partitions if broker.node_id in assignment[key])
-        return read_broker(broker, mine, dialect, stopped=broker.name in stopped) if mine else []
+        assigned = sorted(key for key in partitions if broker.node_id in assignment[key])
+        return read_broker(broker, assigned, dialect, stopped=broker.name in stopped) if assigned else []
 
     def read_all(partitions: Iterable[TopicPartition]) -> dict[tuple[TopicPartition, int], ReplicaLog]:
         logs = chain.from_iterable(pool.map(partial(read, partitions=tuple(partitions)), brokers))
         return {(log.topic_partition, log.broker): log for log in logs}
 
     def read_again() -> list[TopicPartition]:
-        found.update(read_all(_uneven(found.values(), states, running)))
-        return _uneven(found.values(), states, running)
+        replica_logs.update(read_all(_uneven(replica_logs.values(), states, running)))
+        return _uneven(replica_logs.values(), states, running)
 
     with ThreadPoolExecutor(max(1, len(brokers))) as pool:
-        found = read_all(assignment)
-        if _uneven(found.values(), states, running):
+        replica_logs = read_all(assignment)
+        if _uneven(replica_logs.values(), states, running):
             with suppress(WaitTimeoutError):  # what remains is a finding
                 wait_until(
                     read_again,
@@ -73,7 +73,7 @@ def final_dump(
                     awaiting="the in-sync replicas to end at the same offset",
                     poll_s=0.2,
                 )
-    replicas = tuple(found.values())
+    replicas = tuple(replica_logs.values())
     _write_copies(run_dir, replicas)
     cleanup = _cleanup_policies(brokers, {key.topic for key in assignment}, dialect)
     rows = [
@@ -95,12 +95,12 @@ def _uneven(
         state = states.get(log.topic_partition)
         if state is not None and log.complete and log.broker in running and log.broker in state.isr:
             ends.setdefault(log.topic_partition, set()).add(log.leo)
-    return sorted(key for key, found in ends.items() if len(found) > 1)
+    return sorted(key for key, distinct_ends in ends.items() if len(distinct_ends) > 1)
 
 
 def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: Dialect) -> dict[str, str]:
     """The policy of each topic, from the first broker that knows it."""
-    found: dict[str, str] = {}
+    policies: dict[str, str] = {}
     unanswered = sorted(topics)
     for broker in brokers:
         for topic in unanswered:
@@ -112,9 +112,9 @@ def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: D
                 continue
             except OSError:
                 break
-            found[topic] = config.get("cleanup.policy") or ""
-        unanswered = [topic for topic in unanswered if topic not in found]
-    return found
+            policies[topic] = config.get("cleanup.policy") or ""
+        unanswered = [topic for topic in unanswered if topic not in policies]
+    return policies
 
 
 def _write_copies(run_dir: Path, replicas: Iterable[ReplicaLog]) -> None:

@@ -111,8 +111,8 @@ class Observer:
         pollers += [ZooKeeperPoller(node, self.views, topics) for node in self._targets.zookeepers]
         pollers += [ControllerPoller(node, self.views) for node in self._targets.controllers]
         if self._tail_logs:
-            found = {node.node_id: self._tail(node) for node in self._targets.brokers}
-            self._tails = {broker: tail for broker, tail in found.items() if tail is not None}
+            tails = {node.node_id: self._tail(node) for node in self._targets.brokers}
+            self._tails = {broker: tail for broker, tail in tails.items() if tail is not None}
             pollers += self._tails.values()
         if self._transactions:
             pollers += [

@@ -28,10 +28,10 @@ class KnownStates:
         self._broker = broker
         self._known: dict[tuple[object, ...], tuple[Row, int]] = {}
 
-    def producers(self, found: dict[TopicPartition, Producers], ns: int) -> list[Row]:
+    def producers(self, states: dict[TopicPartition, Producers], ns: int) -> list[Row]:
         """Rows of `producer_states` that are due. Followers answer as well as leaders."""
         rows = []
-        for place, answer in found.items():
+        for place, answer in states.items():
             for one in answer.producers if not answer.error else ():
                 row: Row = {
                     **place._asdict(),
@@ -46,10 +46,10 @@ class KnownStates:
                 rows += self._changed((place, one.producer_id), row, ns)
         return rows
 
-    def transactions(self, found: Iterable[CoordinatedTransaction], ns: int) -> list[Row]:
+    def transactions(self, listed: Iterable[CoordinatedTransaction], ns: int) -> list[Row]:
         """Rows of `transaction_states` that are due."""
         rows = []
-        for one in found:
+        for one in listed:
             row: Row = {
                 "broker": self._broker,
                 "transactional_id": one.transactional_id,
@@ -94,8 +94,8 @@ class TransactionPoller:
                 self._journal.write("transaction_states", **row)
             if places := self._partitions():
                 ns = now_ns()
-                found = describe_producers(self._connection, places)
-                for row in self._known.producers(found, ns):
+                states = describe_producers(self._connection, places)
+                for row in self._known.producers(states, ns):
                     self._journal.write("producer_states", **row)
         except OSError:
             return

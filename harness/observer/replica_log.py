@@ -129,7 +129,7 @@ def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple
         return ()
     if log.last_stable_offset is None or log.log_start is None:
         return None
-    found: set[tuple[int, int]] = set()
+    aborted: set[tuple[int, int]] = set()
     position, size = log.log_start, FETCH_BYTES
     while position < log.last_stable_offset:
         got = fetch_as_consumer(
@@ -137,7 +137,7 @@ def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple
         )
         if got.error:
             return None  # before Kafka 2.4 a follower refuses consumers
-        found.update(got.aborted)
+        aborted.update(got.aborted)
         following = got.parsed.next_offset
         if following is not None and following > position:
             position, size = following, FETCH_BYTES
@@ -145,7 +145,7 @@ def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple
             size *= 2
         else:
             break
-    return tuple(sorted(found, key=lambda pair: (pair[1], pair[0])))
+    return tuple(sorted(aborted, key=lambda pair: (pair[1], pair[0])))
 
 
 def _read_files(folder: Path, log: ReplicaLog, data_dir: Path | None) -> None:

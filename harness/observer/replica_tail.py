@@ -14,7 +14,7 @@ from typing import NamedTuple
 from harness.history.identity import decode
 from harness.kafka.batches import Batch, Record
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
-from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.logs import FetchResult
 
 FETCH_BYTES = 4 << 20
 """Larger than any batch that brokers accept by default; a batch that does not fit would look truncated."""
@@ -83,7 +83,7 @@ class ReplicaTail:
         self._position = max(0, len(self.batches) - self._back)
         self._joined, self.looking = False, True
 
-    def update(self, fetched: Fetched, ns: int) -> tuple[Rows, Rows]:
+    def update(self, fetched: FetchResult, ns: int) -> tuple[Rows, Rows]:
         """Compare what was fetched with what is known. Returns new rows of `sightings` and of `gone`."""
         self.leo = None
         if fetched.error == OFFSET_OUT_OF_RANGE:
@@ -109,7 +109,7 @@ class ReplicaTail:
             self.looking = log_start >= 0
         return gone
 
-    def _compare(self, fetched: Fetched, ns: int) -> tuple[Rows, Rows]:
+    def _compare(self, fetched: FetchResult, ns: int) -> tuple[Rows, Rows]:
         came, first, start = fetched.parsed.batches, self._position, self.start
         if not came and fetched.cut_short:
             self.max_bytes *= 2

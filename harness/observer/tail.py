@@ -12,12 +12,12 @@ from typing import Protocol
 
 from harness.clock import now_ns
 from harness.history.journal import Journal
-from harness.kafka.batches import Parsed, parse
+from harness.kafka.batches import ParsedBatches, parse
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, TopicPartition
 from harness.kafka.segments import segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
-from harness.kafka.wire.logs import Fetched, fetch_own_logs
+from harness.kafka.wire.logs import FetchResult, fetch_own_logs
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
 from harness.observer.watermarks import Watermarks
@@ -29,7 +29,9 @@ Replicas = Callable[[], tuple[TopicPartition, ...]]
 class LogSource(Protocol):
     """Reads a broker's own logs from given offsets."""
 
-    def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
+    def read(
+        self, offsets: Mapping[TopicPartition, int], max_bytes: int
+    ) -> dict[TopicPartition, FetchResult]:
         """Up to ``max_bytes`` of each partition's log from an offset on. Raises OSError.
 
         An answer OFFSET_OUT_OF_RANGE names the log start.
@@ -47,7 +49,9 @@ class WireSource:
         self._connection = connection
         self._dialect = dialect
 
-    def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
+    def read(
+        self, offsets: Mapping[TopicPartition, int], max_bytes: int
+    ) -> dict[TopicPartition, FetchResult]:
         """One request for all partitions, and one for the log starts that a FETCH out of range lacks."""
         fetched = fetch_own_logs(self._connection, offsets, max_bytes, dialect=self._dialect)
         outside = [key for key, part in fetched.items() if part.error == OFFSET_OUT_OF_RANGE]
@@ -82,30 +86,32 @@ class FileSource:
         self._positions: dict[TopicPartition, dict[int, _Position]] = {}
         """Where the batches read last begin; the next read starts there, not at the start of the file."""
 
-    def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
+    def read(
+        self, offsets: Mapping[TopicPartition, int], max_bytes: int
+    ) -> dict[TopicPartition, FetchResult]:
         """The whole log of each partition from an offset on; files need no limit."""
         return {key: self._read(key, offset) for key, offset in offsets.items()}
 
-    def _read(self, key: TopicPartition, offset: int) -> Fetched:
+    def _read(self, key: TopicPartition, offset: int) -> FetchResult:
         files = segments(self._data_dir / key.folder)
         if not files:
-            return Fetched(error=UNKNOWN_TOPIC_OR_PARTITION)
-        known = self._positions.get(key, {}).get(offset)
-        if known is not None and known.file in files:
-            found = self._from(key, files, known, offset)
-            if found.parsed.batches and found.parsed.batches[0].offset == offset:
-                return found
+            return FetchResult(error=UNKNOWN_TOPIC_OR_PARTITION)
+        remembered = self._positions.get(key, {}).get(offset)
+        if remembered is not None and remembered.file in files:
+            contents = self._from(key, files, remembered, offset)
+            if contents.parsed.batches and contents.parsed.batches[0].offset == offset:
+                return contents
         log_start = int(files[0].stem)
-        outside = Fetched(error=OFFSET_OUT_OF_RANGE, log_start=log_start)
+        outside = FetchResult(error=OFFSET_OUT_OF_RANGE, log_start=log_start)
         starting = [file for file in files if int(file.stem) <= offset]
         if not starting:
             return outside
-        found = self._from(key, files, _Position(starting[-1], 0), offset)
-        following = found.parsed.next_offset
-        return outside if offset > log_start and (following is None or following < offset) else found
+        contents = self._from(key, files, _Position(starting[-1], 0), offset)
+        following = contents.parsed.next_offset
+        return outside if offset > log_start and (following is None or following < offset) else contents
 
-    def _from(self, key: TopicPartition, files: list[Path], start: _Position, offset: int) -> Fetched:
-        whole, size = Parsed([], [], 0), 0
+    def _from(self, key: TopicPartition, files: list[Path], start: _Position, offset: int) -> FetchResult:
+        whole, size = ParsedBatches([], [], 0), 0
         positions: dict[int, _Position] = {}
         for file in files[files.index(start.file) :]:
             position = start.position if file == start.file else 0
@@ -121,7 +127,7 @@ class FileSource:
             size += part.consumed_bytes
         self._positions[key] = dict(list(positions.items())[-64:])
         parsed = whole._replace(consumed_bytes=size)
-        return Fetched(parsed=parsed, log_start=int(files[0].stem), size_bytes=size, to_end=True)
+        return FetchResult(parsed=parsed, log_start=int(files[0].stem), size_bytes=size, to_end=True)
 
     def close(self) -> None:
         """Do nothing: nothing is held open."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.kafka.model import TopicPartition
-from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.logs import FetchResult
 
 _Offsets = tuple[int | None, int | None, int | None, int | None]
 
@@ -20,7 +20,7 @@ class Watermarks:
     broker: int
     known: dict[TopicPartition, _Offsets] = field(default_factory=dict)
 
-    def update(self, key: TopicPartition, leo: int, fetched: Fetched, ns: int) -> list[dict[str, object]]:
+    def update(self, key: TopicPartition, leo: int, fetched: FetchResult, ns: int) -> list[dict[str, object]]:
         """A row of `watermarks` if the offsets have changed; ``fetched`` reached the log's end at ``leo``.
 
         Logs that are read from files (Kafka before 1.1) have no high watermark.

@@ -50,10 +50,10 @@ def received(node: Address, *, timeout_s: float = 1.0) -> Mapping[str, int]:
         answer = send_word(node, "cons", timeout_s=timeout_s)
     except OSError:
         return {}
-    found: Counter[str] = Counter()
+    packets_by_address: Counter[str] = Counter()
     for address, packets in _CONNECTION.findall(answer):
-        found[address] += int(packets)
-    return found
+        packets_by_address[address] += int(packets)
+    return packets_by_address
 
 
 def watchers(node: Address, path: str, *, timeout_s: float = 1.0) -> frozenset[str]:

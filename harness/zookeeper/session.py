@@ -81,8 +81,8 @@ class ZooKeeperSession:
 
     def broker_sessions(self) -> frozenset[str]:
         """Sessions (hexadecimal) of the registered brokers: each owns its registration."""
-        found = [self._stat(f"/brokers/ids/{name}") for name in self.children("/brokers/ids")]
-        return frozenset(f"0x{stat.ephemeralOwner & _64_BITS:x}" for stat in found if stat is not None)
+        stats = [self._stat(f"/brokers/ids/{name}") for name in self.children("/brokers/ids")]
+        return frozenset(f"0x{stat.ephemeralOwner & _64_BITS:x}" for stat in stats if stat is not None)
 
     def delete_controller(self) -> None:
         """Delete `/controller`, if it exists, so that the brokers race for it."""
@@ -90,8 +90,8 @@ class ZooKeeperSession:
 
     def elect_preferred(self, topic: str, partition: int = 0) -> None:
         """Ask the controller for a preferred leader election as Kafka's tools did before 2.2."""
-        wanted = {"version": 1, "partitions": [{"topic": topic, "partition": partition}]}
-        self._create("/admin/preferred_replica_election", wanted)
+        election = {"version": 1, "partitions": [{"topic": topic, "partition": partition}]}
+        self._create("/admin/preferred_replica_election", election)
 
     def create_topic(self, topic: Topic) -> None:
         """Create a topic with its assignment (Kafka 0.10.2 to 3.x); the controller does the rest."""

@@ -159,11 +159,11 @@ class ZooKeeperNode:
     def _topics(self) -> list[str]:
         asked = self.client.get_children_async("/brokers/topics", watch=self._fired)
         try:
-            found = asked.get(timeout=self._timeout_s)
+            names = asked.get(timeout=self._timeout_s)
         except NoNodeError:
             self._absent = True
             return []
-        return [name for name in found if not name.startswith("__")]
+        return [name for name in names if not name.startswith("__")]
 
     def _json(self, asked: IAsyncResult) -> tuple[Any, int]:
         try:

@@ -26,8 +26,8 @@ def zombie(stage: Stage) -> None:
         stage.producer("az1", "az1-late", "broker1", acks=-1).send(TOPIC, "late")
         # Past the point at which the leader wants to shrink its ISR, which it then cannot.
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
-        wanted = stage.mark("wanted", "broker1 wants to shrink its ISR to itself")
-        stand(stage, wanted, stage.timings.held_s)
+        shrink_wanted = stage.mark("wanted", "broker1 wants to shrink its ISR to itself")
+        stand(stage, shrink_wanted, stage.timings.held_s)
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "broker1 reaches ZooKeeper again")

@@ -35,11 +35,11 @@ def body(stage: Stage) -> None:
         stage.producer("az2", "az2-new-side", "broker2", acks=-1).send(TOPIC, "f")
         stage.mark("early", "broker1 has not tried to shrink the ISR yet")
         wait_log(stage, "broker1", f"[Partition {TOPIC}-0 ", "Shrinking ISR")
-        wanted = stage.mark("wanted", "broker1 wants to shrink the ISR to itself, and can tell nobody")
+        shrink_wanted = stage.mark("wanted", "broker1 wants to shrink the ISR to itself, and can tell nobody")
         blocked = patient.send_later(TOPIC, "blocked")
         for acks, name in ((1, "az1-after-acks1"), (-1, "az1-after-acks-all")):
             stage.producer("az1", name, "broker1", acks=acks).send(TOPIC, "short")
-        stand(stage, wanted, stage.timings.held_s)
+        stand(stage, shrink_wanted, stage.timings.held_s)
         stage.mark("before-heal", "the last moment of the cut")
 
     stage.mark("healed", "the links are back")

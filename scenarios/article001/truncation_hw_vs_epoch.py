@@ -57,8 +57,8 @@ def body(stage: Stage) -> None:
             wait_log_end_offset(stage, topic, 4, "broker1", "broker2")
         stage.mark("uneven", _ends(stage))
         for topic in TOPICS:
-            found = [high_watermark(stage, f"broker{number}", topic) for number in (1, 2, 3)]
-            require(found == [3, 3, 2], f"the high watermarks of {topic} are 3, 3 and 2 ({found})")
+            marks = [high_watermark(stage, f"broker{number}", topic) for number in (1, 2, 3)]
+            require(marks == [3, 3, 2], f"the high watermarks of {topic} are 3, 3 and 2 ({marks})")
         with stage.nemesis.isolate("az1"):
             stage.mark("cut", "az1 can no longer reach az2 and az3")
             zombie = stage.producer("az1", "az1-zombie", "broker1", acks=1)

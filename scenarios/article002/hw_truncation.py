@@ -113,14 +113,14 @@ def rejoin(stage: Stage, *members: int) -> None:
 def wait_written_down(stage: Stage, host: str, topic: str, watermark: int) -> int:
     """Wait for a high watermark on disk: a killed broker restarts from it, and truncates to it."""
     data = stage.lab.data_dir(host) / "data"
-    found = wait_until(
+    sighting = wait_until(
         lambda: high_watermarks(data).get(TopicPartition(topic, 0)),
         accept=lambda written: written is not None and written >= watermark,
         within_s=10,
         awaiting=f"{host} to write down high watermark {watermark} of {topic}",
     )
-    assert found is not None
-    return found
+    assert sighting is not None
+    return sighting
 
 
 def wait_equal_lengths(stage: Stage, *brokers: int) -> None:

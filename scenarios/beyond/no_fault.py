@@ -46,14 +46,14 @@ that much longer than an acks=1 write.
 """
 
 
-def _waits(wanted: str) -> str:
+def _waits(comparison: str) -> str:
     # Compared with acks=1, because a busy machine delays both. Where it delays even acks=1, a long
     # difference says nothing: an acks=all write waits for three processes, an acks=1 write for one.
     delay = "median(CASE WHEN writer_name = 'az1-acks-{}' THEN (done_ns - sent_ns) / 1e6 END)"
     busy = f"ms_all - ms_one >= {_POLLED_MS} AND ms_one >= {_PROMPT_MS}"
     return (
         f"SELECT CASE WHEN least(n_all, n_one) >= 20 AND NOT ({busy}) "
-        f"THEN ms_all - ms_one {wanted} {_POLLED_MS} END AS holds, "
+        f"THEN ms_all - ms_one {comparison} {_POLLED_MS} END AS holds, "
         "concat('half of ', n_all, ' acks=all writes were acknowledged within ', round(ms_all, 1), "
         "' ms, half of ', n_one, ' acks=1 writes within ', round(ms_one, 1), ' ms', "
         f"if({busy}, '; {TOO_BUSY}', '')) AS observed "

@@ -101,11 +101,11 @@ def timing_out(via: Via) -> Callable[[Stage], None]:
 
 def _numbered(producer: str, label: str, *numbers: str) -> str:
     """A producer's message has these numbers in the log, `producer epoch/sequence number`, of one producer id."""
-    found = "array_join(sort_array(collect_set(concat(producer_epoch, '/', sequence))), ', ')"
+    distinct_numbers = "array_join(sort_array(collect_set(concat(producer_epoch, '/', sequence))), ', ')"
     return (
         f"SELECT CASE WHEN {{final:{TOPIC}}} IS NOT NULL AND count(*) > 0 "
-        f"THEN {found} = '{', '.join(numbers)}' AND count(DISTINCT producer_id) = 1 END AS holds, "
-        f"concat('{label} in producer epoch/sequence number ', {found}) AS observed "
+        f"THEN {distinct_numbers} = '{', '.join(numbers)}' AND count(DISTINCT producer_id) = 1 END AS holds, "
+        f"concat('{label} in producer epoch/sequence number ', {distinct_numbers}) AS observed "
         f"FROM (SELECT * FROM life WHERE {messages(producer, label=label).where}) m "
         f"JOIN copies c ON c.writer = m.writer AND c.seq = m.seq"
     )

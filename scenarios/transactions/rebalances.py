@@ -29,14 +29,14 @@ Config = Mapping[str, ConfigValue]
 def _start(stage: Stage, config: Callable[[str], Config]) -> dict[str, BackgroundConsumer]:
     """Feed the input, and start a member in each AZ; wait until all of them receive messages."""
     feed(stage, SOURCE, PARTITIONS, RATE)
-    found = {
+    started = {
         az: stage.start_member(az, GROUP, SOURCE, partitions=PARTITIONS, config=config(az))
         for az in ("az1", "az2", "az3")
     }
-    for az, one in found.items():
+    for az, one in started.items():
         wait_handed(stage, one, f"the member in {az}")
     stage.mark("running", "every member is handed messages")
-    return found
+    return started
 
 
 def _wait_all_read(stage: Stage, readers: Mapping[str, BackgroundConsumer]) -> None:

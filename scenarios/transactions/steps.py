@@ -37,8 +37,8 @@ def logged_state(stage: Stage, transactional_id: str, coordinator: str) -> str:
     from harness.kafka.transaction_log import newest
 
     log = stage.own_log(coordinator, TRANSACTION_LOG)
-    found = newest(log.records, transactional_id)
-    return found.state if found is not None and found.offset < log.high_watermark else ""
+    entry = newest(log.records, transactional_id)
+    return entry.state if entry is not None and entry.offset < log.high_watermark else ""
 
 
 def wait_logged(
@@ -81,8 +81,8 @@ def abort_by_operator(stage: Stage, broker: str, topic: str) -> None:
     address, place = stage.lab.topology.host(broker).broker_address, TopicPartition(topic, 0)
 
     def hanging() -> list[ActiveProducer]:
-        known = describe_producers(address, [place])[place].producers
-        return [one for one in known if one.transaction_start is not None]
+        producers = describe_producers(address, [place])[place].producers
+        return [one for one in producers if one.transaction_start is not None]
 
     def act() -> None:
         for one in hanging():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.cluster.client_settings import Value, check_client
-from harness.cluster.followed import NotFollowed, in_words
+from harness.cluster.followed import IgnoredSetting, in_words
 from harness.cluster.possible import DEFAULT_FACTOR
 from harness.cluster.settings import Settings, TopicShape, rack_aware, replication_factor, values
 from harness.cluster.setup import Setup
@@ -74,7 +74,7 @@ def header(
     topology: Topology,
     settings: Settings,
     timings: Timings,
-    left_out: Sequence[NotFollowed] = (),
+    left_out: Sequence[IgnoredSetting] = (),
     consequences: Sequence[str] = (),
 ) -> dict[str, str]:
     """What was assessed, for people: a text for each heading.

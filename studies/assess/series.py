@@ -23,7 +23,7 @@ from harness.lab.model import Topology
 from harness.plain_files import require_plain
 from harness.secrets import shown_comments
 from run.session import plan_run, prepare
-from run.settings import Applied
+from run.settings import AppliedSettings
 from studies.assess.battery import VARYING, Case, battery
 from studies.assess.cell import scenario
 from studies.assess.clusters import run_cases
@@ -74,7 +74,7 @@ def describe(
     return Target(version=version, mode=mode, topology=topology, file=file, settings=settings)
 
 
-def understood(target: Target, case: Case, lab: str) -> Applied:
+def understood(target: Target, case: Case, lab: str) -> AppliedSettings:
     """What a run of the case would be. Raises UsageError for everything that it would be refused for."""
     _, applied = plan_run(
         scenario(case, target.topology, target.mode, target.settings), **_arguments(target, lab)
@@ -82,7 +82,7 @@ def understood(target: Target, case: Case, lab: str) -> Applied:
     return applied
 
 
-def header_of(target: Target, applied: Applied) -> dict[str, str]:
+def header_of(target: Target, applied: AppliedSettings) -> dict[str, str]:
     """What is assessed, for people, with what the runs do not follow."""
     return header(
         target.version.label,

@@ -35,7 +35,7 @@ from harness.secrets import (
 )
 from run.client_choice import parse_client
 from run.scenario import Scenario
-from run.settings import Applied, apply
+from run.settings import AppliedSettings, apply
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.programs.producers import described
 from workloads.protocol.lines import Failure
@@ -284,7 +284,7 @@ def test_a_secret_never_reaches_a_broker() -> None:
         applied(NO_SETTINGS, {"ssl.key.password": SECRET})
 
 
-def applied(settings: Settings, broker_config: Mapping[str, str] | None = None) -> Applied:
+def applied(settings: Settings, broker_config: Mapping[str, str] | None = None) -> AppliedSettings:
     scenario = Scenario(
         name="s",
         title="t",

@@ -245,10 +245,10 @@ def describe_configs(
     )
     request = DescribeConfigsRequest(resources=[asked], include_synonyms=False, include_documentation=False)
     answer = exchange(target, request, DescribeConfigsResponse, dialect.describe_configs, timeout_s)
-    found = answer.results[0]
-    if found.error_code:
-        raise LookupError(f"{scope} {name!r}: {found.error_message or f'Kafka error {found.error_code}'}")
-    return {entry.name: entry.value for entry in found.configs}
+    result = answer.results[0]
+    if result.error_code:
+        raise LookupError(f"{scope} {name!r}: {result.error_message or f'Kafka error {result.error_code}'}")
+    return {entry.name: entry.value for entry in result.configs}
 
 
 def alter_topic_config(
@@ -279,8 +279,8 @@ def alter_topic_config(
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
     version = dialect.incremental_alter_configs
     answer = exchange(target, request, IncrementalAlterConfigsResponse, version, timeout_s)
-    found = answer.responses[0]
-    return RequestResult(found.error_code, found.error_message or "")
+    response = answer.responses[0]
+    return RequestResult(response.error_code, response.error_message or "")
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -84,7 +84,7 @@ def dialect(kafka_version: str) -> Dialect:
     match = re.match(r"(\d+)\.(\d+)", kafka_version)
     if match is not None:
         number = (int(match[1]), int(match[2]))
-        for since, known in _SINCE:
+        for since, candidate in _SINCE:
             if number >= since:
-                return known
+                return candidate
     raise UsageError(f"Kafka {kafka_version!r} is not supported; use 0.10.2.2 or later.")

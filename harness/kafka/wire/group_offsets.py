@@ -81,7 +81,9 @@ def fetch_offset(
     answer = connection.call_once(request, OffsetFetchResponse, version, timeout_s)
     if answer.error_code:
         return CommittedOffset(answer.error_code)
-    found = answer.topics[0].partitions[0]
-    if found.error_code:
-        return CommittedOffset(found.error_code)
-    return CommittedOffset(0, found.committed_offset if found.committed_offset >= 0 else None)
+    partition_answer = answer.topics[0].partitions[0]
+    if partition_answer.error_code:
+        return CommittedOffset(partition_answer.error_code)
+    return CommittedOffset(
+        0, partition_answer.committed_offset if partition_answer.committed_offset >= 0 else None
+    )

@@ -16,7 +16,7 @@ from kafka.protocol.consumer import (
 )
 
 from harness.errors import UnfitError
-from harness.kafka.batches import Parsed, Record, parse
+from harness.kafka.batches import ParsedBatches, Record, parse
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Question, Target, ask
 from harness.kafka.wire.dialect import MODERN, Dialect
@@ -27,10 +27,10 @@ OWN_LOG = -3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fetched:
+class FetchResult:
     """Result of a FETCH of one partition, or of reading its files; ``error`` is Kafka's code, 0 for none."""
 
-    parsed: Parsed = field(default_factory=lambda: Parsed([], [], 0))
+    parsed: ParsedBatches = field(default_factory=lambda: ParsedBatches([], [], 0))
     error: int = 0
     high_watermark: int = -1
     last_stable_offset: int | None = None
@@ -71,7 +71,7 @@ def _fetch(
     dialect: Dialect,
     timeout_s: float | None,
     isolation_level: int = 0,
-) -> dict[TopicPartition, Fetched]:
+) -> dict[TopicPartition, FetchResult]:
     def request() -> Any:
         by_topic: dict[str, list[Any]] = {}
         for (topic, partition), offset in offsets.items():
@@ -98,9 +98,9 @@ def _fetch(
             rack_id="",
         )
 
-    def fetched(answer: Any) -> dict[TopicPartition, Fetched]:
+    def fetched(answer: Any) -> dict[TopicPartition, FetchResult]:
         if dialect.fetch >= 7 and answer.error_code:
-            return {key: Fetched(error=answer.error_code) for key in offsets}
+            return {key: FetchResult(error=answer.error_code) for key in offsets}
         found = {}
         for topic in answer.responses:
             for data in topic.partitions:
@@ -118,11 +118,11 @@ def _fetch(
     return ask(target, question, timeout_s)
 
 
-def _of_partition(data: Any, offset: int, max_bytes: int, dialect: Dialect) -> Fetched:
+def _of_partition(data: Any, offset: int, max_bytes: int, dialect: Dialect) -> FetchResult:
     raw = bytes(data.records or b"")
     has_lso, has_start = dialect.fetch >= 4, dialect.fetch >= 5
     aborted = (data.aborted_transactions or ()) if has_lso else ()
-    return Fetched(
+    return FetchResult(
         parsed=parse(raw, offset),
         error=data.error_code,
         high_watermark=data.high_watermark,
@@ -136,12 +136,12 @@ def _of_partition(data: Any, offset: int, max_bytes: int, dialect: Dialect) -> F
     )
 
 
-def _joined(before: Fetched, after: Fetched) -> Fetched:
+def _joined(before: FetchResult, after: FetchResult) -> FetchResult:
     """An answer, and the one that continues it: the later one states the newer offsets."""
     first, second = before.parsed, after.parsed
     return replace(
         after,
-        parsed=Parsed(
+        parsed=ParsedBatches(
             first.records + second.records,
             first.batches + second.batches,
             first.consumed_bytes + second.consumed_bytes,
@@ -158,7 +158,7 @@ def fetch_own_logs(
     *,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
-) -> dict[TopicPartition, Fetched]:
+) -> dict[TopicPartition, FetchResult]:
     """`fetch_own_log` for several partitions at once, each from its own offset.
 
     A broker answers a FETCH from one segment of the log, so the end of an answer is not that of the log: each
@@ -166,7 +166,7 @@ def fetch_own_logs(
     """
     if not dialect.own_log_by_fetch:
         raise UnfitError("This Kafka version cannot show a follower's own log over the wire; read its files.")
-    read: dict[TopicPartition, Fetched] = {}
+    read: dict[TopicPartition, FetchResult] = {}
     following = dict(offsets)
     while following:
         answers = _fetch(target, OWN_LOG, following, max_bytes, dialect, timeout_s)
@@ -190,7 +190,7 @@ def fetch_own_log(
     *,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
-) -> Fetched:
+) -> FetchResult:
     """This replica's own log from ``offset`` on, beyond the high watermark, up to ``max_bytes``.
 
     The watermark in the answer is this replica's own. No side effects on ISR or watermark.
@@ -210,17 +210,18 @@ def fetch_as_consumer(
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
     committed: bool = False,
-) -> Fetched:
+) -> FetchResult:
     """What a consumer that fetches from this broker receives from ``offset`` on.
 
     With ``committed`` it reads up to the last stable offset, as with isolation.level=read_committed. The
-    consumer itself leaves out control records and aborted ones (`Fetched.aborted`): see `committed_records`.
+    consumer itself leaves out control records and aborted ones (`FetchResult.aborted`): see
+    `committed_records`.
     """
     key = TopicPartition(topic, partition)
     return _fetch(target, CONSUMER, {key: offset}, max_bytes, dialect, timeout_s, int(committed))[key]
 
 
-def committed_records(fetched: Fetched) -> list[Record]:
+def committed_records(fetched: FetchResult) -> list[Record]:
     """The records that a consumer hands to an application that wants committed ones."""
     waiting, aborting, kept = list(fetched.aborted), set[int](), []
     for record in fetched.records:

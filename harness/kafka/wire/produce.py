@@ -16,7 +16,7 @@ from harness.kafka.wire.dialect import MODERN, Dialect
 
 
 @dataclass(frozen=True)
-class Produced:
+class ProduceResult:
     """Result of a produce request, as far as the client can tell.
 
     ``status`` is `answered` (see ``error``), `silent` (sent, but no response came: unknown), `unsent` (it was
@@ -35,7 +35,7 @@ class Produced:
 
 
 @dataclass(frozen=True)
-class Sequenced:
+class BatchSequence:
     """The identity of a batch's idempotent producer, and the batch's place in that producer's order."""
 
     identity: ProducerIdentity
@@ -44,11 +44,11 @@ class Sequenced:
     """Whether it belongs to the producer's open transaction."""
 
 
-_OF_NOBODY = Sequenced(ProducerIdentity(-1, -1), -1)
+_OF_NOBODY = BatchSequence(ProducerIdentity(-1, -1), -1)
 
 
 def one_record_batch(
-    value: bytes, magic: int = 2, timestamp_ms: int | None = None, *, of: Sequenced | None = None
+    value: bytes, magic: int = 2, timestamp_ms: int | None = None, *, of: BatchSequence | None = None
 ) -> bytes:
     """A record batch (format 2) or message (formats 0 and 1) with this one record, not compressed.
 
@@ -84,8 +84,8 @@ def produce_once(
     dialect: Dialect = MODERN,
     answer_within_s: float | None = None,
     connect_within_s: float = 2.0,
-    of: Sequenced | None = None,
-) -> Produced:
+    of: BatchSequence | None = None,
+) -> ProduceResult:
     """Send one record to exactly this broker, once; an address gets a connection for this request alone.
 
     ``timeout_ms`` is the broker's own time-out (error 7); ``answer_within_s`` bounds the wait for the
@@ -105,11 +105,13 @@ def produce_once(
         try:
             if acks == 0:
                 connection.send_only(request, dialect.produce)
-                return Produced("unasked")
+                return ProduceResult("unasked")
             answer = connection.call_once(request, ProduceResponse, dialect.produce, wait_s)
         except NotSentError as error:
-            return Produced("unsent", detail=str(error))
+            return ProduceResult("unsent", detail=str(error))
         except NoAnswerError as error:
-            return Produced("silent", detail=str(error))
+            return ProduceResult("silent", detail=str(error))
     result = answer.responses[0].partition_responses[0]
-    return Produced("answered", result.error_code, result.base_offset if result.base_offset >= 0 else None)
+    return ProduceResult(
+        "answered", result.error_code, result.base_offset if result.base_offset >= 0 else None
+    )

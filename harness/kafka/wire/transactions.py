@@ -45,7 +45,7 @@ from kafka.protocol.producer.transaction import (
 
 from harness.kafka.model import Generation, ProducerIdentity, TopicPartition
 from harness.kafka.wire.connection import Target, exchange
-from harness.kafka.wire.produce import Sequenced, one_record_batch
+from harness.kafka.wire.produce import BatchSequence, one_record_batch
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
@@ -86,7 +86,7 @@ VERSIONS: Mapping[Generation, Versions] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Identified:
+class IdentityAnswer:
     """The answer to InitProducerId or EndTxn: an error code, and the identity to use from now on."""
 
     error: int
@@ -109,7 +109,7 @@ def init_producer_id(
     *,
     generation: Generation = "v1",
     timeout_s: float | None = None,
-) -> Identified:
+) -> IdentityAnswer:
     """Ask the coordinator for a producer id and a new epoch; it aborts what an older producer left open.
 
     Without a transactional id any broker answers, with a new producer id each time.
@@ -122,8 +122,8 @@ def init_producer_id(
     )
     answer = exchange(target, request, InitProducerIdResponse, VERSIONS[generation].init, timeout_s)
     if answer.error_code:
-        return Identified(answer.error_code)
-    return Identified(0, ProducerIdentity(answer.producer_id, answer.producer_epoch))
+        return IdentityAnswer(answer.error_code)
+    return IdentityAnswer(0, ProducerIdentity(answer.producer_id, answer.producer_epoch))
 
 
 def add_partition(
@@ -147,8 +147,8 @@ def add_partition(
     answer = exchange(target, request, AddPartitionsToTxnResponse, version or 0, timeout_s)
     errors = [
         part.partition_error_code
-        for found in answer.results_by_topic_v3_and_below
-        for part in found.results_by_partition
+        for topic_answer in answer.results_by_topic_v3_and_below
+        for part in topic_answer.results_by_partition
     ]
     return int(max(errors))
 
@@ -210,7 +210,7 @@ def commit_offsets(
 
 
 @dataclass(frozen=True)
-class Asked:
+class PreparedRequest:
     """A request that is ready to be sent, with the class of its response and its version."""
 
     request: Any
@@ -220,7 +220,7 @@ class Asked:
 
 def end_request(
     transactional_id: str, identity: ProducerIdentity, *, commit: bool, generation: Generation = "v1"
-) -> Asked:
+) -> PreparedRequest:
     """An EndTxn request. `ended` reads its answer."""
     request = EndTxnRequest(
         transactional_id=transactional_id,
@@ -228,14 +228,14 @@ def end_request(
         producer_epoch=identity.epoch,
         committed=commit,
     )
-    return Asked(request, EndTxnResponse, VERSIONS[generation].end)
+    return PreparedRequest(request, EndTxnResponse, VERSIONS[generation].end)
 
 
-def ended(answer: Any, generation: Generation) -> Identified:
+def ended(answer: Any, generation: Generation) -> IdentityAnswer:
     """What the answer to EndTxn says; from v2 on it names the epoch of the next transaction."""
     if answer.error_code or VERSIONS[generation].end < 5:
-        return Identified(answer.error_code)
-    return Identified(0, ProducerIdentity(answer.producer_id, answer.producer_epoch))
+        return IdentityAnswer(answer.error_code)
+    return IdentityAnswer(0, ProducerIdentity(answer.producer_id, answer.producer_epoch))
 
 
 def produce_request(
@@ -247,11 +247,11 @@ def produce_request(
     sequence: int,
     generation: Generation = "v1",
     timeout_ms: int = 2000,
-) -> Asked:
+) -> PreparedRequest:
     """A ProduceRequest with one transactional record, acks=all. `produced` reads its answer."""
     data = ProduceRequest.TopicProduceData.PartitionProduceData(
         index=partition.partition,
-        records=one_record_batch(value, of=Sequenced(identity, sequence, transactional=True)),
+        records=one_record_batch(value, of=BatchSequence(identity, sequence, transactional=True)),
     )
     request = ProduceRequest(
         transactional_id=transactional_id,
@@ -259,13 +259,13 @@ def produce_request(
         timeout_ms=timeout_ms,
         topic_data=[ProduceRequest.TopicProduceData(name=partition.topic, partition_data=[data])],
     )
-    return Asked(request, ProduceResponse, VERSIONS[generation].produce)
+    return PreparedRequest(request, ProduceResponse, VERSIONS[generation].produce)
 
 
 def produced(answer: Any) -> tuple[int, int | None]:
     """Error code and offset of the answer to a ProduceRequest with one partition."""
-    found = answer.responses[0].partition_responses[0]
-    return found.error_code, found.base_offset if found.base_offset >= 0 else None
+    response = answer.responses[0].partition_responses[0]
+    return response.error_code, response.base_offset if response.base_offset >= 0 else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,7 +92,7 @@ class Exec:
             seen,
             within_s=10,
             awaiting="the engine to start a process",
-            accept=lambda found: found is not None,
+            accept=lambda pid: pid is not None,
             poll_s=0.01,
         )
         assert pid is not None

@@ -207,8 +207,8 @@ class ComposeLab:
 
     def reconnect(self, host: str) -> None:
         """Give the host an interface with its address again; may be called twice."""
-        found, network = self.topology.host(host), f"{self.project}_{_NETWORK}"
-        docker_engine.connect_container(self._api(), self._container(host), network, found)
+        endpoint_host, network = self.topology.host(host), f"{self.project}_{_NETWORK}"
+        docker_engine.connect_container(self._api(), self._container(host), network, endpoint_host)
 
     def _api(self) -> docker.APIClient:
         if self._client is None:

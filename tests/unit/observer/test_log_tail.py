@@ -18,7 +18,7 @@ from harness.history.tables import read_table
 from harness.kafka.batches import parse
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.dialect import MODERN
-from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.logs import FetchResult
 from harness.kafka.wire.offsets import EARLIEST, Offset
 from harness.kafka.wire.produce import one_record_batch
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
@@ -52,12 +52,12 @@ def answer(
     rolled: Sequence[int] = (),
     log_start: int = 0,
     high_watermark: int = 0,
-) -> Fetched:
+) -> FetchResult:
     """The answer to a FetchRequest on a log of one-message batches; segments begin at ``rolled``."""
     if not log_start <= offset <= len(log):
-        return Fetched(error=1, log_start=log_start)
+        return FetchResult(error=1, log_start=log_start)
     raw = b"".join(log[offset : min((roll for roll in rolled if roll > offset), default=len(log))])[:limit]
-    return Fetched(
+    return FetchResult(
         parsed=parse(raw, offset),
         high_watermark=high_watermark,
         log_start=log_start,
@@ -149,7 +149,7 @@ def test_a_wiped_disk_is_reported() -> None:
 def test_an_error_tells_nothing() -> None:
     follower = Follower()
     follower.follow([stored(0)])
-    assert follower.tail.update(Fetched(error=6), 0) == ([], [])
+    assert follower.tail.update(FetchResult(error=6), 0) == ([], [])
 
 
 @settings(max_examples=150, deadline=None)
@@ -243,7 +243,9 @@ class Memory:
         self.log_start = self.high_watermark = 0
         self.reachable = True
 
-    def read(self, offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, Fetched]:
+    def read(
+        self, offsets: Mapping[TopicPartition, int], max_bytes: int
+    ) -> dict[TopicPartition, FetchResult]:
         if not self.reachable:
             raise ConnectionRefusedError("down")
         state = {"log_start": self.log_start, "high_watermark": self.high_watermark}
@@ -315,7 +317,9 @@ def test_a_broker_is_asked_where_a_log_begins_whose_beginning_is_gone(
 ) -> None:
     monkeypatch.setattr(
         "harness.observer.tail.fetch_own_logs",
-        lambda _to, offsets, _max, *, dialect: {key: Fetched(error=OFFSET_OUT_OF_RANGE) for key in offsets},
+        lambda _to, offsets, _max, *, dialect: {
+            key: FetchResult(error=OFFSET_OUT_OF_RANGE) for key in offsets
+        },
     )
     asked: list[tuple[TopicPartition, int]] = []
 
@@ -328,7 +332,7 @@ def test_a_broker_is_asked_where_a_log_begins_whose_beginning_is_gone(
     monkeypatch.setattr("harness.observer.tail.end_offsets", starts)
     connection: Any = None
     read = WireSource(connection, MODERN).read({KEY: 0}, 1)
-    assert read == {KEY: Fetched(error=OFFSET_OUT_OF_RANGE, log_start=7)}
+    assert read == {KEY: FetchResult(error=OFFSET_OUT_OF_RANGE, log_start=7)}
     assert asked == [(KEY, EARLIEST)]
 
 

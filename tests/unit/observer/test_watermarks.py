@@ -8,16 +8,18 @@ from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.tables import read_table
 from harness.kafka.batches import parse
-from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.logs import FetchResult
 from harness.observer.replica_tail import ReplicaTail
 from harness.observer.tail import FileSource, TailPoller
 from harness.observer.watermarks import Watermarks
 from tests.unit.observer.test_log_tail import KEY, Memory, answer, stored
 
 
-def fetched(log: list[bytes], offset: int, high_watermark: int) -> Fetched:
+def fetched(log: list[bytes], offset: int, high_watermark: int) -> FetchResult:
     raw = b"".join(log[offset:])
-    return Fetched(parsed=parse(raw, offset), high_watermark=high_watermark, log_start=0, size_bytes=len(raw))
+    return FetchResult(
+        parsed=parse(raw, offset), high_watermark=high_watermark, log_start=0, size_bytes=len(raw)
+    )
 
 
 def offsets(rows: list[dict[str, object]]) -> list[tuple[object, object]]:
@@ -42,7 +44,7 @@ def test_each_replica_has_its_own_offsets() -> None:
 def test_an_answer_that_does_not_reach_the_end_proves_no_leo() -> None:
     log, size = [stored(n) for n in range(5)], len(stored(0))
     for fetched in (
-        Fetched(error=1),
+        FetchResult(error=1),
         answer(log, 0, 2 * size),
         answer(log, 0, rolled=[2], high_watermark=3),
     ):

@@ -17,12 +17,12 @@ from harness.lab.layout import three_azs
 from run.catalogue import find
 from run.clients import choose
 from run.scenario import Scenario
-from run.settings import Applied, apply, check_took_effect, explained_refusal, producer_origins
+from run.settings import AppliedSettings, apply, check_took_effect, explained_refusal, producer_origins
 from scenarios.catalogue import all_scenarios
 from workloads.protocol.results import Configuration
 
 
-def applied(name: str, *options: str, kafka: str = "", mode: str = "", factor: float = 1) -> Applied:
+def applied(name: str, *options: str, kafka: str = "", mode: str = "", factor: float = 1) -> AppliedSettings:
     scenario = find(name)
     settings = replace(read_options(options), compress_time=factor)
     mode = mode or scenario.mode

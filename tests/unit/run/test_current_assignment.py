@@ -14,7 +14,7 @@ import run.watch
 from harness.cluster.timings import BASE
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import PartitionState, Topic, TopicPartition
-from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.logs import FetchResult
 from harness.lab.layout import THREE_AZS
 from harness.zookeeper.znodes import assigned_state
 from run.stage import Stage
@@ -55,9 +55,9 @@ def empty_logs(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> list[str]:
     """Give every replica an empty log; returns the brokers whose log is read."""
     asked: list[str] = []
 
-    def own_log(broker: str, *_: object) -> Fetched:
+    def own_log(broker: str, *_: object) -> FetchResult:
         asked.append(broker)
-        return Fetched(log_start=0, high_watermark=0)
+        return FetchResult(log_start=0, high_watermark=0)
 
     monkeypatch.setattr(stage, "own_log", own_log)
     return asked
@@ -88,10 +88,10 @@ def test_a_new_replica_that_does_not_run_is_none_that_lags() -> None:
 def test_the_replicas_that_must_answer_are_the_current_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = stage_in(MOVED)
 
-    def own_log(broker: str, *_: object) -> Fetched:
+    def own_log(broker: str, *_: object) -> FetchResult:
         if broker == "broker3":
             raise ConnectionRefusedError("refused")
-        return Fetched(error=3 if broker == "broker1" else 0)
+        return FetchResult(error=3 if broker == "broker1" else 0)
 
     monkeypatch.setattr(stage, "own_log", own_log)
     assert list(stage.silent_replicas([KEY])) == ["broker3 does not answer (refused)"]

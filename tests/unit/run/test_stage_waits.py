@@ -15,7 +15,7 @@ from harness.clock import now_ns
 from harness.cluster.timings import BASE
 from harness.history.journal import Journal
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, PartitionState, Topic, TopicPartition
-from harness.kafka.wire.logs import Fetched
+from harness.kafka.wire.logs import FetchResult
 from harness.kafka.wire.offsets import Offset
 from harness.observer.views import View, Views
 from run.stage import Stage
@@ -161,10 +161,10 @@ def test_the_own_log_of_a_replica_is_read_from_its_log_start_offset(monkeypatch:
     """Retention has removed all before offset 67, and nothing ever converged: 0 is out of range."""
     asked: list[int] = []
 
-    def fetch(_target: object, _topic: str, _partition: int, offset: int = 0, **_: object) -> Fetched:
+    def fetch(_target: object, _topic: str, _partition: int, offset: int = 0, **_: object) -> FetchResult:
         asked.append(offset)
-        in_range = Fetched(high_watermark=67, log_start=67)
-        return in_range if offset >= 67 else Fetched(error=OFFSET_OUT_OF_RANGE)
+        in_range = FetchResult(high_watermark=67, log_start=67)
+        return in_range if offset >= 67 else FetchResult(error=OFFSET_OUT_OF_RANGE)
 
     def starts(*_: object, **__: object) -> dict[TopicPartition, Offset]:
         return {TopicPartition("t", 0): Offset(67, 0)}

@@ -11,7 +11,7 @@ import pytest
 from harness.history.identity import encode
 from harness.kafka.batches import parse
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
-from harness.kafka.wire.logs import Fetched, fetch_own_log
+from harness.kafka.wire.logs import FetchResult, fetch_own_log
 from harness.kafka.wire.produce import one_record_batch
 
 CONNECTION: Any = None
@@ -38,15 +38,15 @@ class Broker:
         offsets: Mapping[TopicPartition, int],
         max_bytes: int,
         *_: object,
-    ) -> dict[TopicPartition, Fetched]:
+    ) -> dict[TopicPartition, FetchResult]:
         ((key, offset),) = offsets.items()
         self.requests.append(offset)
         if offset > self.end:
-            return {key: Fetched(error=OFFSET_OUT_OF_RANGE)}
+            return {key: FetchResult(error=OFFSET_OUT_OF_RANGE)}
         segment = next((part for part in self.segments if offset in part), range(0))
         raw = b"".join(map(stored, range(offset, segment.stop)))[:max_bytes]
         return {
-            key: Fetched(
+            key: FetchResult(
                 parsed=parse(raw, offset),
                 high_watermark=self.end,
                 log_start=self.segments[0].start,
@@ -83,7 +83,7 @@ def test_the_limit_of_bytes_ends_the_reading(broker: Broker) -> None:
 def test_a_log_that_was_truncated_meanwhile_is_what_was_read_before(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fetch(*arguments: Any) -> dict[TopicPartition, Fetched]:
+    def fetch(*arguments: Any) -> dict[TopicPartition, FetchResult]:
         answer = broker.fetch(*arguments)
         broker.end = 20
         return answer

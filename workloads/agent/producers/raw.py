@@ -18,8 +18,8 @@ from harness.history.identity import encode
 from harness.kafka.model import ProducerIdentity, address_of
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.dialect import MODERN
-from harness.kafka.wire.produce import Produced, Sequenced, produce_once
-from harness.kafka.wire.transactions import RETRIABLE, Identified, init_producer_id
+from harness.kafka.wire.produce import BatchSequence, ProduceResult, produce_once
+from harness.kafka.wire.transactions import RETRIABLE, IdentityAnswer, init_producer_id
 from harness.waiting import wait_until
 from workloads.agent.producers.connections import Connections
 from workloads.agent.producers.outcomes import NOT_CONNECTED, classify, connection_error, unanswered
@@ -38,7 +38,7 @@ def send_recorded(
     recorder: Recorder,
     producer: ProducerSpec,
     message: SentMessage,
-    of: Sequenced | None = None,
+    of: BatchSequence | None = None,
     over: Connection | None = None,
 ) -> SendResult:
     """Send a message once that is already recorded as sent, and record its outcome.
@@ -74,7 +74,7 @@ def send_recorded(
     )
 
 
-def error_code(produced: Produced) -> int:
+def error_code(produced: ProduceResult) -> int:
     """Kafka's error code, or librdkafka's (negative) for an error of the connection."""
     if produced.status == "unsent":
         return NOT_CONNECTED
@@ -108,7 +108,7 @@ class RawProducer:
         if command.sequence is not None:
             if self._identity is None:
                 raise UsageError(f"{spec.name} has no producer id; prepare it before its first message.")
-            of = Sequenced(self._identity, command.sequence)
+            of = BatchSequence(self._identity, command.sequence)
 
         def record() -> SentMessage:
             return self._recorder.sent(spec.writer, command.topic, command.partition, label=command.label)
@@ -125,12 +125,12 @@ class RawProducer:
         spec = self._spec
         broker = spec.brokers[0]
 
-        def asked() -> Identified:
+        def asked() -> IdentityAnswer:
             try:
                 with self._connections.to(broker, name) as connection:
                     return init_producer_id(connection, "", spec.transaction_timeout_ms, timeout_s=_ANSWER_S)
             except (NotSentError, NoAnswerError) as error:
-                return Identified(connection_error(error))
+                return IdentityAnswer(connection_error(error))
 
         found = wait_until(
             asked,

@@ -23,7 +23,7 @@ from harness.kafka.wire.transactions import (
     CONCURRENT_TRANSACTIONS,
     RETRIABLE,
     VERSIONS,
-    Asked,
+    PreparedRequest,
     add_offsets,
     add_partition,
     commit_offsets,
@@ -61,7 +61,7 @@ _Ask = Callable[[Connection, float], int]
 
 @dataclass(kw_only=True)
 class _Kept:
-    asked: Asked
+    asked: PreparedRequest
     connection: Connection
     message: SentMessage | None = None
     """Of a ProduceRequest."""
@@ -317,7 +317,7 @@ class RawTransactionalProducer:
                 self._sequences = _Sequences()
             self._identity = identity
 
-    def _request(self, message: SentMessage) -> tuple[Asked, int]:
+    def _request(self, message: SentMessage) -> tuple[PreparedRequest, int]:
         """The request for a message, with its sequence number."""
         spec, partition = self._spec, TopicPartition(message.topic, message.partition)
         with self._lock:
@@ -439,7 +439,7 @@ class RawTransactionalProducer:
 _UNCONNECTED = (NOT_CONNECTED, NO_ANSWER, TIMED_OUT)
 
 
-def _ask(connection: Connection, asked: Asked, within_s: float) -> _Answer:
+def _ask(connection: Connection, asked: PreparedRequest, within_s: float) -> _Answer:
     try:
         return 0, connection.call_once(asked.request, asked.response, asked.version, within_s)
     except (NotSentError, NoAnswerError) as error:
