@@ -106,6 +106,7 @@ GROUPS: Mapping[str, Mapping[str, CommandSource]] = {
             "cli.versions:versions", "Show the Kafka versions that were tried, and how they differ."
         ),
         "client": CommandSource("cli.client:app", "Clients of your own."),
+        "cluster": CommandSource("cli.cluster:app", "Write a cluster file from what describes a cluster."),
         "compose": CommandSource(
             "cli.compose:compose",
             "Print the Compose file with which the compose lab brings up a cluster file's hosts.",

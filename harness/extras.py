@@ -8,7 +8,7 @@ from collections.abc import Mapping
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec", "fsspec", "requests"),
     "lab": (
-        *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "javaproperties"),
+        *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "javaproperties", "yaml"),
         *("cramjam", "lz4", "snappy", "zstandard"),
     ),
 }

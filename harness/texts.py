@@ -1,4 +1,4 @@
-"""Text files: reading what users write, also TOML, and writing a file as a whole."""
+"""Text files: reading what users write, also TOML and YAML, and writing a file as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, quoted
 
 LONGEST_FILE = 1 << 20
 """Bytes."""
@@ -67,6 +67,26 @@ def parse_toml(text: str) -> dict[str, Any]:
     if level:
         raise _nested(text)
     return data
+
+
+def parse_yaml(text: str, place: object) -> list[Any]:
+    """The documents of a YAML text, of its plain types. Raises UsageError with the line."""
+    import yaml  # takes 20 ms, and few commands read YAML
+
+    try:
+        return list(yaml.load_all(text, yaml.CSafeLoader))
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise UsageError(f"{place}{line}: this is not YAML: {error.problem}; correct the line.") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise UsageError(f"{place}: this is not YAML: {quoted(error)}; name another file.") from None
+
+
+def scalar_text(value: object) -> str:
+    """A value of YAML as Kafka writes it; empty for a list or mapping, which no property is."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def _nested(text: str) -> tomllib.TOMLDecodeError:

@@ -48,6 +48,10 @@ OWNED = frozenset(
 )
 """Identity, listeners, directories, quorum, security: everything else is the user's."""
 _OWNED_PREFIXES = ("listener.name.", "sasl.", "security.", "ssl.", "zookeeper.ssl.")
+_CLASS_SUFFIXES = (".class", ".classes", ".class.name", ".class.names", ".reporters")
+_KAFKA_PACKAGES = ("org.apache.kafka.", "kafka.")
+_PLUGIN_PREFIXES = ("remote.log.storage.", "rlmm.config.", "rsm.config.")
+"""Tiered storage (KIP-405): Kafka has its interface, and no storage of its own."""
 _PLAIN: Mapping[str, str] = {
     "security.inter.broker.protocol": "PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
@@ -64,9 +68,19 @@ def is_owned(key: str) -> bool:
     return key in OWNED or key.startswith(_OWNED_PREFIXES)
 
 
+def needs_plugin(setting: Setting) -> bool:
+    """Whether a broker would need somebody's Java classes for it: it would not start without them."""
+    if setting.key.startswith(_PLUGIN_PREFIXES):
+        return True
+    classes = [name.strip() for name in setting.value.split(",")]
+    return setting.key.endswith(_CLASS_SUFFIXES) and any(
+        name and not name.startswith(_KAFKA_PACKAGES) for name in classes
+    )
+
+
 def is_left_out(setting: Setting) -> bool:
-    """Whether brokers do not get it: the harness owns it, or it is a secret, which no broker here needs."""
-    return is_owned(setting.key) or setting.secret
+    """Whether brokers do not get it: the harness owns it, or it is a secret or needs a plug-in."""
+    return is_owned(setting.key) or setting.secret or needs_plugin(setting)
 
 
 def split_owned(
@@ -81,7 +95,12 @@ def split_owned(
         return users, ()
     own = _own_values(topology, mode, setup)
     different = tuple(
-        IgnoredSetting(table="broker", setting=setting, because=_BECAUSE, owned=True)
+        IgnoredSetting(
+            table="broker",
+            setting=setting,
+            because=_PLUGIN if needs_plugin(setting) and not is_owned(setting.key) else _BECAUSE,
+            owned=True,
+        )
         for key, setting in settings.items()
         if is_left_out(setting) and own.get(key, {_PLAIN.get(key, "")}) != {setting.value}
     )
@@ -89,6 +108,7 @@ def split_owned(
 
 
 _BECAUSE = "acked gives each node its identity, listeners, directories, quorum and security"
+_PLUGIN = "the brokers here have Kafka's own classes alone"
 
 
 def _own_values(topology: Topology, mode: str, setup: Setup) -> dict[str, set[str]]:

@@ -153,6 +153,31 @@ def test_what_the_harness_owns_is_left_out_and_named(option: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "metric.reporters=io.confluent.metrics.reporter.ConfluentMetricsReporter",
+        "kafka.metrics.reporters=kafka.metrics.KafkaCSVMetricsReporter,com.example.Reporter",
+        "create.topic.policy.class.name=com.example.Policy",
+        "remote.log.storage.system.enable=true",
+        "rsm.config.chunk.size=4194304",
+    ],
+)
+def test_what_needs_somebodys_classes_is_left_out_and_named(option: str) -> None:
+    used = applied("canary", f"broker.{option}")
+    key = option.partition("=")[0]
+    assert key not in used.scenario.setup.broker_config
+    assert used.notes == (f"not followed: {key} (the brokers here have Kafka's own classes alone)",)
+
+
+def test_classes_of_kafka_are_kept() -> None:
+    used = applied("canary", "broker.kafka.metrics.reporters=kafka.metrics.KafkaCSVMetricsReporter")
+    assert used.scenario.setup.broker_config == {
+        "kafka.metrics.reporters": "kafka.metrics.KafkaCSVMetricsReporter"
+    }
+    assert not used.notes
+
+
 def test_all_owned_properties_of_a_file_are_in_one_note() -> None:
     found = applied("canary", "broker.broker.id=7", "broker.num.io.threads=4", "broker.log.dirs=/x")
     (note,) = found.notes
@@ -166,7 +191,7 @@ def test_all_owned_properties_of_a_file_are_in_one_note() -> None:
         ("canary", "default.replication.factor=2", "acked assigns the replicas of the topics"),
         ("canary", "num.partitions=3", "acked chooses the partitions of the topics"),
         ("canary", "auto.create.topics.enable=true", "every topic exists before a client asks for it"),
-        ("canary", "replica.selector.class=x", "no consumer here names its rack"),
+        ("canary", "replica.selector.class=kafka.Selector", "no consumer here names its rack"),
         (
             "exactly-once-az-isolated",
             "offsets.topic.num.partitions=50",

@@ -1,0 +1,189 @@
+"""A Compose file whose services run Kafka, in the images that people use.
+
+Images name a broker's properties as environment variables: `KAFKA_LOG_RETENTION_MS` in apache/kafka, cp-kafka
+and wurstmeister's, `KAFKA_CFG_LOG_RETENTION_MS` in Bitnami's; `_` stands for a dot, `__` for an underscore
+and `___` for a hyphen. Nothing is run, and no variable is taken from this machine's environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.inventory.model import Inventory, Node
+from harness.cluster.inventory.properties import NodeProperties, inventory
+from harness.cluster.settings import Setting
+from harness.errors import UsageError
+from harness.secrets import holds_secret, shown
+from harness.texts import scalar_text, text_file
+
+_NOT_PROPERTIES = (
+    *("advertised.host", "auto.", "cluster.id", "container.", "create.", "ext.", "gc.", "heap.opts"),
+    *("home", "hostname.command", "java.", "jmx.", "jvm.", "kraft.cluster.id", "kraft.mode", "log4j", "mode"),
+    *("opts", "port.command", "rack.command", "rest.", "schema.", "tools.", "version", "zookeeper.protocol"),
+    *("broker.id.command", "client.users", "client.passwords", "inter.broker.user", "inter.broker.password"),
+    *(
+        "certificate.password",
+        "tls.",
+        "cfg.",
+        "daemon.",
+        "debug",
+        "mount",
+        "volume",
+        "conf.",
+        "data.",
+        "user",
+    ),
+)
+"""Beginnings of what these images take besides properties, in the form of properties."""
+_KEPT = ("auto.create.topics.enable", "auto.leader.rebalance.enable", "auto.include.jmx.reporter")
+_COMPATIBLE = ("redpanda", "warpstream", "bufstream", "automq")
+_TOOLS = re.compile(
+    r"kafka-?(ui|connect|rest|exporter|manager|drop|bridge|hq|topics)|connect|exporter|schema-registry|ksql|"
+    r"akhq|kafdrop|cruise|kcat|mirror|cmak|control-center|enterprise-control|jmx|init",
+)
+_KAFKA = re.compile(r"(^|/)(cp-)?(kafka|server|kafka-native|local)\b|kafka:")
+_CONFLUENT = {"5.5": "2.5", "6.0": "2.6", "6.1": "2.7", "6.2": "2.8"}
+"""Confluent Platform's releases before 7.0, and Kafka's. After them 7.x has Kafka 3.x, and 8.x has 4.x."""
+
+
+def read(path: Path, services: Mapping[str, Any], variables: Mapping[str, str]) -> Inventory:
+    """The cluster that the services of a Compose file form. Raises UsageError."""
+    brokers: list[NodeProperties] = []
+    zookeepers: list[Node] = []
+    versions: set[str] = set()
+    for name, service in services.items():
+        if not isinstance(service, dict):
+            continue
+        image = _interpolated(str(service.get("image", "")), variables)
+        environment = {**_files(path, service), **_environment(service, variables)}
+        kind = _kind(path, str(name), image, environment)
+        if kind == "zookeeper":
+            zookeepers += [
+                Node(name=f"{name}-{n}", roles=frozenset({"zookeeper"})) for n in range(_copies(service))
+            ]
+        elif kind == "kafka":
+            settings = dict(_properties(environment, f"{path}: {name}"))
+            brokers.append(NodeProperties(source=str(name), settings=settings, copies=_copies(service)))
+            versions |= {version for version in (version_of(image),) if version}
+    if not brokers:
+        raise UsageError(
+            f"{path}: no service of this Compose file runs a broker that acked recognizes by image or "
+            f"KAFKA_ variables; name the brokers' server.properties instead."
+        )
+    cluster = inventory(brokers, servers_known=bool(zookeepers))
+    version = versions.pop() if len(versions) == 1 else ""
+    return Inventory(
+        nodes=(*cluster.nodes, *zookeepers),
+        settings=cluster.settings,
+        version=version or cluster.version,
+        notes=tuple(note.replace("One file", "One service") for note in cluster.notes),
+    )
+
+
+def version_of(image: str) -> str:
+    """The Kafka version that an image's tag states; empty if it states none."""
+    name, _, tag = image.rpartition(":")
+    if "/" in tag or not name:
+        return ""
+    if stated := re.search(r"kafka-(\d+\.\d+\.\d+)", tag):  # Strimzi: 0.45.0-kafka-3.9.0
+        return stated[1]
+    if "confluentinc" in name or "/cp-" in name or name.startswith("cp-"):
+        release = re.match(r"(\d+)\.(\d+)(\.\d+)?", tag)
+        if release is None:
+            return ""
+        major, minor = int(release[1]), int(release[2])
+        kafka = f"{major - 4}.{minor}" if major >= 7 else _CONFLUENT.get(f"{major}.{minor}", "")
+        return kafka and kafka + (release[3] or "")
+    stated = re.match(r"(?:2\.1[0-3]-)?v?(\d+\.\d+(?:\.\d+)?)", tag)  # wurstmeister: 2.13-2.8.1
+    return stated[1] if stated else ""
+
+
+def _kind(path: Path, name: str, image: str, environment: Mapping[str, str]) -> str:
+    repository = image.rpartition(":")[0] or image
+    if any(word in repository for word in _COMPATIBLE):
+        raise UsageError(
+            f"{path}: {name} runs {image}, which speaks Kafka's protocol but is not Kafka; acked builds "
+            f"clusters of Apache Kafka alone: describe one in a cluster file (docs/cluster-file.md)."
+        )
+    if "zookeeper" in repository or (not image and "ZOOKEEPER_CLIENT_PORT" in environment):
+        return "zookeeper"
+    looks_like_broker = any(
+        key.removeprefix("KAFKA_CFG_").removeprefix("KAFKA_")
+        in ("ZOOKEEPER_CONNECT", "PROCESS_ROLES", "ADVERTISED_LISTENERS", "BROKER_ID", "NODE_ID", "LISTENERS")
+        for key in environment
+        if key.startswith("KAFKA_")
+    )
+    if _TOOLS.search(repository.rpartition("/")[2]) and not looks_like_broker:
+        return ""
+    return "kafka" if looks_like_broker or _KAFKA.search(image) else ""
+
+
+def _copies(service: Mapping[str, Any]) -> int:
+    deploy = service.get("deploy")
+    replicas = deploy.get("replicas", 1) if isinstance(deploy, dict) else 1
+    copies = service.get("scale", replicas)
+    return copies if isinstance(copies, int) and 0 < copies < 1000 else 1
+
+
+def _environment(service: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, str]:
+    """A service's environment, which Compose accepts as a mapping and as a list of `NAME=value`."""
+    stated = service.get("environment")
+    if isinstance(stated, list):
+        pairs = [scalar_text(entry).partition("=")[::2] for entry in stated]
+    elif isinstance(stated, dict):
+        pairs = [(str(name), scalar_text(value)) for name, value in stated.items()]
+    else:
+        pairs = []
+    return {name.strip(): _interpolated(value, variables).strip() for name, value in pairs}
+
+
+def _files(path: Path, service: Mapping[str, Any]) -> dict[str, str]:
+    """What a service's `env_file` sets, from the files that are there."""
+    stated = service.get("env_file")
+    names = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
+    variables: dict[str, str] = {}
+    for name in names:
+        file = path.parent / str(name.get("path", "") if isinstance(name, dict) else name)
+        if file.is_file():
+            variables |= variables_of(file)
+    return variables
+
+
+def variables_of(file: Path) -> dict[str, str]:
+    """The variables of an environment file, `NAME=value` a line."""
+    lines = text_file(file, file, "name a file of variables").splitlines()
+    pairs = (
+        line.removeprefix("export ").partition("=") for line in lines if not line.lstrip().startswith("#")
+    )
+    return {name.strip(): value.strip().strip("\"'") for name, equals, value in pairs if equals}
+
+
+_VARIABLE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)(?::?([-?+])((?:[^{}]|\{[^{}]*\})*))?\})")
+
+
+def _interpolated(text: str, variables: Mapping[str, str]) -> str:
+    """Compose's `${NAME:-default}`, with the variables of the `.env` file beside it."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if name is None:
+            return "$"
+        return variables.get(name, match[4] if match[3] == "-" else "")
+
+    return _VARIABLE.sub(value, text)
+
+
+def _properties(environment: Mapping[str, str], place: str) -> Iterator[tuple[str, Setting]]:
+    for name, value in environment.items():
+        if not name.startswith("KAFKA_"):
+            continue
+        words = name.removeprefix("KAFKA_CFG_").removeprefix("KAFKA_").lower()
+        key = words.replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
+        value = value.strip("\"'")
+        if not value or "\n" in value or (key.startswith(_NOT_PROPERTIES) and key not in _KEPT):
+            continue
+        if name.startswith("KAFKA_CFG_") or "_" in name.removeprefix("KAFKA_"):
+            yield key, Setting(key=key, value=shown(key, value), place=place, secret=holds_secret(key, value))

@@ -1,0 +1,81 @@
+"""Which kind of file somebody names, and what all the named files together say about one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.inventory import compose, kubernetes
+from harness.cluster.inventory.model import Inventory
+from harness.cluster.inventory.properties import NodeProperties, inventory
+from harness.cluster.settings_files import read_properties
+from harness.errors import UsageError
+from harness.texts import parse_yaml, text_file
+
+_REMEDY = "name a server.properties, a Compose file or a Strimzi resource"
+_YAML = (".yml", ".yaml")
+_COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
+
+
+def read(paths: Sequence[Path]) -> Inventory:
+    """What the files say about one cluster. Of a folder, its properties files or its Compose file are read.
+
+    Raises UsageError for a file of another kind, or that cannot be read.
+    """
+    files = [file for path in paths for file in _files(path)]
+    properties = [
+        NodeProperties(source=str(file), settings=read_properties(file, "broker").broker)
+        for file in files
+        if file.suffix not in _YAML
+    ]
+    parts = [inventory(properties)] if properties else []
+    resources: list[Mapping[str, Any]] = []
+    for file in files:
+        if file.suffix in _YAML:
+            documents = parse_yaml(text_file(file, file, _REMEDY), file)
+            strimzi = [document for document in documents if kubernetes.is_resource(document)]
+            if strimzi:
+                resources += strimzi
+            else:
+                parts.append(_compose(file, documents))
+    if resources:
+        parts.append(kubernetes.read(files[0] if len(files) == 1 else paths[0], resources))
+    cluster, *others = parts
+    for other in others:
+        cluster = cluster.and_also(other)
+    return cluster
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    for names in (_COMPOSE, sorted(file.name for file in path.glob("*.properties"))):
+        files = [path / name for name in names if (path / name).is_file()]
+        if files:
+            return files[:1] if names is _COMPOSE else files
+    raise UsageError(f"{path} holds no properties file and no Compose file; {_REMEDY}.")
+
+
+def _compose(file: Path, documents: Sequence[Any]) -> Inventory:
+    document = documents[0] if documents else None
+    if isinstance(document, dict) and isinstance(document.get("services"), dict):
+        variables = file.parent / ".env"
+        return compose.read(
+            file, document["services"], compose.variables_of(variables) if variables.is_file() else {}
+        )
+    raise UsageError(f"{file}: {_kind(document)}; {_REMEDY}.")
+
+
+def _kind(document: object) -> str:
+    """What a YAML file of another kind is, as far as its keys tell, as the middle of a sentence."""
+    keys = {str(key) for key in document} if isinstance(document, dict) else set()
+    if "spring" in keys or any(key.startswith("spring.") for key in keys):
+        return "this configures a Spring application, which is a client and not a cluster"
+    if "apiVersion" in keys:
+        return "this resource of Kubernetes is none of Strimzi's"
+    if keys & {"all", "kafka_broker", "kafka_controller", "zookeeper", "hosts"}:
+        return "this looks like an Ansible inventory; the role writes a server.properties on each broker"
+    if keys & {"replicaCount", "controller", "broker", "extraConfig", "global"}:
+        return "this looks like a Helm chart's values; `kubectl get configmap` shows the server.properties"
+    return "this YAML file describes no Kafka cluster"
