@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from harness.console import echo
-from harness.errors import UsageError
+from harness.errors import UsageError, quoted
 from report.console import table_console
+from scenarios.questions import OWN, QUESTIONS, question_of
 
+if TYPE_CHECKING:
+    from run.scenario import Scenario
+
+_NOTHING = "–"
+_METADATA = {"zookeeper": "ZK", "kraft": "KRaft", "kraft-combined": "KRaft", "migration": "to KRaft"}
 _TEMPLATE = Path(__file__).with_name("new_scenario.py.txt")
 
 
 def list_scenarios(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Scenarios, globs, or scenario files. Default: all.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="Scenarios, globs or scenario files, or words to look for. Default: all."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scenarios as a JSON array.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", help="Also show article, faults and expected outcome.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--claims", help="Also show the claims of each scenario.")] = False,
 ) -> None:
-    """List the scenarios with their article, faults, Kafka version and expected outcome."""
-    from run.catalogue import known_scenarios, select
+    """List the scenarios by question: name, Kafka version, and what is found.
 
-    selected = select(names) if names else list(known_scenarios().values())
+    acked list                    all of them
+    acked list power              those that speak of power
+    acked list 'kraft-*' --long   with article, faults and expected outcome
+
+    Through a pipe, each scenario is one line, with tabs between the columns.
+    """
+    selected = _selected(words or [])
     if as_json:
         rows = [
             {
@@ -42,16 +59,101 @@ def list_scenarios(
             for scenario in selected
         ]
         echo(json.dumps(rows, indent=2))
-        return
+    elif not sys.stdout.isatty() and not verbose:
+        for scenario in selected:
+            echo("\t".join(_fields(scenario, long=long)))
+    elif long or verbose:
+        _show_long(selected, claims=verbose)
+    else:
+        _show_by_question(selected)
+
+
+def _selected(words: Sequence[str]) -> list[Scenario]:
+    """Scenarios by name, glob and file; else those in which every word occurs. Raises UsageError."""
+    from run.catalogue import known_scenarios, select
+
+    catalogue = list(known_scenarios().values())
+    names = {scenario.name for scenario in catalogue}
+    by_name = [word for word in words if word in names or "*" in word or "/" in word or word.endswith(".py")]
+    searched = [word.lower() for word in words if word not in by_name]
+    selected = select(by_name) if by_name else catalogue
+    matching = [scenario for scenario in selected if all(word in _text_of(scenario) for word in searched)]
+    if not matching:
+        raise UsageError(
+            f"No scenario speaks of {quoted(' '.join(searched))}; `acked list` shows them all, and "
+            f"names, globs, files and words choose among them."
+        )
+    return matching
+
+
+def _text_of(scenario: Scenario) -> str:
+    """Everything in which a word is looked for, in lower case."""
+    return " ".join(
+        (
+            *(scenario.name, scenario.title, question_of(scenario.name), scenario.outcome),
+            *(f"article {scenario.article}", scenario.kafka, scenario.mode, *scenario.faults),
+            *(expected.finding for expected in scenario.expected),
+        )
+    ).lower()
+
+
+def _fields(scenario: Scenario, *, long: bool) -> list[str]:
+    short = [scenario.name, _kafka(scenario), ", ".join(_findings(scenario)) or _NOTHING]
+    details = [_article(scenario), ", ".join(scenario.faults), scenario.outcome] if long else []
+    return [*short, question_of(scenario.name), *details]
+
+
+def _kafka(scenario: Scenario) -> str:
+    """Version and where the metadata is: `2.7.1 ZK`, `4.3.1 KRaft`, `3.9.1 to KRaft`."""
+    return f"{scenario.kafka} {_METADATA[scenario.mode]}"
+
+
+def _article(scenario: Scenario) -> str:
+    return f"{scenario.article} §{scenario.section}" if scenario.section else scenario.article
+
+
+def _findings(scenario: Scenario) -> list[str]:
+    """The classes of the findings that are expected, each once."""
+    return list(dict.fromkeys(expected.finding for expected in scenario.expected))
+
+
+def _show_by_question(selected: Sequence[Scenario]) -> None:
+    console = table_console(80)
+    names = max(len(scenario.name) for scenario in selected)
+    versions = max(len(_kafka(scenario)) for scenario in selected)
+    room = min(console.width, 120) - names - versions - 6
+    for question in (*QUESTIONS, OWN):
+        of_question = [scenario for scenario in selected if question_of(scenario.name) == question]
+        if of_question:
+            console.print(f"[bold]{question}[/bold]")
+            for scenario in of_question:
+                found = _as_many_as_fit(_findings(scenario), room)
+                console.print(
+                    f"  {scenario.name:<{names}}  {_kafka(scenario):<{versions}}  {found}", highlight=False
+                )
+    console.print(f"{len(selected)} scenarios, each with what it is expected to find (docs/findings.md)")
+
+
+def _as_many_as_fit(findings: Sequence[str], room: int) -> str:
+    """The findings that fit into ``room`` characters, and how many more there are."""
+    for count in range(len(findings), 0, -1):
+        more = f" +{len(findings) - count}" if count < len(findings) else ""
+        text = ", ".join(findings[:count]) + more
+        if len(text) <= room or count == 1:
+            return text
+    return _NOTHING
+
+
+def _show_long(selected: Sequence[Scenario], *, claims: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("scenario", no_wrap=True)
     for heading in ("article", "faults", "kafka", "expected outcome"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading)
     for scenario in selected:
-        where = f"{scenario.article} §{scenario.section}" if scenario.section else scenario.article
-        kafka = scenario.kafka if scenario.mode == "zookeeper" else f"{scenario.kafka} {scenario.mode}"
-        table.add_row(scenario.name, where, ", ".join(scenario.faults), kafka, scenario.outcome)
-        if verbose:
+        table.add_row(
+            scenario.name, _article(scenario), ", ".join(scenario.faults), _kafka(scenario), scenario.outcome
+        )
+        if claims:
             for claim in scenario.claims:
                 table.add_row("", claim.section, "", "", f"• {claim.says}")
     table_console(180).print(table)

@@ -37,7 +37,7 @@ GROUPS: Mapping[str, Mapping[str, CommandSource]] = {
     "Run scenarios": {
         "list": CommandSource(
             "cli.catalogue:list_scenarios",
-            "List the scenarios with their article, faults, Kafka version and expected outcome.",
+            "List the scenarios by question: name, Kafka version, and what is found.",
         ),
         "new": CommandSource(
             "cli.catalogue:new", "Write a first scenario of your own: a short file that runs as it is."
