@@ -27,10 +27,10 @@ import pyarrow.parquet as pq
 import checkers
 from benchmarks.memory import family, pss_mib
 from checkers.evidence import gather
-from checkers.fast.plan import judge_all
-from checkers.fast.run import run, run_here
-from checkers.fast.tasks import JudgingContext
-from checkers.fast.transactions import FATES_FILE, conclude
+from checkers.judging.plan import judge_all
+from checkers.judging.run import run, run_here
+from checkers.judging.tasks import JudgingContext
+from checkers.judging.transactions import FATES_FILE, conclude
 from checkers.spark.session import start_session
 from checkers.spark.warm import warm_up
 from checkers.tables.source import open_source
@@ -266,14 +266,14 @@ def floor(folder: Path) -> dict[str, float]:
     return {"read the columns it needs": reading, "compare every message on 3 replicas": comparing}
 
 
-def where_time_goes(job: JudgingContext, piece_messages: int) -> tuple[float, dict[str, float]]:
-    """CPU seconds of the same pieces in this process without Spark: the total, and the ten largest functions.
+def where_time_goes(job: JudgingContext) -> tuple[float, dict[str, float]]:
+    """CPU seconds of the same tasks in this process without Spark: the total, and the ten largest functions.
 
     The time of a function includes libraries, but not the other functions of the checker.
     """
     profile = cProfile.Profile(time.process_time)
     began = time.process_time()
-    profile.runcall(judge_all, run_here, job, piece_messages=piece_messages)
+    profile.runcall(judge_all, run_here, job)
     whole = time.process_time() - began
     stats: Any = pstats.Stats(profile)
     spent: dict[str, float] = {}
@@ -308,10 +308,10 @@ def show_floor(options: argparse.Namespace, folder: Path, taken: float, scratch:
     again.mkdir()
     source = open_source(folder)
     whole, functions = where_time_goes(
-        JudgingContext(source=source, evidence=gather(source), life=None, findings=str(again)), options.piece
+        JudgingContext(source=source, evidence=gather(source), life=None, findings=str(again))
     )
     times = whole / sum(least.values())
-    print(f"the same pieces without Spark, one process: {whole:.2f} s of CPU, {times:.1f} times the floor")
+    print(f"the same tasks without Spark, one process: {whole:.2f} s of CPU, {times:.1f} times the floor")
     for name, seconds in functions.items():
         print(f"  {name}: {seconds:.2f} s ({seconds / whole:.0%})")
 
@@ -324,9 +324,6 @@ def main() -> None:
         "--damage", type=lambda text: "clean" if text == "0" else text, choices=DAMAGES, default="clean"
     )
     parser.add_argument("--partitions", type=int, default=10)
-    parser.add_argument(
-        "--piece", type=int, default=1_000_000, help="messages in a piece of a partition, at most"
-    )
     parser.add_argument("--transaction", type=int, default=0, help="messages in a transaction; 0: none")
     parser.add_argument("--life", action="store_true", help="also write the life table")
     parser.add_argument("--floor", action="store_true", help="compare with plain numpy, and profile")
@@ -354,7 +351,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
         print(f"{key} = {session.conf.get(key)}")
     load = Path("/proc/loadavg").read_text().split()[0]
     print(f"{options.messages} messages x 3 replicas in {options.partitions} partitions, {options.damage}")
-    print(f"pieces of {options.piece} messages; load of the machine before: {load}")
+    print(f"load of the machine before: {load}")
     out = scratch / "findings.parquet"
     out.mkdir()
     life = scratch / "life.parquet" if options.life else None
@@ -376,7 +373,7 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
         )
         phases["open"] = time.perf_counter() - began
         middle = time.perf_counter()
-        tallies = run(session, job, piece_messages=options.piece)
+        tallies = run(session, job)
         phases["fates and findings"] = time.perf_counter() - middle
         middle = time.perf_counter()
         tallies = conclude(source, evidence, transactions, out, tallies)

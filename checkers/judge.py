@@ -1,7 +1,7 @@
 """From a stored history to a verdict: fates, findings, claims, and what follows from them.
 
 `judge` takes a run folder, `judge_import` the tables of another program, `judge_history` tables alone.
-`checkers.fast` finds fates and findings, a task for each topic partition.
+`checkers.judging` finds fates and findings, a task for each topic partition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 from checkers.claims.evaluate import judge_claims, texts_of
 from checkers.claims.moments import read_moments
 from checkers.evidence import Evidence, gather
-from checkers.fast.run import Results, judge_partitions
+from checkers.judging.run import Results, judge_partitions
 from checkers.promises.facts import facts_of
 from checkers.promises.summary import counted, described, expected_by_class
 from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest

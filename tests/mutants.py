@@ -20,7 +20,7 @@ class Mutant:
     becomes: str
     by: tuple[str, ...] = ()
     """`written`: hand-written (`fates`: of which the fates are looked at); `damaged`: made by hypothesis;
-    `cut`: the same in pieces of one message; `apart`: with readers and nameless records, in pieces;
+    `blocks`: with readers, judged together and two rows at a time;
     `planted`: transactions made by hypothesis; `transactions`: hand-written ones."""
 
 

@@ -9,21 +9,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.evidence import gather
-from checkers.fast.plan import judge_all
-from checkers.fast.run import run_here
-from checkers.fast.tasks import JudgingContext
-from checkers.fast.transactions import conclude
+from checkers.judging.plan import judge_all
+from checkers.judging.run import run_here
+from checkers.judging.tasks import JudgingContext
+from checkers.judging.transactions import conclude
 from checkers.tables.output import FINDING, ISOLATION, TRANSACTION, TRANSACTION_RECORD
 from checkers.tables.source import open_source
 from tests.histories import History
 
 
-def judged(history: History, folder: Path, **cut: int) -> dict[str, list[dict[str, Any]]]:
+def judged(history: History, folder: Path, **options: int) -> dict[str, list[dict[str, Any]]]:
     """Findings, transactions and records, judged in this process."""
-    return judged_folder(history.write(folder), **cut)
+    return judged_folder(history.write(folder), **options)
 
 
-def judged_folder(folder: Path, **cut: int) -> dict[str, list[dict[str, Any]]]:
+def judged_folder(folder: Path, **options: int) -> dict[str, list[dict[str, Any]]]:
     """The same of a history that was written to a folder."""
     source = open_source(folder)
     evidence = gather(source)
@@ -33,7 +33,7 @@ def judged_folder(folder: Path, **cut: int) -> dict[str, list[dict[str, Any]]]:
     job = JudgingContext(
         source=source, evidence=evidence, **{name: str(place) for name, place in places.items()}
     )
-    tallies = judge_all(run_here, job, **cut)  # type: ignore[arg-type]
+    tallies = judge_all(run_here, job, **options)  # type: ignore[arg-type]
     tallies = conclude(source, evidence, places["transactions"], places["findings"], tallies)
     counted = sum(row["count"] for row in tallies.to_pylist() if row["kind"] == "finding")
     found = {

@@ -42,24 +42,19 @@ class ProducerRecords:
     """`COMMIT`, `ABORT` or -1."""
     coordinator_epoch: Ints
 
-    def take(self, rows: Ints | Flags) -> ProducerRecords:
+    def take(self, rows: Ints | Flags | slice) -> ProducerRecords:
         """Some of them."""
         return ProducerRecords(**{name: values[rows] for name, values in vars(self).items()})
 
 
 def all_producer_records(parts: Sequence[ProducerRecords]) -> ProducerRecords:
     """Records of several parts as one."""
-    if len(parts) == 1:
-        return parts[0]
+    if not parts:
+        return _nobody().take(slice(0, 0))
     names = ProducerRecords.__dataclass_fields__
-    nothing = np.empty(0, dtype=np.int64)
     return ProducerRecords(
-        **{
-            name: np.concatenate([nothing.astype(bool if name == "control" else np.int64)]
-                                 + [getattr(part, name) for part in parts])
-            for name in names
-        }
-    )  # fmt: skip
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

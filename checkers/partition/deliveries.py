@@ -5,7 +5,7 @@ A *stream* is what one reader without a group received, or what all members of o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -182,34 +182,22 @@ class _Commits:
     reader: Ints
 
 
-Slices = Callable[[int, int], Iterable[Log]]
-"""The reference log from one offset to another, in one slice or in several that follow each other."""
-
-
-def suspicious_steps(
-    reads: Reads, events: Sequence[GroupRow], reference: Slices, windows: Ints | None = None
-) -> Steps:
-    """Steps that no event of a group explains, as far as the reference log alone can tell.
-
-    ``windows`` gives the piece of each read; then only steps from one piece to another count.
-    """
-    pairs, skipping, commits = _repositioned(reads, events, _pairs(reads, windows))
+def suspicious_steps(reads: Reads, events: Sequence[GroupRow], reference: Log) -> Steps:
+    """Steps that no event of a group explains, as far as the reference log alone can tell."""
+    pairs, skipping, commits = _repositioned(reads, events, _pairs(reads))
     before, after = reads.offset[pairs.before], reads.offset[pairs.after]
     suspicious = np.zeros(len(after), dtype=bool)
     past = np.zeros(len(skipping.after), dtype=bool)
-    touched = np.concatenate([before, after, pairs.low, skipping.low, commits.offset])
-    for log in reference(int(touched.min()), int(touched.max())) if len(touched) else ():
-        if not len(log):
-            continue
-        place = log.at(before)
-        stood = (place >= 0) & (log.writer[place] == reads.writer[pairs.before])
-        stood &= log.seq[place] == reads.seq[pairs.before]
-        messages = log.offset[log.intact & log.at_home & ~log.control]
+    if len(reference):
+        place = reference.at(before)
+        stood = (place >= 0) & (reference.writer[place] == reads.writer[pairs.before])
+        stood &= reference.seq[place] == reads.seq[pairs.before]
+        messages = reference.offset[reference.intact & reference.at_home & ~reference.control]
         passed = np.searchsorted(messages, after, "left") - np.searchsorted(messages, pairs.low, "right")
         # If the record that it had read is no longer at its offset, the reader had to go back.
-        suspicious |= np.where(pairs.back, stood, passed > 0)
+        suspicious = np.where(pairs.back, stood, passed > 0)
         passed = np.searchsorted(messages, commits.offset, "left")
-        past |= passed > np.searchsorted(messages, skipping.low, "right")
+        past = passed > np.searchsorted(messages, skipping.low, "right")
     pairs, skipping = pairs.take(suspicious), skipping.take(past)
     since, until = _runs(reads, events, pairs)
     steps, count = pairs.after, len(skipping.before)
@@ -235,14 +223,12 @@ def suspicious_steps(
     )
 
 
-def _pairs(reads: Reads, windows: Ints | None) -> _Pairs:
+def _pairs(reads: Reads) -> _Pairs:
     streams = reads.streams()
     order = np.lexsort((reads.ns, streams))
     before, after = order[:-1], order[1:]
     step = reads.offset[after] - reads.offset[before]
     odd = (streams[before] == streams[after]) & (step != 1)
-    if windows is not None:
-        odd &= windows[before] != windows[after]
     before, after, back = before[odd], after[odd], step[odd] <= 0
     undone = back & (reads.offset[after] >= _floors(reads, streams, order)[before])
     undone &= reads.undone[after] != reads.undone[before]
@@ -405,63 +391,3 @@ def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
         for name in ("offset", "writer", "seq")
     }
     return Missed(count=count, **columns)
-
-
-# ---- what one window of time must know of another
-
-
-@dataclass(frozen=True, kw_only=True)
-class EdgeReads:
-    """The first and the last read of each stream in a window of time."""
-
-    reader: Ints
-    ns: Ints
-    offset: Ints
-    writer: Ints
-    seq: Ints
-    group: Texts
-    uncommitted: Flags
-    undone: Ints
-    floor: Ints
-
-
-def edge_reads(reads: Reads) -> EdgeReads:
-    """All that other windows must know of this one, in the order of delivery."""
-    streams = reads.streams()
-    order = np.lexsort((reads.ns, streams))
-    ends = np.flatnonzero(np.diff(streams[order]) != 0)
-    rows, floors = order[:0], reads.floor
-    if len(order):
-        firsts, lasts = np.append(0, ends + 1), np.append(ends, len(order) - 1)
-        rows = order[np.unique(np.concatenate([firsts, lasts]))]
-        floors = _floors(reads, streams, order)
-        if floors is not reads.floor:
-            # The floor of a first read counts for the last one too, unless a read between them ends it.
-            broken = np.minimum.reduceat(reads.undone[order], firsts) < 0
-            floors[order[firsts[broken & (firsts != lasts)]]] = FOREVER
-    return EdgeReads(
-        reader=reads.reader[rows].astype(np.int64),
-        ns=reads.ns[rows],
-        offset=reads.offset[rows],
-        writer=reads.writer[rows].astype(np.int64),
-        seq=reads.seq[rows],
-        group=reads.group_names(rows),
-        uncommitted=reads.uncommitted[rows],
-        undone=reads.undone[rows],
-        floor=floors[rows],
-    )
-
-
-def reads_at_edges(windows: Sequence[EdgeReads]) -> tuple[Reads, Ints]:
-    """The edges of windows as reads, and the number of each one's window."""
-    names = np.concatenate([window.group for window in windows]).tolist()
-    groups = tuple(sorted({name for name in names if name is not None}))
-    columns = {
-        name: np.concatenate([getattr(window, name) for window in windows])
-        for name in ("reader", "ns", "offset", "writer", "seq", "uncommitted", "undone", "floor")
-    }
-    group = np.array([-1 if name is None else groups.index(name) for name in names], dtype=np.int64)
-    nobody = np.full(len(names), -1, dtype=np.int32)
-    number = np.repeat(np.arange(len(windows)), [len(window.offset) for window in windows])
-    unknown = np.zeros(len(names), dtype=bool)
-    return Reads(**columns, row=nobody, group=group, groups=groups, committed=unknown), number

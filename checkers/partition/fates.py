@@ -5,14 +5,14 @@ A message is lost only if no replica holds it. Absence proves nothing unless the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from checkers.partition.fate import CODE, FATES
 from checkers.partition.logs import NOBODY, OWN, Log, PartitionReplicas, reference_of
-from checkers.partition.messages import FAIL, INFO, OK, Flags, Ints, Reads, Sends
+from checkers.partition.messages import FAIL, INFO, OK, Flags, Ints, Reads, Sends, distinct
 from checkers.partition.removals import NONE, TOPIC_DELETED
 
 _BITS = 62
@@ -40,34 +40,24 @@ class Fates:
     """How often readers received it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claims:
-    """Records damaged beyond recognition, each given to the newest message acknowledged at its offset."""
-
-    offset: Ints
-    row: Ints
-
-
 def read_counts(reads: Reads, messages: int) -> Ints:
     """How often readers received each message."""
+    if not len(reads):
+        return np.broadcast_to(np.int64(0), messages)
     return np.bincount(reads.row[reads.row >= 0], minlength=messages)
 
 
-def recognise(
-    partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads, taken: Ints
-) -> tuple[list[Log], Claims]:
+def recognise(partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads) -> list[Log]:
     """The logs, with records damaged beyond recognition assigned to messages where possible.
 
     Another replica's record at the same offset tells which message it is. Otherwise it is the newest message
-    that was acknowledged there and of which no good copy is left, unless the offset is in ``taken`` (it
-    belongs to a message that is not among ``sends``). The latter are returned as claims.
+    that was acknowledged there and of which no good copy is left.
     """
-    nothing = Claims(offset=np.empty(0, np.int64), row=np.empty(0, np.int64))
     offsets = _unreadable_offsets(logs)
     if not len(offsets):
-        return list(logs), nothing
+        return list(logs)
     owner = np.full(len(offsets), -1, dtype=np.int64)
-    settled = np.isin(offsets, taken)
+    settled = np.zeros(len(offsets), dtype=bool)
     held = np.zeros(len(sends), dtype=bool)
     for log in sorted(logs, key=lambda log: log.broker == partition.reference):  # the reference decides
         place = log.at(offsets)
@@ -80,9 +70,7 @@ def recognise(
     newest = claimants[np.lexsort((sends.seq[claimants], sends.writer[claimants], sends.sent_ns[claimants]))]
     where = np.searchsorted(offsets, place_of[newest])
     owner[where] = newest
-    claimed = np.unique(where)
-    claims = Claims(offset=offsets[claimed], row=owner[claimed])
-    return [_with_owners(log, offsets, owner) for log in logs], claims
+    return [_with_owners(log, offsets, owner) for log in logs]
 
 
 def _unreadable(log: Log) -> Flags:
@@ -131,7 +119,7 @@ def decide(
     fate[(outcome == INFO) & ~stands] = CODE["unknown_dropped"]
     fate[(outcome != FAIL) & (copies > 1)] = CODE["duplicated"]
     fate[outcome == FAIL] = CODE["failed"]
-    overwriter = np.full(count, -1, dtype=np.int64)
+    overwriter: Ints = np.broadcast_to(np.int64(-1), count)
     removal = np.full(count, NONE, dtype=np.int8)
     fate[(outcome == FAIL) & (good | damaged) & ~sends.aborted] = CODE["phantom"]
     if not (good.all() and stands.all()):
@@ -140,6 +128,7 @@ def decide(
         absent = np.flatnonzero(ok & ~stands & ~good & ~damaged)
         fate[absent] = np.where(read[absent] > 0, CODE["lost_after_read"], CODE["lost"])
         gone = np.flatnonzero(ok & ~stands)
+        overwriter = np.full(count, -1, dtype=np.int64)
         overwriter[gone] = reference.at(offset[gone])
         _explain(partition, sends, logs, reads, gone, reference, fate, overwriter, removal, away)
         overwriter[good | damaged] = -1
@@ -230,7 +219,8 @@ def _likely_place(sends: Sends, logs: Sequence[Log], reads: Reads, rows: Ints) -
 
 def _holders(count: int, logs: Sequence[Log]) -> tuple[Ints, Flags]:
     """Which logs hold an intact copy of each message, and whether any holds a damaged one."""
-    holders = np.zeros(count, dtype=np.int64 if len(logs) <= _BITS else object)
+    kind = np.uint8 if len(logs) <= 8 else np.int64 if len(logs) <= _BITS else object
+    holders = np.zeros(count, dtype=kind)
     damaged = np.zeros(count, dtype=bool)
     for bit, log in enumerate(logs):
         held = log.row >= 0
@@ -247,7 +237,7 @@ def places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
     """Copies in the reference log, the offset and epoch that are the message's own, and a further offset."""
     found = np.full(count, -1, dtype=np.int64)
     epoch = np.full(count, -1, dtype=np.int32)
-    extra = np.full(count, -1, dtype=np.int64)
+    extra: Ints = np.broadcast_to(np.int64(-1), count)
     rows, offsets, epochs = log.row, log.offset, log.epoch
     if len(rows) and int(rows.min()) < 0:
         held = np.flatnonzero(rows >= 0)
@@ -259,6 +249,7 @@ def places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
     found[rows[::-1]], epoch[rows[::-1]] = offsets[::-1], epochs[::-1]
     exact = np.flatnonzero(sends.offset[rows] == offsets)
     found[rows[exact]], epoch[rows[exact]] = offsets[exact], epochs[exact]
+    extra = extra.copy()
     other = np.flatnonzero((copies[rows] > 1) & (found[rows] != offsets))
     extra[rows[other][::-1]] = offsets[other][::-1]
     return copies, found, epoch, extra
@@ -315,40 +306,23 @@ _LOUD = np.array([fate.of_message for fate in FATES])
 # ---- the order in which writers sent
 
 
-@dataclass(frozen=True, kw_only=True)
-class OffsetSpan:
-    """Lowest and highest offset of one writer's ordered messages, in a range of sequence numbers."""
-
-    writer: int
-    low: int
-    high: int
-
-
 def ordered(sends: Sends, fates: Fates) -> Ints:
     """Messages whose order counts: acknowledged, in the reference log once, and at the offset reported."""
     return np.flatnonzero((sends.outcome == OK) & (fates.fate == CODE["kept"]) & (fates.copies == 1))
 
 
-def out_of_order(sends: Sends, fates: Fates, later_low: Mapping[int, int]) -> tuple[Ints, list[OffsetSpan]]:
-    """Messages with a higher offset than a later one of their writer, and the span of each writer's offsets.
-
-    ``later_low`` gives, per writer, the lowest offset among its ordered messages of higher sequence numbers
-    that are not among ``sends``.
-    """
+def out_of_order(sends: Sends, fates: Fates) -> Ints:
+    """Messages with a higher offset than a later one of their writer."""
     rows = ordered(sends, fates)
-    late: list[Ints] = []
-    spans: list[OffsetSpan] = []
+    late = [rows[:0]]
     writers = sends.writer[rows]
-    for writer in np.unique(writers).tolist():
+    for writer in distinct(writers).tolist():
         mine = rows[writers == writer]
         seqs = sends.seq[mine]
         if len(seqs) > 1 and not np.all(seqs[1:] > seqs[:-1]):
             mine = mine[np.argsort(seqs, kind="stable")]
         offsets = fates.found_offset[mine]
-        ahead = later_low.get(writer, np.iinfo(np.int64).max)
-        spans.append(OffsetSpan(writer=writer, low=int(offsets.min()), high=int(offsets.max())))
-        if ahead > spans[-1].high and (len(offsets) < 2 or np.all(offsets[1:] > offsets[:-1])):
-            continue
-        lowest = np.minimum.accumulate(np.append(offsets[1:], ahead)[::-1])[::-1]
-        late.append(mine[offsets > lowest])
-    return (np.concatenate(late) if late else rows[:0]), spans
+        if not np.all(offsets[1:] > offsets[:-1]):
+            lowest = np.minimum.accumulate(offsets[:0:-1])[::-1]
+            late.append(mine[:-1][offsets[:-1] > lowest])
+    return np.concatenate(late)

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checkers.partition.messages import Flags, Homes, Ints, KeyIndex, distinct
+from checkers.partition.messages import Flags, Homes, Ints, KeyIndex
 from checkers.partition.removals import Removals
 from harness.errors import BadDataError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Copies:
-    """Columns of `copies`; -1 stands for null."""
+    """Columns of `copies` of one replica; -1 stands for null."""
 
-    broker: Ints
     offset: Ints
     epoch: Ints
     writer: Ints
@@ -34,10 +33,22 @@ class Copies:
         """Some of them."""
         return Copies(**{name: values[rows] for name, values in vars(self).items()})
 
-    def and_also(self, more: Copies) -> Copies:
-        """These copies and others."""
-        parts = vars(more)
-        return Copies(**{name: np.concatenate([values, parts[name]]) for name, values in vars(self).items()})
+
+def together(parts: list[Copies]) -> Copies:
+    """Some copies of one replica as one. Empties ``parts``, so that no more than a column is in memory twice.
+
+    Flags that are all equal need no memory.
+    """
+    columns = {name: [vars(part)[name] for part in parts] for name in vars(parts[0])}
+    parts.clear()
+    return Copies(
+        **{
+            name: np.broadcast_to(values[0][0], sum(map(len, values)))
+            if values[0].dtype == bool and all((part == values[0][0]).all() for part in values)
+            else np.concatenate(values)
+            for name, values in ((name, columns.pop(name)) for name in list(columns))
+        }
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +160,7 @@ class Log:
     at_home: Flags
     control: Flags
     row: Ints
-    """The message in `sends`, damaged or not; -1 if it is not among those that are loaded."""
+    """The message in `sends`, damaged or not; -1 if nobody sent it to this partition."""
     origin: Ints
 
     def __len__(self) -> int:
@@ -209,22 +220,13 @@ def _most_advanced(ends: Mapping[int, tuple[int, int]]) -> int:
     return max(ends, key=lambda broker: (*ends[broker], -broker)) if ends else -1
 
 
-def split_copies(copies: Copies) -> dict[int, Copies]:
-    """Copies by broker."""
-    found = {}
-    for number in distinct(copies.broker).tolist():
-        rows = np.flatnonzero(copies.broker == number)
-        whole = len(rows) == rows[-1] - rows[0] + 1
-        found[number] = copies.take(slice(rows[0], rows[-1] + 1) if whole else rows)
-    return found
-
-
-def split_logs(
+def logs_of(
     partition: PartitionReplicas, index: KeyIndex, copies: Mapping[int, Copies], homes: Homes | None
 ) -> list[Log]:
-    """Copies of each replica as its log, by broker. Raises BadDataError for two records at one offset.
+    """The log of each replica, by broker. Raises BadDataError for two records at one offset.
 
-    ``homes`` tells where messages that are not in ``index`` were sent; without it this is left open.
+    ``copies`` are by broker. ``homes`` tells where messages that are not in ``index`` were sent; without it
+    this is left open.
     """
     logs = []
     for number, part in sorted(copies.items()):
@@ -244,9 +246,10 @@ def split_logs(
         own = ~part.control & (part.at_home | ~part.intact)
         if not own.all():
             row = np.where(own, row, np.int32(-1))
-        origin = np.zeros(len(row), dtype=np.int8)
+        origin: Ints = np.broadcast_to(np.int8(OWN), len(row))
         strange = np.flatnonzero((row < 0) & ~part.control)
         if len(strange):
+            origin = origin.copy()
             codes = origins(partition, homes, part.writer[strange], part.seq[strange])
             astray = part.intact[strange] & ~part.at_home[strange]
             origin[strange] = np.where(astray & (codes == OWN), NOBODY, codes)
@@ -268,7 +271,7 @@ def split_logs(
 
 
 def origins(partition: PartitionReplicas, homes: Homes | None, writer: Ints, seq: Ints) -> Ints:
-    """The origin of records that name no loaded message."""
+    """The origin of records that name no message of this partition's `sends`."""
     named = (writer >= 0) & (seq >= 0)
     if homes is None:
         return np.where(named, UNRESOLVED, NOBODY)
@@ -277,5 +280,5 @@ def origins(partition: PartitionReplicas, homes: Homes | None, writer: Ints, seq
 
 
 def reference_of(partition: PartitionReplicas, logs: Sequence[Log]) -> Log:
-    """The reference log among ``logs``; an empty one where it holds none of these records."""
+    """The reference log among ``logs``; an empty one if it holds no records."""
     return next((log for log in logs if log.broker == partition.reference), empty_log(partition.reference))

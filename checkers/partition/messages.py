@@ -24,6 +24,9 @@ NOTHING: Ints = np.empty(0, dtype=np.int64)
 FOREVER = 2**63 - 1
 """After every time, and beyond every offset, of a history."""
 
+BLOCK_ROWS = 1 << 18
+"""Rows that are read, computed and written at a time; only what a later step needs is kept of them all."""
+
 OK, FAIL, INFO = 0, 1, 2
 """Codes of outcomes."""
 
@@ -60,7 +63,7 @@ class Reads:
     writer: Ints
     seq: Ints
     row: Ints
-    """The message in `sends`, -1 if it is not among those that are loaded."""
+    """The message in `sends`, -1 if nobody sent it to this partition."""
     group: Ints
     """Position in ``groups``, -1 for a reader without a group."""
     groups: tuple[str, ...]
@@ -115,7 +118,9 @@ class KeyIndex:
         self._table: Ints | None = None
         self._order: Ints | None = None
         self._sorted: Ints | None = None
-        key, _ = self._encode(writer, seq)
+        key = np.empty(self._rows, dtype=np.int64)
+        for block in blocks_of(self._rows):
+            key[block], _ = self._encode(writer[block], seq[block])
         cells = self._span * len(self._writers)
         if cells <= _DENSE * self._rows + 1024:
             table = np.full(cells, -1, dtype=np.int32)
@@ -155,8 +160,12 @@ class KeyIndex:
 
     def find(self, writer: Ints, seq: Ints) -> Ints:
         """Row of each identity, -1 where nobody sent it."""
-        if not self._rows or not len(seq):
-            return np.full(len(seq), -1, dtype=np.int32)
+        found = np.full(len(seq), -1, dtype=np.int32)
+        for block in blocks_of(len(seq)) if self._rows else ():
+            found[block] = self._find(writer[block], seq[block])
+        return found
+
+    def _find(self, writer: Ints, seq: Ints) -> Ints:
         key, known = self._encode(writer, seq)
         key = np.where(known, key, 0)
         if self._table is not None:
@@ -168,6 +177,11 @@ class KeyIndex:
             rows = place if self._order is None else self._order[place]
             found = np.where(hit, rows, -1).astype(np.int32)
         return np.where(known, found, np.int32(-1))
+
+
+def blocks_of(count: int) -> list[slice]:
+    """Rows from 0 up to ``count`` in blocks of `BLOCK_ROWS`."""
+    return [slice(low, min(low + BLOCK_ROWS, count)) for low in range(0, count, BLOCK_ROWS)]
 
 
 def distinct(values: Ints) -> Ints:
@@ -211,7 +225,7 @@ class Homes:
 NO_HOMES = Homes(
     writer=np.empty(0, np.int64), seq=np.empty(0, np.int64), topic=(), partition=np.empty(0, np.int64)
 )
-"""No message beyond those that are loaded was sent anywhere."""
+"""Nobody sent a message to another partition."""
 
 
 def pair_order(major: Ints, minor: Ints) -> Ints | slice:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.partition.logs import Log, PartitionReplicas, empty_log, reference_of
+from checkers.partition.logs import OWN, Log, PartitionReplicas, empty_log, reference_of
 from checkers.partition.messages import Flags, Ints
 
 FOREIGN, CORRUPT = 0, 1
@@ -67,25 +67,16 @@ def _pick(kind: int, log: Log, rows: Ints, count: int = 1, broker: int | None = 
     )
 
 
-def odd_records(
-    partition: PartitionReplicas, logs: Sequence[Log], strays: Sequence[tuple[int, Ints]]
-) -> ReplicaRecords:
-    """Damaged records, and records that are no message of this partition; those of the reference come first.
-
-    ``strays`` gives, by broker, offsets of records that name a message which was not sent to this partition.
-    Records that name no message are found here.
-    """
+def odd_records(partition: PartitionReplicas, logs: Sequence[Log]) -> ReplicaRecords:
+    """Damaged records, and records that are no message of this partition; the reference's come first."""
     parts = []
     for log in sorted(logs, key=lambda log: log.broker != partition.reference):
-        odd = np.zeros(len(log), dtype=bool)
-        for broker, offsets in strays:
-            if broker == log.broker:
-                place = log.at(offsets)
-                odd[place[place >= 0]] = True
+        odd = (log.writer < 0) | (log.seq < 0)
         if not log.intact.all():
-            odd |= ~log.intact & ~log.control
-        odd |= ((log.writer < 0) | (log.seq < 0)) & ~log.control
-        rows = np.flatnonzero(odd)
+            odd |= ~log.intact
+        if log.origin.any():
+            odd |= (log.row < 0) & (log.origin != OWN)
+        rows = np.flatnonzero(odd & ~log.control)
         if len(rows):
             found = _pick(FOREIGN, log, rows)
             found.kind[~log.intact[rows]] = CORRUPT
@@ -96,8 +87,8 @@ def odd_records(
 def differences(partition: PartitionReplicas, logs: Sequence[Log], reported: Ints) -> ReplicaRecords:
     """Where the in-sync replicas differ from the reference, except at the offsets ``reported``.
 
-    ``logs`` may hold a range of offsets only. If a log ends early or begins late, one record stands for all
-    that it lacks at that end.
+    If a log ends early or begins late, one record stands for all that it lacks at that end. Records are by
+    broker; those that stand for the end of a log come last.
     """
     if not partition.comparable:
         return all_records([])
@@ -112,7 +103,14 @@ def differences(partition: PartitionReplicas, logs: Sequence[Log], reported: Int
             parts += _against(partition, reference, by_broker.get(broker) or empty_log(broker), reported)
         elif known is not None and known.complete:
             parts += _lacking(partition, reference, broker, np.arange(len(reference)), reported)
-    return all_records(parts)
+    records = all_records(parts)
+    beyond = np.flatnonzero(records.kind == REFERENCE)
+    if len(beyond):  # where the reference ends is one offset, whatever each follower has behind it
+        first = beyond[np.argmin(records.offset[beyond])]
+        for values in (records.offset, records.epoch, records.writer, records.seq):
+            values[beyond] = values[first]
+    end = np.where(np.isin(records.kind, ENDS), records.kind, -1)
+    return records.take(np.lexsort((end, records.broker)))
 
 
 def _against(partition: PartitionReplicas, reference: Log, log: Log, reported: Ints) -> list[ReplicaRecords]:

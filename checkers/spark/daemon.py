@@ -12,7 +12,7 @@ import importlib
 import sys
 from pathlib import Path
 
-_IMPORTED_BEFORE = ("checkers.fast.judging",)
+_IMPORTED_BEFORE = ("checkers.judging.worker",)
 _BROUGHT = ("pyspark", "python", "lib")
 
 

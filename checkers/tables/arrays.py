@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
 from checkers.partition.deliveries import GroupRow
-from checkers.partition.logs import Copies, PartitionReplicas, Replica, choose_reference
-from checkers.partition.messages import FOREVER, Flags, Ints, KeyIndex, Reads, Sends
+from checkers.partition.logs import Copies, PartitionReplicas, Replica, choose_reference, together
+from checkers.partition.messages import FOREVER, Flags, Ints, KeyIndex, Reads, Sends, distinct
 from checkers.removals import removals_of
 from checkers.tables.source import Source, numbers
 from checkers.transactions.answers import ABORTED, COMMITTED
@@ -20,10 +20,22 @@ from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
 
 
-def copy_arrays(table: pa.Table, name: str) -> Copies:
-    """Columns of `copies` as arrays; refuses impossible values."""
+def copy_arrays(blocks: Iterable[pa.Table], name: str) -> dict[int, Copies]:
+    """Columns of `copies` as arrays, by broker; refuses impossible values.
+
+    Of the tables in ``blocks``, one is in memory at a time.
+    """
+    parts: dict[int, list[Copies]] = {}
+    for table in blocks:
+        for broker, part in _split(table, name).items():
+            parts.setdefault(broker, []).append(part)
+        del table
+    return {broker: together(its_parts) for broker, its_parts in sorted(parts.items())}
+
+
+def _split(table: pa.Table, name: str) -> dict[int, Copies]:
+    brokers = numbers(table, "broker")
     copies = Copies(
-        broker=numbers(table, "broker"),
         offset=numbers(table, "offset"),
         epoch=numbers(table, "epoch"),
         writer=numbers(table, "writer"),
@@ -32,11 +44,16 @@ def copy_arrays(table: pa.Table, name: str) -> Copies:
         at_home=at_home(table["home"], name),
         control=numbers(table, "control", 0).astype(bool),
     )
-    place = {"broker": copies.broker, "offset": copies.offset}
-    refuse(copies.broker < 0, "broker", f"copies of {name}", place)
+    place = {"broker": brokers, "offset": copies.offset}
+    refuse(brokers < 0, "broker", f"copies of {name}", place)
     refuse(copies.offset < 0, "offset", f"copies of {name}", place)
     refuse_negative_identities(table, f"copies of {name}", place)
-    return copies
+    by_broker = {}
+    for broker in distinct(brokers).tolist():
+        rows = np.flatnonzero(brokers == broker)
+        adjacent = len(rows) == rows[-1] - rows[0] + 1
+        by_broker[broker] = copies.take(slice(rows[0], rows[-1] + 1) if adjacent else rows)
+    return by_broker
 
 
 def at_home(column: pa.ChunkedArray, name: str) -> Flags:
@@ -55,7 +72,7 @@ def at_home(column: pa.ChunkedArray, name: str) -> Flags:
 def refuse(bad: Flags, column: str, where: str, values: Mapping[str, Ints], note: str = "") -> None:
     """Raise BadDataError naming the first impossible value of ``column``.
 
-    ``values`` has that column and those that tell which row it is: a table's file may be read in pieces.
+    ``values`` has that column and those that tell which row it is: a table's file may be read in blocks.
     """
     if np.any(bad):
         row = int(np.argmax(bad))
@@ -78,24 +95,13 @@ def refuse_negative_identities(table: pa.Table, where: str, place: Mapping[str, 
 def partition_of(
     source: Source, evidence: Evidence, where: TopicPartition, copies: Mapping[int, Copies]
 ) -> PartitionReplicas:
-    """Replicas of a partition, and which of them is the reference."""
+    """Replicas of a partition, and which of them is the reference; ``copies`` are by broker."""
     ends: dict[int, tuple[int, int]] = {}
     spans: dict[int, tuple[int, int]] = {}
     for number, part in copies.items():
         last = int(np.argmax(part.offset))
         ends[number] = (int(part.epoch[last]), int(part.offset[last]))
         spans[number] = (int(part.offset.min()), int(part.offset[last]))
-    return make_partition(source, evidence, where, ends, spans)
-
-
-def make_partition(
-    source: Source,
-    evidence: Evidence,
-    where: TopicPartition,
-    ends: Mapping[int, tuple[int, int]],
-    spans: Mapping[int, tuple[int, int]],
-) -> PartitionReplicas:
-    """The same from the last epoch and offset, and first and last offset, of each replica."""
     replicas = {}
     for row in evidence.rows_about("replicas", where):
         replicas[int(row["broker"])] = Replica(
@@ -208,11 +214,12 @@ def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
 
 def _transactions(table: pa.Table, evidence: Evidence, writer: Ints) -> tuple[Ints, Flags, Flags]:
     """Each message's transaction, whether that was aborted, and whether committed (or there is none)."""
-    column = table["txn"]
-    transaction = np.full(len(writer), -1, dtype=np.int64)
-    aborted, visible = np.zeros(len(writer), dtype=bool), np.ones(len(writer), dtype=bool)
+    column, count = table["txn"], len(writer)
     if column.null_count == len(column):
-        return transaction, aborted, visible
+        nowhere: Ints = np.broadcast_to(np.int64(-1), count)
+        return nowhere, np.broadcast_to(np.False_, count), np.broadcast_to(np.True_, count)
+    transaction = np.full(count, -1, dtype=np.int64)
+    aborted, visible = np.zeros(count, dtype=bool), np.ones(count, dtype=bool)
     rows = transaction_rows(table)
     visible[rows] = False
     known = evidence.transactions

@@ -266,3 +266,15 @@ def write_parquet(place: str, table: pa.Table, **options: Any) -> None:
     system, inner = file_system(place)
     with reaching(place), system.open_output_stream(inner) as stream:
         pq.write_table(table, stream, **options)
+
+
+@contextmanager
+def parquet_writer(place: str, schema: pa.Schema, **options: Any) -> Iterator[pq.ParquetWriter]:
+    """A Parquet file to write tables to; it replaces an earlier one."""
+    system, inner = file_system(place)
+    with (
+        reaching(place),
+        system.open_output_stream(inner) as stream,
+        pq.ParquetWriter(stream, schema, **options) as writer,
+    ):
+        yield writer

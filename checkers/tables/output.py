@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import MappingProxyType
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from checkers.partition import messages
 from checkers.partition.fate import BENIGN
 from checkers.partition.fate import FATES as EVERY_FATE
-from checkers.tables.files import inside, remove, write_parquet
+from checkers.tables.files import inside, parquet_writer, remove, write_parquet
 
 FATES: Mapping[str, str] = MappingProxyType({fate.name: fate.meaning for fate in EVERY_FATE})
 """What became of a message; every message has exactly one fate."""
@@ -272,11 +275,56 @@ def write(folder: str, part: str, table: pa.Table) -> None:
     """Write one part of an output table; it replaces the part of an earlier attempt of the task."""
     place = inside(folder, f"{part}.parquet")
     if table.num_rows:
-        write_parquet(place, table, compression="snappy", use_dictionary=_texts(table.schema))
+        write_parquet(place, table, **_options(table.schema))
     else:
         remove(place)
 
 
-def _texts(schema: pa.Schema) -> list[str]:
-    """Columns in which values recur; numbers are not worth a dictionary."""
-    return [field.name for field in schema if pa.types.is_string(field.type)]
+class PartWriter:
+    """Writes one part of an output table bit by bit, as `write` does."""
+
+    def __init__(self, folder: str, part: str) -> None:
+        self._folder, self._part = folder, part
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self._file: pq.ParquetWriter | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._stack:
+            if kind is None:
+                self._flush(last=True)
+
+    def add(self, table: pa.Table) -> None:
+        """Append rows."""
+        if table.num_rows:
+            self._pending.append(table)
+            self._pending_rows += table.num_rows
+            if self._pending_rows >= messages.BLOCK_ROWS:
+                self._flush(last=False)
+
+    def _flush(self, *, last: bool) -> None:
+        place = inside(self._folder, f"{self._part}.parquet")
+        if not self._pending:
+            if self._file is None:
+                remove(place)
+            return
+        table = pa.concat_tables(self._pending)
+        self._pending, self._pending_rows = [], 0
+        if self._file is None and last:
+            write(self._folder, self._part, table)
+            return
+        if self._file is None:
+            self._file = self._stack.enter_context(
+                parquet_writer(place, table.schema, **_options(table.schema))
+            )
+        self._file.write_table(table)
+
+
+def _options(schema: pa.Schema) -> dict[str, object]:
+    """How Parquet files are written: only texts recur so often that they are worth a dictionary."""
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    return {"compression": "snappy", "use_dictionary": texts}

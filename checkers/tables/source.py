@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from checkers.partition import messages
 from checkers.partition.messages import Ints
 from checkers.tables.files import exists, inside, is_folder, is_uri, line_of, listed, open_parquet
 from harness.errors import BadDataError
@@ -276,16 +277,11 @@ def read_rows(
 
     With ``windows``, only row groups whose statistics may meet all of them are read; rows are not filtered.
     """
+    parts = [part for part in row_blocks(files, table, columns, where, windows) if part.num_rows]
+    if parts:
+        return _together(parts)
     schema = TABLES[table].arrow()
-    wanted = pa.schema([schema.field(name).with_nullable(True) for name in columns])
-    parts = []
-    for file in files:
-        if file.topic_partition not in (None, where):
-            continue
-        part = _read_file(file, table, columns, where, windows)
-        if part.num_rows:
-            parts.append(part)
-    return _together(parts) if parts else wanted.empty_table()
+    return pa.schema([schema.field(name).with_nullable(True) for name in columns]).empty_table()
 
 
 def _together(parts: Sequence[pa.Table]) -> pa.Table:
@@ -302,64 +298,79 @@ def _together(parts: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(fitted)
 
 
-def row_groups(
+def row_blocks(
     files: Sequence[TableFile],
     table: str,
     columns: Sequence[str],
     where: TopicPartition,
-    windows: Sequence[Window],
+    windows: Sequence[Window] = (),
 ) -> Iterator[pa.Table]:
-    """The same rows as of `read_rows`, one row group after the other."""
+    """The same rows as of `read_rows` in blocks: row groups of together about `messages.BLOCK_ROWS` rows."""
     for file in files:
-        if file.topic_partition not in (None, where):
+        if file.topic_partition in (None, where):
+            with open_parquet(file.path, [name for name in CODED if name in columns]) as parquet:
+                for groups in _blocks(parquet.metadata, windows, messages.BLOCK_ROWS):
+                    yield _read(parquet, file, table, columns, groups, where)
+
+
+def row_group_blocks(path: str, windows: Sequence[Window], rows: int) -> list[list[int]]:
+    """The row groups of a file that may meet the windows, in blocks of about so many rows."""
+    with open_parquet(path) as parquet:
+        return list(_blocks(parquet.metadata, windows, rows))
+
+
+def _blocks(meta: pq.FileMetaData, windows: Sequence[Window], limit: int) -> Iterator[list[int]]:
+    block: list[int] = []
+    rows = 0
+    for number in range(meta.num_row_groups):
+        group = meta.row_group(number)
+        if not meets(group, windows):
             continue
-        with open_parquet(file.path) as parquet:
-            meta = parquet.metadata
-        for group in range(meta.num_row_groups):
-            if meets(meta.row_group(group), windows):
-                yield _read_file(file, table, columns, where, (), group)
+        if block and rows + group.num_rows > limit:
+            yield block
+            block, rows = [], 0
+        block.append(number)
+        rows += group.num_rows
+    if block:
+        yield block
 
 
 def read_file(
     path: str,
     table: str,
     columns: Sequence[str],
-    group: int | None = None,
+    groups: Sequence[int] | None = None,
     windows: Sequence[Window] = (),
 ) -> pa.Table:
-    """Rows of a file, or of one row group, of any topic partition."""
-    return _read_file(
-        TableFile(path=path, rows=0, topic_partition=None), table, columns, None, windows, group
-    )
+    """Rows of a file, or of some of its row groups, of any topic partition."""
+    file = TableFile(path=path, rows=0, topic_partition=None)
+    with open_parquet(path, [name for name in CODED if name in columns]) as parquet:
+        meta = parquet.metadata
+        chosen = range(meta.num_row_groups) if groups is None else groups
+        return _read(parquet, file, table, columns, [g for g in chosen if meets(meta.row_group(g), windows)])
 
 
-def _read_file(
+def _read(
+    parquet: pq.ParquetFile,
     file: TableFile,
     table: str,
     columns: Sequence[str],
-    where: TopicPartition | None,
-    windows: Sequence[Window],
-    only_group: int | None = None,
+    groups: Sequence[int],
+    where: TopicPartition | None = None,
     *,
     threads: bool = False,
 ) -> pa.Table:
-    """Rows of a file; of all topic partitions if ``where`` is None.
+    """Rows of some row groups; of all topic partitions if ``where`` is None.
 
-    ``threads`` is for one that no task beside it reads.
+    ``threads`` is for a file beside which no task reads another.
     """
     schema = TABLES[table].arrow()
-    with open_parquet(file.path, [name for name in CODED if name in columns]) as parquet:
-        present = set(parquet.schema_arrow.names)
-        groups = [
-            group
-            for group in range(parquet.metadata.num_row_groups)
-            if only_group in (None, group) and meets(parquet.metadata.row_group(group), windows)
-        ]
-        mixed = where is not None and file.topic_partition is None
-        extra = ["topic", "partition"] if mixed else []
-        names = [name for name in dict.fromkeys([*columns, *extra]) if name in present]
-        read = parquet.read_row_groups(groups, columns=names, use_threads=threads)
-    if where is not None and extra:
+    present = set(parquet.schema_arrow.names)
+    mixed = where is not None and file.topic_partition is None
+    extra = ["topic", "partition"] if mixed else []
+    names = [name for name in dict.fromkeys([*columns, *extra]) if name in present]
+    read = parquet.read_row_groups(list(groups), columns=names, use_threads=threads)
+    if where is not None and mixed:
         read = only(read, where)
     arrays = []
     for name in columns:
@@ -421,7 +432,11 @@ def read_small(source: Source, table: str) -> pa.Table:
     """A whole table with every column of the schema: one of few rows, as it is held in memory."""
     schema = TABLES[table].arrow()
     files = source.files.get(table, ())
-    parts = [_read_file(file, table, schema.names, None, (), threads=True) for file in files]
+    parts = []
+    for file in files:
+        with open_parquet(file.path, CODED) as parquet:
+            groups = range(parquet.metadata.num_row_groups)
+            parts.append(_read(parquet, file, table, schema.names, groups, threads=True))
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
@@ -431,4 +446,4 @@ def read_whole(table: str, path: str) -> Iterator[pa.Table]:
     with open_parquet(path) as parquet:
         groups = parquet.metadata.num_row_groups
     for group in range(groups):
-        yield read_file(path, table, schema.names, group).cast(schema)
+        yield read_file(path, table, schema.names, [group]).cast(schema)

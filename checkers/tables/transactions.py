@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,10 +26,9 @@ from checkers.partition.decisions import (
 )
 from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, OK, Flags, Ints, Sends, pair_order
-from checkers.tables.files import open_parquet, write_parquet
 from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
-from checkers.tables.source import Source, TableFile, Window, numbers, read_rows, row_groups
+from checkers.tables.source import Source, Window, numbers, row_blocks
 from checkers.transactions.answers import REPORTED
 from harness.kafka.model import TopicPartition
 
@@ -47,51 +45,32 @@ RECORDS_FOLDER, PARTS_FOLDER = "records", "parts"
 """Folders of what tasks write about transactions."""
 
 
-def producer_records(table: pa.Table, broker: int) -> ProducerRecords:
+def _producer_records(table: pa.Table, broker: int) -> ProducerRecords:
     """The records of one replica in rows of `copies`."""
     mine = numbers(table, "broker") == broker
     if not mine.all():
         table = table.filter(pa.array(mine))
     return ProducerRecords(
-        offset=numbers(table, "offset").astype(np.int64),
-        producer=numbers(table, "producer_id").astype(np.int64),
-        epoch=numbers(table, "producer_epoch").astype(np.int64),
+        offset=numbers(table, "offset"),
+        producer=numbers(table, "producer_id"),
+        epoch=numbers(table, "producer_epoch"),
         control=numbers(table, "control", 0).astype(bool),
         transactional=_tristate(table["transactional"]),
-        marker=pc.fill_null(pc.index_in(table["marker"], pa.array(MARKERS)), -1).to_numpy().astype(np.int64),
-        coordinator_epoch=numbers(table, "coordinator_epoch", _EPOCH_UNKNOWN).astype(np.int64),
+        marker=pc.fill_null(pc.index_in(table["marker"], pa.array(MARKERS)), -1).to_numpy().astype(np.int8),
+        coordinator_epoch=numbers(table, "coordinator_epoch", _EPOCH_UNKNOWN),
     )
 
 
 def _tristate(column: pa.ChunkedArray) -> Ints:
-    found: Ints = pc.fill_null(column.cast(pa.int8()), -1).to_numpy().astype(np.int64)
+    found: Ints = pc.fill_null(column.cast(pa.int8()), -1).to_numpy()
     return found
 
 
-def log_of(
-    partition: PartitionReplicas, evidence: Evidence, records: Sequence[ProducerRecords]
-) -> TransactionLog:
-    """What decides a partition's transactions, from all records of its reference log."""
-    everything = all_producer_records(records)
-    markers = markers_of(everything)
-    epoch = everything.epoch[everything.producer >= 0]
+def log_of(partition: PartitionReplicas, evidence: Evidence, records: ProducerRecords) -> TransactionLog:
+    """What decides a partition's transactions, from all ``records`` of its reference log."""
+    markers = markers_of(records)
+    epoch = records.epoch[records.producer >= 0]
     several = len(epoch) > 0 and int(epoch.min()) != int(epoch.max())
-    return _bounded(
-        partition,
-        evidence,
-        markers,
-        first_epochs(everything if several else all_producer_records([])),
-        undecided_from(everything, last_markers(markers)),
-    )
-
-
-def _bounded(
-    partition: PartitionReplicas,
-    evidence: Evidence,
-    markers: ProducerRecords,
-    epochs: ProducerRecords,
-    first_undecided: int,
-) -> TransactionLog:
     known = next(
         (
             row
@@ -106,8 +85,8 @@ def _bounded(
     )
     return transaction_log(
         markers,
-        epochs,
-        first_undecided,
+        first_epochs(records if several else records.take(slice(0, 0))),
+        undecided_from(records, last_markers(markers)),
         high_watermark=high_watermark,
         last_stable_offset=stable,
         conclusive=partition.conclusive,
@@ -115,69 +94,14 @@ def _bounded(
     )
 
 
-# ---- large partitions
-
-
-def write_markers(source: Source, where: TopicPartition, broker: int, path: str) -> None:
-    """Write what decides a large partition's transactions to a file, without holding its log in memory."""
-    window = (Window("broker", broker, broker),)
-    files = source.files["copies"]
-    markers, epochs = [], []
-    for table in row_groups(files, "copies", COLUMNS, where, window):
-        records = producer_records(table, broker)
-        markers.append(markers_of(records))
-        epochs.append(first_epochs(records))
-    kept = all_producer_records(markers)
-    last = last_markers(kept)
-    undecided = [
-        undecided_from(producer_records(table, broker), last)
-        for table in row_groups(files, "copies", COLUMNS, where, window)
-    ]
-    first = min((offset for offset in undecided if offset >= 0), default=-1)
-    starts = first_epochs(all_producer_records(epochs))
-    parts = [
-        _with_kind(kept, 0),
-        _with_kind(starts, 1),
-        pa.table({"kind": [2], "offset": [first]}),
-    ]
-    write_parquet(path, pa.concat_tables(parts, promote_options="default"))
-
-
-def _with_kind(records: ProducerRecords, kind: int) -> pa.Table:
-    columns = {name: pa.array(values) for name, values in vars(records).items()}
-    return pa.table({"kind": pa.repeat(kind, len(records.offset)), **columns})
-
-
-def read_markers(partition: PartitionReplicas, evidence: Evidence, path: str) -> TransactionLog:
-    """What `write_markers` wrote."""
-    with open_parquet(path) as parquet:
-        table = parquet.read()
-    kinds = table["kind"].to_numpy()
-    parts = []
-    for kind in (0, 1):
-        rows = table.filter(pa.array(kinds == kind))
-        parts.append(
-            ProducerRecords(
-                **{
-                    name: numbers(rows, name).astype(bool if name == "control" else np.int64)
-                    for name in ProducerRecords.__dataclass_fields__
-                }
-            )
-        )
-    first = int(table["offset"].to_numpy()[kinds == 2][0])
-    return _bounded(partition, evidence, parts[0], parts[1], first)
-
-
-def records_between(
-    files: Sequence[TableFile], where: TopicPartition, broker: int, windows: Sequence[Window]
-) -> ProducerRecords:
-    """Records of one replica by rising offset, in row groups that may meet the windows."""
-    both = (*windows, Window("broker", broker, broker))
-    found = producer_records(read_rows(files, "copies", COLUMNS, where, both), broker)
-    steps = np.diff(found.offset)
+def records_of(source: Source, where: TopicPartition, broker: int) -> ProducerRecords:
+    """All records of one replica, by rising offset."""
+    blocks = row_blocks(source.files["copies"], "copies", COLUMNS, where, (Window("broker", broker, broker),))
+    records = all_producer_records([_producer_records(table, broker) for table in blocks])
+    steps = np.diff(records.offset)
     if len(steps) and int(steps.min()) < 0:
-        found = found.take(np.argsort(found.offset, kind="stable"))
-    return found
+        records = records.take(np.argsort(records.offset, kind="stable"))
+    return records
 
 
 # ---- what is written

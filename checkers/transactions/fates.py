@@ -90,13 +90,8 @@ def _taken(values: list[str | None], which: pa.Array) -> pa.Array:
     return pa.array(values, pa.string()).take(which)
 
 
-def one_partition(ranges: pa.Table) -> pa.Table:
-    """The counts of a whole partition, from those of its ranges."""
-    return build(PARTS, _added(_columns(ranges)), 0)
-
-
 def _summed(parts: pa.Table) -> dict[str, Ints]:
-    """The counts of each transaction over all partitions, by column; ``parts`` are whole partitions.
+    """The counts of each transaction over all partitions, by column.
 
     `early` counts the partitions in which a commit marker stands before a message that was acknowledged
     before the application asked for an end.

@@ -1,6 +1,6 @@
 """Judge random histories with the checker and by the truth, and print where the two differ.
 
-python -m tests.independent.compare --histories 2000 --seed 1 --plan all
+python -m tests.independent.compare --histories 2000 --seed 1
 
 Without ``--spark`` everything runs in this process, task by task. With it, the histories are judged as
 `acked check --import` judges them.
@@ -13,7 +13,6 @@ exit code is 1 if anything differs.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shutil
 import sys
@@ -22,25 +21,24 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from checkers.evidence import gather
-from checkers.fast.cut import PIECE_MESSAGES
-from checkers.fast.plan import judge_all
-from checkers.fast.run import PIECE_VARIABLE, run_here
-from checkers.fast.tasks import JudgingContext
 from checkers.health import check_health
+from checkers.judging.plan import judge_all
+from checkers.judging.run import run_here
+from checkers.judging.tasks import JudgingContext
 from checkers.tables.source import open_source
+from tests.blocks import blocks_of_rows
 from tests.independent.generate import COMBINATIONS, KINDS, PAIRS, RUN_DAMAGE, generate, layout_of
 from tests.independent.layout import LAYOUTS, TELLING, Layout, layout
 from tests.independent.model import Finding, History, MessageId
@@ -51,10 +49,8 @@ RUN_WIDE = ("process_exit", "server_error", "config_mismatch")
 """Findings about a run as a whole; of histories that are judged together only their number is compared."""
 SLOW_S = 60
 """Time-out for judging a batch, besides one second for each of its histories."""
-PLANS = ("whole", "pieces")
-"""Partitions judged whole, and cut into pieces."""
-PIECES = (5, 8, 12, 12, 20, 20, 20)
-"""Messages of a piece. Most partitions have 1 to 40, and every piece costs time."""
+BLOCKS = (1, 3, 8, 1_000_000)
+"""Rows that the checker deals with at a time, in batches in turn. Most partitions have 1 to 40 messages."""
 MOST_REFERENCES = 64
 """At most this many combinations of equally good references are tried."""
 
@@ -82,7 +78,6 @@ class Disagreement:
     """One difference: ``kind`` groups similar ones, ``text`` describes this one."""
 
     number: int
-    plan: str
     kind: str
     text: str
     size: int
@@ -98,7 +93,7 @@ def cases(seed: int, numbers: Iterable[int], count: int = LAYOUTS) -> Iterator[C
         yield Case(number, lies, layouts[lies].strip(history), planted)
 
 
-def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: Path) -> Counter[str]:
+def judge(session: Any, batch: Sequence[Case], lies: Layout, folder: Path) -> Counter[str]:
     """Let the checker judge a batch; fills in its cases, and counts the findings that belong to none.
 
     ``session`` is a Spark session, or None.
@@ -116,7 +111,8 @@ def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: 
         judge_import(session, folder)
     else:
         lies.write(merged, folder)
-        judge_here(folder, _piece_messages(batch) if plan == "pieces" else None)
+        with blocks_of_rows(BLOCKS[batch[0].number % len(BLOCKS)]):
+            judge_here(folder)
     owner = {
         row["topic"]: case
         for case in batch
@@ -141,12 +137,7 @@ def judge(session: Any, batch: Sequence[Case], lies: Layout, plan: str, folder: 
     return alone
 
 
-def _piece_messages(batch: Sequence[Case]) -> int:
-    """The size of the pieces into which a batch is cut."""
-    return Random(f"pieces/{batch[0].number}").choice(PIECES)
-
-
-def judge_here(folder: Path, piece_messages: int | None = None) -> None:
+def judge_here(folder: Path) -> None:
     """Judge in this process, without Spark; life and findings go beside the history."""
     life, findings = folder / "life.parquet", folder / "findings.parquet"
     source = open_source(folder)
@@ -154,8 +145,7 @@ def judge_here(folder: Path, piece_messages: int | None = None) -> None:
     life.mkdir()
     findings.mkdir()
     job = JudgingContext(source=source, evidence=evidence, life=str(life), findings=str(findings))
-    pieces = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
-    check_health(evidence, findings, judge_all(run_here, job, piece_messages=pieces))
+    check_health(evidence, findings, judge_all(run_here, job))
 
 
 def _rows(table: Path, columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], bool]]:
@@ -192,7 +182,7 @@ def _fits(wanted: Finding, said: Finding) -> bool:
     return all(want is None or want == have for want, have in zip(wanted, said, strict=True))
 
 
-def compare(case: Case, plan: str) -> list[Disagreement]:
+def compare(case: Case) -> list[Disagreement]:
     """Differences from the truth; if several references are equally good, from the truth that fits best."""
     truths = islice(truths_of(case.history), MOST_REFERENCES)
     best: list[tuple[str, str]] | None = None
@@ -202,14 +192,12 @@ def compare(case: Case, plan: str) -> list[Disagreement]:
             return []
         best = found if best is None or len(found) < len(best) else best
     return [
-        Disagreement(
-            number=case.number, plan=plan, kind=kind, text=text, size=case.size, planted=tuple(case.planted)
-        )
+        Disagreement(number=case.number, kind=kind, text=text, size=case.size, planted=tuple(case.planted))
         for kind, text in best or ()
     ]
 
 
-def run_wide(batch: Sequence[Case], alone: Counter[str], plan: str) -> list[Disagreement]:
+def run_wide(batch: Sequence[Case], alone: Counter[str]) -> list[Disagreement]:
     """Differences in the number of findings that belong to the run as a whole."""
     wanted: Counter[str] = Counter()
     for case in batch:
@@ -218,7 +206,6 @@ def run_wide(batch: Sequence[Case], alone: Counter[str], plan: str) -> list[Disa
     return [
         Disagreement(
             number=batch[0].number,
-            plan=plan,
             kind=f"number of {name}",
             text=f"{name}: {wanted[name]}, not {alone[name]}, in the batch of layout {batch[0].layout}",
             size=0,
@@ -248,7 +235,6 @@ def disagreements(
     session: Any,
     seed: int,
     numbers: Iterable[int],
-    plans: Sequence[str],
     *,
     size: int = 200,
     layouts: int = LAYOUTS,
@@ -258,32 +244,7 @@ def disagreements(
     with tempfile.TemporaryDirectory(prefix="acked-independent-") as scratch:
         for batch in batches(seed, numbers, size, layouts):
             lies = layout(seed, batch[0].layout)
-            said: dict[str, list[Answer]] = {}
-            for plan in plans:
-                found = _judge_and_compare(session, batch, lies, plan, folder or Path(scratch) / "history")
-                yield from found
-                if not any(one.kind.startswith("refused") for one in found):
-                    said[plan] = [Answer(case.fates, Counter(case.findings)) for case in batch]
-            yield from _compare_plans(batch, said)
-
-
-class Answer(NamedTuple):
-    """What a plan said of a history."""
-
-    fates: dict[MessageId, str]
-    findings: Counter[Finding]
-
-
-def _compare_plans(batch: Sequence[Case], said: Mapping[str, Sequence[Answer]]) -> Iterator[Disagreement]:
-    """Differences between plans, also where the document leaves a choice."""
-    for first, other in pairwise(said):
-        for case, one, two in zip(batch, said[first], said[other], strict=True):
-            if one != two:
-                fates = sorted(dict(one.fates.items() ^ two.fates.items()))
-                text = f"fates of {fates}, findings {[*(one.findings - two.findings)]} "
-                text += f"and {[*(two.findings - one.findings)]}"
-                kind = f"{first} and {other} differ"
-                yield Disagreement(case.number, other, kind, text, case.size, tuple(case.planted))
+            yield from _judge_and_compare(session, batch, lies, folder or Path(scratch) / "history")
 
 
 # ---- many histories, in several processes
@@ -340,29 +301,23 @@ def coverage(seed: int, numbers: Iterable[int], *, truths: bool = True) -> Cover
     return seen
 
 
-def judge_many(
-    seed: int, numbers: Sequence[int], plans: Sequence[str], processes: int
-) -> tuple[list[Disagreement], Coverage]:
-    """Judge histories by every plan in several processes, all of a layout in one; shows on stderr how
-    far it is.
-    """
+def judge_many(seed: int, numbers: Sequence[int], processes: int) -> tuple[list[Disagreement], Coverage]:
+    """Judge histories in several processes, all of a layout in one; shows on stderr how far it is."""
     units: dict[int, list[int]] = {}
     for number in numbers:
         units.setdefault(layout_of(seed, number), []).append(number)
     found: list[Disagreement] = []
     seen = Coverage()
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for one, covered in pool.map(partial(_judge_unit, seed, tuple(plans)), units.values()):
+        for one, covered in pool.map(partial(_judge_unit, seed), units.values()):
             found += one
             seen.merge(covered)
             print(f"{seen.histories} of {len(numbers)}: {in_words(found)}", file=sys.stderr, flush=True)
     return found, seen
 
 
-def _judge_unit(
-    seed: int, plans: tuple[str, ...], numbers: Sequence[int]
-) -> tuple[list[Disagreement], Coverage]:
-    return list(disagreements(None, seed, numbers, plans)), coverage(seed, numbers)
+def _judge_unit(seed: int, numbers: Sequence[int]) -> tuple[list[Disagreement], Coverage]:
+    return list(disagreements(None, seed, numbers)), coverage(seed, numbers)
 
 
 def in_words(found: Sequence[Disagreement]) -> str:
@@ -372,32 +327,28 @@ def in_words(found: Sequence[Disagreement]) -> str:
     return f"{kinds['missed']} missed, {kinds['false']} false, {other} other differences"
 
 
-def _judge_and_compare(
-    session: Any, batch: list[Case], lies: Layout, plan: str, folder: Path
-) -> list[Disagreement]:
+def _judge_and_compare(session: Any, batch: list[Case], lies: Layout, folder: Path) -> list[Disagreement]:
     limit_s = SLOW_S + len(batch)
     stop = threading.Timer(limit_s, session.sparkContext.cancelAllJobs if session else lambda: None)
     stop.start()
     begun = time.monotonic()
     try:
-        alone = judge(session, batch, lies, plan, folder)
+        alone = judge(session, batch, lies, folder)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the checker's answer
         if len(batch) > 1:
             half = len(batch) // 2
             return [
                 one
                 for part in (batch[:half], batch[half:])
-                for one in _judge_and_compare(session, part, lies, plan, folder)
+                for one in _judge_and_compare(session, part, lies, folder)
             ]
         text = f"too slow (over {SLOW_S} s)" if time.monotonic() - begun > limit_s else reason(error)
         case = batch[0]
-        return [
-            Disagreement(case.number, plan, f"refused: {text[:100]}", text, case.size, tuple(case.planted))
-        ]
+        return [Disagreement(case.number, f"refused: {text[:100]}", text, case.size, tuple(case.planted))]
     finally:
         stop.cancel()
-    found = [one for case in batch for one in compare(case, plan)]
-    return found + run_wide(batch, alone, plan)
+    found = [one for case in batch for one in compare(case)]
+    return found + run_wide(batch, alone)
 
 
 def reason(error: BaseException) -> str:
@@ -427,29 +378,22 @@ def main() -> int:
         "--only", type=int, help="judge this history alone, keep its files, and print where they are"
     )
     parser.add_argument("--jobs", type=int, default=1, help="Spark tasks side by side")
-    parser.add_argument("--plan", choices=(*PLANS, "all"), default="whole")
     parser.add_argument("--processes", type=int, help="judge in so many processes, with every layout")
     parser.add_argument("--spark", action="store_true", help="judge in a Spark session")
     parser.add_argument("--batch", type=int, default=200, help="histories that are judged together, at most")
     parser.add_argument("--layouts", type=int, default=LAYOUTS, help="ways to lay histories down")
-    parser.add_argument(
-        "--piece-messages", type=int, help="messages of a piece into which partitions are cut"
-    )
     parser.add_argument("--show", type=int, default=3, help="disagreements of a kind that are printed")
     arguments = parser.parse_args()
-    if arguments.piece_messages is not None:
-        set_piece_messages(arguments.piece_messages)
     numbers = range(arguments.first, arguments.first + arguments.histories)
     folder = None
     if arguments.only is not None:
         numbers = range(arguments.only, arguments.only + 1)
         folder = Path(tempfile.mkdtemp(prefix="acked-independent-"))
         print(f"files: {folder}")
-    plans = PLANS if arguments.plan == "all" else (arguments.plan,)
     if arguments.processes is not None:
         begun = time.monotonic()
-        found, seen = judge_many(arguments.seed, numbers, plans, arguments.processes)
-        print(f"{seen}; by {', '.join(plans)}: {in_words(found)} ({time.monotonic() - begun:.0f} s)")
+        found, seen = judge_many(arguments.seed, numbers, arguments.processes)
+        print(f"{seen}: {in_words(found)} ({time.monotonic() - begun:.0f} s)")
         report(found, arguments.show)
         return 1 if found else 0
     session = None
@@ -463,7 +407,6 @@ def main() -> int:
             session,
             arguments.seed,
             numbers,
-            plans,
             size=arguments.batch,
             layouts=arguments.layouts,
             folder=folder,
@@ -473,14 +416,9 @@ def main() -> int:
     if session is not None:
         session.stop()
     pace = f"{len(numbers) / seconds:.1f} a second"
-    print(f"{len(numbers)} histories, seed {arguments.seed}, plan {arguments.plan}: {pace}")
+    print(f"{len(numbers)} histories, seed {arguments.seed}: {pace}")
     report(found, arguments.show)
     return 1 if found else 0
-
-
-def set_piece_messages(messages: int) -> None:
-    """Cut partitions into pieces of this many messages (`docs/analysis.md`)."""
-    os.environ[PIECE_VARIABLE] = str(messages)
 
 
 def report(found: Sequence[Disagreement], show: int) -> None:
@@ -491,7 +429,7 @@ def report(found: Sequence[Disagreement], show: int) -> None:
         histories = {one.number for one in alike}
         print(f"\n{count} x {kind} (in {len(histories)} histories)")
         for one in alike[:show]:
-            print(f"    --only {one.number} ({one.plan}; planted {', '.join(one.planted)}): {one.text}")
+            print(f"    --only {one.number} (planted {', '.join(one.planted)}): {one.text}")
     numbers = {one.number for one in found}
     print(f"\n{len(found)} disagreements of {len(kinds)} kinds, in {len(numbers)} of the histories")
 

@@ -17,10 +17,8 @@ import checkers.removals
 from checkers.partition import deliveries, fates, removals, replicas
 from checkers.spark.session import start_session
 from checkers.tables import rows
-from tests.independent import compare
-from tests.independent.compare import PIECE_VARIABLE, PLANS, disagreements, in_words, judge_many, report
+from tests.independent.compare import disagreements, in_words, judge_many, report
 from tests.independent.generate import KINDS
-from tests.independent.model import Finding
 from tests.property.test_mutants import Mutant, mutated
 from tests.sampling import every
 
@@ -29,24 +27,21 @@ LAYOUTS = 6
 """Few histories are laid down in few ways: every batch costs time, however small."""
 
 
-def agree(
-    plan: str, histories: int, *, seed: int = SEED, layouts: int = LAYOUTS, session: Any = None
-) -> None:
+def agree(histories: int, *, seed: int = SEED, layouts: int = LAYOUTS, session: Any = None) -> None:
     """Fail, with every kind of disagreement, unless checker and truth say the same."""
-    found = list(disagreements(session, seed, range(histories), (plan,), layouts=layouts))
-    print(f"seed {seed}, {histories} histories in {layouts} layouts, {plan} plan")
+    found = list(disagreements(session, seed, range(histories), layouts=layouts))
+    print(f"seed {seed}, {histories} histories in {layouts} layouts")
     report(found, show=3)
     assert not found, f"{len(found)} disagreements with the truth, seed {seed}, layouts {layouts}"
 
 
 def test_forty_histories() -> None:
-    agree("whole", 40)
+    agree(40)
 
 
-def test_partitions_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_damage() -> None:
     """The first histories hold every kind of damage alone."""
-    monkeypatch.setenv(PIECE_VARIABLE, "8")
-    agree("whole", len(KINDS), layouts=1)
+    agree(len(KINDS), layouts=1)
 
 
 # ---- the comparison can fail
@@ -99,7 +94,7 @@ REMOVALS = (372, 592, 601, 606)
 
 def test_few_histories_agree() -> None:
     """The control of what follows."""
-    assert not list(disagreements(None, REVEALING, (*range(FEW), *REMOVALS), ("whole",), layouts=1))
+    assert not list(disagreements(None, REVEALING, (*range(FEW), *REMOVALS), layouts=1))
 
 
 @pytest.mark.parametrize("name", every(3, MUTANTS))
@@ -108,21 +103,7 @@ def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None
     mutant = MUTANTS[name]
     monkeypatch.setattr(mutant.function, "__code__", mutated(mutant).__code__)
     numbers = REMOVALS if "removals" in mutant.by else range(FEW)
-    assert any(disagreements(None, REVEALING, numbers, ("whole",), size=15, layouts=1))
-
-
-def test_plans_that_differ_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = compare.judge
-
-    def forgetful(session: Any, batch: Any, lies: Any, plan: str, folder: Any) -> Any:
-        alone = judge(session, batch, lies, "pieces", folder)
-        if plan == "whole":
-            batch[0].findings.append(Finding("skip", "t", 0, 3))
-        return alone
-
-    monkeypatch.setattr(compare, "judge", forgetful)
-    found = list(disagreements(None, SEED, range(6), ("whole", "pieces"), layouts=1))
-    assert {one.kind for one in found} == {"false skip", "whole and pieces differ"}
+    assert any(disagreements(None, REVEALING, numbers, size=15, layouts=1))
 
 
 # ---- many
@@ -134,9 +115,9 @@ MANY = 10_000
 @pytest.mark.long
 @pytest.mark.timeout(3 * 3600)
 def test_ten_thousand_histories() -> None:
-    """Whole and in pieces, partitions are judged as by the truth, and alike."""
-    found, seen = judge_many(SEED, range(MANY), PLANS, processes=2)
-    print(f"seed {SEED}, {seen}; by {', '.join(PLANS)}: {in_words(found)}")
+    """Partitions are judged as by the truth, in blocks of one row and of more."""
+    found, seen = judge_many(SEED, range(MANY), processes=2)
+    print(f"seed {SEED}, {seen}: {in_words(found)}")
     report(found, show=3)
     assert not found, f"{in_words(found)}, seed {SEED}"
     assert seen.histories == MANY
@@ -144,15 +125,8 @@ def test_ten_thousand_histories() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_histories_in_pieces_of_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PIECE_VARIABLE, "1")
-    agree("whole", 200, seed=SEED + 1, layouts=16)
-
-
-@pytest.mark.long
 def test_histories_of_a_new_seed() -> None:
-    agree("whole", 200, seed=SystemRandom().randrange(10**6))
+    agree(200, seed=SystemRandom().randrange(10**6))
 
 
 @pytest.fixture(scope="module")
@@ -167,4 +141,4 @@ def session() -> Iterator[Any]:
 @pytest.mark.timeout(1800)
 def test_histories_in_spark(session: Any) -> None:
     """The same through `acked check --import`: in a Spark session, life and findings as files."""
-    agree("whole", 300, session=session)
+    agree(300, session=session)

@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from checkers.evidence import gather
-from checkers.fast.plan import judge_all
-from checkers.fast.run import run_here
-from checkers.fast.tasks import JudgingContext
+from checkers.judging.plan import judge_all
+from checkers.judging.run import run_here
+from checkers.judging.tasks import JudgingContext
 from checkers.tables.output import FINDING
 from checkers.tables.source import open_source
+from tests.blocks import blocks_of_rows
 from tests.histories import History
 from tests.oracles import model_findings
 
@@ -268,16 +269,14 @@ def damaged(draw: Any) -> Damaged:
     return Damaged(draw)
 
 
-def findings_of(
-    folder: Path, piece_messages: int = 1_000_000, *, split_rows: int = 1_000_000
-) -> Counter[tuple[Any, ...]]:
+def findings_of(folder: Path, *, split_rows: int = 1_000_000) -> Counter[tuple[Any, ...]]:
     """Judged without Spark: the same tasks, one after the other."""
     out = folder / "out"
     for place in (out, folder / "life"):
         place.mkdir()
     source = open_source(folder)
     job = JudgingContext(source=source, evidence=gather(source), life=str(folder / "life"), findings=str(out))
-    counts = judge_all(run_here, job, piece_messages=piece_messages, split_rows=split_rows)
+    counts = judge_all(run_here, job, split_rows=split_rows)
     parts = [pq.read_table(path) for path in sorted(out.glob("*.parquet"))]
     found = pa.concat_tables([FINDING.empty_table(), *parts])
     by_class = {row["name"]: 0 for row in counts.to_pylist() if row["kind"] == "finding"}
@@ -341,9 +340,11 @@ def test_finds_exactly_the_damage_ten_thousand_times(part: int) -> None:
 
 @settings(SETTINGS, max_examples=7)
 @given(walked())
-def test_pieces_find_what_the_whole_finds(history: Damaged) -> None:
-    """A partition cut into pieces of two messages, and its files apart, comes to the same."""
+def test_blocks_and_split_files_find_the_same(history: Damaged) -> None:
+    """Two rows at a time, from files that were split by partition."""
     with tempfile.TemporaryDirectory() as scratch:
-        whole, cut_up = (history.write(Path(scratch) / name) for name in ("whole", "cut"))
-        assert findings_of(cut_up, piece_messages=2, split_rows=5) == findings_of(whole)
-        assert fates_of(cut_up) == fates_of(whole)
+        together, in_blocks = (history.write(Path(scratch) / name) for name in ("together", "blocks"))
+        expected = findings_of(together)
+        with blocks_of_rows(2):
+            assert findings_of(in_blocks, split_rows=5) == expected
+        assert fates_of(in_blocks) == fates_of(together)

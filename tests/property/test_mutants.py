@@ -14,26 +14,27 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 
-from checkers.fast import judging, loading, merge, plan
 from checkers.health import CLASSES
+from checkers.judging import loading, worker
 from checkers.partition import decisions, deliveries, fates, logs, removals, replicas
 from checkers.partition.messages import KeyIndex
-from checkers.tables import arrays, rows, transactions
+from checkers.tables import arrays, rows
 from checkers.transactions import answers
 from checkers.transactions import fates as transaction_fates
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
+from tests.blocks import blocks_of_rows
 from tests.histories import History, together
 from tests.independent.truth import truths_of
 from tests.mutants import Mutant, mutated
-from tests.property.test_checker import SETTINGS, Damaged, damaged, fates_of, findings_of, life_of, walked
+from tests.property.test_checker import SETTINGS, Damaged, damaged, findings_of, life_of, walked
 from tests.property.transactions import planted
 from tests.property.transactions_compared import check_model
 from tests.sampling import every
 from tests.spark.anomalies import CASES, LISTED
 from tests.spark.reader_anomalies import READERS
 from tests.transaction_anomalies import TRANSACTIONS
-from tests.transactions import judged
+from tests.transactions import judged, ordered
 
 MUTANTS = {
     "a read loss is a plain loss": Mutant(
@@ -70,7 +71,7 @@ MUTANTS = {
         logs.choose_reference, "conclusive = not leaders and", "conclusive = True or", ("written",)
     ),
     "unknown messages are taken for known ones": Mutant(
-        KeyIndex.find, "return np.where(known, found, np.int32(-1))", "return found", ("written", "damaged")
+        KeyIndex._find, "return np.where(known, found, np.int32(-1))", "return found", ("written", "damaged")
     ),
     "unreadable records belong to the oldest message": Mutant(
         fates.recognise, "owner[where] = newest", "owner[where[::-1]] = newest[::-1]", ("fates",)
@@ -158,21 +159,19 @@ MUTANTS = {
     "damage at another partition's name goes unseen": Mutant(
         arrays.at_home, "np.append(pc.equal(", "np.append(pc.not_equal(", ("written",)
     ),
-    "order is not looked at across ranges": Mutant(
-        merge.later_lows, 'known.get(row["writer"], row["high"]) < row["high"]', "False", ("cut",)
+    "what nobody sent is no finding": Mutant(
+        replicas.odd_records, "log.origin != OWN", "(log.origin < 0)",
+        ("written", "damaged"),
     ),
-    "a short replica is reported by every range": Mutant(
-        judging._offset_range, "[different, task.ends]", "[differences(partition, logs, reported)]", ("cut",)
+    "a replica's end counts for others": Mutant(
+        replicas.differences, "if len(beyond):", "if False:", ("written",)
     ),
-    "what another range claims is reported, too": Mutant(
-        plan._Plan._informed, "np.unique(claimed[piece.offsets.of(claimed)])", "claimed[:0]", ("cut",)
+    "only the first block of messages has findings": Mutant(
+        worker._of_messages, "_between(own, first, last)", "_between(own, first, last)[: not first]",
+        ("blocks",),
     ),
-    "only one range knows what nobody sent": Mutant(
-        merge.offsets_by_broker, "{int(b): np.unique(offset[broker == b]) for b in np.unique(broker)}", "{}",
-        ("cut",),
-    ),
-    "each range knows only its own messages": Mutant(
-        loading._offsets_of_interest, "return offsets[offsets >= 0]", "return offsets[:0]", ("apart",)
+    "sightings are those of the first block": Mutant(
+        worker._SightingsOfBlocks.of, "self._order[low:high]", "self._order[: high - low]", ("blocks",)
     ),
     # ---- transactions
     "the last marker decides": Mutant(
@@ -272,14 +271,6 @@ MUTANTS = {
         "reported == REPORTED_ABORTED",
         ("planted",),
     ),
-    "pieces know no markers": Mutant(
-        transactions.write_markers, "_with_kind(kept, 0)", "_with_kind(kept.take(kept.offset < 0), 0)",
-        ("planted pieces",),
-    ),
-    "pieces do not know what is undecided": Mutant(
-        transactions.write_markers, "if offset >= 0), default=-1)", "if offset > 99), default=-1)",
-        ("planted pieces",),
-    ),
 }  # fmt: skip
 
 
@@ -335,7 +326,7 @@ def fate_differences() -> list[str]:
     return odd
 
 
-def damaged_differences(piece_messages: int, count: int = 400) -> list[str]:
+def damaged_differences(count: int = 400) -> list[str]:
     """A damaged history, of ``count`` at most, that is judged in another way than by brute force."""
 
     @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
@@ -343,8 +334,7 @@ def damaged_differences(piece_messages: int, count: int = 400) -> list[str]:
     def hunt(history: Damaged) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             folder = history.write(Path(scratch) / "history")
-            found = findings_of(folder, piece_messages=piece_messages)
-            assert found == history.model()
+            assert findings_of(folder) == history.model()
 
     try:
         hunt()
@@ -353,19 +343,18 @@ def damaged_differences(piece_messages: int, count: int = 400) -> list[str]:
     return []
 
 
-def differences_apart(count: int = 200) -> list[str]:
-    """A history with readers, of ``count`` at most, of which pieces of two messages come to another result.
-
-    Only such histories have records that are damaged beyond recognition, or that name no message.
-    """
+def block_differences(count: int = 100) -> list[str]:
+    """A history with readers, of ``count`` at most, that is judged in another way two rows at a time."""
 
     @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
     @given(walked())
     def hunt(history: Damaged) -> None:
         with tempfile.TemporaryDirectory() as scratch:
-            whole, pieces = (history.write(Path(scratch) / name) for name in ("whole", "pieces"))
-            assert findings_of(pieces, piece_messages=2) == findings_of(whole)
-            assert fates_of(pieces) == fates_of(whole)
+            at_once, in_blocks = (history.write(Path(scratch) / name) for name in ("at-once", "blocks"))
+            expected = findings_of(at_once)
+            with blocks_of_rows(2):
+                assert findings_of(in_blocks) == expected
+            assert ordered(life_of(in_blocks)) == ordered(life_of(at_once))
 
     try:
         hunt()
@@ -374,7 +363,7 @@ def differences_apart(count: int = 200) -> list[str]:
     return []
 
 
-def planted_differences(count: int = 2000, **cut: int) -> list[str]:
+def planted_differences(count: int = 2000) -> list[str]:
     """A planted history of transactions, of ``count`` at most, judged in another way than by brute force.
 
     Hypothesis generates other histories if other modules are loaded, because it uses their constants. The
@@ -385,7 +374,7 @@ def planted_differences(count: int = 2000, **cut: int) -> list[str]:
     @given(planted())
     def hunt(history: History) -> None:
         with tempfile.TemporaryDirectory() as scratch:
-            check_model(history, Path(scratch) / "history", **cut)
+            check_model(history, Path(scratch) / "history")
 
     try:
         hunt()
@@ -397,22 +386,18 @@ def planted_differences(count: int = 2000, **cut: int) -> list[str]:
 LOOKS: dict[str, Callable[[], list[str]]] = {
     "written": written_differences,
     "fates": fate_differences,
-    "damaged": lambda: damaged_differences(1_000_000),
-    "cut": lambda: damaged_differences(1, 1500),
-    "apart": differences_apart,
+    "damaged": damaged_differences,
+    "blocks": block_differences,
     "planted": planted_differences,
     "transactions": transaction_differences,
-    "planted pieces": lambda: planted_differences(piece_messages=1, split_rows=2),
 }
 FIRST: dict[str, Callable[[], list[str]]] = {
     "fates": fate_differences,
     "written": written_differences,
-    "cut": lambda: damaged_differences(1, 10),
-    "damaged": lambda: damaged_differences(1_000_000, 15),
-    "apart": lambda: differences_apart(8),
+    "blocks": lambda: block_differences(8),
+    "damaged": lambda: damaged_differences(15),
     "transactions": transaction_differences,
     "planted": lambda: planted_differences(10),
-    "planted pieces": lambda: planted_differences(6, piece_messages=1, split_rows=2),
 }
 """The same with the first histories of each, for the control."""
 
@@ -420,7 +405,7 @@ FIRST: dict[str, Callable[[], list[str]]] = {
 QUICK = (
     "an abort marker commits",
     "the last marker decides",
-    "only one range knows what nobody sent",
+    "only the first block of messages has findings",
     "replicas may differ in the writer",
 )
 """Mutants of `make test`; the others are caught only after several seconds each."""

@@ -26,11 +26,11 @@ import pyarrow.parquet as pq
 from checkers.claims.evaluate import ClaimResult, QueryResult, queries_of, result, texts_of
 from checkers.claims.moments import moments_of, resolve
 from checkers.evidence import gather
-from checkers.fast.plan import judge_all
-from checkers.fast.run import run_here
-from checkers.fast.tasks import JudgingContext
-from checkers.fast.transactions import FATES_FILE, conclude
 from checkers.health import check_health
+from checkers.judging.plan import judge_all
+from checkers.judging.run import run_here
+from checkers.judging.tasks import JudgingContext
+from checkers.judging.transactions import FATES_FILE, conclude
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_RECORD
 from checkers.tables.source import open_source, read_small
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER

@@ -17,7 +17,7 @@ def test_workers_have_the_checker_from_the_installed_packages(spark: Any) -> Non
     def state(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys
 
-        loaded = "checkers.fast.judging" in sys.modules
+        loaded = "checkers.judging.worker" in sys.modules
         import py4j
         import pyspark
 

@@ -18,9 +18,9 @@ from checkers.causes import (
     ONE_ATTEMPT,
 )
 from checkers.evidence import gather, mechanism_of, named_in
-from checkers.fast.plan import judge_all
-from checkers.fast.run import run_here
-from checkers.fast.tasks import JudgingContext
+from checkers.judging.plan import judge_all
+from checkers.judging.run import run_here
+from checkers.judging.tasks import JudgingContext
 from checkers.tables.source import open_source
 from tests.histories import History
 

@@ -1,4 +1,4 @@
-"""Fates and findings of small histories: partitions whole, and cut into pieces of one message."""
+"""Fates and findings of small histories, with rows dealt with together and one by one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.evidence import gather
-from checkers.fast.plan import judge_all
-from checkers.fast.run import run_here
-from checkers.fast.tasks import JudgingContext
+from checkers.judging.plan import judge_all
+from checkers.judging.run import run_here
+from checkers.judging.tasks import JudgingContext
 from checkers.partition.replicas import KINDS
 from checkers.tables.source import open_source
+from tests.blocks import blocks_of_rows
 from tests.histories import History
 
 Said = tuple[list[str], list[tuple[str, int | None]], dict[int, int]]
@@ -23,14 +24,14 @@ records each difference between replicas stands for.
 """
 
 
-def judged(history: History, folder: Path, piece_messages: int) -> Said:
+def judged(history: History, folder: Path) -> Said:
     history.write(folder)
     life, findings = folder / "life", folder / "findings"
     life.mkdir()
     findings.mkdir()
     source = open_source(folder)
     job = JudgingContext(source=source, evidence=gather(source), life=str(life), findings=str(findings))
-    judge_all(run_here, job, piece_messages=piece_messages)
+    judge_all(run_here, job)
     return (
         [row["fate"] for row in sorted(_rows(life), key=lambda row: row["seq"])],
         sorted(((row["class"], row["offset"]) for row in _rows(findings)), key=str),
@@ -46,10 +47,9 @@ def check(
     history: History, folder: Path, fates: str, *findings: tuple[str, int | None], counts: Sequence[int] = ()
 ) -> None:
     """Both ways come to the same; ``counts`` are those of differences between replicas, by offset."""
-    said = [
-        judged(history, folder / "whole", 1_000_000),
-        judged(history, folder / "pieces", 1),
-    ]
+    said = [judged(history, folder / "together")]
+    with blocks_of_rows(1):
+        said.append(judged(history, folder / "one by one"))
     assert said[0][:2] == (fates.split(), sorted(findings, key=str))
     assert said == said[:1] * 2
     assert not counts or [said[0][2][offset] for offset in sorted(said[0][2])] == [*counts]
@@ -141,6 +141,6 @@ def test_an_unseen_record_was_on_the_leader_only_if_the_leader_acknowledged_it(
     history = History().send(0, offset=0 if acks else None, broker=1).send(1, offset=1, broker=1)
     history.log(1, [(0, 1)]).replica(1, leader=True, leo=1)
     history.add("writers", writer=1, name="w", host="client1", acks=acks)
-    judged(history, tmp_path, 1_000_000)
+    judged(history, tmp_path)
     (lost,) = (row for row in _rows(tmp_path / "life") if row["fate"] == "lost")
     assert (lost["acked_by"], lost["last_broker"]) == (1, last_broker)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.blocks import blocks_of_rows
 from tests.histories import History
 from tests.jepsen_polls import POLLS, REASSIGNED, REWINDS, kept
 from tests.jepsen_sends import SENDS, same_offsets
@@ -163,26 +164,20 @@ def wandering(seed: int) -> tuple[History, set[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("seed", every(24, range(24)))
-def test_steps_back_are_found_by_pieces_sql_and_brute_force(seed: int, tmp_path: Path) -> None:
+def test_steps_back_are_found_by_checker_and_brute_force(seed: int, tmp_path: Path) -> None:
     for number in range(2):
         history, expected = wandering(10 * seed + number)
-        found = ways_to_findings(history, tmp_path / str(number))
+        found = judged(history, tmp_path / str(number))["findings"]
         back = sorted(row["offset"] for row in found if row["class"] == "non_monotonic")
         assert back == sorted(offset for offset, _ in expected)
 
 
 @pytest.mark.parametrize("name", every(8, {**REWINDS, **SENDS, **REASSIGNED}))
-def test_pieces_and_sql_agree_on_polls_and_sends(name: str, tmp_path: Path) -> None:
-    ways_to_findings(ALL[name][1], tmp_path)
-
-
-def ways_to_findings(history: History, tmp_path: Path) -> list[dict[str, Any]]:
-    """The findings, which are also those of pieces."""
-    whole = judged(history, tmp_path / "whole")["findings"]
-    for size in (1, 2):
-        cut = judged(history, tmp_path / f"cut-{size}", piece_messages=size, split_rows=2)["findings"]
-        assert ordered(cut) == ordered(whole)
-    return whole
+def test_blocks_and_split_files_change_nothing(name: str, tmp_path: Path) -> None:
+    together = judged(ALL[name][1], tmp_path / "together")["findings"]
+    with blocks_of_rows(1):
+        one_by_one = judged(ALL[name][1], tmp_path / "one by one", split_rows=2)["findings"]
+    assert ordered(one_by_one) == ordered(together)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -13,6 +13,7 @@ import pytest
 from checkers.tables.source import open_source, partitions
 from harness.errors import BadDataError
 from harness.kafka.model import TopicPartition
+from tests.blocks import blocks_of_rows
 from tests.histories import History
 from tests.property.test_checker import findings_of
 
@@ -144,21 +145,21 @@ def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
 def test_the_longest_topic_name(tmp_path: Path) -> None:
     """Kafka's longest: 249 characters; files are not named after topics."""
     folder = kept(topic="x" * 249).write(tmp_path)
-    assert findings_of(folder, piece_messages=2, split_rows=3) == Counter()
+    assert findings_of(folder, split_rows=3) == Counter()
     assert {len(path.name) < 64 for path in folder.rglob("*.parquet")} == {True}
 
 
 @pytest.mark.parametrize("topic", ["orders-keys-v2", "a-offset-b", "part-000000", "t%41", "sync-log"])
 def test_names_of_topics_mean_nothing(tmp_path: Path, topic: str) -> None:
-    """The same finding whatever the topic is called, whole and in pieces."""
+    """The same finding whatever the topic is called, also when files are split by partition."""
     history = kept(8, topic=topic)
     history.rows["copies"] = [
         row for row in history.rows["copies"] if row["broker"] != 3 or row["offset"] < 3
     ]
     history.log(1, [(8, None)], topic=topic)
     expected = Counter([("diverged", topic, 0, 3, 1, 3), ("foreign", topic, 0, 8, None, None)])
-    for size in (1_000_000, 2, 1):
-        assert findings_of(history.write(tmp_path / str(size)), piece_messages=size) == expected
+    for rows in (1_000_000, 2):
+        assert findings_of(history.write(tmp_path / str(rows)), split_rows=rows) == expected
 
 
 @pytest.mark.parametrize(
@@ -168,8 +169,10 @@ def test_names_of_topics_mean_nothing(tmp_path: Path, topic: str) -> None:
         *(("copies", "home"), ("reads", "group"), ("faults", "name"), ("writers", "name")),
     ],
 )
-@pytest.mark.parametrize("size", [1_000_000, 2])
-def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path, table: str, column: str, size: int) -> None:
+@pytest.mark.parametrize("split_rows", [1_000_000, 3])
+def test_a_text_that_is_not_utf_8_is_refused(
+    tmp_path: Path, table: str, column: str, split_rows: int
+) -> None:
     """Half a surrogate pair, which some programs write."""
     history = kept().read(0, 0, 9000).add("writers", writer=1, name="one")
     history.add("faults", ns=1, fault=1, name="isolate az1", kind="link", moment="injected")
@@ -179,25 +182,21 @@ def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path, table: str, column:
     half = pa.array([b"\xed\xa0\x80"] * len(rows), pa.binary()).view(pa.string())
     pq.write_table(rows.set_column(place, rows.schema.field(place), half), folder / f"{table}.parquet")
     with pytest.raises(BadDataError, match=rf"{table}.parquet: column {column} holds text that is not UTF-8"):
-        findings_of(folder, piece_messages=size, split_rows=3 if size == 2 else 1_000_000)
+        findings_of(folder, split_rows=split_rows)
 
 
-@pytest.mark.parametrize("size", [1_000_000, 1])
-def test_a_message_sent_to_two_partitions_is_refused(tmp_path: Path, size: int) -> None:
+def test_a_message_sent_to_two_partitions_is_refused(tmp_path: Path) -> None:
     folder = kept().send(3, offset=0, partition=1).write(tmp_path)
     with pytest.raises(BadDataError, match=r"message 3 of writer 1 in t/0 and in t/1; an identity"):
-        findings_of(folder, piece_messages=size)
+        findings_of(folder)
 
 
-@pytest.mark.parametrize("size", [1_000_000, 1])
 @pytest.mark.parametrize("column", ["writer", "seq"])
-def test_a_negative_number_of_a_writer_or_a_message_is_refused(
-    tmp_path: Path, column: str, size: int
-) -> None:
+def test_a_negative_number_of_a_writer_or_a_message_is_refused(tmp_path: Path, column: str) -> None:
     history = kept()
     history.rows["sends"][-1][column] = -1
     with pytest.raises(BadDataError, match=rf"^sends of t/0 hold {column} -1 in the row with .*, which is"):
-        findings_of(history.write(tmp_path), piece_messages=size)
+        findings_of(history.write(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -227,57 +226,57 @@ def test_a_negative_number_of_a_writer_or_a_message_is_refused(
         ("reads", "seq", -1, "reads of t/0 hold seq -1 in the row with reader 1 and offset 4, which is"),
     ],
 )
-@pytest.mark.parametrize("size", [1_000_000, 2])
-def test_an_impossible_row_is_named_by_its_place_whatever_the_piece(
-    tmp_path: Path, table: str, column: str, value: int, sentence: str, size: int
+@pytest.mark.parametrize("block_rows", [1_000_000, 1])
+def test_an_impossible_row_is_named_by_its_place_whatever_the_block(
+    tmp_path: Path, table: str, column: str, value: int, sentence: str, block_rows: int
 ) -> None:
-    """A piece does not know which row of the table it is."""
+    """A block does not know which row of the table it is."""
     history = kept().read(4, 4, 9000)
     history.rows[table][-1][column] = value
-    with pytest.raises(BadDataError) as raised:
-        findings_of(history.write(tmp_path), piece_messages=size)
+    with blocks_of_rows(block_rows), pytest.raises(BadDataError) as raised:
+        findings_of(history.write(tmp_path))
     assert sentence in raised.value.message
 
 
-@pytest.mark.parametrize("size", [1_000_000, 2])
-def test_a_missing_value_is_named_without_the_row_of_a_piece(tmp_path: Path, size: int) -> None:
+@pytest.mark.parametrize("block_rows", [1_000_000, 1])
+def test_a_missing_value_is_named_without_the_row_of_a_block(tmp_path: Path, block_rows: int) -> None:
     folder = kept().write(tmp_path)
     rows = pq.read_table(folder / "sends.parquet")
     place = rows.schema.get_field_index("sent_ns")
     rows = rows.set_column(place, "sent_ns", pa.array([1, 2, 3, 4, 5, None], pa.int64()))
     pq.write_table(rows, folder / "sends.parquet", row_group_size=2)
-    with pytest.raises(
-        BadDataError, match=r"sends.parquet: column sent_ns is required, but a row has none\."
-    ):
-        findings_of(folder, piece_messages=size)
+    sentence = r"sends.parquet: column sent_ns is required, but a row has none\."
+    with blocks_of_rows(block_rows), pytest.raises(BadDataError, match=sentence):
+        findings_of(folder)
 
 
-@pytest.mark.parametrize("size", [1_000_000, 2, 1])
+@pytest.mark.parametrize("block_rows", [1_000_000, 1])
 @pytest.mark.parametrize("column", ["writer", "seq"])
 @pytest.mark.parametrize("table", ["copies", "reads"])
 def test_a_record_that_names_a_negative_number_is_refused(
-    tmp_path: Path, table: str, column: str, size: int
+    tmp_path: Path, table: str, column: str, block_rows: int
 ) -> None:
     """Null says that a record names no message, not a negative number."""
     history = kept().read(4, 4, 9000)
     history.rows[table][-1][column] = -1
-    with pytest.raises(BadDataError, match=rf"^{table} of t/0 hold {column} -1 in the row with .*, which is"):
-        findings_of(history.write(tmp_path), piece_messages=size)
+    with (
+        blocks_of_rows(block_rows),
+        pytest.raises(BadDataError, match=rf"^{table} of t/0 hold {column} -1 in the row with .*, which is"),
+    ):
+        findings_of(history.write(tmp_path))
 
 
-@pytest.mark.parametrize("size", [1_000_000, 1])
-def test_a_record_may_name_no_message(tmp_path: Path, size: int) -> None:
+def test_a_record_may_name_no_message(tmp_path: Path) -> None:
     history = kept().read(4, None, 9000)
     history.logs([(6, None)])
-    found = findings_of(history.write(tmp_path), piece_messages=size)
+    found = findings_of(history.write(tmp_path))
     assert found == Counter([("foreign", "t", 0, 6, None, None), ("aborted_read", "t", 0, 4, None, None)])
 
 
-@pytest.mark.parametrize("size", [1_000_000, 1])
-def test_writers_and_messages_may_be_numbered_from_zero(tmp_path: Path, size: int) -> None:
+def test_writers_and_messages_may_be_numbered_from_zero(tmp_path: Path) -> None:
     history = History().send(0, offset=0, writer=0).send(1, offset=1, writer=0)
     history.logs([(0, 0), (1, 1)], writer=0)
-    assert findings_of(history.write(tmp_path), piece_messages=size) == Counter()
+    assert findings_of(history.write(tmp_path)) == Counter()
 
 
 def test_writers_of_several_partitions_are_fine(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from checkers.transactions.findings import NOT_KNOWN
+from tests.blocks import blocks_of_rows
 from tests.histories import History
 from tests.sampling import every
 from tests.transaction_anomalies import (
@@ -41,12 +42,13 @@ def test_names_what_is_wrong_and_nothing_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", every(12, [*TRANSACTIONS, "operator unknown"]))
-def test_pieces_come_to_the_same(name: str, tmp_path: Path) -> None:
+def test_blocks_and_split_files_come_to_the_same(name: str, tmp_path: Path) -> None:
     history = TRANSACTIONS[name][1] if name in TRANSACTIONS else aborted_by(None)
-    whole = judged(history, tmp_path / "whole")
-    pieces = judged(history, tmp_path / "pieces", piece_messages=1, split_rows=2)
-    assert {table: ordered(found) for table, found in pieces.items()} == {
-        table: ordered(found) for table, found in whole.items()
+    together = judged(history, tmp_path / "together")
+    with blocks_of_rows(1):
+        one_by_one = judged(history, tmp_path / "one by one", split_rows=2)
+    assert {table: ordered(rows) for table, rows in one_by_one.items()} == {
+        table: ordered(rows) for table, rows in together.items()
     }
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
-from checkers.fast.cut import partition_of
 from checkers.tables.files import inside, parquet_files, read_parquet, write_parquet
 from checkers.tables.output import FINDING, PARTS, TALLY, TRANSACTION_RECORD, build
 from checkers.tables.source import Source
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from checkers.transactions import isolation
-from checkers.transactions.fates import fates_of, one_partition, suspects
+from checkers.transactions.fates import fates_of, suspects
 from checkers.transactions.findings import findings_of
 from checkers.transactions.isolation import reads_in_transactions
 
@@ -30,7 +29,7 @@ def conclude(
     ``folder`` is `JudgingContext.transactions`. Returns the tallies with the findings. Without
     transactions it writes nothing.
     """
-    parts = _parts(inside(folder, PARTS_FOLDER))
+    parts = [read_parquet(path, PARTS) for path in parquet_files(inside(folder, PARTS_FOLDER))]
     if not parts and not len(evidence.transactions):
         return tallies
     fates = fates_of(pa.concat_tables([PARTS.empty_table(), *parts]), evidence)
@@ -54,14 +53,6 @@ def conclude(
         "count": counts["count_all"],
     }
     return pa.concat_tables([tallies, build(TALLY, columns, counts.num_rows)])
-
-
-def _parts(folder: str) -> list[pa.Table]:
-    """The messages of each partition by transaction; the ranges of a partition are summed."""
-    found: dict[str, list[pa.Table]] = {}
-    for path in parquet_files(folder):
-        found.setdefault(partition_of(PurePosixPath(path).stem), []).append(read_parquet(path, PARTS))
-    return [one[0] if len(one) == 1 else one_partition(pa.concat_tables(one)) for one in found.values()]
 
 
 def _records(paths: Sequence[str], odd: pa.Table) -> pa.Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,12 +16,11 @@ import pyarrow.compute as pc
 from checkers.claims.expected import mark_expected, sample_findings
 from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
-from checkers.fast.cut import PIECE_MESSAGES
-from checkers.fast.judging import answer
-from checkers.fast.plan import judge_all
-from checkers.fast.tasks import WIRE_DDL, JudgingContext, Result, Task, decode
-from checkers.fast.transactions import ANOMALIES_FILE, FATES_FILE, conclude
 from checkers.health import check_health
+from checkers.judging.plan import judge_all
+from checkers.judging.tasks import WIRE_DDL, JudgingContext, Result, Task, decode
+from checkers.judging.transactions import ANOMALIES_FILE, FATES_FILE, conclude
+from checkers.judging.worker import answer
 from checkers.promises.facts import Facts
 from checkers.promises.judging import with_promises
 from checkers.promises.summary import COUNTED_DDL, counted
@@ -48,33 +46,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TRANSACTIONS_FOLDER = "transactions"
-PIECE_VARIABLE = "ACKED_PIECE_MESSAGES"
-"""Environment variable: how many messages a piece of a large partition holds, for tests of the cutting."""
 
 
-def run(
-    session: SparkSession,
-    job: JudgingContext,
-    *,
-    small: bool = False,
-    slots: int = 2,
-    piece_messages: int | None = None,
-) -> pa.Table:
+def run(session: SparkSession, job: JudgingContext, *, small: bool = False, slots: int = 2) -> pa.Table:
     """Judge every topic partition in Spark's workers; see `judge_all`.
 
     With ``small``, this process does the look-ups that the first results ask for: for few rows, a Spark job
     takes longer.
     """
-    size = piece_messages or int(os.environ.get(PIECE_VARIABLE, PIECE_MESSAGES))
     in_workers = partial(run_tasks, session)
     job = replace(job, evidence=job.evidence.for_tasks())
-    return judge_all(
-        in_workers,
-        job,
-        follow_up_runner=run_here if small else in_workers,
-        slots=slots,
-        piece_messages=size,
-    )
+    return judge_all(in_workers, job, follow_up_runner=run_here if small else in_workers, slots=slots)
 
 
 def run_tasks(
