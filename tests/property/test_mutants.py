@@ -163,9 +163,6 @@ MUTANTS = {
         replicas.odd_records, "log.origin != OWN", "(log.origin < 0)",
         ("written", "damaged"),
     ),
-    "a replica's end counts for others": Mutant(
-        replicas.differences, "if len(beyond):", "if False:", ("written",)
-    ),
     "only the first block of messages has findings": Mutant(
         worker._of_messages, "_between(own, first, last)", "_between(own, first, last)[: not first]",
         ("blocks",),

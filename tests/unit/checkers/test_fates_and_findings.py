@@ -79,6 +79,17 @@ def test_a_reference_that_ends_early_counts_what_the_first_follower_has(tmp_path
     check(history, tmp_path, fates, ("diverged", 4), counts=[2])
 
 
+def test_a_reference_ends_at_one_offset_whatever_followers_have_behind_it(tmp_path: Path) -> None:
+    """Broker 2 has a record right behind the leader's end, broker 3 lacks it and has the next one."""
+    history = History()
+    for seq in range(6):
+        history.send(seq, "ok" if seq < 4 else "info", seq if seq < 4 else None)
+    for broker, offsets in ((1, range(4)), (2, range(5)), (3, (0, 1, 2, 3, 5))):
+        history.log(broker, [(o, o) for o in offsets])
+        history.replica(broker, leader=broker == 1, in_sync=True)
+    check(history, tmp_path, "kept " * 4 + "unknown_dropped " * 2, ("diverged", 4))
+
+
 def test_a_partition_that_holds_nothing_and_was_not_read(tmp_path: Path) -> None:
     """Nobody sent anything to partition 1 either; what its log holds is not known."""
     history = History().send(0, offset=0).log(1, [(0, 0)]).replica(1, leader=True, leo=1)

@@ -11,7 +11,7 @@ from harness.errors import AckedError
 WORKER = """
   An exception was thrown from the Python worker:
 Traceback (most recent call last):
-  File "./acked.zip/checkers/fast/tasks.py", line 14, in <module>
+  File "./acked.zip/checkers/judging/tasks.py", line 14, in <module>
     import numpy as np
 ModuleNotFoundError: No module named 'numpy'
 
