@@ -5,7 +5,7 @@ in backquotes beside the code that applies it.
 
 Findings about a transaction as a whole (`lost_transaction`, `torn_transaction`, `hanging_transaction`,
 `hung_transaction`, `fenced_write_read`, `circular_read`, `precommitted_read`) are not among them. Their truth
-is in `tests/property/transactions.py` and `tests/transaction_anomalies.py`.
+is in `tests/property/transactions.py` and `tests/anomalies/transactions.py`.
 """
 
 from __future__ import annotations

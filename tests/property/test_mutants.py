@@ -23,6 +23,9 @@ from checkers.transactions import answers
 from checkers.transactions import fates as transaction_fates
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
+from tests.anomalies.messages import CASES, LISTED
+from tests.anomalies.readers import READERS
+from tests.anomalies.transactions import TRANSACTIONS
 from tests.blocks import blocks_of_rows
 from tests.histories import History, together
 from tests.independent.truth import truths_of
@@ -31,9 +34,6 @@ from tests.property.test_checker import SETTINGS, Damaged, damaged, findings_of,
 from tests.property.transactions import planted
 from tests.property.transactions_compared import check_model
 from tests.sampling import every
-from tests.spark.anomalies import CASES, LISTED
-from tests.spark.reader_anomalies import READERS
-from tests.transaction_anomalies import TRANSACTIONS
 from tests.transactions import judged, ordered
 
 MUTANTS = {

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.anomalies.messages import kept
 from tests.histories import History
-from tests.spark.anomalies import kept
 
 FOUR_LOST = {
     "four were lost": "select count(*) = 4 as holds, string(count(*)) as observed "

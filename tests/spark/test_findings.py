@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.judge import judge_import
+from tests.anomalies.messages import CASES, FOUR, LISTED, Found, kept
+from tests.anomalies.readers import READERS
 from tests.histories import History, together
-from tests.spark.anomalies import CASES, FOUR, LISTED, Found, kept
-from tests.spark.reader_anomalies import READERS
 
 pytestmark = pytest.mark.spark
 

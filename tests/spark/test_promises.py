@@ -11,8 +11,8 @@ import pytest
 from checkers.ask.sql import query
 from checkers.judge import judge_history, judge_import
 from checkers.run_folder import NOTHING_DECLARED
+from tests.anomalies.messages import CASES
 from tests.histories import History, together
-from tests.spark.anomalies import CASES
 
 pytestmark = pytest.mark.spark
 PLACE = ("class", "topic", "partition", "offset", "writer", "seq")

@@ -13,8 +13,8 @@ from checkers.ask.sql import query
 from checkers.ask.story import story as story_of
 from checkers.judge import judge_import
 from harness.errors import UsageError
+from tests.anomalies.transactions import TRANSACTIONS, Story, ended
 from tests.histories import History, together
-from tests.transaction_anomalies import TRANSACTIONS, Story, ended
 
 pytestmark = pytest.mark.spark
 

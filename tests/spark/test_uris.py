@@ -14,12 +14,12 @@ from checkers.judge import judge, judge_import
 from checkers.run_folder import read_json
 from checkers.tables.files import file_system, inside, is_folder, listed, open_parquet, parquet_files
 from harness.errors import BadDataError, UnfitError, UsageError
+from tests.anomalies.messages import CASES, FOUR, LISTED, kept
+from tests.anomalies.readers import READERS
+from tests.anomalies.transactions import TRANSACTIONS
 from tests.histories import History, together
-from tests.spark.anomalies import CASES, FOUR, LISTED, kept
 from tests.spark.conftest import free_port
 from tests.spark.made_runs import FOUR_LOST, explained, stored_run
-from tests.spark.reader_anomalies import READERS
-from tests.transaction_anomalies import TRANSACTIONS
 
 pytestmark = pytest.mark.spark
 

@@ -19,8 +19,8 @@ from checkers.groups.findings import group_findings
 from checkers.groups.history import NOT_KNOWN, Commit, FetchedOffset, group_histories, offsets_partition
 from checkers.groups.steps import StreamStep, cause_of_step, causes_of_steps
 from harness.history.schema import TABLES
+from tests.anomalies.readers import READERS, committed_past
 from tests.histories import History
-from tests.spark.reader_anomalies import READERS, committed_past
 from tests.unit.checkers.test_causes import lives
 
 PLACE: dict[str, Any] = {"group": "g", "topic": "t", "partition": 0}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.anomalies.transactions import unanswered
 from tests.blocks import blocks_of_rows
 from tests.histories import History
 from tests.jepsen_polls import POLLS, REASSIGNED, REWINDS, kept
 from tests.jepsen_sends import SENDS, same_offsets
 from tests.sampling import every
-from tests.transaction_anomalies import unanswered
 from tests.transactions import judged, ordered
 
 Op = tuple[str, int, int]

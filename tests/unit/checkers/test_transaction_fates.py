@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from checkers.transactions.findings import NOT_KNOWN
-from tests.blocks import blocks_of_rows
-from tests.histories import History
-from tests.sampling import every
-from tests.transaction_anomalies import (
+from tests.anomalies.transactions import (
     TRANSACTIONS,
     Story,
     ended,
@@ -23,6 +20,9 @@ from tests.transaction_anomalies import (
     lost_marker,
     still_open,
 )
+from tests.blocks import blocks_of_rows
+from tests.histories import History
+from tests.sampling import every
 from tests.transactions import judged, ordered
 
 

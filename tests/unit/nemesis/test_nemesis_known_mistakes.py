@@ -1,7 +1,7 @@
 """Mistakes of other harnesses, each with a test that acked does not make it.
 
 Two more are elsewhere: a misspelt configuration key in `unit/run/test_configs.py`, an empty
-history that passes in `spark/anomalies.py`.
+history that passes in `tests/anomalies/messages.py`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.anomalies.messages import FOUR, Found, kept
 from tests.histories import History
-from tests.spark.anomalies import FOUR, Found, kept
 
 PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
 
