@@ -184,7 +184,8 @@ def partitions_of(history: History) -> dict[TopicPartition, Partition]:
         unknown = Log(row["broker"], whole="replicas" not in history)
         logs.setdefault(row["broker"], unknown).records[row["offset"]] = row
     for row in history.get("log_events", ()):
-        if row["kind"] in ("log_start", "records_deleted") and row.get("offset") is not None:
+        is_placed = None not in (row.get("topic"), row.get("partition"), row.get("offset"))
+        if is_placed and row["kind"] in ("log_start", "records_deleted"):
             log = partition(row).logs.get(int(row["host"].removeprefix("broker")))
             if log is not None:
                 log.starts += ((row["ns"], row["offset"]),)
