@@ -15,16 +15,16 @@ acted when the method returns.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from harness.clock import now_ns
 from harness.cluster.model import Cluster
 from harness.errors import AckedError, InvalidRunError
 from harness.history.journal import Journal
 from harness.kafka.wire.dialect import MODERN, Dialect
-from harness.lab.model import Lab
+from harness.lab.model import Host, Lab
 from harness.waiting import wait_until
 from nemesis.context import FaultContext
 from nemesis.fault import Action, Evidence, Fault, Injection
@@ -38,10 +38,11 @@ from nemesis.network.hold import Hold, connections
 from nemesis.network.links import Connection, Link
 from nemesis.network.rules import CutAction, normalised
 from nemesis.operator import Operator
-from nemesis.processes.killing import Ending, Restart, RollingRestart
+from nemesis.processes.killing import Kill, Restart, RollingRestart, Stop, running
 from nemesis.processes.pausing import ProcessPause
 from nemesis.proof.prober import Prober
 from nemesis.registry import FaultRegistry
+from nemesis.scheduled import Aim, ScheduledFault
 from nemesis.storage.disks import Disks
 from nemesis.storage.faults import Storage
 
@@ -77,10 +78,12 @@ class Nemesis:
             journal=journal,
             run=run or secrets.token_hex(2),
             expect_end=expect_end,
+            disks=disks,
+            flush_intervals=flush_intervals,
         )
         self._topology = lab.topology
         self.degrade = Degrade(self._registry)
-        self.storage = Storage(self._registry, disks, flush_intervals)
+        self.storage = Storage(self._registry)
         self._listings = self._context.chains.sweep()
         self._closed = False
         lab.on_new_network(self._network_lost)
@@ -99,9 +102,17 @@ class Nemesis:
         """Add a fault that the caller has made."""
         return self._registry.add(fault)
 
+    def aimed(self, kind: type[ScheduledFault], aim: Aim) -> Injection:
+        """A fault of a kind that a schedule asks for. Raises InvalidRunError if it is not possible now."""
+        return self.add(kind.at(self._registry, aim))
+
+    def counterpart(self, kind: type[ScheduledFault], aim: Aim) -> Fault | None:
+        """The action that ends a fault of a kind, not added yet; None if healing ends it."""
+        return kind.counterpart(self._registry, aim)
+
     def cut_links(self, name: str, cut: tuple[Link, ...], *, action: CutAction = "drop") -> Injection:
         """Cut exactly these links."""
-        return self.add(self._cut(name, cut, action))
+        return self.add(Cut(self._registry, name, cut, action))
 
     def cut(self, *texts: str, action: CutAction = "drop") -> Injection:
         """Cut links given as text, for example `broker1 <-> broker2` or `broker1 -> zookeepers:2181`."""
@@ -136,7 +147,8 @@ class Nemesis:
     def flapping(self, *texts: str, period_s: float, action: CutAction = "drop") -> Injection:
         """Cut and restore links again and again; each half lasts half of ``period_s``."""
         text = ", ".join(texts)
-        return self.add(Flapping(self._cut(text, links.parse(self._topology, text), action), period_s))
+        cut = Cut(self._registry, text, links.parse(self._topology, text), action)
+        return self.add(Flapping(cut, period_s))
 
     def connections(self, client: str, server: str) -> tuple[Connection, ...]:
         """The TCP connections that are established from a client's host to a server now.
@@ -183,21 +195,22 @@ class Nemesis:
 
     def kill(self, *patterns: str, restart: Restart | None = None) -> Injection:
         """SIGKILL now. Healed when the processes run again, started by ``restart`` or by anything else."""
-        return self._end("kill", patterns, restart)
+        return self.add(Kill(self._registry, self._running(patterns), restart)).inject()
 
     def stop(self, *patterns: str, restart: Restart | None = None) -> Injection:
         """SIGTERM now, and wait for the orderly end. Healed as `kill` is."""
-        return self._end("stop", patterns, restart)
+        return self.add(Stop(self._registry, self._running(patterns), restart)).inject()
 
     def pause(self, *patterns: str) -> Injection:
         """SIGSTOP until healed."""
-        registry = self._registry
-        return self.add(ProcessPause(registry.context, registry.journal, registry.running(patterns)))
+        return self.add(ProcessPause(self._registry, self._running(patterns)))
 
-    def rolling_restart(self, *patterns: str, restart: Restart, ending: Ending = "stop") -> Injection:
+    def rolling_restart(
+        self, *patterns: str, restart: Restart, ending: Literal["kill", "stop"] = "stop"
+    ) -> Injection:
         """Stop and start hosts one after the other now; returns when the last is back."""
-        registry = self._registry
-        steps = [registry.process_end([host], ending, restart) for host in registry.running(patterns)]
+        end = Kill if ending == "kill" else Stop
+        steps = [end(self._registry, [host], restart) for host in self._running(patterns)]
         return self.add(RollingRestart(steps)).inject()
 
     def kill_client(self, host: str, kill: Callable[[], None], alive: Callable[[], bool]) -> Injection:
@@ -279,17 +292,5 @@ class Nemesis:
         except AckedError as second:
             error.add_note(f"Clearing up the faults failed as well: {second.message}")
 
-    def _cut(self, name: str, cut: tuple[Link, ...], action: CutAction) -> Cut:
-        registry = self._registry
-        return Cut(
-            registry.context,
-            number=registry.next_number(),
-            chain=registry.next_chain(),
-            name=name,
-            links=cut,
-            action=action,
-        )
-
-    def _end(self, ending: Ending, patterns: tuple[str, ...], restart: Restart | None) -> Injection:
-        registry = self._registry
-        return self.add(registry.process_end(registry.running(patterns), ending, restart)).inject()
+    def _running(self, patterns: Sequence[str]) -> tuple[Host, ...]:
+        return running(self._context.lab, self._topology, patterns)

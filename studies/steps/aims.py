@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from harness.errors import InvalidRunError
 from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, TopicPartition, broker_name
-from harness.lab.model import Host
+from harness.lab.model import Host, Topology
 from harness.zookeeper.four_letter import mode
 from nemesis.network import links
 from nemesis.network.links import Link
 from run.stage import Stage
-from studies.search.schedule import AZ_OF, OTHER_AZS, OTHER_CONTROLLERS, OTHERS, ROLES, Step
-from studies.search.space import quorum_of
+from studies.steps.step import AZ_OF, OTHER_AZS, OTHER_CONTROLLERS, OTHERS, ROLES, Step
 
 TRANSACTIONS = TopicPartition(TRANSACTION_LOG, 0)
 """The log of all transactions; its leader coordinates them."""
@@ -60,6 +59,11 @@ def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
     if not found:
         raise InvalidRunError("both sides of the link are the same host")
     return links.ordered(found)
+
+
+def quorum_of(topology: Topology) -> tuple[Host, ...]:
+    """The members of the KRaft quorum: dedicated controllers, or else the brokers."""
+    return tuple(topology.role("controller") or topology.role("broker"))
 
 
 def _holder(stage: Stage, role: str, key: TopicPartition) -> str:
