@@ -17,7 +17,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Literal, Self
+from typing import Concatenate, ParamSpec, Self
 
 from harness.clock import now_ns
 from harness.cluster.model import Cluster
@@ -38,14 +38,14 @@ from nemesis.network.hold import Hold, connections
 from nemesis.network.links import Connection, Link
 from nemesis.network.rules import CutAction, normalised
 from nemesis.operator import Operator
-from nemesis.processes.killing import Kill, Restart, RollingRestart, Stop, running
+from nemesis.processes.killing import Ending, Kill, Restart, RollingRestart, Stop, running
 from nemesis.processes.pausing import ProcessPause
 from nemesis.proof.prober import Prober
 from nemesis.registry import FaultRegistry
-from nemesis.scheduled import Aim, ScheduledFault
 from nemesis.storage.disks import Disks
 from nemesis.storage.faults import Storage
 
+P = ParamSpec("P")
 DEFAULT_TTL_S = 600.0
 
 
@@ -102,13 +102,11 @@ class Nemesis:
         """Add a fault that the caller has made."""
         return self._registry.add(fault)
 
-    def aimed(self, kind: type[ScheduledFault], aim: Aim) -> Injection:
-        """A fault of a kind that a schedule asks for. Raises InvalidRunError if it is not possible now."""
-        return self.add(kind.at(self._registry, aim))
-
-    def counterpart(self, kind: type[ScheduledFault], aim: Aim) -> Fault | None:
-        """The action that ends a fault of a kind, not added yet; None if healing ends it."""
-        return kind.counterpart(self._registry, aim)
+    def make(
+        self, kind: Callable[Concatenate[FaultRegistry, P], Fault], *args: P.args, **options: P.kwargs
+    ) -> Injection:
+        """Make and add a fault of acked's own: ``kind`` is its class, or what else makes one (`at`)."""
+        return self.add(kind(self._registry, *args, **options))
 
     def cut_links(self, name: str, cut: tuple[Link, ...], *, action: CutAction = "drop") -> Injection:
         """Cut exactly these links."""
@@ -205,9 +203,7 @@ class Nemesis:
         """SIGSTOP until healed."""
         return self.add(ProcessPause(self._registry, self._running(patterns)))
 
-    def rolling_restart(
-        self, *patterns: str, restart: Restart, ending: Literal["kill", "stop"] = "stop"
-    ) -> Injection:
+    def rolling_restart(self, *patterns: str, restart: Restart, ending: Ending = "stop") -> Injection:
         """Stop and start hosts one after the other now; returns when the last is back."""
         end = Kill if ending == "kill" else Stop
         steps = [end(self._registry, [host], restart) for host in self._running(patterns)]

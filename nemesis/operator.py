@@ -51,12 +51,60 @@ _MIN_INSYNC = "min.insync.replicas"
 _CONTROLLER_TRIES = 25
 
 
+class Requests:
+    """How operator actions reach one cluster."""
+
+    def __init__(self, registry: FaultRegistry, cluster: Cluster, dialect: Dialect = MODERN) -> None:
+        """``dialect`` is that of the cluster's version."""
+        self.registry, self.cluster, self.dialect = registry, cluster, dialect
+
+    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The reassignments under way, as the controller lists them."""
+        return list_partition_reassignments(self.controller(), dialect=self.dialect)
+
+    def controller(self) -> Address:
+        """Address for operator requests: the controller, or on KRaft any broker that runs."""
+        number = first_answer(self.cluster.controller, "a controller")
+        if number is None:
+            raise InvalidRunError("There is no controller that could take an operator request.")
+        brokers = [b for b in self.registry.topology.role("broker") if self.registry.lab.alive(b.name)]
+        chosen = [b for b in brokers if b.node_id == number] or brokers
+        if not chosen or (self.cluster.mode == "zookeeper" and chosen[0].node_id != number):
+            raise InvalidRunError(
+                f"The controller, broker {number}, does not run, so it cannot take a request."
+            )
+        return chosen[0].broker_address
+
+    def leader(self, key: TopicPartition) -> Address:
+        """Address of a partition's leader."""
+        state = first_answer(lambda: self.cluster.partition(*key), f"the leader of {key}")
+        if state is None or state.leader < 0:
+            raise InvalidRunError(f"{key} has no leader that could take an operator request.")
+        return self.registry.topology.host(broker_name(state.leader)).broker_address
+
+    def stated(self, broker: Host, topic: str) -> Mapping[TopicPartition, PartitionState]:
+        """The partitions of a topic, as a broker states them; none if it does not know the topic."""
+        stated = metadata(broker.broker_address, [topic], dialect=self.dialect, timeout_s=5.0)
+        return stated.partitions
+
+    def check(self, what: str, outcomes: Iterable[RequestResult], *, effect_shows: bool) -> None:
+        """Raise InvalidRunError for a refusal.
+
+        A time-out is none if the effect shows whether the controller acted: then the effect decides.
+        """
+        accepted = (0, ELECTION_NOT_NEEDED, *((REQUEST_TIMED_OUT,) if effect_shows else ()))
+        for outcome in outcomes:
+            if outcome.error not in accepted:
+                refusal = f"The {what} was refused with Kafka's error {outcome.error} {outcome.message}"
+                raise InvalidRunError(f"{refusal.rstrip(' .')}.")
+
+
 class Operator:
     """Operator actions on one cluster."""
 
     def __init__(self, registry: FaultRegistry, cluster: Cluster, dialect: Dialect = MODERN) -> None:
         """Reached as `Nemesis.operator(cluster, dialect)`."""
-        self.registry, self.cluster, self.dialect = registry, cluster, dialect
+        self._requests = Requests(registry, cluster, dialect)
 
     def act(
         self,
@@ -75,7 +123,7 @@ class Operator:
         The history has it in force once it is done, or once its effect was observed (``effective``).
         """
 
-        return self.add(
+        return self._add(
             OperatorAction(
                 name,
                 mechanism=mechanism,
@@ -101,7 +149,7 @@ class Operator:
         ``leader`` is the host that must lead afterwards; by default, any.
         """
         election = ElectPreferred if kind == "preferred" else ElectUnclean
-        return self.add(election(self, TopicPartition(topic, partition), leader))
+        return self._add(election(self._requests, TopicPartition(topic, partition), leader))
 
     def reassign(
         self, topic: str, replicas: Sequence[int], partition: int = 0, *, within_s: float = 30.0
@@ -112,25 +160,25 @@ class Operator:
         while a new replica is out of sync, for instance because its broker is down: `Stage.wait_converged`
         waits for its end, `reassignments` lists it, and `cancel_reassignment` ends it.
         """
-        return self.add(Reassign(self, TopicPartition(topic, partition), replicas, within_s))
+        return self._add(Reassign(self._requests, TopicPartition(topic, partition), replicas, within_s))
 
     def cancel_reassignment(self, topic: str, partition: int = 0, *, within_s: float = 30.0) -> Injection:
         """Cancel a reassignment that is under way: the partition keeps the replicas that it had before.
 
         Raises InvalidRunError if none is under way.
         """
-        return self.add(Reassign(self, TopicPartition(topic, partition), None, within_s))
+        return self._add(Reassign(self._requests, TopicPartition(topic, partition), None, within_s))
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
         """The reassignments under way, as the controller lists them."""
-        return list_partition_reassignments(self.controller_address(), dialect=self.dialect)
+        return self._requests.reassignments()
 
     def configure(
         self, topic: str, name: str, value: str, *, partitions: int = 1, within_s: float = 30.0
     ) -> Injection:
         """Set a property of a topic, which has so many ``partitions``. Raises UnfitError before Kafka 2.3."""
 
-        return self.add(Configure(self, topic, {name: value}, partitions, within_s))
+        return self._add(Configure(self._requests, topic, {name: value}, partitions, within_s))
 
     def delete_records(
         self, topic: str, before: int, partition: int = 0, *, within_s: float = 30.0
@@ -139,13 +187,19 @@ class Operator:
         key = TopicPartition(topic, partition)
 
         def ask() -> None:
-            answer = delete_records(self._leader(key), key, before, dialect=self.dialect)
-            self.check(f"deletion of {topic}/{partition} before {before}", [answer], effect_shows=True)
+            answer = delete_records(self._requests.leader(key), key, before, dialect=self._requests.dialect)
+            self._requests.check(
+                f"deletion of {topic}/{partition} before {before}", [answer], effect_shows=True
+            )
 
         def log_start() -> int:
             try:
                 answer = end_offsets(
-                    self._leader(key), [key], at=EARLIEST, dialect=self.dialect, timeout_s=2.0
+                    self._requests.leader(key),
+                    [key],
+                    at=EARLIEST,
+                    dialect=self._requests.dialect,
+                    timeout_s=2.0,
                 )
             except OSError:
                 return -1
@@ -169,15 +223,17 @@ class Operator:
         """
 
         def ask() -> None:
-            answer = delete_topic(self.controller_address(), topic, dialect=self.dialect)
-            self.check(f"deletion of {topic}", [answer], effect_shows=True)
-            self.registry.deleted_topics.add(topic)
+            answer = delete_topic(self._requests.controller(), topic, dialect=self._requests.dialect)
+            self._requests.check(f"deletion of {topic}", [answer], effect_shows=True)
+            self._requests.registry.deleted_topics.add(topic)
 
         def led_by() -> dict[str, list[TopicPartition]]:
             return {
-                broker.name: [key for key, state in self._stated(broker, topic).items() if state.leader >= 0]
-                for broker in self.registry.topology.role("broker")
-                if self.registry.lab.alive(broker.name)
+                broker.name: [
+                    key for key, state in self._requests.stated(broker, topic).items() if state.leader >= 0
+                ]
+                for broker in self._requests.registry.topology.role("broker")
+                if self._requests.registry.lab.alive(broker.name)
             }
 
         return self.act(
@@ -196,16 +252,16 @@ class Operator:
 
         Raises UsageError for another topic: the history follows the topics of the set-up.
         """
-        if topic.name not in self.registry.deleted_topics:
+        if topic.name not in self._requests.registry.deleted_topics:
             raise UsageError(f"The topic {topic.name!r} was not deleted; `create_topic` creates it again.")
 
         def ask() -> None:
-            answers = create_topics(self.controller_address(), [topic], dialect=self.dialect)
-            self.check(f"creation of {topic.name}", answers.values(), effect_shows=True)
-            self.registry.deleted_topics.discard(topic.name)
+            answers = create_topics(self._requests.controller(), [topic], dialect=self._requests.dialect)
+            self._requests.check(f"creation of {topic.name}", answers.values(), effect_shows=True)
+            self._requests.registry.deleted_topics.discard(topic.name)
 
         def states() -> list[PartitionState | None]:
-            return [self.cluster.partition(*key) for key in topic.topic_partitions]
+            return [self._requests.cluster.partition(*key) for key in topic.topic_partitions]
 
         return self.act(
             f"create {topic.name}",
@@ -219,47 +275,11 @@ class Operator:
 
     def delete_controller(self, session: ZooKeeperSession, *, becomes: str = "") -> Injection:
         """Delete `/controller` so that the brokers race for it; with ``becomes``, until that host wins."""
-        return self.add(MoveController(self, session, becomes))
+        return self._add(MoveController(self._requests, session, becomes))
 
-    def add(self, fault: Fault) -> Injection:
+    def _add(self, fault: Fault) -> Injection:
         """Number a fault, and inject it."""
-        return self.registry.add(fault).inject()
-
-    def controller_address(self) -> Address:
-        """Address for operator requests: the controller, or on KRaft any broker that runs."""
-        number = first_answer(self.cluster.controller, "a controller")
-        if number is None:
-            raise InvalidRunError("There is no controller that could take an operator request.")
-        brokers = [b for b in self.registry.topology.role("broker") if self.registry.lab.alive(b.name)]
-        chosen = [b for b in brokers if b.node_id == number] or brokers
-        if not chosen or (self.cluster.mode == "zookeeper" and chosen[0].node_id != number):
-            raise InvalidRunError(
-                f"The controller, broker {number}, does not run, so it cannot take a request."
-            )
-        return chosen[0].broker_address
-
-    def _leader(self, key: TopicPartition) -> Address:
-        """Address of a partition's leader."""
-        state = first_answer(lambda: self.cluster.partition(*key), f"the leader of {key}")
-        if state is None or state.leader < 0:
-            raise InvalidRunError(f"{key} has no leader that could take an operator request.")
-        return self.registry.topology.host(broker_name(state.leader)).broker_address
-
-    def _stated(self, broker: Host, topic: str) -> Mapping[TopicPartition, PartitionState]:
-        """The partitions of a topic, as a broker states them; none if it does not know the topic."""
-        stated = metadata(broker.broker_address, [topic], dialect=self.dialect, timeout_s=5.0)
-        return stated.partitions
-
-    def check(self, what: str, outcomes: Iterable[RequestResult], *, effect_shows: bool) -> None:
-        """Raise InvalidRunError for a refusal.
-
-        A time-out is none if the effect shows whether the controller acted: then the effect decides.
-        """
-        accepted = (0, ELECTION_NOT_NEEDED, *((REQUEST_TIMED_OUT,) if effect_shows else ()))
-        for outcome in outcomes:
-            if outcome.error not in accepted:
-                refusal = f"The {what} was refused with Kafka's error {outcome.error} {outcome.message}"
-                raise InvalidRunError(f"{refusal.rstrip(' .')}.")
+        return self._requests.registry.add(fault).inject()
 
 
 class OperatorAction(Action):
@@ -311,19 +331,17 @@ class _Election(OperatorAction, ScheduledFault):
     takes = "partition"
     election: Literal["preferred", "unclean"]
 
-    def __init__(self, operator: Operator, key: TopicPartition, leader: str = "") -> None:
+    def __init__(self, requests: Requests, key: TopicPartition, leader: str = "") -> None:
         """``leader`` is the host that must lead afterwards; by default, any."""
-        wanted = operator.registry.topology.host(leader).node_id if leader else None
+        wanted = requests.registry.topology.host(leader).node_id if leader else None
 
         def observe() -> PartitionState | None:
-            return operator.cluster.partition(*key)
+            return requests.cluster.partition(*key)
 
         def ask() -> None:
             shows = wanted is not None or not led(observe())
-            answers = elect_leaders(
-                operator.controller_address(), [key], self.election, dialect=operator.dialect
-            )
-            operator.check(f"{self.election} election of {key}", answers.values(), effect_shows=shows)
+            answers = elect_leaders(requests.controller(), [key], self.election, dialect=requests.dialect)
+            requests.check(f"{self.election} election of {key}", answers.values(), effect_shows=shows)
 
         def led(state: PartitionState | None) -> bool:
             return state is not None and state.leader >= 0 and wanted in (None, state.leader)
@@ -340,7 +358,7 @@ class _Election(OperatorAction, ScheduledFault):
     @classmethod
     def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
         """Of the partition."""
-        return cls(Operator(registry, aim.cluster, aim.dialect), aim.partition)
+        return cls(Requests(registry, aim.cluster, aim.dialect), aim.partition)
 
 
 class ElectPreferred(_Election):
@@ -368,19 +386,19 @@ class Reassign(OperatorAction, ScheduledFault):
     weight = 3
 
     def __init__(
-        self, operator: Operator, key: TopicPartition, replicas: Sequence[int] | None, within_s: float
+        self, requests: Requests, key: TopicPartition, replicas: Sequence[int] | None, within_s: float
     ) -> None:
         """``replicas`` are the new ones, or the same in another order; None cancels."""
         target = None if replicas is None else tuple(replicas)
-        before = operator.cluster.partition(*key)
+        before = requests.cluster.partition(*key)
         name = f"cancel the reassignment of {key}" if target is None else f"reassign {key} to {list(target)}"
 
         def ask() -> None:
             answers = alter_partition_reassignments(
-                operator.controller_address(), {key: target}, dialect=operator.dialect
+                requests.controller(), {key: target}, dialect=requests.dialect
             )
             shows = target is not None and before is not None
-            operator.check(f"request to {name}", answers.values(), effect_shows=shows)
+            requests.check(f"request to {name}", answers.values(), effect_shows=shows)
 
         def effective(seen: tuple[PartitionState | None, Reassignment | None]) -> bool:
             state, under_way = seen
@@ -397,7 +415,7 @@ class Reassign(OperatorAction, ScheduledFault):
             mechanism=self.mechanism,
             targets={"partitions": [str(key)], **({"replicas": list(target)} if target else {})},
             action=ask,
-            observe=lambda: (operator.cluster.partition(*key), operator.reassignments().get(key)),
+            observe=lambda: (requests.cluster.partition(*key), requests.reassignments().get(key)),
             accept=effective,
             within_s=within_s,
         )
@@ -409,8 +427,8 @@ class Reassign(OperatorAction, ScheduledFault):
         if state is None or not state.replicas:
             raise InvalidRunError(f"the replicas of {aim.partition} are not known")
         first, *others = state.replicas
-        operator = Operator(registry, aim.cluster, aim.dialect)
-        return cls(operator, aim.partition, (*others, first), _SCHEDULED_S)
+        requests = Requests(registry, aim.cluster, aim.dialect)
+        return cls(requests, aim.partition, (*others, first), _SCHEDULED_S)
 
 
 class Configure(OperatorAction, ScheduledFault):
@@ -419,11 +437,12 @@ class Configure(OperatorAction, ScheduledFault):
     mechanism = "configure"
     takes = "partition"
     lasts = True
+    reverses = True
     weight = 2
 
     def __init__(
         self,
-        operator: Operator,
+        requests: Requests,
         topic: str,
         properties: Mapping[str, str],
         partitions: int,
@@ -434,21 +453,21 @@ class Configure(OperatorAction, ScheduledFault):
 
         def ask() -> None:
             outcome = alter_topic_config(
-                operator.controller_address(),
+                requests.controller(),
                 topic,
                 dict(properties),
-                dialect=operator.dialect,
+                dialect=requests.dialect,
                 timeout_s=within_s,
             )
-            operator.check(f"change of {topic} to {texts}", [outcome], effect_shows=False)
+            requests.check(f"change of {topic} to {texts}", [outcome], effect_shows=False)
 
         def effective() -> dict[str, str | None] | None:
             try:
                 answer = describe_configs(
-                    operator.controller_address(),
+                    requests.controller(),
                     "topic",
                     topic,
-                    dialect=operator.dialect,
+                    dialect=requests.dialect,
                     timeout_s=within_s,
                 )
             except (OSError, LookupError):
@@ -474,14 +493,14 @@ class Configure(OperatorAction, ScheduledFault):
         return cls._with(registry, aim, str(len(aim.topic.replicas)))
 
     @classmethod
-    def counterpart(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+    def reverse(cls, registry: FaultRegistry, aim: Aim) -> Fault:
         """The topic's own value."""
         return cls._with(registry, aim, aim.topic.config[_MIN_INSYNC])
 
     @classmethod
     def _with(cls, registry: FaultRegistry, aim: Aim, least: str) -> Fault:
-        operator = Operator(registry, aim.cluster, aim.dialect)
-        return cls(operator, aim.topic.name, {_MIN_INSYNC: least}, aim.topic.partitions, _SCHEDULED_S)
+        requests = Requests(registry, aim.cluster, aim.dialect)
+        return cls(requests, aim.topic.name, {_MIN_INSYNC: least}, aim.topic.partitions, _SCHEDULED_S)
 
 
 class MoveController(OperatorAction, ScheduledFault):
@@ -492,15 +511,15 @@ class MoveController(OperatorAction, ScheduledFault):
     modes = ("zookeeper",)
     weight = 3
 
-    def __init__(self, operator: Operator, session: ZooKeeperSession, becomes: str = "") -> None:
+    def __init__(self, requests: Requests, session: ZooKeeperSession, becomes: str = "") -> None:
         """With ``becomes``, it is deleted until that host wins."""
-        wanted = operator.registry.topology.host(becomes).node_id if becomes else None
+        wanted = requests.registry.topology.host(becomes).node_id if becomes else None
         first = session.controller_epoch()
 
         def race() -> None:
             for _ in range(_CONTROLLER_TRIES):
                 epoch = session.controller_epoch()
-                _wait_for_watches(operator.registry.topology, session, "/controller")
+                _wait_for_watches(requests.registry.topology, session, "/controller")
                 session.delete_controller()
                 wait_until(
                     lambda epoch=epoch: session.controller_epoch() > epoch,  # type: ignore[misc]
@@ -508,7 +527,7 @@ class MoveController(OperatorAction, ScheduledFault):
                     awaiting="another controller epoch",
                     poll_s=0.01,
                 )
-                if wanted in (None, operator.cluster.controller()):
+                if wanted in (None, requests.cluster.controller()):
                     return
             raise InvalidRunError(f"{becomes} did not become controller in {_CONTROLLER_TRIES} races.")
 
@@ -517,7 +536,7 @@ class MoveController(OperatorAction, ScheduledFault):
             mechanism=self.mechanism,
             targets={"hosts": [becomes] if becomes else [], "znodes": ["/controller"]},
             action=race,
-            observe=lambda: (session.controller_epoch(), operator.cluster.controller()),
+            observe=lambda: (session.controller_epoch(), requests.cluster.controller()),
             accept=lambda seen: seen[0] > first and seen[1] is not None and wanted in (None, seen[1]),
         )
 
@@ -525,7 +544,7 @@ class MoveController(OperatorAction, ScheduledFault):
     def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
         """Of the cluster: any broker may win."""
         assert isinstance(aim.cluster, ZooKeeperCluster)
-        return cls(Operator(registry, aim.cluster, aim.dialect), aim.cluster.registry)
+        return cls(Requests(registry, aim.cluster, aim.dialect), aim.cluster.registry)
 
 
 def _wait_for_watches(topology: Topology, session: ZooKeeperSession, path: str) -> None:

@@ -90,7 +90,9 @@ class ScheduledFault(ABC):
     takes: Takes
     """What it acts on."""
     lasts: bool = False
-    """It has an end: healing ends it, or `counterpart`, or the start of the processes that it has ended."""
+    """It has an end: healing ends it, or the start of the processes that it has ended, or `reverse`."""
+    reverses: bool = False
+    """`reverse` ends it."""
     roles: tuple[str, ...] = SERVERS
     """Roles of the hosts that it acts on."""
     random_roles: tuple[str, ...] = ()
@@ -127,6 +129,6 @@ class ScheduledFault(ABC):
         """The fault that a schedule asks for. Raises InvalidRunError if it is not possible now."""
 
     @classmethod
-    def counterpart(cls, registry: FaultRegistry, aim: Aim) -> Fault | None:
-        """The action that ends it, made before it acts; None if healing does."""
-        return None
+    def reverse(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """The fault that ends it, for one that `reverses`."""
+        raise NotImplementedError

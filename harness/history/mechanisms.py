@@ -15,6 +15,12 @@ class Mechanism:
     """What it does, as a clause."""
     loses_data: bool = False
     """It takes data from a replica's disk."""
+    clause: str = ""
+    """What it did, for a sentence that goes on with the time: `{hosts} was killed`, also with `{partitions}`.
+
+    Of a fault without a clause, a sentence says its name."""
+    starts_again: bool = False
+    """The sentence also says when the hosts were started again."""
 
 
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
@@ -24,23 +30,31 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         "hold": Mechanism(
             says="packets of single connections over the links are dropped, and new connections work"
         ),
-        "disconnect": Mechanism(says="the hosts lose their network interface"),
+        "disconnect": Mechanism(
+            says="the hosts lose their network interface", clause="{hosts} had no network"
+        ),
         "loss": Mechanism(says="a share of the packets of the links is lost"),
         "delay": Mechanism(says="packets of the hosts or links arrive late"),
         "throttle": Mechanism(says="packets of the hosts or links pass at a limited rate"),
-        "kill": Mechanism(says="the hosts' processes end by SIGKILL"),
-        "stop": Mechanism(says="the hosts' processes end by SIGTERM"),
+        "kill": Mechanism(
+            says="the hosts' processes end by SIGKILL", clause="{hosts} was killed", starts_again=True
+        ),
+        "stop": Mechanism(
+            says="the hosts' processes end by SIGTERM", clause="{hosts} was stopped", starts_again=True
+        ),
         "restart": Mechanism(
             says="the hosts' processes are stopped and started again, one host after the other"
         ),
-        "pause": Mechanism(says="the hosts' processes hang (SIGSTOP)"),
+        "pause": Mechanism(says="the hosts' processes hang (SIGSTOP)", clause="{hosts} hung"),
         "power_cut": Mechanism(
             says="the hosts lose their power: their processes end, and data that was not fsynced is gone",
             loses_data=True,
+            clause="{hosts} had no power",
         ),
         "wipe": Mechanism(
             says="replicas (or, without `partitions`, all data) of the hosts are removed",
             loses_data=True,
+            clause="The log of {partitions} on {hosts} was erased",
         ),
         "truncate": Mechanism(
             says="the end of replicas' logs on the hosts is removed",
@@ -50,7 +64,9 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
             says="bytes in replicas' logs on the hosts are changed",
             loses_data=True,
         ),
-        "disk_full": Mechanism(says="no byte can be added to the hosts' disks"),
+        "disk_full": Mechanism(
+            says="no byte can be added to the hosts' disks", clause="The disk of {hosts} was full"
+        ),
         "elect_preferred": Mechanism(says="the preferred leaders of the partitions are elected"),
         "elect_unclean": Mechanism(says="leaders of the partitions are elected, in sync or not"),
         "reassign": Mechanism(says="the partitions get other replicas, or the same in another order"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from abc import ABC
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError
@@ -15,6 +16,7 @@ from nemesis.scheduled import Aim, Placement, ScheduledFault
 
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
+Ending = Literal["kill", "stop"]
 Restart = Callable[[str], None]
 """Starts a host's process again and returns when the cluster knows it again."""
 

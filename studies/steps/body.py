@@ -36,7 +36,7 @@ from harness.kafka.wire.metadata import describe_topic_partitions
 from harness.lab.model import Host
 from harness.waiting import wait_until
 from nemesis.catalogue import FAULTS
-from nemesis.fault import Fault, Injection
+from nemesis.fault import Injection
 from nemesis.processes.killing import Kill
 from nemesis.scheduled import Aim, ScheduledFault
 from run.sessions import steered
@@ -293,11 +293,10 @@ class Body:
         if fault.takes == "links":
             isolated = " + ".join(step.targets) if (step.arrow, step.toward) == ("<->", (OTHERS,)) else ""
             aim = replace(aim, links=links_of(stage, step, key), title=link_title(step), isolated=isolated)
-        ending = stage.nemesis.counterpart(fault, aim)
         with steered(stage.lab, stage.setup.zookeeper_sessions if fault.takes == "cluster" else {}):
             injection = self._inject(fault, aim, stage.lab.topology.role("broker"))
-        if ending is not None:
-            return lambda: self._add(ending)
+        if fault.reverses:
+            return partial(self._reverse, fault, aim)
         return injection.heal if fault.lasts else None
 
     def _hit(self, fault: type[ScheduledFault], step: Step, aim: Aim) -> Callable[[], None]:
@@ -326,15 +325,15 @@ class Body:
             return partial(self._restart, [host.name for host in (*others, *hosts)])
         return partial(_heal, injections)
 
-    def _add(self, fault: Fault) -> None:
-        self.stage.nemesis.add(fault).inject()
+    def _reverse(self, fault: type[ScheduledFault], aim: Aim) -> None:
+        self.stage.nemesis.make(fault.reverse, aim).inject()
 
     def _running(self, hosts: Iterable[Host]) -> tuple[Host, ...]:
         return tuple(host for host in hosts if self.stage.lab.alive(host.name))
 
     def _inject(self, fault: type[ScheduledFault], aim: Aim, hosts: Iterable[Host]) -> Injection:
         """Inject a fault of ``hosts``; one that waits for processes to end may have to kill them."""
-        injection = self.stage.nemesis.aimed(fault, aim)
+        injection = self.stage.nemesis.make(fault.at, aim)
         names = [host.name for host in hosts]
         if not fault.orderly or self.measured:
             injection.inject()
