@@ -12,7 +12,8 @@ from nemesis.operator import Configure, ElectPreferred, ElectUnclean, MoveContro
 from nemesis.processes.killing import Kill, RollingRestart, Stop
 from nemesis.processes.pausing import ProcessPause
 from nemesis.scheduled import ScheduledFault
-from nemesis.storage.power import FullDisk, PowerCut, Wipe
+from nemesis.storage.power import FullDisk, PowerCut
+from nemesis.storage.replicas import Wipe
 
 _ALL: tuple[type[ScheduledFault], ...] = (
     *(Cut, Flapping, Loss, Throttle, Kill, Stop, ProcessPause, PowerCut, Wipe, RollingRestart),

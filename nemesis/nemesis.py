@@ -110,7 +110,7 @@ class Nemesis:
 
     def cut_links(self, name: str, cut: tuple[Link, ...], *, action: CutAction = "drop") -> Injection:
         """Cut exactly these links."""
-        return self.add(Cut(self._registry, name, cut, action))
+        return self.make(Cut, name, cut, action)
 
     def cut(self, *texts: str, action: CutAction = "drop") -> Injection:
         """Cut links given as text, for example `broker1 <-> broker2` or `broker1 -> zookeepers:2181`."""
@@ -172,36 +172,28 @@ class Nemesis:
         they hold, also for connections that their process has closed. `heal` returns when the fate of these
         bytes is known, and the evidence of `healed` says what was delivered and what was dropped.
         """
-        registry = self._registry
-        hold = Hold(
-            registry.context,
-            number=registry.next_number(),
-            chain=registry.next_chain(),
-            links=links.parse(self._topology, f"{client} -> {server}"),
-            client_ports=client_ports,
-        )
-        return self.add(hold)
+        held = links.parse(self._topology, f"{client} -> {server}")
+        return self.make(Hold, held, client_ports)
 
     def disconnect(self, *patterns: str) -> Injection:
         """Have the container engine take hosts off their network until healed (see `docs/faults.md`).
 
         Raises UnfitError in a lab without containers; `isolate` works in both.
         """
-        registry = self._registry
         hosts = dict.fromkeys(host for pattern in patterns for host in self._topology.select(pattern))
-        return self.add(Disconnect(registry.context, registry.next_number(), tuple(hosts)))
+        return self.make(Disconnect, tuple(hosts))
 
     def kill(self, *patterns: str, restart: Restart | None = None) -> Injection:
         """SIGKILL now. Healed when the processes run again, started by ``restart`` or by anything else."""
-        return self.add(Kill(self._registry, self._running(patterns), restart)).inject()
+        return self.make(Kill, self._running(patterns), restart).inject()
 
     def stop(self, *patterns: str, restart: Restart | None = None) -> Injection:
         """SIGTERM now, and wait for the orderly end. Healed as `kill` is."""
-        return self.add(Stop(self._registry, self._running(patterns), restart)).inject()
+        return self.make(Stop, self._running(patterns), restart).inject()
 
     def pause(self, *patterns: str) -> Injection:
         """SIGSTOP until healed."""
-        return self.add(ProcessPause(self._registry, self._running(patterns)))
+        return self.make(ProcessPause, self._running(patterns))
 
     def rolling_restart(self, *patterns: str, restart: Restart, ending: Ending = "stop") -> Injection:
         """Stop and start hosts one after the other now; returns when the last is back."""

@@ -185,35 +185,7 @@ class Operator:
     ) -> Injection:
         """Delete the records before an offset (DeleteRecords). Raises UnfitError before Kafka 0.11."""
         key = TopicPartition(topic, partition)
-
-        def ask() -> None:
-            answer = delete_records(self._requests.leader(key), key, before, dialect=self._requests.dialect)
-            self._requests.check(
-                f"deletion of {topic}/{partition} before {before}", [answer], effect_shows=True
-            )
-
-        def log_start() -> int:
-            try:
-                answer = end_offsets(
-                    self._requests.leader(key),
-                    [key],
-                    at=EARLIEST,
-                    dialect=self._requests.dialect,
-                    timeout_s=2.0,
-                )
-            except OSError:
-                return -1
-            return answer[key].offset
-
-        return self.act(
-            f"delete records of {topic}/{partition} before {before}",
-            mechanism="delete_records",
-            targets={"partitions": [f"{topic}/{partition}"], "before_offset": before},
-            action=ask,
-            observe=log_start,
-            accept=lambda start: start >= before,
-            within_s=within_s,
-        )
+        return self._add(DeleteRecords(self._requests, key, before, within_s))
 
     def delete_topic(self, topic: str, *, partitions: int = 1, within_s: float = 30.0) -> Injection:
         """Delete a topic, which has so many ``partitions``, and wait until no running broker leads any.
@@ -221,57 +193,14 @@ class Operator:
         It is in force only then: until a leader learns of the deletion, it acknowledges messages.
         `create_topic` may create it again. In ZooKeeper mode that must wait until all of its brokers run.
         """
-
-        def ask() -> None:
-            answer = delete_topic(self._requests.controller(), topic, dialect=self._requests.dialect)
-            self._requests.check(f"deletion of {topic}", [answer], effect_shows=True)
-            self._requests.registry.deleted_topics.add(topic)
-
-        def led_by() -> dict[str, list[TopicPartition]]:
-            return {
-                broker.name: [
-                    key for key, state in self._requests.stated(broker, topic).items() if state.leader >= 0
-                ]
-                for broker in self._requests.registry.topology.role("broker")
-                if self._requests.registry.lab.alive(broker.name)
-            }
-
-        return self.act(
-            f"delete {topic}",
-            mechanism="delete_topic",
-            targets={"partitions": [f"{topic}/{number}" for number in range(partitions)]},
-            action=ask,
-            observe=led_by,
-            accept=lambda leaders: not any(leaders.values()),
-            within_s=within_s,
-            in_force="effective",
-        )
+        return self._add(DeleteTopic(self._requests, topic, partitions, within_s))
 
     def create_topic(self, topic: Topic, *, within_s: float = 30.0) -> Injection:
         """Create a topic again that `delete_topic` has deleted, and wait until each partition has a leader.
 
         Raises UsageError for another topic: the history follows the topics of the set-up.
         """
-        if topic.name not in self._requests.registry.deleted_topics:
-            raise UsageError(f"The topic {topic.name!r} was not deleted; `create_topic` creates it again.")
-
-        def ask() -> None:
-            answers = create_topics(self._requests.controller(), [topic], dialect=self._requests.dialect)
-            self._requests.check(f"creation of {topic.name}", answers.values(), effect_shows=True)
-            self._requests.registry.deleted_topics.discard(topic.name)
-
-        def states() -> list[PartitionState | None]:
-            return [self._requests.cluster.partition(*key) for key in topic.topic_partitions]
-
-        return self.act(
-            f"create {topic.name}",
-            mechanism="create_topic",
-            targets={"partitions": [f"{key.topic}/{key.partition}" for key in topic.topic_partitions]},
-            action=ask,
-            observe=states,
-            accept=lambda seen: all(state is not None and state.leader >= 0 for state in seen),
-            within_s=within_s,
-        )
+        return self._add(CreateTopic(self._requests, topic, within_s))
 
     def delete_controller(self, session: ZooKeeperSession, *, becomes: str = "") -> Injection:
         """Delete `/controller` so that the brokers race for it; with ``becomes``, until that host wins."""
@@ -501,6 +430,97 @@ class Configure(OperatorAction, ScheduledFault):
     def _with(cls, registry: FaultRegistry, aim: Aim, least: str) -> Fault:
         requests = Requests(registry, aim.cluster, aim.dialect)
         return cls(requests, aim.topic.name, {_MIN_INSYNC: least}, aim.topic.partitions, _SCHEDULED_S)
+
+
+class DeleteRecords(OperatorAction):
+    """A deletion of a partition's records before an offset."""
+
+    def __init__(self, requests: Requests, key: TopicPartition, before: int, within_s: float) -> None:
+        """``before`` is the first offset that stays."""
+
+        def ask() -> None:
+            answer = delete_records(requests.leader(key), key, before, dialect=requests.dialect)
+            requests.check(f"deletion of {key} before {before}", [answer], effect_shows=True)
+
+        def log_start() -> int:
+            try:
+                answer = end_offsets(
+                    requests.leader(key), [key], at=EARLIEST, dialect=requests.dialect, timeout_s=2.0
+                )
+            except OSError:
+                return -1
+            return answer[key].offset
+
+        super().__init__(
+            f"delete records of {key} before {before}",
+            mechanism="delete_records",
+            targets={"partitions": [str(key)], "before_offset": before},
+            action=ask,
+            observe=log_start,
+            accept=lambda start: start >= before,
+            within_s=within_s,
+        )
+
+
+class DeleteTopic(OperatorAction):
+    """A deletion of a topic; in force when no running broker leads any of its partitions."""
+
+    def __init__(self, requests: Requests, topic: str, partitions: int, within_s: float) -> None:
+        """The topic has so many ``partitions``."""
+        registry = requests.registry
+
+        def ask() -> None:
+            answer = delete_topic(requests.controller(), topic, dialect=requests.dialect)
+            requests.check(f"deletion of {topic}", [answer], effect_shows=True)
+            registry.deleted_topics.add(topic)
+
+        def led_by() -> dict[str, list[TopicPartition]]:
+            return {
+                broker.name: [
+                    key for key, state in requests.stated(broker, topic).items() if state.leader >= 0
+                ]
+                for broker in registry.topology.role("broker")
+                if registry.lab.alive(broker.name)
+            }
+
+        super().__init__(
+            f"delete {topic}",
+            mechanism="delete_topic",
+            targets={"partitions": [f"{topic}/{number}" for number in range(partitions)]},
+            action=ask,
+            observe=led_by,
+            accept=lambda leaders: not any(leaders.values()),
+            within_s=within_s,
+            in_force="effective",
+        )
+
+
+class CreateTopic(OperatorAction):
+    """A topic that was deleted, created again."""
+
+    def __init__(self, requests: Requests, topic: Topic, within_s: float) -> None:
+        """Raises UsageError for another topic: the history follows the topics of the set-up."""
+        deleted = requests.registry.deleted_topics
+        if topic.name not in deleted:
+            raise UsageError(f"The topic {topic.name!r} was not deleted; `create_topic` creates it again.")
+
+        def ask() -> None:
+            answers = create_topics(requests.controller(), [topic], dialect=requests.dialect)
+            requests.check(f"creation of {topic.name}", answers.values(), effect_shows=True)
+            deleted.discard(topic.name)
+
+        def states() -> list[PartitionState | None]:
+            return [requests.cluster.partition(*key) for key in topic.topic_partitions]
+
+        super().__init__(
+            f"create {topic.name}",
+            mechanism="create_topic",
+            targets={"partitions": [str(key) for key in topic.topic_partitions]},
+            action=ask,
+            observe=states,
+            accept=lambda seen: all(state is not None and state.leader >= 0 for state in seen),
+            within_s=within_s,
+        )
 
 
 class MoveController(OperatorAction, ScheduledFault):

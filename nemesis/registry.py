@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.errors import AckedError
 from harness.history.journal import Journal
@@ -49,6 +50,10 @@ class FaultRegistry:
     def next_chain(self) -> str:
         """Name of the iptables chain of the fault that is added next."""
         return chain_name(self.run, self.next_number())
+
+    def data_folder(self, host: str) -> Path:
+        """Where a broker keeps its replicas."""
+        return self.lab.data_dir(host) / "data"
 
     def add(self, fault: Fault) -> Injection:
         """Number a fault."""

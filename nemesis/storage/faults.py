@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.errors import InvalidRunError
 from harness.kafka.model import TopicPartition
-from nemesis.fault import Action, Evidence, Injection
+from nemesis.fault import Injection
 from nemesis.processes.killing import Restart, running
 from nemesis.registry import FaultRegistry
-from nemesis.storage import logs
-from nemesis.storage.power import FullDisk, How, PowerCut, Wipe
+from nemesis.storage.power import FullDisk, How, PowerCut
+from nemesis.storage.replicas import Damage, Wipe
 
 
 class Storage:
@@ -45,27 +44,7 @@ class Storage:
 
     def corrupt(self, host: str, topic: str, offset: int, partition: int = 0) -> Injection:
         """Flip a byte in the batch that holds ``offset`` now; the broker may run."""
-        name = f"corrupt offset {offset} of {topic}/{partition} on {host}"
-        folder = logs.replica_folder(self._registry.lab.data_dir(host) / "data", topic, partition)
-        found: dict[str, object] = {}
-
-        def act() -> None:
-            file, position, first_offset = logs.corrupt(folder, offset)
-            found.update(where=[f"{file.name}@{position}"], first_offset=first_offset)
-
-        def verify() -> Evidence:
-            if logs.intact(folder, offset):
-                raise InvalidRunError(f"The checksum at offset {offset} in {folder} still holds.")
-            return found
-
-        fault = Action(
-            name,
-            kind="storage",
-            mechanism="damage",
-            targets={"hosts": [host], "partitions": [f"{topic}/{partition}"], "offset": offset},
-            act=act,
-            verify=verify,
-        )
+        fault = Damage(self._registry, host, TopicPartition(topic, partition), offset)
         return self._registry.add(fault).inject()
 
     def fill_disk(self, host: str) -> Injection:

@@ -1,4 +1,4 @@
-"""Power cuts of brokers, full disks, and replicas that are wiped or damaged."""
+"""Power cuts of brokers, and full disks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import InvalidRunError, UnfitError, UsageError
+from harness.errors import InvalidRunError, UnfitError
 from harness.kafka.model import TopicPartition
 from harness.lab.model import Host
 from nemesis.fault import Evidence, Fault, Kind, Targets
@@ -67,7 +67,7 @@ class PowerCut(ScheduledFault):
         """
         self._kill = Kill(registry, hosts, restart)
         self._plan = {
-            host.name: (_data(registry, host.name), _disk(registry, host.name, how)) for host in hosts
+            host.name: (registry.data_folder(host.name), _disk(registry, host.name, how)) for host in hosts
         }
         self._flushed, self._flush_intervals = flushed, registry.flush_intervals
         emulated = any(disk is None for _, disk in self._plan.values())
@@ -148,10 +148,6 @@ def _disk(registry: FaultRegistry, host: str, how: How) -> Disk | None:
     return disk
 
 
-def _data(registry: FaultRegistry, host: str) -> Path:
-    return registry.lab.data_dir(host) / "data"
-
-
 class FullDisk(ScheduledFault):
     """A disk on which no file can grow."""
 
@@ -221,56 +217,3 @@ class FullDisk(ScheduledFault):
         finally:
             probe.unlink(missing_ok=True)
         return ""
-
-
-class Wipe(ScheduledFault):
-    """A replica that is removed for good, folder and all; its broker must not run."""
-
-    kind: Kind = "storage"
-    mechanism = "wipe"
-    undoable = False
-    ends_processes = False
-    takes = "hosts"
-    lasts = True
-    roles = ("broker",)
-    processes = "ended"
-    one_host = True
-    about_partition = True
-    weight = 2
-
-    def __init__(self, registry: FaultRegistry, host: str, key: TopicPartition) -> None:
-        """Raises UsageError if the broker runs, or has no such replica."""
-        self.name = f"wipe {key} on {host}"
-        if registry.lab.alive(host):
-            raise UsageError(
-                f"{self.name!r}: kill or stop {host} first, because a running broker keeps its files open."
-            )
-        self._host, self._key = host, key
-        self._folder = logs.replica_folder(_data(registry, host), *key)
-        self._lost_bytes = 0
-
-    @classmethod
-    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
-        """Of the partition's replica on the host."""
-        return cls(registry, aim.hosts[0].name, aim.partition)
-
-    def targets(self) -> Targets:
-        """The host and the partition."""
-        return {"hosts": [self._host], "partitions": [str(self._key)]}
-
-    def inject(self) -> None:
-        """Remove the folder."""
-        self._lost_bytes = logs.wipe(self._folder)
-
-    def verify(self) -> Evidence:
-        """Check that it is gone."""
-        if self._folder.exists():
-            raise InvalidRunError(f"{self._folder} still exists after {self.name!r}.")
-        return {"log_bytes": self._lost_bytes}
-
-    def heal(self) -> None:
-        """Nothing."""
-
-    def verify_healed(self) -> Evidence:
-        """Nothing."""
-        return {}
