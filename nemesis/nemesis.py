@@ -119,28 +119,28 @@ class Nemesis:
 
     def isolate(self, pattern: str, *, action: CutAction = "drop") -> Injection:
         """Cut an AZ, a host or `clients@az1` from everything else."""
-        found = links.isolate(self._topology, pattern)
-        return self.cut_links(f"isolate {pattern}", found, action=action)
+        cut = links.isolate(self._topology, pattern)
+        return self.cut_links(f"isolate {pattern}", cut, action=action)
 
     def halves(self, *groups: str, action: CutAction = "drop") -> Injection:
         """Cut groups such as `az1` and `az2, az3` from each other."""
-        found = links.halves(self._topology, *groups)
-        return self.cut_links(f"halves {' | '.join(groups)}", found, action=action)
+        cut = links.halves(self._topology, *groups)
+        return self.cut_links(f"halves {' | '.join(groups)}", cut, action=action)
 
     def bridge(self, over: str, left: str, right: str, *, action: CutAction = "drop") -> Injection:
         """Cut two halves from each other; ``over`` reaches both."""
-        found = links.bridge(self._topology, over, left, right)
-        return self.cut_links(f"bridge {left} | {over} | {right}", found, action=action)
+        cut = links.bridge(self._topology, over, left, right)
+        return self.cut_links(f"bridge {left} | {over} | {right}", cut, action=action)
 
     def ring(self, *groups: str, calls_only: bool = True, action: CutAction = "drop") -> Injection:
         """Let each group reach only its neighbours; see `nemesis.network.links.ring`."""
-        found = links.ring(self._topology, *groups, calls_only=calls_only)
-        return self.cut_links(f"ring {', '.join(groups)}", found, action=action)
+        cut = links.ring(self._topology, *groups, calls_only=calls_only)
+        return self.cut_links(f"ring {', '.join(groups)}", cut, action=action)
 
     def without_zookeeper(self, pattern: str, *, action: CutAction = "drop") -> Injection:
         """Cut brokers from every ZooKeeper node, including that of their own AZ, and from nothing else."""
-        found = links.zookeeper_of(self._topology, pattern)
-        return self.cut_links(f"{pattern} without zookeeper", found, action=action)
+        cut = links.zookeeper_of(self._topology, pattern)
+        return self.cut_links(f"{pattern} without zookeeper", cut, action=action)
 
     def flapping(self, *texts: str, period_s: float, action: CutAction = "drop") -> Injection:
         """Cut and restore links again and again; each half lasts half of ``period_s``."""

@@ -262,18 +262,18 @@ class _Election(OperatorAction, ScheduledFault):
 
     def __init__(self, requests: Requests, key: TopicPartition, leader: str = "") -> None:
         """``leader`` is the host that must lead afterwards; by default, any."""
-        wanted = requests.registry.topology.host(leader).node_id if leader else None
+        leader_id = requests.registry.topology.host(leader).node_id if leader else None
 
         def observe() -> PartitionState | None:
             return requests.cluster.partition(*key)
 
         def ask() -> None:
-            shows = wanted is not None or not led(observe())
+            shows = leader_id is not None or not led(observe())
             answers = elect_leaders(requests.controller(), [key], self.election, dialect=requests.dialect)
             requests.check(f"{self.election} election of {key}", answers.values(), effect_shows=shows)
 
         def led(state: PartitionState | None) -> bool:
-            return state is not None and state.leader >= 0 and wanted in (None, state.leader)
+            return state is not None and state.leader >= 0 and leader_id in (None, state.leader)
 
         super().__init__(
             f"elect {self.election} leader of {key}",
@@ -533,7 +533,7 @@ class MoveController(OperatorAction, ScheduledFault):
 
     def __init__(self, requests: Requests, session: ZooKeeperSession, becomes: str = "") -> None:
         """With ``becomes``, it is deleted until that host wins."""
-        wanted = requests.registry.topology.host(becomes).node_id if becomes else None
+        winner_id = requests.registry.topology.host(becomes).node_id if becomes else None
         first = session.controller_epoch()
 
         def race() -> None:
@@ -547,7 +547,7 @@ class MoveController(OperatorAction, ScheduledFault):
                     awaiting="another controller epoch",
                     poll_s=0.01,
                 )
-                if wanted in (None, requests.cluster.controller()):
+                if winner_id in (None, requests.cluster.controller()):
                     return
             raise InvalidRunError(f"{becomes} did not become controller in {_CONTROLLER_TRIES} races.")
 
@@ -557,7 +557,7 @@ class MoveController(OperatorAction, ScheduledFault):
             targets={"hosts": [becomes] if becomes else [], "znodes": ["/controller"]},
             action=race,
             observe=lambda: (session.controller_epoch(), requests.cluster.controller()),
-            accept=lambda seen: seen[0] > first and seen[1] is not None and wanted in (None, seen[1]),
+            accept=lambda seen: seen[0] > first and seen[1] is not None and winner_id in (None, seen[1]),
         )
 
     @classmethod

@@ -27,7 +27,7 @@ def running(lab: Lab, topology: Topology, patterns: Sequence[str]) -> tuple[Host
     A pattern for several hosts may include some without a process (clients); a host that is named must have
     one. Raises InvalidRunError otherwise.
     """
-    found: list[Host] = []
+    hosts: list[Host] = []
     for pattern in patterns:
         chosen = topology.select(pattern)
         alive = [host for host in chosen if lab.alive(host.name)]
@@ -36,8 +36,8 @@ def running(lab: Lab, topology: Topology, patterns: Sequence[str]) -> tuple[Host
                 f"{pattern!r} cannot be killed, stopped or paused: no process runs there now; has an "
                 f"earlier fault ended it?"
             )
-        found += [host for host in alive if host not in found]
-    return tuple(found)
+        hosts += [host for host in alive if host not in hosts]
+    return tuple(hosts)
 
 
 class ProcessEnd(ScheduledFault, ABC):

@@ -69,22 +69,22 @@ class ProcessPause(ScheduledFault):
         """Check that none is stopped any more; a process that was killed meanwhile does not count."""
         return {"states": self._await("RSDI")}
 
-    def _await(self, wanted: str) -> Mapping[str, str]:
-        found = {}
+    def _await(self, states: str) -> Mapping[str, str]:
+        state_by_host = {}
         for host in self._hosts:
             pid = self._lab.pid(host)
             if pid is None:
-                if wanted == "T":
+                if states == "T":
                     raise ProcessDiedError(f"{host} ended before it could be paused; see its log.")
                 continue
-            found[host] = wait_until(
+            state_by_host[host] = wait_until(
                 lambda pid=pid: process_state(pid),  # type: ignore[misc]
                 within_s=2.0,
                 poll_s=0.005,
-                awaiting=f"{host} (pid {pid}) to be in one of the states {wanted!r}",
-                accept=lambda state: state in wanted,
+                awaiting=f"{host} (pid {pid}) to be in one of the states {states!r}",
+                accept=lambda state: state in states,
             )
-        return found
+        return state_by_host
 
 
 def process_state(pid: int) -> str:

@@ -221,8 +221,8 @@ class _Cluster:
         """The first placement inside these AZs, and the first one outside."""
         names = {self.name(az) for az in azs}
         for inside in (True, False):
-            found = (roles for roles in self.placements() if (roles.where in names) is inside)
-            yield from itertools.islice(found, 1)
+            fitting = (roles for roles in self.placements() if (roles.where in names) is inside)
+            yield from itertools.islice(fitting, 1)
 
     def dropped(self, roles: _Roles, cut: Sequence[str]) -> str:
         """The one of two AZs whose ZooKeeper nodes leave the quorum if they are cut; empty if neither is."""
