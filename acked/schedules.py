@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from studies.search.perform import perform
-from studies.search.scenario import set_up
-from studies.search.schedule import Group, Member, Moment, Producer, Schedule, Step, TopicPlan
+from studies.search.scenario import perform, set_up
+from studies.search.schedule import Group, Member, Producer, Schedule, TopicPlan
+from studies.steps.step import Moment, Step
 
 __all__ = ["Schedule", "Step", "Moment", "Producer", "Group", "Member", "TopicPlan", "perform", "set_up"]

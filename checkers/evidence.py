@@ -18,12 +18,13 @@ from checkers.tables.source import Source, numbers, read_small
 from checkers.transactions.answers import ReportedTransactions, transactions_of
 from checkers.transactions.debts import Debt, debts_of
 from harness.errors import BadDataError, json_object, json_value, quoted
+from harness.history.mechanisms import MECHANISMS
 from harness.kafka.model import TopicPartition
 from harness.kafka.versions import version_key
 
 Row = dict[str, Any]
 """A row of a table, by column; the schema says which type each value has."""
-DATA_LOSS = ("power_cut", "wipe", "truncate", "damage")
+DATA_LOSS = tuple(name for name, mechanism in MECHANISMS.items() if mechanism.loses_data)
 """Mechanisms of faults that take data from a replica's disk."""
 
 _VERSION = re.compile(r"\d+(\.\d+)*([@+]|$)")

@@ -249,8 +249,8 @@ def shrink(
 
 
 def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: bool, as_json: bool) -> int:
-    from studies.search.schedule import described
     from studies.search.shrinking import finish
+    from studies.steps.step import described
 
     progress.say(f"the finding: {work.plan.finding.kind}")
     progress.say(f"{len(work.original.steps)} steps; {work.path} keeps everything")

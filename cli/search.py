@@ -354,9 +354,9 @@ def _require_fitting(schedules: list[Schedule], target: Target) -> None:
 
 def require_mode(schedule: Schedule, mode: str) -> None:
     """Raise UsageError for a schedule that names roles of another mode."""
-    from studies.search.faults import KINDS
+    from nemesis.catalogue import FAULTS
 
     for step in schedule.steps:
-        modes = KINDS[step.fault].modes
+        modes = FAULTS[step.fault].modes
         if modes and mode not in modes:
             raise UsageError(f"The schedule has a step {step.fault}, which mode {mode} does not have.")

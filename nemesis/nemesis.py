@@ -15,16 +15,16 @@ acted when the method returns.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import Concatenate, ParamSpec, Self
 
 from harness.clock import now_ns
 from harness.cluster.model import Cluster
 from harness.errors import AckedError, InvalidRunError
 from harness.history.journal import Journal
 from harness.kafka.wire.dialect import MODERN, Dialect
-from harness.lab.model import Lab
+from harness.lab.model import Host, Lab
 from harness.waiting import wait_until
 from nemesis.context import FaultContext
 from nemesis.fault import Action, Evidence, Fault, Injection
@@ -38,13 +38,14 @@ from nemesis.network.hold import Hold, connections
 from nemesis.network.links import Connection, Link
 from nemesis.network.rules import CutAction, normalised
 from nemesis.operator import Operator
-from nemesis.processes.killing import Ending, Restart, RollingRestart
+from nemesis.processes.killing import Ending, Kill, Restart, RollingRestart, Stop, running
 from nemesis.processes.pausing import ProcessPause
 from nemesis.proof.prober import Prober
 from nemesis.registry import FaultRegistry
 from nemesis.storage.disks import Disks
 from nemesis.storage.faults import Storage
 
+P = ParamSpec("P")
 DEFAULT_TTL_S = 600.0
 
 
@@ -77,10 +78,12 @@ class Nemesis:
             journal=journal,
             run=run or secrets.token_hex(2),
             expect_end=expect_end,
+            disks=disks,
+            flush_intervals=flush_intervals,
         )
         self._topology = lab.topology
         self.degrade = Degrade(self._registry)
-        self.storage = Storage(self._registry, disks, flush_intervals)
+        self.storage = Storage(self._registry)
         self._listings = self._context.chains.sweep()
         self._closed = False
         lab.on_new_network(self._network_lost)
@@ -99,9 +102,15 @@ class Nemesis:
         """Add a fault that the caller has made."""
         return self._registry.add(fault)
 
+    def make(
+        self, kind: Callable[Concatenate[FaultRegistry, P], Fault], *args: P.args, **options: P.kwargs
+    ) -> Injection:
+        """Make and add a fault of acked's own: ``kind`` is its class, or what else makes one (`at`)."""
+        return self.add(kind(self._registry, *args, **options))
+
     def cut_links(self, name: str, cut: tuple[Link, ...], *, action: CutAction = "drop") -> Injection:
         """Cut exactly these links."""
-        return self.add(self._cut(name, cut, action))
+        return self.make(Cut, name, cut, action)
 
     def cut(self, *texts: str, action: CutAction = "drop") -> Injection:
         """Cut links given as text, for example `broker1 <-> broker2` or `broker1 -> zookeepers:2181`."""
@@ -110,33 +119,34 @@ class Nemesis:
 
     def isolate(self, pattern: str, *, action: CutAction = "drop") -> Injection:
         """Cut an AZ, a host or `clients@az1` from everything else."""
-        found = links.isolate(self._topology, pattern)
-        return self.cut_links(f"isolate {pattern}", found, action=action)
+        cut = links.isolate(self._topology, pattern)
+        return self.cut_links(f"isolate {pattern}", cut, action=action)
 
     def halves(self, *groups: str, action: CutAction = "drop") -> Injection:
         """Cut groups such as `az1` and `az2, az3` from each other."""
-        found = links.halves(self._topology, *groups)
-        return self.cut_links(f"halves {' | '.join(groups)}", found, action=action)
+        cut = links.halves(self._topology, *groups)
+        return self.cut_links(f"halves {' | '.join(groups)}", cut, action=action)
 
     def bridge(self, over: str, left: str, right: str, *, action: CutAction = "drop") -> Injection:
         """Cut two halves from each other; ``over`` reaches both."""
-        found = links.bridge(self._topology, over, left, right)
-        return self.cut_links(f"bridge {left} | {over} | {right}", found, action=action)
+        cut = links.bridge(self._topology, over, left, right)
+        return self.cut_links(f"bridge {left} | {over} | {right}", cut, action=action)
 
     def ring(self, *groups: str, calls_only: bool = True, action: CutAction = "drop") -> Injection:
         """Let each group reach only its neighbours; see `nemesis.network.links.ring`."""
-        found = links.ring(self._topology, *groups, calls_only=calls_only)
-        return self.cut_links(f"ring {', '.join(groups)}", found, action=action)
+        cut = links.ring(self._topology, *groups, calls_only=calls_only)
+        return self.cut_links(f"ring {', '.join(groups)}", cut, action=action)
 
     def without_zookeeper(self, pattern: str, *, action: CutAction = "drop") -> Injection:
         """Cut brokers from every ZooKeeper node, including that of their own AZ, and from nothing else."""
-        found = links.zookeeper_of(self._topology, pattern)
-        return self.cut_links(f"{pattern} without zookeeper", found, action=action)
+        cut = links.zookeeper_of(self._topology, pattern)
+        return self.cut_links(f"{pattern} without zookeeper", cut, action=action)
 
     def flapping(self, *texts: str, period_s: float, action: CutAction = "drop") -> Injection:
         """Cut and restore links again and again; each half lasts half of ``period_s``."""
         text = ", ".join(texts)
-        return self.add(Flapping(self._cut(text, links.parse(self._topology, text), action), period_s))
+        cut = Cut(self._registry, text, links.parse(self._topology, text), action)
+        return self.add(Flapping(cut, period_s))
 
     def connections(self, client: str, server: str) -> tuple[Connection, ...]:
         """The TCP connections that are established from a client's host to a server now.
@@ -162,42 +172,33 @@ class Nemesis:
         they hold, also for connections that their process has closed. `heal` returns when the fate of these
         bytes is known, and the evidence of `healed` says what was delivered and what was dropped.
         """
-        registry = self._registry
-        hold = Hold(
-            registry.context,
-            number=registry.next_number(),
-            chain=registry.next_chain(),
-            links=links.parse(self._topology, f"{client} -> {server}"),
-            client_ports=client_ports,
-        )
-        return self.add(hold)
+        held = links.parse(self._topology, f"{client} -> {server}")
+        return self.make(Hold, held, client_ports)
 
     def disconnect(self, *patterns: str) -> Injection:
         """Have the container engine take hosts off their network until healed (see `docs/faults.md`).
 
         Raises UnfitError in a lab without containers; `isolate` works in both.
         """
-        registry = self._registry
         hosts = dict.fromkeys(host for pattern in patterns for host in self._topology.select(pattern))
-        return self.add(Disconnect(registry.context, registry.next_number(), tuple(hosts)))
+        return self.make(Disconnect, tuple(hosts))
 
     def kill(self, *patterns: str, restart: Restart | None = None) -> Injection:
         """SIGKILL now. Healed when the processes run again, started by ``restart`` or by anything else."""
-        return self._end("kill", patterns, restart)
+        return self.make(Kill, self._running(patterns), restart).inject()
 
     def stop(self, *patterns: str, restart: Restart | None = None) -> Injection:
         """SIGTERM now, and wait for the orderly end. Healed as `kill` is."""
-        return self._end("stop", patterns, restart)
+        return self.make(Stop, self._running(patterns), restart).inject()
 
     def pause(self, *patterns: str) -> Injection:
         """SIGSTOP until healed."""
-        registry = self._registry
-        return self.add(ProcessPause(registry.context, registry.journal, registry.running(patterns)))
+        return self.make(ProcessPause, self._running(patterns))
 
     def rolling_restart(self, *patterns: str, restart: Restart, ending: Ending = "stop") -> Injection:
         """Stop and start hosts one after the other now; returns when the last is back."""
-        registry = self._registry
-        steps = [registry.process_end([host], ending, restart) for host in registry.running(patterns)]
+        end = Kill if ending == "kill" else Stop
+        steps = [end(self._registry, [host], restart) for host in self._running(patterns)]
         return self.add(RollingRestart(steps)).inject()
 
     def kill_client(self, host: str, kill: Callable[[], None], alive: Callable[[], bool]) -> Injection:
@@ -279,17 +280,5 @@ class Nemesis:
         except AckedError as second:
             error.add_note(f"Clearing up the faults failed as well: {second.message}")
 
-    def _cut(self, name: str, cut: tuple[Link, ...], action: CutAction) -> Cut:
-        registry = self._registry
-        return Cut(
-            registry.context,
-            number=registry.next_number(),
-            chain=registry.next_chain(),
-            name=name,
-            links=cut,
-            action=action,
-        )
-
-    def _end(self, ending: Ending, patterns: tuple[str, ...], restart: Restart | None) -> Injection:
-        registry = self._registry
-        return self.add(registry.process_end(registry.running(patterns), ending, restart)).inject()
+    def _running(self, patterns: Sequence[str]) -> tuple[Host, ...]:
+        return running(self._context.lab, self._topology, patterns)

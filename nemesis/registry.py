@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.errors import AckedError
 from harness.history.journal import Journal
-from harness.lab.model import Host, Lab, Topology
+from harness.lab.model import Lab, Topology
 from nemesis.context import FaultContext
 from nemesis.fault import Fault, Injection
 from nemesis.network.rules import chain_name
-from nemesis.processes.killing import Ending, ProcessEnd, Restart, running
+from nemesis.storage.disks import Disks
 
 
 @dataclass(kw_only=True)
@@ -23,6 +24,10 @@ class FaultRegistry:
     journal: Journal
     run: str
     expect_end: Callable[[str], None]
+    disks: Disks | None
+    """Disks that were created before the cluster booted."""
+    flush_intervals: Mapping[str, int]
+    """`flush.messages` of the topics that set it."""
     injections: list[Injection] = field(default_factory=list)
     deleted_topics: set[str] = field(default_factory=set)
     """Topics that an operator action has deleted, and none has created again."""
@@ -46,27 +51,15 @@ class FaultRegistry:
         """Name of the iptables chain of the fault that is added next."""
         return chain_name(self.run, self.next_number())
 
+    def data_folder(self, host: str) -> Path:
+        """Where a broker keeps its replicas."""
+        return self.lab.data_dir(host) / "data"
+
     def add(self, fault: Fault) -> Injection:
         """Number a fault."""
         injection = Injection(self.next_number(), fault, self.journal)
         self.injections.append(injection)
         return injection
-
-    def running(self, patterns: Sequence[str]) -> tuple[Host, ...]:
-        """Hosts that ``patterns`` select and whose process runs; see `nemesis.processes.killing.running`."""
-        return running(self.lab, self.topology, patterns)
-
-    def process_end(self, hosts: Sequence[Host], ending: Ending, restart: Restart | None) -> ProcessEnd:
-        """A fault that ends processes, not added yet."""
-        return ProcessEnd(
-            self.lab,
-            self.journal,
-            hosts,
-            ending,
-            expect_end=self.expect_end,
-            restart=restart,
-            paused=self.context.paused,
-        )
 
     def heal_all(self) -> None:
         """Heal all faults, the newest first, even if some cannot be healed; then raise the first error."""

@@ -164,7 +164,7 @@ def _section(table: Table) -> str:
 def _mechanisms() -> str:
     lines = ["## Mechanisms", "", "What a fault does: the values of `mechanism` in `faults`.", ""]
     lines += ["| mechanism | meaning |", "|---|---|"]
-    return "\n".join([*lines, *(f"| `{name}` | {text} |" for name, text in MECHANISMS.items())]) + "\n"
+    return "\n".join([*lines, *(f"| `{name}` | {one.says} |" for name, one in MECHANISMS.items())]) + "\n"
 
 
 def _views() -> str:

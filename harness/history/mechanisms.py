@@ -3,35 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-MECHANISMS: Mapping[str, str] = MappingProxyType(
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism:
+    """What everybody who reads a history must know of a kind of fault."""
+
+    says: str
+    """What it does, as a clause."""
+    loses_data: bool = False
+    """It takes data from a replica's disk."""
+    clause: str = ""
+    """What it did, for a sentence that goes on with the time: `{hosts} was killed`, also with `{partitions}`.
+
+    Of a fault without a clause, a sentence says its name."""
+    starts_again: bool = False
+    """The sentence also says when the hosts were started again."""
+
+
+MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {
-        "cut": "packets of the links are dropped or rejected",
-        "flap": "the links are cut and restored in turn",
-        "hold": "packets of single connections over the links are dropped, and new connections work",
-        "disconnect": "the hosts lose their network interface",
-        "loss": "a share of the packets of the links is lost",
-        "delay": "packets of the hosts or links arrive late",
-        "throttle": "packets of the hosts or links pass at a limited rate",
-        "kill": "the hosts' processes end by SIGKILL",
-        "stop": "the hosts' processes end by SIGTERM",
-        "restart": "the hosts' processes are stopped and started again, one host after the other",
-        "pause": "the hosts' processes hang (SIGSTOP)",
-        "power_cut": "the hosts lose their power: their processes end, and data that was not fsynced is gone",
-        "wipe": "replicas (or, without `partitions`, all data) of the hosts are removed",
-        "truncate": "the end of replicas' logs on the hosts is removed",
-        "damage": "bytes in replicas' logs on the hosts are changed",
-        "disk_full": "no byte can be added to the hosts' disks",
-        "elect_preferred": "the preferred leaders of the partitions are elected",
-        "elect_unclean": "leaders of the partitions are elected, in sync or not",
-        "reassign": "the partitions get other replicas, or the same in another order",
-        "configure": "the configuration of topics changes",
-        "delete_records": "the partitions' records before an offset are deleted (DeleteRecords)",
-        "delete_topic": "topics are deleted with all their partitions",
-        "create_topic": "topics are created",
-        "move_controller": "another controller is elected",
-        "other": "none of these",
+        "cut": Mechanism(says="packets of the links are dropped or rejected"),
+        "flap": Mechanism(says="the links are cut and restored in turn"),
+        "hold": Mechanism(
+            says="packets of single connections over the links are dropped, and new connections work"
+        ),
+        "disconnect": Mechanism(
+            says="the hosts lose their network interface", clause="{hosts} had no network"
+        ),
+        "loss": Mechanism(says="a share of the packets of the links is lost"),
+        "delay": Mechanism(says="packets of the hosts or links arrive late"),
+        "throttle": Mechanism(says="packets of the hosts or links pass at a limited rate"),
+        "kill": Mechanism(
+            says="the hosts' processes end by SIGKILL", clause="{hosts} was killed", starts_again=True
+        ),
+        "stop": Mechanism(
+            says="the hosts' processes end by SIGTERM", clause="{hosts} was stopped", starts_again=True
+        ),
+        "restart": Mechanism(
+            says="the hosts' processes are stopped and started again, one host after the other"
+        ),
+        "pause": Mechanism(says="the hosts' processes hang (SIGSTOP)", clause="{hosts} hung"),
+        "power_cut": Mechanism(
+            says="the hosts lose their power: their processes end, and data that was not fsynced is gone",
+            loses_data=True,
+            clause="{hosts} had no power",
+        ),
+        "wipe": Mechanism(
+            says="replicas (or, without `partitions`, all data) of the hosts are removed",
+            loses_data=True,
+            clause="The log of {partitions} on {hosts} was erased",
+        ),
+        "truncate": Mechanism(
+            says="the end of replicas' logs on the hosts is removed",
+            loses_data=True,
+        ),
+        "damage": Mechanism(
+            says="bytes in replicas' logs on the hosts are changed",
+            loses_data=True,
+        ),
+        "disk_full": Mechanism(
+            says="no byte can be added to the hosts' disks", clause="The disk of {hosts} was full"
+        ),
+        "elect_preferred": Mechanism(says="the preferred leaders of the partitions are elected"),
+        "elect_unclean": Mechanism(says="leaders of the partitions are elected, in sync or not"),
+        "reassign": Mechanism(says="the partitions get other replicas, or the same in another order"),
+        "configure": Mechanism(says="the configuration of topics changes"),
+        "delete_records": Mechanism(
+            says="the partitions' records before an offset are deleted (DeleteRecords)"
+        ),
+        "delete_topic": Mechanism(says="topics are deleted with all their partitions"),
+        "create_topic": Mechanism(says="topics are created"),
+        "move_controller": Mechanism(says="another controller is elected"),
+        "other": Mechanism(says="none of these"),
     }
 )
-"""What a fault does: the values of `faults.mechanism`, each with its meaning."""
+"""By name, which is that of the kind of fault everywhere: in histories, schedules and assessments."""

@@ -6,41 +6,62 @@ import threading
 
 from harness.clock import now_ns
 from harness.errors import AckedError, InvalidRunError, UsageError
-from nemesis.context import FaultContext
-from nemesis.fault import Evidence, Kind, Targets
+from nemesis.fault import Evidence, Fault, Kind, Targets
 from nemesis.network.links import Link
 from nemesis.network.rules import CutAction, Ruleset, cut_rules
 from nemesis.proof.link_proof import LinkProof
+from nemesis.registry import FaultRegistry
+from nemesis.scheduled import Aim, Placement, ScheduledFault
 
 _SHORTEST_HALF_PERIOD_S = 0.5
 
 
-class Cut:
+class Cut(ScheduledFault):
     """Links that are cut from `inject` to `heal`."""
 
     kind: Kind = "link"
     mechanism = "cut"
     undoable = True
-    ends_processes = False
+    takes = "links"
+    lasts = True
+    weight = 14
+    placements = (
+        Placement(name="isolate", at="isolated AZ", rank=1, says="{} isolated", subject="Isolating {}"),
+        Placement(
+            at="two AZs",
+            rank=4,
+            says="{} and {} cut from each other",
+            subject="Cutting {} and {} from each other",
+            roles=(),
+            parts_sessions=True,
+        ),
+        Placement(
+            name="one-way",
+            at="one way",
+            rank=10,
+            says="{} → {} cut (one way)",
+            subject="Cutting {} → {} (one way)",
+            parts_sessions=True,
+        ),
+    )
 
     def __init__(
-        self,
-        context: FaultContext,
-        *,
-        number: int,
-        chain: str,
-        name: str,
-        links: tuple[Link, ...],
-        action: CutAction,
+        self, registry: FaultRegistry, name: str, links: tuple[Link, ...], action: CutAction = "drop"
     ) -> None:
         """Cut ``links``; ``action`` is `drop` (silence) or `reject` (a TCP reset)."""
         self.name = name
-        self._context, self._number, self._action = context, number, action
+        self._context, self._number, self._action = registry.context, registry.next_number(), action
         self._links = links
-        self._rules: Ruleset = cut_rules(context.lab.topology, chain, links, action)
-        self._proof = LinkProof(context, number, name, links)
+        self._rules: Ruleset = cut_rules(registry.topology, registry.next_chain(), links, action)
+        self._proof = LinkProof(self._context, self._number, name, links)
         self._vanished: tuple[str, ...] = ()
         self._times: dict[str, int] = {}
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the links."""
+        name = f"isolate {aim.isolated}" if aim.isolated else f"cut {aim.title}"
+        return cls(registry, name, aim.links)
 
     def targets(self) -> Targets:
         """The links, and what happens to their packets."""
@@ -99,13 +120,28 @@ class Cut:
             return {"removed_ns": self._times["removed_ns"], "alive": self._proof.verify_alive()}
 
 
-class Flapping:
+class Flapping(ScheduledFault):
     """Links that are cut for half of every period and restored for the other half. Changes are verified."""
 
     kind: Kind = "link"
     mechanism = "flap"
     undoable = True
-    ends_processes = False
+    takes = "links"
+    lasts = True
+    values = (1.0, 2.0, 4.0)
+    unit = "s"
+    weight = 3
+    placements = (
+        Placement(
+            at="two AZs",
+            rank=12,
+            says="link between {} and {} flaps",
+            subject="A flapping link between {} and {}",
+            roles=("broker",),
+            value=2.0,
+            varies="whether TCP happens to send again while the link works",
+        ),
+    )
 
     def __init__(self, cut: Cut, period_s: float) -> None:
         """``cut`` is loaded and removed again and again, starting with a cut."""
@@ -120,6 +156,11 @@ class Flapping:
         self._thread: threading.Thread | None = None
         self._error: AckedError | None = None
         self._flips: list[dict[str, object]] = []
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the links; the strength is the period."""
+        return cls(Cut(registry, aim.title, aim.links), aim.value)
 
     def targets(self) -> Targets:
         """The links, and the period."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nemesis.fault import Injection
 from nemesis.network import links
 from nemesis.network.loss import Loss
-from nemesis.network.queues import Discipline, Queue, delay, throttle
+from nemesis.network.queues import Delay, Throttle
 from nemesis.registry import FaultRegistry
 
 
@@ -19,34 +19,15 @@ class Degrade:
     def lose(self, *texts: str, percent: float) -> Injection:
         """Lose a share of the packets of links, for example `az1 <-> az2`."""
         text, registry = ", ".join(texts), self._registry
-        found = links.parse(registry.topology, text)
-        name = f"lose {percent:g} % {text}"
-        loss = Loss(
-            registry.context,
-            number=registry.next_number(),
-            chain=registry.next_chain(),
-            name=name,
-            links=found,
-            percent=percent,
-        )
-        return registry.add(loss)
+        return registry.add(Loss(registry, text, links.parse(registry.topology, text), percent))
 
     def throttle(self, pattern: str, *, rate_kbit: float) -> Injection:
         """Limit the rate at which hosts send."""
-        return self._queue(f"throttle {pattern} to {rate_kbit:g} kbit/s", pattern, throttle(rate_kbit))
+        registry = self._registry
+        return registry.add(Throttle(registry, pattern, registry.topology.select(pattern), rate_kbit))
 
     def delay(self, pattern: str, *, delay_ms: float, jitter_ms: float = 0.0) -> Injection:
         """Delay everything that hosts send. `inject` raises UnfitError if the kernel has no netem."""
-        return self._queue(f"delay {pattern} by {delay_ms:g} ms", pattern, delay(delay_ms, jitter_ms))
-
-    def _queue(self, name: str, pattern: str, discipline: Discipline) -> Injection:
         registry = self._registry
         hosts = registry.topology.select(pattern)
-        queue = Queue(
-            registry.context,
-            number=registry.next_number(),
-            name=name,
-            hosts=hosts,
-            discipline=discipline,
-        )
-        return registry.add(queue)
+        return registry.add(Delay(registry, pattern, hosts, delay_ms, jitter_ms))

@@ -13,11 +13,12 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError, UnfitError
 from harness.lab.model import Host, Lab
 from harness.waiting import wait_until
-from nemesis.context import RETRY_WITHIN_S, FaultContext
+from nemesis.context import RETRY_WITHIN_S
 from nemesis.fault import Evidence, Kind, Targets
 from nemesis.network import links
 from nemesis.network.rules import Ruleset
 from nemesis.proof.link_proof import LinkProof
+from nemesis.registry import FaultRegistry
 
 _ADDRESSES = ("ip", "-4", "-o", "address", "show", "scope", "global")
 
@@ -51,14 +52,14 @@ class Disconnect:
     undoable = True
     ends_processes = False
 
-    def __init__(self, context: FaultContext, number: int, hosts: Sequence[Host]) -> None:
+    def __init__(self, registry: FaultRegistry, hosts: Sequence[Host]) -> None:
         """Raises UnfitError if the lab cannot disconnect hosts."""
         self.name = f"disconnect {', '.join(host.name for host in hosts)}"
-        self._context, self._number, self._hosts = context, number, tuple(hosts)
-        self._lab = detachable(context.lab)
-        topology = context.lab.topology
+        self._context, self._number, self._hosts = registry.context, registry.next_number(), tuple(hosts)
+        self._lab = detachable(registry.lab)
+        topology = registry.topology
         self._links = links.ordered(link for host in hosts for link in links.isolate(topology, host.name))
-        self._proof = LinkProof(context, number, self.name, self._links)
+        self._proof = LinkProof(self._context, self._number, self.name, self._links)
         self._times: dict[str, int] = {}
 
     def targets(self) -> Targets:

@@ -21,6 +21,7 @@ from nemesis.fault import Evidence, Kind, Targets
 from nemesis.network.links import Connection, Link
 from nemesis.network.rules import Ruleset, connection_rules
 from nemesis.proof.link_proof import LinkProof
+from nemesis.registry import FaultRegistry
 
 Fate = Literal["none", "delivered", "dropped", "pending"]
 _MARGIN_S = 3.0
@@ -191,24 +192,19 @@ class Hold:
     ends_processes = False
 
     def __init__(
-        self,
-        context: FaultContext,
-        *,
-        number: int,
-        chain: str,
-        links: tuple[Link, ...],
-        client_ports: Collection[int] | None,
+        self, registry: FaultRegistry, links: tuple[Link, ...], client_ports: Collection[int] | None = None
     ) -> None:
         """Hold the connections that ``links`` carry at the injection, or those from ``client_ports``."""
-        silent = [link.destination for link in links if not context.lab.topology.host(link.destination).ports]
+        silent = [link.destination for link in links if not registry.topology.host(link.destination).ports]
         if silent:
             raise UsageError(f"No connection to {silent[0]} can be held, because it listens on no port.")
         self.name = f"hold connections {', '.join(map(str, links))}"
-        self._context, self._number, self._chain = context, number, chain
+        self._context, self._number = registry.context, registry.next_number()
+        self._chain = registry.next_chain()
         self._links, self._ports = links, client_ports
-        self._proof = LinkProof(context, number, self.name, ())
+        self._proof = LinkProof(self._context, self._number, self.name, ())
         self._connections: tuple[Connection, ...] = ()
-        self._rules = Ruleset(chain, "", {})
+        self._rules = Ruleset(self._chain, "", {})
         self._released: list[_Released] = []
         self._vanished: tuple[str, ...] = ()
         self._times: dict[str, int] = {}

@@ -5,44 +5,45 @@ from __future__ import annotations
 import math
 
 from harness.errors import InvalidRunError, UsageError
-from nemesis.context import FaultContext
-from nemesis.fault import Evidence, Kind, Targets
+from nemesis.fault import Evidence, Fault, Kind, Targets
 from nemesis.network.links import Link
 from nemesis.network.rules import loss_rules
 from nemesis.proof.reachability import CLOSED_PORT
+from nemesis.registry import FaultRegistry
+from nemesis.scheduled import Aim, ScheduledFault
 
 _FLOOD_BYTES = 64
 _SIGMAS = 5.0
 
 
-class Loss:
+class Loss(ScheduledFault):
     """Links that lose a share of their packets until healed."""
 
     kind: Kind = "degrade"
     mechanism = "loss"
     undoable = True
-    ends_processes = False
+    takes = "links"
+    lasts = True
+    values = (10.0, 30.0, 60.0)
+    unit = "%"
+    weight = 2
 
-    def __init__(
-        self,
-        context: FaultContext,
-        *,
-        number: int,
-        chain: str,
-        name: str,
-        links: tuple[Link, ...],
-        percent: float,
-    ) -> None:
+    def __init__(self, registry: FaultRegistry, title: str, links: tuple[Link, ...], percent: float) -> None:
         """``percent`` is the share that each link loses. Raises UsageError outside of 0.1 to 99."""
         if not 0.1 <= percent <= 99:
             raise UsageError(f"A loss of {percent:g} % is not possible; use 0.1 to 99, or cut the link.")
         if any(link.port is not None for link in links):
             raise UsageError("Loss applies to all packets of a link: name the link without a service.")
-        self.name = name
-        self._context, self._number, self._links = context, number, links
+        self.name = f"lose {percent:g} % {title}"
+        self._context, self._number, self._links = registry.context, registry.next_number(), links
         self._probability = percent / 100
-        self._rules = loss_rules(context.lab.topology, chain, links, self._probability)
+        self._rules = loss_rules(registry.topology, registry.next_chain(), links, self._probability)
         self._vanished: tuple[str, ...] = ()
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the links; the strength is the share that they lose."""
+        return cls(registry, aim.title, aim.links, aim.value)
 
     def targets(self) -> Targets:
         """The links and the percentage."""

@@ -6,75 +6,43 @@ They belong to a host's only interface, not to a link. A discipline that the ker
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError, LabError, UnfitError, UsageError
 from harness.lab.model import Host
-from nemesis.context import FaultContext
-from nemesis.fault import Evidence, Kind, Targets
+from nemesis.fault import Evidence, Fault, Kind, Targets
 from nemesis.network import expiry
 from nemesis.proof.reachability import CLOSED_PORT
+from nemesis.registry import FaultRegistry
+from nemesis.scheduled import Aim, Placement, ScheduledFault
 
 _BURST_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True)
-class Discipline:
-    """A queueing discipline: its arguments for `tc`, and its intended effect on a host."""
-
-    mechanism: Literal["throttle", "delay"]
-    words: tuple[str, ...]
-    rate_kbit: float = 0.0
-    delay_ms: float = 0.0
-
-
-def throttle(rate_kbit: float) -> Discipline:
-    """At most ``rate_kbit`` kilobits a second, by a token bucket."""
-    if rate_kbit < 8:
-        raise UsageError(f"A rate of {rate_kbit:g} kbit/s is not possible; use 8 or more, or cut the link.")
-    words = ("tbf", "rate", f"{rate_kbit:g}kbit", "burst", str(_BURST_BYTES), "latency", "2s")
-    return Discipline("throttle", words, rate_kbit=rate_kbit)
-
-
-def delay(delay_ms: float, jitter_ms: float = 0.0) -> Discipline:
-    """Every packet leaves ``delay_ms`` later; needs the kernel's netem."""
-    if not 1 <= delay_ms <= 10_000:
-        raise UsageError(f"A delay of {delay_ms:g} ms is not possible; use 1 to 10000.")
-    jitter = (f"{jitter_ms:g}ms",) if jitter_ms else ()
-    words = ("netem", "delay", f"{delay_ms:g}ms", *jitter)
-    return Discipline("delay", words, delay_ms=delay_ms - jitter_ms)
-
-
-class Queue:
+class Queue(ScheduledFault, ABC):
     """Hosts whose outgoing packets pass through a queueing discipline until healed."""
 
     kind: Kind = "degrade"
     undoable = True
-    ends_processes = False
+    takes = "hosts"
+    lasts = True
 
     def __init__(
-        self,
-        context: FaultContext,
-        *,
-        number: int,
-        name: str,
-        hosts: Sequence[Host],
-        discipline: Discipline,
+        self, registry: FaultRegistry, title: str, hosts: Sequence[Host], words: tuple[str, ...]
     ) -> None:
-        """``number`` becomes part of the discipline's handle, by which it is removed again."""
-        self.name = name
-        self.mechanism = discipline.mechanism
-        self._context, self._hosts, self._discipline = context, tuple(hosts), discipline
+        """``words`` are the discipline's arguments for `tc`, ``title`` is the fault's name."""
+        self.name = title
+        self._context, self._hosts, self._words = registry.context, tuple(hosts), words
+        number = registry.next_number()
         self._handle = f"ac{number:02x}:"
         self._tag = f"acked-queue-{number}"
         self._on: dict[str, tuple[str, str]] = {}
 
     def targets(self) -> Targets:
         """The hosts, and the discipline."""
-        words = " ".join(self._discipline.words)
+        words = " ".join(self._words)
         return {"hosts": [host.name for host in self._hosts], "discipline": words}
 
     def inject(self) -> None:
@@ -84,10 +52,9 @@ class Queue:
                 self._add(host)
 
     def verify(self) -> Evidence:
-        """Measure how many bytes leave, or how long a connection takes to open."""
+        """Measure the effect on each host."""
         with self._context.lock:
-            check = self._measure_rate if self._discipline.rate_kbit else self._measure_delay
-            return {host.name: check(host) for host in self._hosts}
+            return {host.name: self.measure(host) for host in self._hosts}
 
     def heal(self) -> None:
         """Remove exactly this discipline."""
@@ -104,10 +71,14 @@ class Queue:
                 raise InvalidRunError(f"Healing {self.name!r} left a queueing discipline in {host.name}.")
         return {}
 
+    @abstractmethod
+    def measure(self, host: Host) -> Evidence:
+        """Evidence of the effect on a host. Raises InvalidRunError if there is none."""
+
     def _add(self, host: Host) -> None:
         lab = self._context.lab
         device = self._device(host)
-        words = " ".join(self._discipline.words)
+        words = " ".join(self._words)
         add = f"tc qdisc add dev {device} root handle {self._handle} {words} || exit 1; {expiry.ARM}"
         undo = f"tc qdisc del dev {device} root handle {self._handle}"
         ttl = f"{self._context.chains.ttl_s:g}"
@@ -116,8 +87,8 @@ class Queue:
             reason = (result.stderr.strip().splitlines() or ["no reason given"])[0]
             if "unknown" in reason or "No such file" in reason:
                 raise UnfitError(
-                    f"{self.name!r} needs the kernel's {self._discipline.words[0]}, which is missing "
-                    f"({reason}): load sch_{self._discipline.words[0]} or use another kernel, or leave this "
+                    f"{self.name!r} needs the kernel's {self._words[0]}, which is missing "
+                    f"({reason}): load sch_{self._words[0]} or use another kernel, or leave this "
                     f"fault out."
                 )
             raise LabError(f"tc in {host.name} refused {words!r}: {reason}")
@@ -144,7 +115,45 @@ class Queue:
     def _other(self, host: Host) -> Host:
         return next(other for other in self._context.lab.topology.hosts if other.az != host.az)
 
-    def _measure_rate(self, host: Host) -> Evidence:
+
+class Throttle(Queue):
+    """Hosts that send at a limited rate."""
+
+    mechanism = "throttle"
+    random_roles = ("broker",)
+    values = (128.0, 512.0)
+    unit = "kbit/s"
+    weight = 2
+    placements = (
+        # About half of what the load of an assessment needs from a leader. At 128 kbit/s the node can only
+        # just send it, and chance decides whether a fetch is answered in time: of 24 times without a write or
+        # a read, 9 deviated by more than a quarter from the median of five runs. At 64 kbit/s, none did.
+        Placement(
+            at="node",
+            rank=13,
+            says="{} slow ({value:g} kbit/s)",
+            subject="Slowing {} to {value:g} kbit/s",
+            value=64.0,
+        ),
+    )
+
+    def __init__(self, registry: FaultRegistry, title: str, hosts: Sequence[Host], rate_kbit: float) -> None:
+        """At most ``rate_kbit`` kilobits a second, by a token bucket. Raises UsageError below 8."""
+        if rate_kbit < 8:
+            raise UsageError(
+                f"A rate of {rate_kbit:g} kbit/s is not possible; use 8 or more, or cut the link."
+            )
+        words = ("tbf", "rate", f"{rate_kbit:g}kbit", "burst", str(_BURST_BYTES), "latency", "2s")
+        super().__init__(registry, f"throttle {title} to {rate_kbit:g} kbit/s", hosts, words)
+        self._rate_kbit = rate_kbit
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the hosts; the strength is the rate."""
+        return cls(registry, ", ".join(host.name for host in aim.hosts), aim.hosts, aim.value)
+
+    def measure(self, host: Host) -> Evidence:
+        """Count the bytes that leave."""
         began_ns = now_ns()
         sent_before, over_before = self._statistics(host.name)
         flood = {
@@ -157,7 +166,7 @@ class Queue:
         self._context.prober.ask({host.name: flood})
         sent, over = self._statistics(host.name)
         took_s = (now_ns() - began_ns) / 1e9
-        most = _BURST_BYTES + self._discipline.rate_kbit * 125 * took_s + 2048
+        most = _BURST_BYTES + self._rate_kbit * 125 * took_s + 2048
         if sent - sent_before > most or over == over_before:
             raise InvalidRunError(
                 f"{self.name!r} had no effect: {sent - sent_before} B left {host.name} in {took_s:.2f} s; "
@@ -165,11 +174,53 @@ class Queue:
             )
         return {"bytes": sent - sent_before, "seconds": round(took_s, 3), "waited": over - over_before}
 
-    def _measure_delay(self, host: Host) -> Evidence:
+
+class Delay(Queue):
+    """Hosts that send late. Needs the kernel's netem."""
+
+    mechanism = "delay"
+    values = (50.0, 200.0, 1000.0)
+    unit = "ms"
+    needs = "netem"
+    placements = (
+        Placement(
+            at="node",
+            rank=15,
+            says="{} slow (+{value:g} ms)",
+            subject="Delaying {} by {value:g} ms",
+            value=200.0,
+        ),
+    )
+
+    def __init__(
+        self,
+        registry: FaultRegistry,
+        title: str,
+        hosts: Sequence[Host],
+        delay_ms: float,
+        jitter_ms: float = 0.0,
+    ) -> None:
+        """Every packet leaves ``delay_ms`` later, give or take the jitter.
+
+        Raises UsageError for a delay that is not 1 to 10000.
+        """
+        if not 1 <= delay_ms <= 10_000:
+            raise UsageError(f"A delay of {delay_ms:g} ms is not possible; use 1 to 10000.")
+        words = ("netem", "delay", f"{delay_ms:g}ms", *((f"{jitter_ms:g}ms",) if jitter_ms else ()))
+        super().__init__(registry, f"delay {title} by {delay_ms:g} ms", hosts, words)
+        self._least_ms = delay_ms - jitter_ms
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the hosts; the strength is the delay."""
+        return cls(registry, ", ".join(host.name for host in aim.hosts), aim.hosts, aim.value)
+
+    def measure(self, host: Host) -> Evidence:
+        """Time how long a connection takes to open."""
         target = self._other(host).address
         ask = {"op": "round_trips", "address": target, "port": CLOSED_PORT, "count": 3}
         taken = self._context.prober.ask({host.name: ask})[host.name]["ms"]
-        if min(taken) < self._discipline.delay_ms * 0.9:
+        if min(taken) < self._least_ms * 0.9:
             raise InvalidRunError(
                 f"{self.name!r} had no effect: a connection from {host.name} took only {min(taken):.1f} ms."
             )

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence, Set
+from abc import ABC
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError
-from harness.history.journal import Journal
 from harness.lab.model import Host, Lab, Topology
-from nemesis.fault import Evidence, Kind, Targets
+from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.registry import FaultRegistry
+from nemesis.scheduled import Aim, Placement, ScheduledFault
 
-Ending = Literal["kill", "stop"]
-_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGTERM}
-_EVENTS = {"kill": "killed", "stop": "stopped"}
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
+Ending = Literal["kill", "stop"]
 Restart = Callable[[str], None]
 """Starts a host's process again and returns when the cluster knows it again."""
 
@@ -27,7 +27,7 @@ def running(lab: Lab, topology: Topology, patterns: Sequence[str]) -> tuple[Host
     A pattern for several hosts may include some without a process (clients); a host that is named must have
     one. Raises InvalidRunError otherwise.
     """
-    found: list[Host] = []
+    hosts: list[Host] = []
     for pattern in patterns:
         chosen = topology.select(pattern)
         alive = [host for host in chosen if lab.alive(host.name)]
@@ -36,39 +36,44 @@ def running(lab: Lab, topology: Topology, patterns: Sequence[str]) -> tuple[Host
                 f"{pattern!r} cannot be killed, stopped or paused: no process runs there now; has an "
                 f"earlier fault ended it?"
             )
-        found += [host for host in alive if host not in found]
-    return tuple(found)
+        hosts += [host for host in alive if host not in hosts]
+    return tuple(hosts)
 
 
-class ProcessEnd:
-    """Main processes that are ended by SIGKILL or SIGTERM, all at once."""
+class ProcessEnd(ScheduledFault, ABC):
+    """Main processes that are ended by a signal, all at once."""
 
     kind: Kind = "process"
     ends_processes = True
+    takes = "hosts"
+    lasts = True
+    processes = "running"
+
+    signal_sent: signal.Signals
+    """It ends them."""
+    event: str
+    """What the table `processes` says of them."""
 
     def __init__(
         self,
-        lab: Lab,
-        journal: Journal,
-        hosts: Sequence[Host],
-        ending: Ending,
-        *,
-        expect_end: Callable[[str], None],
+        registry: FaultRegistry,
+        hosts: Iterable[Host],
         restart: Restart | None = None,
+        *,
         within_s: float = 30.0,
-        paused: Set[str] = frozenset(),
     ) -> None:
-        """``expect_end`` is called first with each host, so that its end is not reported as a failure.
-
-        ``paused`` has the hosts that do not act on SIGTERM at the moment.
-        """
-        self.mechanism: str = ending
-        self.name = f"{ending} {', '.join(host.name for host in hosts)}"
-        self._lab, self._journal, self._ending = lab, journal, ending
+        """``restart`` starts the processes again when it is healed; without it, somebody else must."""
         self.hosts = tuple(host.name for host in hosts)
-        self._expect_end, self._restart, self._within_s = expect_end, restart, within_s
+        self.name = f"{self.mechanism} {', '.join(self.hosts)}"
+        self._lab, self._journal = registry.lab, registry.journal
+        self._expect_end, self._restart, self._within_s = registry.expect_end, restart, within_s
         self._status: dict[str, int] = {}
-        self._paused = paused
+        self._paused = registry.context.paused
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the hosts, which somebody starts again later."""
+        return cls(registry, aim.hosts)
 
     @property
     def undoable(self) -> bool:
@@ -77,7 +82,7 @@ class ProcessEnd:
 
     def targets(self) -> Targets:
         """The hosts, and the signal."""
-        return {"hosts": list(self.hosts), "signal": _SIGNALS[self._ending].name}
+        return {"hosts": list(self.hosts), "signal": self.signal_sent.name}
 
     def inject(self) -> None:
         """Signal all, then wait for all."""
@@ -85,35 +90,24 @@ class ProcessEnd:
         self.wait_for_exit()
 
     def send_signals(self) -> None:
-        """Signal all. Raises InvalidRunError for a paused process that would end only once it is resumed."""
-        deaf = [host for host in self.hosts if host in self._paused] if self._ending == "stop" else []
-        if deaf:
-            raise InvalidRunError(
-                f"{', '.join(deaf)} cannot be stopped while paused: SIGTERM has no effect until the process "
-                f"is resumed. End the pause first, or kill it."
-            )
+        """Signal all. Each end is expected before, so that it is not reported as a failure."""
         for host in self.hosts:
             self._expect_end(host)
         for host in self.hosts:
-            self._lab.signal(host, _SIGNALS[self._ending])
+            self._lab.signal(host, self.signal_sent)
 
     def wait_for_exit(self) -> None:
         """Wait until all have ended, and record their exit status."""
         for host in self.hosts:
             status = self._lab.wait_exit(host, self._within_s)
             self._status[host] = status
-            event = _EVENTS[self._ending]
-            self._journal.write("processes", ns=now_ns(), host=host, event=event, status=status)
+            self._journal.write("processes", ns=now_ns(), host=host, event=self.event, status=status)
 
     def verify(self) -> Evidence:
-        """Check that none of them runs, and that those killed died of the signal."""
-        for host, status in self._status.items():
+        """Check that none of them runs."""
+        for host in self._status:
             if self._lab.alive(host):
                 raise InvalidRunError(f"{host} still runs after {self.name!r}.")
-            if self._ending == "kill" and status not in _KILLED:
-                raise InvalidRunError(
-                    f"{host} ended with status {status} before SIGKILL reached it: it ended by itself."
-                )
         return {"exit_status": dict(self._status)}
 
     def heal(self) -> None:
@@ -131,19 +125,96 @@ class ProcessEnd:
         return {"pids": {host: self._lab.pid(host) for host in self.hosts}}
 
 
-class RollingRestart:
+class Kill(ProcessEnd):
+    """Processes that are killed."""
+
+    mechanism = "kill"
+    signal_sent = signal.SIGKILL
+    event = "killed"
+    weight = 8
+    placements = (
+        Placement(name="kill-az", at="AZ", rank=3, says="{} killed", subject="Killing {}"),
+        Placement(
+            name="no-quorum",
+            at="half of the quorum",
+            rank=5,
+            says="metadata quorum lost ({} of {} nodes killed)",
+            subject="Losing the metadata quorum ({} of {} nodes killed)",
+        ),
+        Placement(at="node", rank=7, says="{} killed", subject="Killing {}"),
+        Placement(
+            name="kill-roles",
+            at="both leaders",
+            rank=14,
+            says="controller and ZooKeeper leader killed at once",
+            subject="Killing the controller and the ZooKeeper leader at once",
+        ),
+    )
+
+    def verify(self) -> Evidence:
+        """Check that none of them runs, and that each died of the signal."""
+        evidence = super().verify()
+        for host, status in self._status.items():
+            if status not in _KILLED:
+                raise InvalidRunError(
+                    f"{host} ended with status {status} before SIGKILL reached it: it ended by itself."
+                )
+        return evidence
+
+
+class Stop(ProcessEnd):
+    """Processes that are asked to end."""
+
+    mechanism = "stop"
+    signal_sent = signal.SIGTERM
+    event = "stopped"
+    orderly = True
+    weight = 4
+
+    def send_signals(self) -> None:
+        """Signal all. Raises InvalidRunError for a paused process: it would end only once it is resumed."""
+        deaf = [host for host in self.hosts if host in self._paused]
+        if deaf:
+            raise InvalidRunError(
+                f"{', '.join(deaf)} cannot be stopped while paused: SIGTERM has no effect until the process "
+                f"is resumed. End the pause first, or kill it."
+            )
+        super().send_signals()
+
+
+class RollingRestart(ScheduledFault):
     """Hosts that are stopped and started again one after the other."""
 
     kind: Kind = "process"
     mechanism = "restart"
     undoable = False
-    ends_processes = False
+    takes = "cluster"
+    orderly = True
+    weight = 1
+    placements = (
+        Placement(
+            at="cluster",
+            rank=11,
+            says="rolling restart{}",
+            subject="A rolling restart{}",
+            roles=("broker",),
+            varies="how long each broker takes to stop and to start",
+        ),
+    )
 
     def __init__(self, steps: Sequence[ProcessEnd]) -> None:
         """One `ProcessEnd` per host, each with a ``restart``."""
         self.name = f"rolling restart ({'; '.join(fault.name for fault in steps)})"
         self._steps = tuple(steps)
         self._evidence: list[Evidence] = []
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of all brokers."""
+        brokers = registry.topology.role("broker")
+        if not all(registry.lab.alive(broker.name) for broker in brokers):
+            raise InvalidRunError("not every broker runs")
+        return cls([Stop(registry, [broker], aim.cluster.start) for broker in brokers])
 
     def targets(self) -> Targets:
         """The hosts, in order."""

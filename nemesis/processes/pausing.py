@@ -8,28 +8,36 @@ from pathlib import Path
 
 from harness.clock import now_ns
 from harness.errors import ProcessDiedError
-from harness.history.journal import Journal
 from harness.lab.model import Host
 from harness.waiting import wait_until
-from nemesis.context import FaultContext
-from nemesis.fault import Evidence, Kind, Targets
+from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.registry import FaultRegistry
+from nemesis.scheduled import Aim, Placement, ScheduledFault
 
 
-class ProcessPause:
+class ProcessPause(ScheduledFault):
     """Main processes that are stopped by SIGSTOP until healed."""
 
     kind: Kind = "process"
     mechanism = "pause"
     undoable = True
-    ends_processes = False
+    takes = "hosts"
+    lasts = True
+    processes = "running"
+    weight = 8
+    placements = (Placement(at="node", rank=8, says="{} paused", subject="Pausing {}"),)
 
-    def __init__(self, context: FaultContext, journal: Journal, hosts: Sequence[Host]) -> None:
+    def __init__(self, registry: FaultRegistry, hosts: Sequence[Host]) -> None:
         """``hosts`` are paused all at once."""
-        self._context, lab = context, context.lab
         self.name = f"pause {', '.join(host.name for host in hosts)}"
-        self._lab, self._journal = lab, journal
+        self._context, self._lab, self._journal = registry.context, registry.lab, registry.journal
         self._hosts = tuple(host.name for host in hosts)
         self._paused: set[str] = set()
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the hosts."""
+        return cls(registry, aim.hosts)
 
     def targets(self) -> Targets:
         """The hosts, and the signal."""
@@ -61,22 +69,22 @@ class ProcessPause:
         """Check that none is stopped any more; a process that was killed meanwhile does not count."""
         return {"states": self._await("RSDI")}
 
-    def _await(self, wanted: str) -> Mapping[str, str]:
-        found = {}
+    def _await(self, states: str) -> Mapping[str, str]:
+        state_by_host = {}
         for host in self._hosts:
             pid = self._lab.pid(host)
             if pid is None:
-                if wanted == "T":
+                if states == "T":
                     raise ProcessDiedError(f"{host} ended before it could be paused; see its log.")
                 continue
-            found[host] = wait_until(
+            state_by_host[host] = wait_until(
                 lambda pid=pid: process_state(pid),  # type: ignore[misc]
                 within_s=2.0,
                 poll_s=0.005,
-                awaiting=f"{host} (pid {pid}) to be in one of the states {wanted!r}",
-                accept=lambda state: state in wanted,
+                awaiting=f"{host} (pid {pid}) to be in one of the states {states!r}",
+                accept=lambda state: state in states,
             )
-        return found
+        return state_by_host
 
 
 def process_state(pid: int) -> str:

@@ -2,47 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
-from harness.errors import InvalidRunError
+from harness.errors import InvalidRunError, UnfitError
 from harness.kafka.model import TopicPartition
-from nemesis.fault import Evidence, Kind, Targets
-from nemesis.processes.killing import ProcessEnd
+from harness.lab.model import Host
+from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.processes.killing import Kill, Restart
+from nemesis.registry import FaultRegistry
+from nemesis.scheduled import Aim, Placement, ScheduledFault
 from nemesis.storage import logs
 from nemesis.storage.disk import Disk
 
+How = Literal["best", "real", "emulated"]
 
-class PowerCut:
+
+class PowerCut(ScheduledFault):
     """Brokers that lose power: all processes are killed and all disks cut before anything else happens."""
 
     kind: Kind = "storage"
     mechanism = "power_cut"
     ends_processes = True
+    takes = "hosts"
+    lasts = True
+    roles = ("broker",)
+    others = "kill"
+    processes = "running"
+    needs_disks = True
+    weight = 4
+    placements = (
+        Placement(
+            name="power-all",
+            at="all AZs",
+            rank=2,
+            says="all AZs lose power",
+            subject="A power cut in all AZs",
+        ),
+        Placement(
+            name="power-az",
+            at="AZ",
+            rank=6,
+            says="{} loses power",
+            subject="A power cut in {}",
+            roles=("broker",),
+        ),
+    )
 
     def __init__(
         self,
-        process_end: ProcessEnd,
-        plan: Mapping[str, tuple[Path, Disk | None]],
-        flushed: Mapping[TopicPartition, int] | None,
-        flush_intervals: Mapping[str, int],
+        registry: FaultRegistry,
+        hosts: Sequence[Host],
+        restart: Restart | None = None,
+        *,
+        how: How = "best",
+        flushed: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """``plan`` maps each host to its data folder and its disk; without a disk, the cut is emulated.
+        """A host's power is really cut if it has a disk of its own; else the cut is emulated.
 
         An emulation truncates the logs to ``flushed``, else to the recovery points, except where every
-        message is flushed: by the topic's `flush.messages` in ``flush_intervals``, else by the broker's.
+        message is flushed: by the topic's `flush.messages`, else by the broker's. Raises UnfitError if the
+        cut must be real and cannot be.
         """
-        hosts = ", ".join(plan)
-        emulated = any(disk is None for _, disk in plan.values())
-        self.name = f"power cut {hosts}" + (" (emulated)" if emulated else "")
-        self._process_end, self._plan, self._flushed = process_end, plan, flushed
-        self._flush_intervals = flush_intervals
+        self._kill = Kill(registry, hosts, restart)
+        self._plan = {
+            host.name: (registry.data_folder(host.name), _disk(registry, host.name, how)) for host in hosts
+        }
+        self._flushed, self._flush_intervals = flushed, registry.flush_intervals
+        emulated = any(disk is None for _, disk in self._plan.values())
+        self.name = f"power cut {', '.join(self._plan)}" + (" (emulated)" if emulated else "")
         self._found: dict[str, dict[str, object]] = {}
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the hosts, which somebody starts again later."""
+        return cls(registry, aim.hosts)
 
     @property
     def undoable(self) -> bool:
         """As for a kill."""
-        return self._process_end.undoable
+        return self._kill.undoable
 
     def targets(self) -> Targets:
         """The hosts, and how each one's power is cut."""
@@ -52,11 +92,11 @@ class PowerCut:
     def inject(self) -> None:
         """SIGKILL all, cut all disks, wait for all; then restore the power and mount what has survived."""
         before = {host: logs.log_bytes(data) for host, (data, _) in self._plan.items()}
-        self._process_end.send_signals()
+        self._kill.send_signals()
         for _, disk in self._plan.values():
             if disk is not None:
                 disk.cut()
-        self._process_end.wait_for_exit()
+        self._kill.wait_for_exit()
         for host, (data, disk) in self._plan.items():
             if disk is None:
                 self._emulate(data)
@@ -72,15 +112,15 @@ class PowerCut:
 
     def verify(self) -> Evidence:
         """Check that the processes died of SIGKILL, and that each disk was unusable in between."""
-        return {**self._process_end.verify(), "disks": self._found}
+        return {**self._kill.verify(), "disks": self._found}
 
     def heal(self) -> None:
         """Start the processes again, if a way was given."""
-        self._process_end.heal()
+        self._kill.heal()
 
     def verify_healed(self) -> Evidence:
         """Check that all of them run again."""
-        return self._process_end.verify_healed()
+        return self._kill.verify_healed()
 
     def _emulate(self, data: Path) -> None:
         if self._flushed is not None:
@@ -98,25 +138,56 @@ class PowerCut:
         raise InvalidRunError(f"{self.name!r} had no effect: the disk of {host} can still be written to.")
 
 
-class FullDisk:
+def _disk(registry: FaultRegistry, host: str, how: How) -> Disk | None:
+    disk = registry.disks.get(host) if registry.disks is not None and how != "emulated" else None
+    if disk is None and how == "real":
+        raise UnfitError(
+            f"The power of {host} cannot be cut: it has no disk of its own; make one with "
+            f"`Disks.make` before the boot, or let it be emulated."
+        )
+    return disk
+
+
+class FullDisk(ScheduledFault):
     """A disk on which no file can grow."""
 
     kind: Kind = "storage"
     mechanism = "disk_full"
     undoable = True
-    ends_processes = False
+    takes = "hosts"
+    lasts = True
+    roles = ("broker",)
+    one_host = True
+    needs_disks = True
+    placements = (
+        Placement(
+            at="node", rank=9, says="{} has a full disk", subject="A full disk of {}", roles=("broker",)
+        ),
+    )
 
-    def __init__(self, host: str, disk: Disk) -> None:
-        """``disk`` belongs to ``host`` alone."""
+    def __init__(self, registry: FaultRegistry, host: str) -> None:
+        """Raises UnfitError for a host without a disk of its own."""
+        disk = registry.disks.get(host) if registry.disks is not None else None
+        if disk is None:
+            raise UnfitError(
+                f"The disk of {host} cannot be filled: it is this machine's own; make it one with "
+                f"`Disks.make` before the boot."
+            )
         self.name = f"fill the disk of {host}"
-        self._host, self._disk = host, disk
+        self._host, self._disk, self._expect_end = host, disk, registry.expect_end
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the host."""
+        return cls(registry, aim.hosts[0].name)
 
     def targets(self) -> Targets:
         """The host, and its kind of disk."""
         return {"hosts": [self._host], "disks": {self._host: self._disk.kind}}
 
     def inject(self) -> None:
-        """Fill the disk."""
+        """Fill the disk. Kafka stops when its only log directory fails."""
+        self._expect_end(self._host)
         self._disk.fill()
 
     def verify(self) -> Evidence:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from harness.history.mechanisms import MECHANISMS
 from report.model.beliefs import Seconds, Zombie, node_number
 from report.model.messages import LOST
 from report.model.model import (
@@ -62,32 +63,22 @@ def lost_messages(fates: Mapping[str, int]) -> int:
     return sum(fates.get(name, 0) for name in LOST)
 
 
-_SAID: Mapping[str, tuple[str, str]] = {
-    "isolate ": ("was cut off", "from everything else"),
-    "pause ": ("hung", ""),
-    "disconnect ": ("had no network", ""),
-    "power cut ": ("had no power", ""),
-    "kill ": ("was killed", ""),
-    "stop ": ("was stopped", ""),
-}
-"""By the beginning of a fault's name: what happened to the hosts that it names."""
 _MOST_FAULTS = 5
 """At most this many faults get a sentence. The limit is high because often the last fault matters."""
 _HOST = r"[\w-]+"
 _CLAUSES = (
+    (re.compile(r"isolate (.+)"), r"\1 was cut off from everything else"),
     (re.compile(rf"({_HOST}) without zookeeper"), r"\1 could not reach ZooKeeper"),
     (re.compile(rf"flapping ({_HOST}) <-> ({_HOST})"), r"\1 and \2 lost and regained each other many times"),
     (re.compile(rf"lose (\d+ %) ({_HOST}) -> ({_HOST})"), r"\1 of what \2 sent to \3 was lost"),
     (re.compile(rf"cut ({_HOST}) -> ({_HOST})"), r"Nothing that \1 sent to \2 arrived"),
-    (re.compile(rf"wipe (\S+) on ({_HOST})"), r"The log of \1 on \2 was erased"),
     (
         re.compile(rf"corrupt offset (\d+) of (\S+) on ({_HOST})"),
         r"The record at offset \1 of \2 was damaged on \3",
     ),
-    (re.compile(rf"fill the disk of ({_HOST})"), r"The disk of \1 was full"),
     (re.compile(rf"hold connections ({_HOST}) -> ({_HOST})"), r"What \1 sent to \2 was held back"),
 )
-"""Names of faults, and what they did in words."""
+"""Names of faults of links and records, and what they did in words."""
 
 
 def _of_faults(faults: Sequence[Fault], consequences: Mapping[int, str]) -> list[str]:
@@ -107,33 +98,35 @@ def fault_in_words(fault: Fault) -> str:
     """A sentence that says what a fault did and when."""
     if not fault.injected:
         return f"“{fault.name}” did not take effect at {fault.from_s:.1f} s."
-    prefix = next((one for one in _SAID if fault.name.startswith(one)), "")
-    what, more = _SAID.get(prefix, ("", ""))
-    named = fault.name.removeprefix(prefix).split(" (")[0]
-    names = listed(sorted(named.split(", "), key=_by_number))
     if not fault.proven:
         begun = f"“{fault.name}” was injected at {fault.from_s:.1f} s"
         return f"{begun}, and did not last until it was healed; its proof says why."
-    clause = _clause(fault.name)
-    if clause:
-        lasting = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s" if fault.to_s is not None else ""
-        return f"{clause} {lasting or f'at {fault.from_s:.1f} s'}."
-    if fault.to_s is None:
-        if not what:
-            return f"“{fault.name}” happened at {fault.from_s:.1f} s."
-        return f"{names} {_plural(what, names)} at {fault.from_s:.1f} s."
-    times = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s"
-    if prefix in ("kill ", "stop "):
-        late = fault.to_s - fault.from_s > SHORT_S
-        back = f" and {_plural('was ', names)}started again at {fault.to_s:.1f} s" if late else ""
-        return f"{names} {_plural(what, names)} at {fault.from_s:.1f} s{back}."
-    if not what:
-        return f"“{fault.name}” was in force {times}."
-    return f"{names} {_plural(what, names)} {f'{more} ' if more else ''}{times}."
+    clause = _clause(fault)
+    lasting = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s" if fault.to_s is not None else ""
+    if not clause:
+        verb = f"was in force {lasting}" if lasting else f"happened at {fault.from_s:.1f} s"
+        return f"“{fault.name}” {verb}."
+    if lasting and not _starts_again(fault):
+        return f"{clause} {lasting}."
+    back = ""
+    if fault.to_s is not None and fault.to_s - fault.from_s > SHORT_S:
+        back = f" and {_plural('was ', clause)}started again at {fault.to_s:.1f} s"
+    return f"{clause} at {fault.from_s:.1f} s{back}."
 
 
-def _clause(name: str) -> str:
+def _starts_again(fault: Fault) -> bool:
+    mechanism = MECHANISMS.get(fault.mechanism)
+    return mechanism is not None and mechanism.starts_again
+
+
+def _clause(fault: Fault) -> str:
     """What a fault did, in words; empty for faults that have no words here."""
+    mechanism = MECHANISMS.get(fault.mechanism)
+    if mechanism is not None and mechanism.clause and fault.hosts:
+        hosts = listed(sorted(fault.hosts, key=_by_number))
+        clause = mechanism.clause.format(hosts=hosts, partitions=listed(fault.partitions))
+        return _plural(clause, hosts) if clause.startswith(hosts) else clause
+    name = fault.name
     links = [part.split(" <-> ") for part in name.removeprefix("cut ").split(", ")]
     if name.startswith("cut ") and all(len(link) == 2 and ":" not in "".join(link) for link in links):
         if len({one for one, _ in links}) == 1:

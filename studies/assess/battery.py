@@ -2,8 +2,8 @@
 
 Every fault comes in several placements: with the controller and the leader of the metadata quorum inside what
 the fault hits, and outside. (Leaders of partitions are inside and outside in the same run: see
-`studies.assess.body`.) Placements that differ only in the names of AZs or hosts of the same shape are
-equivalent, and the first of them is run.
+`studies.assess.load`.) Placements that differ only in the names of AZs or hosts of the same shape are
+equivalent, and the first of them is run. Which placements a fault has, its class says.
 
 In ZooKeeper mode, each broker's session begins at a node in its own AZ. If a fault between two AZs takes the
 nodes of one of them from the quorum, its brokers may find another node in time or not, and chance decides. So
@@ -19,47 +19,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal, get_args
+
+import msgspec
 
 from harness.errors import UsageError
 from harness.lab.model import Host, Topology
+from nemesis.catalogue import FAULTS
+from nemesis.scheduled import Placement, ScheduledFault, Shape
+from studies.steps.step import OTHERS, Moment, Step
 
-Mechanism = Literal[
-    "isolate",
-    "power-all",
-    "kill-az",
-    "cut",
-    "no-quorum",
-    "power-az",
-    "kill",
-    "pause",
-    "disk-full",
-    "one-way",
-    "rolling-restart",
-    "flap",
-    "rate",
-    "kill-roles",
-    "delay",
-]
-"""The most telling first: what an operator fears most, and what has lost messages most often."""
-ORDER: tuple[Mechanism, ...] = get_args(Mechanism)
-
-VARYING: Mapping[Mechanism, str] = MappingProxyType(
-    {
-        "flap": "whether TCP happens to send again while the link works",
-        "rolling-restart": "how long each broker takes to stop and to start",
-    }
-)
-"""Faults whose times differ from run to run by more than a quarter, and what they depend on."""
-
-RATE_KBIT = 64.0
-"""What a slow node may send: about half of what the load of an assessment needs from a leader.
-
-At 128 kbit/s the node can only just send it. Then chance decides whether a fetch is answered in time: 9 of 24
-times without a write or a read deviated by more than a quarter from the median of five runs. At 64 kbit/s,
-none of 24 did.
-"""
-DELAY_MS = 200.0
 _A_PAIR = 2
 
 
@@ -72,9 +40,9 @@ class Case:
     says: str
     subject: str
     """The fault as the subject of a sentence, the same for all placements: `Isolating az1`."""
-    mechanism: Mechanism
-    targets: tuple[str, ...]
-    """AZs (`az1`) or hosts, as the mechanism takes them."""
+    placement: Placement
+    steps: tuple[Step, ...]
+    """What happens; `lasting` says how long."""
     controller: str
     """Host of the active controller; where controllers are hosts of their own, one of those."""
     quorum_leader: str
@@ -93,6 +61,25 @@ class Case:
     """The part of each AZ or host in the fault, by name; all others have none."""
     stands_for: tuple[str, ...] = ()
     """Names of equivalent cases, which are not run."""
+
+    @property
+    def faults(self) -> tuple[type[ScheduledFault], ...]:
+        """The kinds of faults of its steps."""
+        return tuple(FAULTS[step.fault] for step in self.steps)
+
+    @property
+    def kind(self) -> str:
+        """The beginning of its name: the placement's name, or the fault's."""
+        return self.placement.name or self.steps[-1].fault
+
+    @property
+    def needs_disks(self) -> bool:
+        """Whether it needs disks from which the harness can take unflushed data or free space."""
+        return any(fault.needs_disks for fault in self.faults)
+
+    def lasting(self, hold_s: float) -> tuple[Step, ...]:
+        """Its steps, each of which lasts so long."""
+        return tuple(msgspec.structs.replace(step, until=Moment(after_s=hold_s)) for step in self.steps)
 
     @property
     def session_hit(self) -> str:
@@ -124,8 +111,9 @@ def battery(topology: Topology, mode: str) -> tuple[Case, ...]:
     """All cases of a cluster, each equivalent placement once, the most telling first."""
     cluster = _Cluster(topology, mode)
     alike: dict[object, list[Case]] = {}
-    for mechanism in ORDER:
-        for case in _RECIPES[mechanism](cluster, mechanism):
+    placed = ((fault, placement) for fault in FAULTS.values() for placement in fault.placements)
+    for fault, placement in sorted(placed, key=lambda pair: pair[1].rank):
+        for case in _RECIPES[placement.at](cluster, fault, placement):
             alike.setdefault(cluster.shape(case), []).append(case)
     return _in_turns(
         replace(first, stands_for=tuple(case.name for case in others)) for first, *others in alike.values()
@@ -175,17 +163,15 @@ def _in_turns(cases: Iterable[Case]) -> tuple[Case, ...]:
     turns: Counter[tuple[str, str]] = Counter()
     ranked: list[tuple[int, int, Case]] = []
     for case in cases:
-        kind = (case.mechanism, _role_of(case))
-        first_turn = 2 if case.mechanism == "isolate" else 1
-        ranked.append((turns[kind] // first_turn, ORDER.index(case.mechanism), case))
-        turns[kind] += 1
+        sort = (case.kind, _role_of(case))
+        first_turn = 2 if case.placement.at == "isolated AZ" else 1
+        ranked.append((turns[sort] // first_turn, case.placement.rank, case))
+        turns[sort] += 1
     return tuple(case for *_, case in sorted(ranked, key=lambda entry: entry[:2]))
 
 
 def _role_of(case: Case) -> str:
-    return (
-        case.targets[0].rstrip("0123456789") if case.mechanism in ("kill", "pause", "rate", "delay") else ""
-    )
+    return case.steps[0].targets[0].rstrip("0123456789") if case.placement.at == "node" else ""
 
 
 @dataclass(frozen=True)
@@ -235,8 +221,8 @@ class _Cluster:
         """The first placement inside these AZs, and the first one outside."""
         names = {self.name(az) for az in azs}
         for inside in (True, False):
-            found = (roles for roles in self.placements() if (roles.where in names) is inside)
-            yield from itertools.islice(found, 1)
+            fitting = (roles for roles in self.placements() if (roles.where in names) is inside)
+            yield from itertools.islice(fitting, 1)
 
     def dropped(self, roles: _Roles, cut: Sequence[str]) -> str:
         """The one of two AZs whose ZooKeeper nodes leave the quorum if they are cut; empty if neither is."""
@@ -270,26 +256,33 @@ class _Cluster:
 
     def case(
         self,
-        mechanism: Mechanism,
-        label: str,
-        says: tuple[str, str],
+        placement: Placement,
+        steps: Sequence[Step],
         roles: _Roles,
-        targets: Sequence[str],
         parts: Mapping[str, str],
+        *,
+        label: str = "",
+        says: Sequence[object] = (),
+        subject: Sequence[object] | None = None,
         cut: Sequence[str] = (),
     ) -> Case:
-        """``cut`` are the two AZs between which the fault is, if it is between two."""
+        """``says`` and ``subject`` are the names in the placement's texts, the same unless both are given.
+
+        ``cut`` are the two AZs between which the fault is, if it is between two.
+        """
+        value = placement.value
+        kind = placement.name or steps[-1].fault
         dropped = self.dropped(roles, cut)
 
         def hit(host: str) -> bool:
             return bool(host) and (host in parts or self.topology.host(host).az in parts)
 
         return Case(
-            name=f"{mechanism}{'-' if label else ''}{label}.roles-{roles.where}",
-            says=says[0],
-            subject=says[1],
-            mechanism=mechanism,
-            targets=tuple(targets),
+            name=f"{kind}{'-' if label else ''}{label}.roles-{roles.where}",
+            says=placement.says.format(*says, value=value),
+            subject=placement.subject.format(*(says if subject is None else subject), value=value),
+            placement=placement,
+            steps=tuple(steps),
             controller=roles.controller,
             quorum_leader=roles.quorum_leader,
             inside=tuple(broker.name for broker in self.brokers if hit(broker.name)),
@@ -336,106 +329,107 @@ class _Cluster:
             )
             for az in self.azs
         )
-        return case.mechanism, tuple(sorted(azs, key=repr))
+        return case.kind, tuple(sorted(azs, key=repr))
 
 
-_Recipe = Callable[[_Cluster, Mechanism], Iterator[Case]]
+_Recipe = Callable[[_Cluster, type[ScheduledFault], Placement], Iterator[Case]]
 
 
-def _isolate(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+def _step(fault: type[ScheduledFault], placement: Placement, hosts: Iterable[str]) -> Step:
+    return Step(fault=fault.mechanism, targets=tuple(hosts), value=placement.value)
+
+
+def _isolated(cluster: _Cluster, fault: type[ScheduledFault], placement: Placement) -> Iterator[Case]:
     for az in cluster.azs if len(cluster.azs) > 1 else ():
         name = cluster.name(az)
+        step = Step(fault=fault.mechanism, targets=(az,), toward=(OTHERS,), value=placement.value)
         for roles in _nearest_first(cluster, (az,)):
-            says = f"{name} isolated", f"Isolating {name}"
-            yield cluster.case(mechanism, name, says, roles, (az,), {az: "target"})
+            yield cluster.case(placement, [step], roles, {az: "target"}, label=name, says=(name,))
 
 
-def _kill_az(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+def _of_az(cluster: _Cluster, fault: type[ScheduledFault], placement: Placement) -> Iterator[Case]:
     for az in cluster.azs if len(cluster.azs) > 1 else ():
-        hosts = [host.name for host in cluster.processes(az)]
-        if hosts:
-            name = cluster.name(az)
-            for roles in cluster.inside_and_outside((az,)):
-                says = f"{name} killed", f"Killing {name}"
-                yield cluster.case(mechanism, name, says, roles, hosts, {az: "target"})
-
-
-def _power_az(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
-    for az in cluster.azs if len(cluster.azs) > 1 else ():
-        if cluster.hosts(az, "broker"):
+        if cluster.hosts(az, *placement.roles):
             name, hosts = cluster.name(az), [host.name for host in cluster.processes(az)]
+            step = _step(fault, placement, hosts)
             for roles in cluster.inside_and_outside((az,)):
-                says = f"{name} loses power", f"A power cut in {name}"
-                yield cluster.case(mechanism, name, says, roles, hosts, {az: "target"})
+                yield cluster.case(placement, [step], roles, {az: "target"}, label=name, says=(name,))
 
 
-def _power_all(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+def _of_all(cluster: _Cluster, fault: type[ScheduledFault], placement: Placement) -> Iterator[Case]:
     hosts = [host.name for az in cluster.azs for host in cluster.processes(az)]
-    roles = next(cluster.placements())
     parts = dict.fromkeys(cluster.azs, "target")
-    says = "all AZs lose power", "A power cut in all AZs"
-    yield cluster.case(mechanism, "", says, roles, hosts, parts)
+    yield cluster.case(placement, [_step(fault, placement, hosts)], next(cluster.placements()), parts)
 
 
-def _pairs(text: str, subject: str, *, brokers_only: bool = False) -> _Recipe:
-    def recipe(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
-        azs = [az for az in cluster.azs if cluster.hosts(az, "broker") or not brokers_only]
-        for one, other in itertools.combinations(azs, 2):
-            names, cut = (cluster.name(one), cluster.name(other)), (one, other)
-            parts = {one: "end", other: "end"}
-            says = text.format(*names), subject.format(*names)
-            lost: list[Case] = []
-            for roles in cluster.inside_and_outside(cut):
-                case = cluster.case(mechanism, "-".join(names), says, roles, cut, parts, cut)
-                yield case
-                lost += cluster.with_sessions_lost(case, roles, cut) if mechanism == "cut" else ()
-            yield from lost
-
-    return recipe
-
-
-def _one_way(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
-    for one, other in itertools.permutations(cluster.azs, 2):
-        names, cut = (cluster.name(one), cluster.name(other)), (one, other)
-        parts = {one: "source", other: "destination"}
-        says = f"{names[0]} → {names[1]} cut (one way)", f"Cutting {names[0]} → {names[1]} (one way)"
-        both = cluster.hosts(one, "broker") and cluster.hosts(other, "broker")
-        lost: list[Case] = []
-        for roles in _nearest_first(cluster, cut)[: 3 if both else 1]:
-            case = cluster.case(mechanism, "-".join(names), says, roles, cut, parts, cut)
-            yield case
-            lost += cluster.with_sessions_lost(case, roles, cut)
-        yield from lost
-
-
-def _rolling(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
-    with_brokers = [az for az in cluster.azs if cluster.hosts(az, "broker")]
-    for one, other in itertools.combinations(with_brokers, 2):
-        names = cluster.name(one), cluster.name(other)
-        text = f"rolling restart while {names[0]} and {names[1]} are cut"
-        says = text, f"A {text}"
-        roles = next(cluster.inside_and_outside((one, other)))
+def _between(cluster: _Cluster, fault: type[ScheduledFault], placement: Placement) -> Iterator[Case]:
+    azs = [az for az in cluster.azs if not placement.roles or cluster.hosts(az, *placement.roles)]
+    for one, other in itertools.combinations(azs, 2):
+        step = Step(fault=fault.mechanism, targets=(one,), toward=(other,), value=placement.value)
         parts = {one: "end", other: "end"}
-        cut = (one, other)
-        yield cluster.case(mechanism, "-".join(names), says, roles, cut, parts, cut)
-    if len(with_brokers) == 1:
+        yield from _of_two(cluster, placement, step, parts, cluster.inside_and_outside((one, other)))
+
+
+def _one_way(cluster: _Cluster, fault: type[ScheduledFault], placement: Placement) -> Iterator[Case]:
+    for one, other in itertools.permutations(cluster.azs, 2):
+        step = Step(fault=fault.mechanism, targets=(one,), toward=(other,), arrow="->", value=placement.value)
+        parts = {one: "source", other: "destination"}
+        both = cluster.hosts(one, "broker") and cluster.hosts(other, "broker")
+        nearest = _nearest_first(cluster, (one, other))[: 3 if both else 1]
+        yield from _of_two(cluster, placement, step, parts, nearest)
+
+
+def _of_two(
+    cluster: _Cluster,
+    placement: Placement,
+    step: Step,
+    parts: Mapping[str, str],
+    placements: Iterable[_Roles],
+) -> Iterator[Case]:
+    """The cases of a step between two AZs, then the same with ZooKeeper sessions that are lost."""
+    cut = (*step.targets, *step.toward)
+    names = [cluster.name(az) for az in cut]
+    lost: list[Case] = []
+    for roles in placements:
+        case = cluster.case(placement, [step], roles, parts, label="-".join(names), says=names, cut=cut)
+        yield case
+        lost += cluster.with_sessions_lost(case, roles, cut) if placement.parts_sessions else ()
+    yield from lost
+
+
+def _of_cluster(cluster: _Cluster, fault: type[ScheduledFault], placement: Placement) -> Iterator[Case]:
+    """The fault while two AZs are cut from each other, which lasts at least as long."""
+    step = _step(fault, placement, ())
+    azs = [az for az in cluster.azs if cluster.hosts(az, *placement.roles)]
+    for one, other in itertools.combinations(azs, 2):
+        names = cluster.name(one), cluster.name(other)
         yield cluster.case(
-            mechanism, "", ("rolling restart", "A rolling restart"), next(cluster.placements()), (), {}
+            placement,
+            [Step(fault="cut", targets=(one,), toward=(other,)), step],
+            next(cluster.inside_and_outside((one, other))),
+            {one: "end", other: "end"},
+            label="-".join(names),
+            says=(f" while {names[0]} and {names[1]} are cut",),
+            cut=(one, other),
         )
+    if len(azs) == 1:
+        yield cluster.case(placement, [step], next(cluster.placements()), {}, says=("",))
 
 
-def _of_nodes(text: str, subject: str, *, brokers_only: bool = False) -> _Recipe:
+def _of_nodes(cluster: _Cluster, fault: type[ScheduledFault], placement: Placement) -> Iterator[Case]:
     """The first node of each kind, with its role and without it."""
-
-    def recipe(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
-        kinds = {"broker": cluster.brokers} if brokers_only else cluster.kinds()
-        for nodes in kinds.values():
-            node = nodes[0]
-            for roles in _here_and_elsewhere(cluster, node):
-                says = f"{node.name}{_duty(node, roles)} {text}", subject.format(node.name)
-                yield cluster.case(mechanism, node.name, says, roles, (node.name,), {node.name: "target"})
-
-    return recipe
+    for kind, nodes in cluster.kinds().items():
+        node = nodes[0]
+        for roles in _here_and_elsewhere(cluster, node) if kind in placement.roles else ():
+            yield cluster.case(
+                placement,
+                [_step(fault, placement, [node.name])],
+                roles,
+                {node.name: "target"},
+                label=node.name,
+                says=(node.name + _duty(node, roles),),
+                subject=(node.name,),
+            )
 
 
 def _duty(node: Host, roles: _Roles) -> str:
@@ -468,24 +462,20 @@ def _here_and_elsewhere(cluster: _Cluster, node: Host) -> Iterator[_Roles]:
         yield cluster.roles("elsewhere", controller, quorum_leader)
 
 
-def _no_quorum(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+def _of_quorum(cluster: _Cluster, fault: type[ScheduledFault], placement: Placement) -> Iterator[Case]:
     roles = next(cluster.placements())
     leader = roles.quorum_leader or roles.controller
     nodes = sorted(cluster.quorum, key=lambda host: (host.name != leader, host.node_id))
     lost = [host.name for host in nodes[: (len(nodes) + 1) // 2]]
-    text = f"({len(lost)} of {len(nodes)} nodes killed)"
-    says = f"metadata quorum lost {text}", f"Losing the metadata quorum {text}"
-    yield cluster.case(mechanism, "", says, roles, lost, dict.fromkeys(lost, "target"))
+    parts = dict.fromkeys(lost, "target")
+    says = (len(lost), len(nodes))
+    yield cluster.case(placement, [_step(fault, placement, lost)], roles, parts, says=says)
 
 
-def _kill_roles(cluster: _Cluster, mechanism: Mechanism) -> Iterator[Case]:
+def _of_leaders(cluster: _Cluster, fault: type[ScheduledFault], placement: Placement) -> Iterator[Case]:
     for roles in itertools.islice(cluster.placements(), 1 if cluster.mode == "zookeeper" else 0):
         hosts = (roles.quorum_leader, roles.controller)
-        says = (
-            "controller and ZooKeeper leader killed at once",
-            "Killing the controller and the ZooKeeper leader at once",
-        )
-        yield cluster.case(mechanism, "", says, roles, hosts, dict.fromkeys(hosts, "target"))
+        yield cluster.case(placement, [_step(fault, placement, hosts)], roles, dict.fromkeys(hosts, "target"))
 
 
 def _nearest_first(cluster: _Cluster, azs: Sequence[str]) -> list[_Roles]:
@@ -497,20 +487,16 @@ def _nearest_first(cluster: _Cluster, azs: Sequence[str]) -> list[_Roles]:
     )
 
 
-_RECIPES: Mapping[Mechanism, _Recipe] = {
-    "isolate": _isolate,
-    "power-all": _power_all,
-    "kill-az": _kill_az,
-    "cut": _pairs("{} and {} cut from each other", "Cutting {} and {} from each other"),
-    "no-quorum": _no_quorum,
-    "power-az": _power_az,
-    "kill": _of_nodes("killed", "Killing {}"),
-    "pause": _of_nodes("paused", "Pausing {}"),
-    "disk-full": _of_nodes("has a full disk", "A full disk of {}", brokers_only=True),
-    "one-way": _one_way,
-    "rolling-restart": _rolling,
-    "flap": _pairs("link between {} and {} flaps", "A flapping link between {} and {}", brokers_only=True),
-    "rate": _of_nodes(f"slow ({RATE_KBIT:g} kbit/s)", f"Slowing {{}} to {RATE_KBIT:g} kbit/s"),
-    "delay": _of_nodes(f"slow (+{DELAY_MS:g} ms)", f"Delaying {{}} by {DELAY_MS:g} ms"),
-    "kill-roles": _kill_roles,
-}
+_RECIPES: Mapping[Shape, _Recipe] = MappingProxyType(
+    {
+        "isolated AZ": _isolated,
+        "AZ": _of_az,
+        "all AZs": _of_all,
+        "two AZs": _between,
+        "one way": _one_way,
+        "half of the quorum": _of_quorum,
+        "node": _of_nodes,
+        "both leaders": _of_leaders,
+        "cluster": _of_cluster,
+    }
+)

@@ -14,8 +14,8 @@ from harness.lab.model import Topology
 from run.runner import RunOptions
 from run.scenario import Scenario
 from studies.assess.battery import Case, battery
-from studies.assess.body import run_case
 from studies.assess.described import for_runs, producers, setup, topic_names
+from studies.assess.load import run_case
 from studies.series import serving
 from studies.series.serving import Site, serve
 

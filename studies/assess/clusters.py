@@ -28,7 +28,6 @@ from harness.errors import json_file
 from run.folder import RunFolder
 from studies.assess.battery import Case
 from studies.assess.cell import CaseOrder
-from studies.assess.described import POWERLESS
 from studies.series.plan import Cell
 from studies.series.pool import CellRun, RunProcesses, judge_cell
 from studies.series.serving import RunAnswer
@@ -155,7 +154,7 @@ class _Work:
             case.controller,
             case.quorum_leader,
             tuple(sorted(case.pins.items())),
-            alone=case.mechanism in POWERLESS,
+            alone=case.needs_disks,
         )
 
 

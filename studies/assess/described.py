@@ -20,8 +20,6 @@ from studies.assess.battery import Case
 
 TOPIC = "assessed"
 """Name of the topic where the description has none."""
-POWERLESS = ("power-az", "power-all", "disk-full")
-"""Mechanisms that need disks from which the harness can take unflushed data or free space."""
 RATE_PER_PARTITION = 5.0
 """Messages per second of each producer to each partition: gaps are measured to about 1/5 s."""
 CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
@@ -198,7 +196,7 @@ def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -
         zookeeper_sessions=case.sessions,
         zookeeper_pins=case.pins,
         brokers=tuple(host.node_id for host in topology.role("broker")),
-        volatile_disks=case.inside if case.mechanism in POWERLESS else (),
+        volatile_disks=case.inside if case.needs_disks else (),
         stream_rate=0.0,
         for_layout=True,
         follows=(DEFAULT_FACTOR,),

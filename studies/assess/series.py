@@ -24,7 +24,7 @@ from harness.plain_files import require_plain
 from harness.secrets import shown_comments
 from run.session import plan_run, prepare
 from run.settings import AppliedSettings
-from studies.assess.battery import VARYING, Case, battery
+from studies.assess.battery import Case, battery
 from studies.assess.cell import scenario
 from studies.assess.clusters import run_cases
 from studies.assess.described import for_runs, header, hold_s, producers
@@ -271,18 +271,21 @@ def timings(settings: Settings, mode: str) -> Timings:
 def seconds(case: Case, topology: Topology, timings: Timings) -> float:
     """About how many seconds a run of a case takes, if the machine is not busy."""
     around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - USUAL_HOSTS)
-    if case.mechanism == "rolling-restart":
+    if not case.faults[-1].lasts:
         return around + _START_S * len(topology.role("broker"))
     return around + hold_s(timings)
 
 
 def unfit(cases: Sequence[Case]) -> dict[str, str]:
     """Cases that this machine cannot run, by name, and why."""
-    delayed = [case.name for case in cases if case.mechanism == "delay"]
-    if not delayed:
-        return {}
-    (check,) = diagnose(["netem"])
-    return {} if check.ok else dict.fromkeys(delayed, "this kernel has no netem, which delays packets")
+    needy = {case.name: fault for case in cases for fault in case.faults if fault.needs}
+    needs = sorted({fault.needs for fault in needy.values()})
+    lacking = {need for need in needs for check in diagnose([need]) if not check.ok}
+    return {
+        name: f"this machine has no {fault.needs}, which the fault {fault.mechanism} needs"
+        for name, fault in needy.items()
+        if fault.needs in lacking
+    }
 
 
 def _ended(runs: Sequence[RunSummary]) -> Iterator[CaseEnd]:
@@ -298,7 +301,6 @@ def line_as_json(line: Line) -> dict[str, Any]:
     return {
         **asdict(line),
         "settings": {name: {**asdict(one), "outcome": one.outcome} for name, one in line.settings.items()},
-        "varies": VARYING.get(line.mechanism, ""),
         "topics": [line_as_json(one) for one in line.topics],
         "topics_differ": line.topics_differ,
     }

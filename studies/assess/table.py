@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from harness.processors import BUSY_PERCENT
-from studies.assess.battery import VARYING, Case, Mechanism
+from studies.assess.battery import Case
 from studies.assess.measure import PROMISED, Measures, Row
 
 COUNTS = ("acknowledged", "lost", "lost_after_read", "duplicated", "undetermined")
@@ -77,13 +77,16 @@ class Line:
     case: str
     says: str
     subject: str
-    mechanism: Mechanism
+    placement: str
+    """The kind of case: the beginning of its name."""
     roles: str
     led: str
     """Where the leaders are: `inside` or `outside`."""
     status: str
     reason: str = ""
     """Why it was not measured."""
+    varies: str = ""
+    """What its times depend on, if they differ from run to run."""
     runs: tuple[str, ...] = ()
     settings: Mapping[str, ProducerOutcome] = field(default_factory=dict)
     reads: Mapping[str, Gap] = field(default_factory=dict)
@@ -169,7 +172,8 @@ def _line_of(case: Case) -> partial[Line]:
         case=case.name,
         says=case.says,
         subject=case.subject,
-        mechanism=case.mechanism,
+        placement=case.kind,
+        varies=case.placement.varies,
         roles=case.roles,
     )
 
@@ -355,7 +359,7 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
     actions = tuple(dict.fromkeys(action for line in found for action in line.operator))
     if actions:
         text += f" An operator has to {_and(actions)}."
-    if _longest_s(found) >= NOTICEABLE_S and (why := VARYING.get(found[0].mechanism)):
+    if _longest_s(found) >= NOTICEABLE_S and (why := found[0].varies):
         text += f" The times vary from run to run: they depend on {why}."
     if any(line.recovery_s is None for line in found):
         text += " The cluster does not recover" + (" even then." if actions else " by itself.")

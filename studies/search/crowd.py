@@ -12,15 +12,14 @@ from harness.kafka.model import TopicPartition
 from harness.waiting import wait_until
 from run.stage import Stage
 from studies.assess.described import CALM_FETCHES, DRAIN_S, RATE_PER_PARTITION
-from studies.search.events import stuck
 from studies.search.schedule import Group, Producer
 from studies.search.transactions import TransactionLoad
+from studies.steps.body import POLL_S, WARM_S
+from studies.steps.events import stuck
 from workloads.client.client import BackgroundConsumer, Stream
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import StreamLoad
 
-WARM_S = 40.0
-POLL_S = 0.2
 _STEADY_S = 1.0
 _READERS = 2
 _LETTERS = "abcdefghij"
@@ -75,6 +74,9 @@ class Crowd:
             awaiting="every producer and every consumer to work",
             abort=stage.cluster.check_alive,
         )
+
+    def settle(self) -> None:
+        """Nothing: a schedule says when its first step begins."""
 
     def change(self, step: int) -> None:
         """Start and stop the producers that do so after a step; 0: before the first one."""
@@ -184,6 +186,24 @@ class Crowd:
             )
         except WaitTimeoutError:
             return still()
+
+    def check(self, healed_ns: int) -> None:
+        """Mark the producers that get no other message acknowledged, and the groups that read none."""
+        patience_s, before = self.stage.timings.patience_s, self.counts()
+        try:
+            self.wait_through(patience_s)
+        except WaitTimeoutError:
+            for name in stuck(before, self.counts()):
+                label = self.plans[number_of(name) - 1].label
+                self.stage.mark(
+                    "finding-client-stuck",
+                    f"{name} ({label}) had nothing acknowledged for {patience_s:g} s",
+                )
+        for number in self.wait_groups(patience_s):
+            self.stage.mark("finding-client-stuck", f"group {number} read nothing for {patience_s:g} s")
+        if self.transactions and (left := self.stage.nemesis.wait_delivered()):
+            # Requests that clients gave up long ago may still arrive, and decide later transactions.
+            self.stage.mark("note", f"not delivered while the producers ran: {', '.join(left)}")
 
     def abandon(self) -> None:
         """Let the transactional producers begin nothing more, because the run is over."""

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from checkers.promises.table import UNEXPLAINED
 from checkers.tables.source import Source, open_source, read_small
 from harness.errors import json_file
-from harness.kafka.model import TopicPartition
 from studies.search.crowd import number_of
 from studies.search.schedule import Schedule
+from studies.steps.body import NO_CANDIDATE
 
 Weight = Literal["new", "unknown", "known", "not promised"]
 WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
@@ -31,8 +31,6 @@ WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
 bug explains. `unknown`: the history does not decide. `known`: a known bug of the version. `not promised`:
 Kafka does not promise to prevent it."""
 MARK = "finding-"
-NO_CANDIDATE = "no replica may become leader"
-"""How the mark `no-recovery` says that Kafka has neither an ISR nor another candidate for a partition."""
 CLEARED = "min.insync.replicas changed without a leader"
 """A known bug: the change clears the eligible leader replicas and the last known leader (KIP-966)."""
 _COLUMNS = (
@@ -137,11 +135,6 @@ def _failed_starts(source: Source) -> set[str]:
     return failed
 
 
-def incomplete(key: TopicPartition, leader: int, isr: Collection[int], replicas: Collection[int]) -> str:
-    """What the mark `no-recovery` says of a partition without a leader or a full ISR."""
-    return f"{key} has leader {leader} and ISR {sorted(isr)} of {sorted(replicas)}"
-
-
 def _stuck_isrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Partitions whose ISR a known bug left incomplete, such as `t1/0`, with the bug."""
     return {
@@ -179,7 +172,7 @@ def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str
 
 def _offline_because(marks: Sequence[tuple[str, str]], schedule: Schedule) -> str:
     """The known bug that left a partition without candidates; then no client can get through either."""
-    changed = any(step.fault == "raise-min-insync" for step in schedule.steps)
+    changed = any(step.fault == "configure" for step in schedule.steps)
     return CLEARED if changed and any(NO_CANDIDATE in text for _, text in marks) else ""
 
 

@@ -12,27 +12,23 @@ from random import Random
 
 from msgspec.structs import replace
 
-from studies.search.faults import KINDS, StepKind
+from nemesis.catalogue import FAULTS
+from nemesis.scheduled import ScheduledFault
 from studies.search.rules import mended, problems
-from studies.search.schedule import (
+from studies.search.schedule import VERSION, Group, Member, Producer, Schedule, TopicPlan
+from studies.search.space import Space
+from studies.steps.step import (
     AZ_OF,
     EVENTS,
     OTHER_AZS,
     OTHER_CONTROLLERS,
     OTHERS,
     ROLES,
-    VERSION,
     Arrow,
     Event,
-    Group,
-    Member,
     Moment,
-    Producer,
-    Schedule,
     Step,
-    TopicPlan,
 )
-from studies.search.space import Space
 
 MOST_STEPS = 7
 _MOST_PRODUCERS = 4
@@ -56,7 +52,7 @@ def fresh(space: Space, seed: int, number: int) -> Schedule:
     """The ``number``-th schedule of a seed."""
     rng = Random(f"{VERSION}/{seed}/{number}")
     topics = _topics(rng, space)
-    count = rng.randint(1, MOST_STEPS) if space.kinds else 0
+    count = rng.randint(1, MOST_STEPS) if space.faults else 0
     partitions = sum(topic.partitions for topic in topics)
     producers = tuple(_producer(rng, space, count) for _ in range(rng.randint(2, _MOST_PRODUCERS)))
     producers = _successions(rng, _lasting(producers))
@@ -191,10 +187,10 @@ def _producer(rng: Random, space: Space, steps: int) -> Producer:
 
 
 def _step(rng: Random, space: Space, partitions: int) -> Step:
-    kind = rng.choices(space.kinds, [kind.weight for kind in space.kinds])[0]
+    kind = rng.choices(space.faults, [kind.weight for kind in space.faults])[0]
     targets, toward, arrow = _aims(rng, space, kind)
     return Step(
-        fault=kind.name,
+        fault=kind.mechanism,
         targets=targets,
         toward=toward,
         arrow=arrow,
@@ -205,7 +201,9 @@ def _step(rng: Random, space: Space, partitions: int) -> Step:
     )
 
 
-def _aims(rng: Random, space: Space, kind: StepKind) -> tuple[tuple[str, ...], tuple[str, ...], Arrow]:
+def _aims(
+    rng: Random, space: Space, kind: type[ScheduledFault]
+) -> tuple[tuple[str, ...], tuple[str, ...], Arrow]:
     if kind.takes == "hosts":
         return _hosts(rng, space, kind), (), "<->"
     if kind.takes != "links":
@@ -241,10 +239,10 @@ def _roles(space: Space) -> list[str]:
     return [role for role in ROLES if role not in absent]
 
 
-def _hosts(rng: Random, space: Space, kind: StepKind) -> tuple[str, ...]:
+def _hosts(rng: Random, space: Space, kind: type[ScheduledFault]) -> tuple[str, ...]:
     """One host as a rule, sometimes two, by name or by role; rarely all brokers."""
-    names = [host.name for host in space.topology.hosts if host.role in kind.roles]
-    if "broker" in kind.roles and rng.random() < 0.08:
+    names = [host.name for host in space.topology.hosts if host.role in _roles_of(kind)]
+    if "broker" in _roles_of(kind) and rng.random() < 0.08:
         return ("brokers",)
     roles = [role for role in _roles(space) if _may_be(role, kind, space)]
     found = [
@@ -254,12 +252,16 @@ def _hosts(rng: Random, space: Space, kind: StepKind) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _may_be(role: str, kind: StepKind, space: Space) -> bool:
+def _may_be(role: str, kind: type[ScheduledFault], space: Space) -> bool:
     if role == "quorum-leader":
-        return "zookeeper" in kind.roles
+        return "zookeeper" in _roles_of(kind)
     if role == "controller" and space.mode == "kraft":
-        return "controller" in kind.roles
-    return "broker" in kind.roles
+        return "controller" in _roles_of(kind)
+    return "broker" in _roles_of(kind)
+
+
+def _roles_of(kind: type[ScheduledFault]) -> tuple[str, ...]:
+    return kind.random_roles or kind.roles
 
 
 def _when(rng: Random, space: Space) -> Moment:
@@ -293,7 +295,7 @@ def _with_step(schedule: Schedule, place: int, *steps: Step) -> Schedule:
 
 
 def _add(rng: Random, space: Space, schedule: Schedule) -> Schedule:
-    if not space.kinds or len(schedule.steps) >= MOST_STEPS:
+    if not space.faults or len(schedule.steps) >= MOST_STEPS:
         return schedule
     place = rng.randint(0, len(schedule.steps))
     step = _step(rng, space, len(schedule.partitions))
@@ -321,7 +323,7 @@ def _change(rng: Random, space: Space, schedule: Schedule) -> Schedule:
         return schedule
     place = rng.randrange(len(schedule.steps))
     step = schedule.steps[place]
-    kind = KINDS[step.fault]
+    kind = FAULTS[step.fault]
     part = rng.randrange(4)
     if part == 0:
         changed = replace(step, when=_when(rng, space))

@@ -12,19 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from harness.lab.model import Topology
-from studies.search.faults import KINDS
+from nemesis.catalogue import FAULTS
 from studies.search.rules import chosen_producers, mended, problems
-from studies.search.schedule import (
-    LONGEST_S,
-    Group,
-    Member,
-    Moment,
-    Producer,
-    Schedule,
-    Step,
-    TopicPlan,
-)
+from studies.search.schedule import Group, Member, Producer, Schedule, TopicPlan
 from studies.search.sizes import PLAIN, SHORTEST_S, parts, size
+from studies.steps.step import LONGEST_S, Moment, Step
 
 
 def shrink(
@@ -255,12 +247,12 @@ def _smaller_steps(step: Step, topology: Topology) -> Iterator[Step]:
     if step.arrow == "<->":
         yield replace(step, arrow="->")
         yield replace(step, arrow="<-")
-    if KINDS[step.fault].lasts:
+    if FAULTS[step.fault].lasts:
         for until in _sooner(step.until, SHORTEST_S):
             yield replace(step, until=until)
     for when in _sooner(step.when, 0.0):
         yield replace(step, when=when)
-    for value in KINDS[step.fault].values:
+    for value in FAULTS[step.fault].values:
         if value != step.value:
             yield replace(step, value=value)
 

@@ -12,20 +12,9 @@ import msgspec
 from harness.errors import BadDataError, UsageError
 from harness.lab.model import Topology
 from harness.plain_files import require_file
-from studies.search.faults import KINDS
-from studies.search.schedule import (
-    AZ_OF,
-    COORDINATED,
-    FILE,
-    OTHER_CONTROLLERS,
-    READABLE,
-    ROLES,
-    SIDES,
-    VERSION,
-    Producer,
-    Schedule,
-    Step,
-)
+from nemesis.catalogue import FAULTS
+from studies.search.schedule import COORDINATED, FILE, READABLE, VERSION, Producer, Schedule
+from studies.steps.step import AZ_OF, OTHER_CONTROLLERS, ROLES, SIDES, Step
 
 _TOPIC = re.compile(r"[a-z][a-z0-9]{0,40}")
 
@@ -61,9 +50,9 @@ def decode(data: bytes, place: str) -> Schedule:
     raw["acked_schedule"] = VERSION
     for number, step in enumerate(_list(raw, "steps"), start=1):
         fault = step.get("fault") if isinstance(step, dict) else None
-        if isinstance(fault, str) and fault not in KINDS:
+        if isinstance(fault, str) and fault not in FAULTS:
             raise BadDataError(
-                f"{place}: step {number}: there is no fault {fault!r}; use {', '.join(KINDS)}."
+                f"{place}: step {number}: there is no fault {fault!r}; use {', '.join(FAULTS)}."
             )
     try:
         schedule = msgspec.convert(raw, Schedule)
@@ -158,9 +147,9 @@ def chosen_producers(producers: Sequence[Producer], places: Iterable[int]) -> tu
 
 
 def _step_problems(step: Step, partitions: int) -> Iterator[str]:
-    kind = KINDS.get(step.fault)
+    kind = FAULTS.get(step.fault)
     if kind is None:
-        yield f"is not a fault; use {', '.join(KINDS)}"
+        yield f"is not a fault; use {', '.join(FAULTS)}"
         return
     if kind.takes in ("hosts", "links") and not step.targets:
         yield "names no targets"

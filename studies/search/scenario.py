@@ -8,8 +8,10 @@ from harness.cluster.setup import ONE_OFFSETS_PARTITION, ONE_TRANSACTION_PARTITI
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
 from run.scenario import Scenario
-from studies.search.perform import perform
+from run.stage import Stage
+from studies.search.crowd import Crowd
 from studies.search.schedule import COORDINATED, Schedule, topics_of
+from studies.steps.body import Body
 
 NAME = "schedule"
 _ONE_COORDINATOR = {**ONE_TRANSACTION_PARTITION, **ONE_OFFSETS_PARTITION}
@@ -28,6 +30,20 @@ def scenario_of(schedule: Schedule, topology: Topology, mode: str, suffix: str =
         modes=(mode,),
         judged_by="promises",
     )
+
+
+def perform(stage: Stage, schedule: Schedule) -> None:
+    """Carry out a schedule. ``stage.setup.topics`` are its topics, in their order.
+
+    Raises InvalidRunError if the clients do not work before the first step.
+    """
+    crowd = Crowd(
+        stage=stage,
+        plans=schedule.producers,
+        partitions=[key for topic in stage.setup.topics for key in topic.topic_partitions],
+        groups=schedule.groups,
+    )
+    Body(stage=stage, steps=schedule.steps, clients=crowd, recovery_s=stage.timings.converge_s).go()
 
 
 def setup_of(schedule: Schedule, topology: Topology, suffix: str = "") -> Setup:

@@ -1,106 +1,31 @@
 """A schedule: what happens to a cluster and its clients during a run, as data (`schedule.json`).
 
-The steps are carried out in their order. A step begins some time after the beginning of the previous step, or
-on an event that is observed. A step that lasts ends in the same way. A host is named by itself (`broker1`),
-by its AZ (`az1`), or by a role that is looked up when the step begins (`leader`, `az-of-leader`).
+The steps (`studies.steps.step`) are carried out in their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from harness.kafka.model import Topic, TopicPartition
-from studies.search.faults import KINDS
+from studies.steps.step import Step
 
 VERSION = 3
 """Version of the format. A seed belongs to a version, because another grammar makes other schedules."""
 READABLE = (1, 2, VERSION)
 """Versions of files that can be read: a later version adds keys and names, and changes none. Version 2 added
 transactions. Version 3 added consumer groups, successors of producers, `group-coordinator`,
-`other-controllers`, `raise-min-insync`, and `marker-written`."""
+`other-controllers`, `configure`, and `marker-written`."""
 FILE = "schedule.json"
 
-Event = Literal[
-    "",
-    "leader-elected",
-    "no-leader",
-    "isr-shrunk",
-    "isr-full",
-    "controller-elected",
-    "acknowledged",
-    "refused",
-    "marker-written",
-]
-"""What may be observed; empty: nothing, only time counts.
-
-| event | since the previous step began |
-|---|---|
-| `leader-elected` | a partition has another leader |
-| `no-leader` | a partition has no leader (now) |
-| `isr-shrunk` | the ISR of a partition has become smaller |
-| `isr-full` | the ISRs of all partitions are complete (now) |
-| `controller-elected` | another controller is active |
-| `acknowledged` | a message of every producer that runs was acknowledged |
-| `refused` | a message ended without an acknowledgement |
-| `marker-written` | a replica has another transaction marker |
-"""
-EVENTS: tuple[str, ...] = get_args(Event)[1:]
-Arrow = Literal["<->", "->", "<-"]
-ROLES = ("leader", "follower", "controller", "quorum-leader", "coordinator", "group-coordinator")
-"""Hosts that are looked up when a step begins: of the step's partition, or of the cluster. The coordinator is
-that of all transactions; there is one if a producer is transactional. The group-coordinator is that of all
-groups."""
 COORDINATED = 3
 """Brokers that hold the logs of transactions and of committed offsets."""
-AZ_OF = "az-of-"
-OTHERS = "others"
-"""Every host that the other side of a link does not name."""
-OTHER_AZS = "other-azs"
-"""Every host in an AZ in which the other side of a link has no host."""
-OTHER_CONTROLLERS = "other-controllers"
-"""Every member of the KRaft quorum that the other side of a link does not name."""
-SIDES = (OTHERS, OTHER_AZS, OTHER_CONTROLLERS)
-"""What the other side of a link may be besides hosts, AZs and roles."""
-
-LONGEST_S = 600
-"""The longest time of a moment."""
-Seconds = Annotated[float, Meta(ge=0, le=LONGEST_S)]
 _MOST_STEPS = 50
-
-
-class Moment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A time, or an observed event; with an event, the time is the longest wait for it."""
-
-    after_s: Seconds = 0.0
-    """Seconds, at most 600."""
-    event: Event = ""
-    """What is observed, such as `leader-elected` (see `docs/search.md`); empty: nothing."""
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One fault or operator action."""
-
-    fault: str
-    """What it does, such as `cut` or `kill` (see `docs/search.md`)."""
-    targets: tuple[str, ...] = ()
-    """Hosts; of links, one side."""
-    toward: tuple[str, ...] = ()
-    """Of links: the other side."""
-    arrow: Arrow = "<->"
-    """Of links: `<->`, `->` or `<-`, from the targets to the other side."""
-    partition: int = 0
-    """The partition of the schedule that the step is about, counted through all topics."""
-    value: float = 0.0
-    """Of faults with a strength: percent, kbit/s or seconds."""
-    when: Moment = Moment()
-    """When it begins, counted from the beginning of the previous step."""
-    until: Moment = Moment(after_s=5.0)
-    """When it ends, counted from its own beginning; ignored for a step that acts once."""
 
 
 class Producer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -237,27 +162,3 @@ def topics_of(schedule: Schedule, brokers: Iterable[int], suffix: str = "") -> t
             Topic(plan.name + suffix, placed[0], partitions=plan.partitions, placed=placed, config=config)
         )
     return tuple(found)
-
-
-def described(step: Step) -> str:
-    """A step as a line of text."""
-    kind = KINDS[step.fault]
-    parts = [step.fault]
-    if kind.takes == "links":
-        parts.append(f"{' + '.join(step.targets)} {step.arrow} {' + '.join(step.toward)}")
-    elif kind.takes == "hosts":
-        parts.append(" + ".join(step.targets))
-    if kind.takes == "partition" or kind.about_partition:
-        parts.append(f"partition {step.partition}")
-    if kind.values:
-        parts.append(f"{step.value:g} {kind.unit}")
-    begins = _moment(step.when, "at once")
-    return f"{begins}: {' '.join(parts)}" + (
-        f", until {_moment(step.until, 'at once')}" if kind.lasts else ""
-    )
-
-
-def _moment(moment: Moment, now: str) -> str:
-    if moment.event:
-        return f"{moment.event} ({moment.after_s:g} s at most)"
-    return f"after {moment.after_s:g} s" if moment.after_s else now

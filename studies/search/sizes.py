@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from harness.lab.model import Topology
-from studies.search.faults import KINDS
-from studies.search.schedule import (
-    AZ_OF,
-    OTHER_AZS,
-    OTHER_CONTROLLERS,
-    OTHERS,
-    ROLES,
-    SIDES,
-    Group,
-    Moment,
-    Producer,
-    Schedule,
-    Step,
-    TopicPlan,
-)
-from studies.search.space import quorum_of
+from nemesis.catalogue import FAULTS
+from studies.search.schedule import Group, Producer, Schedule, TopicPlan
+from studies.steps.aims import quorum_of
+from studies.steps.step import AZ_OF, OTHER_AZS, OTHER_CONTROLLERS, OTHERS, ROLES, SIDES, Moment, Step
 
 SHORTEST_S = 1.0
 """Durations are halved down to this."""
@@ -56,7 +44,7 @@ def size(schedule: Schedule, topology: Topology) -> int:
 
 def _step_size(step: Step, topology: Topology) -> int:
     aims = sum(name_size(name, topology) for name in (*step.targets, *step.toward))
-    values = KINDS[step.fault].values
+    values = FAULTS[step.fault].values
     strength = values.index(step.value) if step.value in values else len(values)
     return (
         # More than producers can grow when a removal renumbers the steps at which they start or stop.
@@ -65,7 +53,7 @@ def _step_size(step: Step, topology: Topology) -> int:
         + (step.arrow == "<->")
         + strength
         + _moment_size(step.when)
-        + (_moment_size(step.until) if KINDS[step.fault].lasts else 0)
+        + (_moment_size(step.until) if FAULTS[step.fault].lasts else 0)
         + step.partition
     )
 

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
-from harness.lab.model import Host, Topology
-from studies.search.faults import StepKind, kinds_of
+from harness.lab.model import Topology
+from nemesis.catalogue import random_faults
+from nemesis.scheduled import ScheduledFault
 from studies.search.schedule import COORDINATED, Producer
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class Space:
     timings: Timings
     controller: str
     quorum_leader: str = ""
-    kinds: tuple[StepKind, ...] = ()
+    faults: tuple[type[ScheduledFault], ...] = ()
     producers: tuple[Producer, ...] = _ANY
     """Settings of producers, one of which is chosen for each."""
     coordinated: bool = True
@@ -65,17 +66,17 @@ def space_of(
 ) -> Space:
     """The space of a cluster. Raises UsageError.
 
-    ``faults`` are globs of kinds (a,b), or `no-fault`; ``producers`` are globs of kinds of producers.
+    ``faults`` are globs of their names (a,b), or `no-fault`; ``producers`` are globs of kinds of producers.
     ``lacks`` has what clients or brokers cannot do: `idempotence`, `transactions`, `groups`.
     """
-    kinds = tuple(kind for kind in kinds_of(mode) if not (safe and kind.name == "elect-unclean"))
+    chosen = tuple(fault for fault in random_faults(mode) if fault.safe or not safe)
     if faults == "no-fault":
-        kinds = ()
+        chosen = ()
     elif faults is not None:
-        kinds = _matching(
-            kinds,
+        chosen = _matching(
+            chosen,
             faults,
-            lambda kind: kind.name,
+            lambda fault: fault.mechanism,
             f"--faults {{!r}} matches no fault of mode {mode}",
             "no-fault",
         )
@@ -94,16 +95,11 @@ def space_of(
         timings=timings,
         controller=controllers[min(number, len(controllers)) - 1].name,
         quorum_leader=quorum[min(number, len(quorum)) - 1].name if mode == "zookeeper" else "",
-        kinds=kinds,
+        faults=chosen,
         producers=possible,
         grouped=len(topology.role("broker")) >= COORDINATED and "groups" not in lacks,
         safe=safe,
     )
-
-
-def quorum_of(topology: Topology) -> tuple[Host, ...]:
-    """The members of the KRaft quorum: dedicated controllers, or else the brokers."""
-    return tuple(topology.role("controller") or topology.role("broker"))
 
 
 def kind_of(producer: Producer) -> str:

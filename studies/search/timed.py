@@ -12,14 +12,15 @@ import msgspec
 
 from checkers.tables.source import open_source, read_small
 from harness.errors import BadDataError
-from studies.search.schedule import Moment, Schedule, Step
+from studies.search.schedule import Schedule
+from studies.steps.step import Moment, Step
 
 
 def timed(schedule: Schedule, run: Path) -> Schedule:
     """The schedule with the times of one of its runs instead of events.
 
     A step that was skipped, or acts once, keeps its end. Raises BadDataError if the run does not say when its
-    steps were due (marks of `studies.search.perform`).
+    steps were due (marks of `studies.steps.body`).
     """
     rows = read_small(open_source(str(run / "history")), "marks").to_pylist()
     marks = {str(row["name"]): int(row["ns"]) for row in rows}

@@ -11,7 +11,8 @@ import msgspec
 from checkers.promises.table import UNEXPLAINED
 from checkers.tables.output import FINDINGS
 from studies.search.findings import MARK, Finding
-from studies.search.schedule import Group, Member, Moment, Producer, Schedule, Step, TopicPlan, described
+from studies.search.schedule import Group, Member, Producer, Schedule, TopicPlan
+from studies.steps.step import Moment, Step, described
 
 _WIDTH = 100
 

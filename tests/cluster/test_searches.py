@@ -11,7 +11,8 @@ import pytest
 
 from checkers.tables.source import open_source, read_small
 from studies.search.rules import read
-from studies.search.schedule import FILE, Group, Member, Moment, Producer, Schedule, Step, TopicPlan
+from studies.search.schedule import FILE, Group, Member, Producer, Schedule, TopicPlan
+from studies.steps.step import Moment, Step
 from tests.cluster.conftest import acked
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
@@ -39,7 +40,7 @@ EVERYTHING = Schedule(
     ),
     groups=(Group(members=(Member(az="az1"), Member(az="az3", starts=1, stops=3))),),
     steps=(
-        Step(fault="raise-min-insync", when=Moment(after_s=2.0), until=Moment(after_s=3.0)),
+        Step(fault="configure", when=Moment(after_s=2.0), until=Moment(after_s=3.0)),
         Step(
             fault="cut",
             targets=("controller",),

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from harness.lab.model import Topology
-from studies.search.faults import KINDS
-from studies.search.schedule import Group, Member, Producer, Schedule, Step, TopicPlan
+from nemesis.catalogue import FAULTS
+from studies.search.schedule import Group, Member, Producer, Schedule, TopicPlan
 from studies.search.sizes import SHORTEST_S, parts
+from studies.steps.step import Step
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ def _step_within(one: Step, other: Step, topology: Topology) -> bool:
         and other.arrow in (one.arrow, "<->")
         and one.until.after_s <= max(SHORTEST_S, other.until.after_s)
         and one.until.event in ("", other.until.event)
-        and (one.value == other.value or one.value in KINDS[one.fault].values)
+        and (one.value == other.value or one.value in FAULTS[one.fault].values)
     )
 
 

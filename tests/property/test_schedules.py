@@ -16,9 +16,10 @@ from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from studies.search.grammar import fresh, mutated
 from studies.search.minimise import reductions, shrink, without_steps
 from studies.search.rules import decode, problems, require_hosts
-from studies.search.schedule import Moment, Producer, Schedule, Step
+from studies.search.schedule import Producer, Schedule
 from studies.search.sizes import parts, size
 from studies.search.space import Space, space_of
+from studies.steps.step import Moment, Step
 from tests.property.parts_of_schedules import within
 
 MODES = ("zookeeper", "kraft", "kraft-combined")

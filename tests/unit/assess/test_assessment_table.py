@@ -403,7 +403,7 @@ def test_times_that_vary_are_marked() -> None:
     shown = document(measures())
     shown["lines"][0]["varies"] = "chance"
     assert "| ~16* / ~10 / ~10 |" in markdown(shown)
-    assert line_as_json(replace(table(measures())[0], mechanism="flap"))["varies"]
+    assert line_as_json(replace(table(measures())[0], varies="chance"))["varies"]
     assert not line_as_json(table(measures())[0])["varies"]
 
 

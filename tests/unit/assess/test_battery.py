@@ -8,7 +8,8 @@ import pytest
 
 from harness.errors import UsageError
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
-from studies.assess.battery import ORDER, Case, battery, select, within_budget
+from nemesis.catalogue import FAULTS
+from studies.assess.battery import Case, battery, select, within_budget
 
 TWO_DATA_CENTRES = Layout(
     (
@@ -71,14 +72,16 @@ def test_a_one_way_cut_has_three_placements() -> None:
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft", "kraft-combined"])
 def test_every_fault_is_there(mode: str) -> None:
     """In KRaft the leader of the quorum is the controller, so that both cannot be killed separately."""
-    found = {case.mechanism for case in cases(mode=mode)}
-    assert found == set(ORDER) - ({"kill-roles"} if mode != "zookeeper" else set())
+    found = {case.kind for case in cases(mode=mode)}
+    assert found == {
+        placement.name or fault.mechanism for fault in FAULTS.values() for placement in fault.placements
+    } - ({"kill-roles"} if mode != "zookeeper" else set())
 
 
 def test_one_az_has_no_faults_between_azs() -> None:
-    found = {case.mechanism for case in cases(ONE_AZ)}
+    found = {case.kind for case in cases(ONE_AZ)}
     assert not found & {"isolate", "cut", "one-way", "flap", "kill-az", "power-az"}
-    assert {"power-all", "kill", "no-quorum", "rolling-restart"} <= found
+    assert {"power-all", "kill", "no-quorum", "restart"} <= found
 
 
 @pytest.mark.parametrize("layout", [THREE_AZS, TWO_DATA_CENTRES, ONE_AZ])
@@ -86,14 +89,16 @@ def test_one_az_has_no_faults_between_azs() -> None:
 def test_names_are_unique_and_the_order_starts_with_one_case_of_each_fault(layout: Layout, mode: str) -> None:
     found = cases(layout, mode)
     assert len({case.name for case in found}) == len(found)
-    kinds = {case.mechanism for case in found}
+    kinds = {case.kind for case in found}
     first: list[str] = []
     for case in found:
-        if case.mechanism not in first:
-            first.append(case.mechanism)
+        if case.kind not in first:
+            first.append(case.kind)
         elif len(first) < len(kinds):
-            node = case.mechanism in ("kill", "pause", "rate", "delay") and case.targets[0] != "broker1"
-            assert case.mechanism == "isolate" or node, f"{case.name} is too early"
+            node = (
+                case.kind in ("kill", "pause", "throttle", "delay") and case.steps[0].targets[0] != "broker1"
+            )
+            assert case.kind == "isolate" or node, f"{case.name} is too early"
 
 
 def test_roles_and_leaders_are_inside_or_outside() -> None:
@@ -156,7 +161,7 @@ def test_a_cut_that_splits_the_quorum_has_two_placements_of_sessions() -> None:
         "one-way-az1-az2.roles-az2.sessions-lost",
     }
     assert found["one-way-az1-az2.roles-az2"].sessions["broker1"] == "zookeeper3"
-    assert found["rolling-restart-az1-az2.roles-az1"].sessions["broker2"] == "zookeeper3"
+    assert found["restart-az1-az2.roles-az1"].sessions["broker2"] == "zookeeper3"
     order = list(found)
     assert order.index("cut-az1-az2.roles-az3") < order.index(lost.name)
     tie = {case.name: case for case in cases(TWO_DATA_CENTRES)}["cut-north-south.roles-north.sessions-lost"]
@@ -166,7 +171,7 @@ def test_a_cut_that_splits_the_quorum_has_two_placements_of_sessions() -> None:
 def test_without_a_third_az_the_smaller_part_has_one_placement() -> None:
     """Its brokers reach no node of the quorum, so nothing is left to chance: also if the leader is there."""
     two = Layout((AvailabilityZone(name="one"), AvailabilityZone(name="two", zookeepers=2)))
-    found = {case.name: case for case in cases(two) if case.mechanism == "cut"}
+    found = {case.name: case for case in cases(two) if case.kind == "cut"}
     assert list(found) == ["cut-one-two.roles-one"]
     assert found["cut-one-two.roles-one"].sessions == {"broker1": "zookeeper1", "broker2": "zookeeper2"}
     assert found["cut-one-two.roles-one"].roles == "inside"
@@ -194,15 +199,15 @@ def test_kraft_has_no_sessions(mode: str) -> None:
 
 def test_a_lost_quorum_is_a_majority_with_the_leader() -> None:
     for layout, majority in ((THREE_AZS, 2), (TWO_DATA_CENTRES, 3)):
-        (lost,) = (case for case in cases(layout) if case.mechanism == "no-quorum")
-        assert len(lost.targets) == majority
-        assert lost.quorum_leader in lost.targets
+        (lost,) = (case for case in cases(layout) if case.kind == "no-quorum")
+        assert len(lost.steps[0].targets) == majority
+        assert lost.quorum_leader in lost.steps[0].targets
 
 
 def test_selection_by_glob() -> None:
     found = select(cases(), ["isolate-*", "power-all*"])
-    assert Counter(case.mechanism for case in found) == {"isolate": 2, "power-all": 1}
-    assert {case.mechanism for case in select(cases(), ["isolate-az1"])} == {"isolate"}, "without .roles-..."
+    assert Counter(case.kind for case in found) == {"isolate": 2, "power-all": 1}
+    assert {case.kind for case in select(cases(), ["isolate-az1"])} == {"isolate"}, "without .roles-..."
     with pytest.raises(UsageError, match="'nonsense' matches no fault"):
         select(cases(), ["isolate-*", "nonsense"])
 

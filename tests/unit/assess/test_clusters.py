@@ -134,7 +134,7 @@ def test_clusters_that_run_side_by_side_have_different_roles() -> None:
     assert work.follow(begun[0]) is None and work.begin() is None
 
 
-@pytest.mark.parametrize("alone", ["power-all.roles-az1", "disk-full-broker1.roles-here"])
+@pytest.mark.parametrize("alone", ["power-all.roles-az1", "disk_full-broker1.roles-here"])
 def test_a_fault_that_takes_data_has_a_cluster_for_itself(script: Script, tmp_path: Path, alone: str) -> None:
     run(tmp_path, [alone, alone, *HERE])
     assert script.clusters() == sorted([[alone], [alone], HERE])

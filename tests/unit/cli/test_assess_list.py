@@ -31,7 +31,7 @@ def test_the_list_begins_with_what_would_be_assessed(tmp_path: Path, monkeypatch
     file = tmp_path / "cluster.toml"
     file.write_text(CLUSTER)
     monkeypatch.setattr(
-        series, "unfit", lambda cases: {case.name: "no netem" for case in cases if case.mechanism == "delay"}
+        series, "unfit", lambda cases: {case.name: "no netem" for case in cases if case.kind == "delay"}
     )
     done = CliRunner().invoke(app, ["assess", str(file), "--list"], catch_exceptions=False)
     about, faults = done.stdout.split("\n\n", 1)

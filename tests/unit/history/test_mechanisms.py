@@ -9,8 +9,8 @@ from harness.history.schema import TABLES
 
 def test_every_mechanism_is_documented_once() -> None:
     page = document()
-    for name, meaning in MECHANISMS.items():
-        assert page.count(f"| `{name}` | {meaning} |") == 1
+    for name, mechanism in MECHANISMS.items():
+        assert page.count(f"| `{name}` | {mechanism.says} |") == 1
 
 
 def test_histories_without_the_column_stay_readable() -> None:

@@ -209,9 +209,9 @@ def test_a_topic_is_deleted_when_no_running_broker_leads_it(
     with pytest.raises(UsageError, match="'t' was not deleted"):
         operator.create_topic(Topic("t", (1, 2)))
     assert operator.delete_topic("t").evidence == {"seen": "{'broker1': []}"}
-    assert operator._registry.deleted_topics == {"t"}
+    assert operator._requests.registry.deleted_topics == {"t"}
     assert operator.create_topic(Topic("t", (1, 2))).evidence
-    assert operator._registry.deleted_topics == set()
+    assert operator._requests.registry.deleted_topics == set()
 
 
 def test_a_deletion_is_in_force_when_no_broker_leads_any_more(
@@ -240,7 +240,7 @@ def test_a_refusal_is_one_sentence(
     operator: Operator, monkeypatch: pytest.MonkeyPatch, message: str, sentence: str
 ) -> None:
     """In ZooKeeper mode a deleted topic exists until all of its brokers run."""
-    operator._registry.deleted_topics.add("t")
+    operator._requests.registry.deleted_topics.add("t")
     refusal = {"t": RequestResult(36, message)}
     monkeypatch.setattr(nemesis.operator, "create_topics", lambda *_, **__: refusal)
     with pytest.raises(InvalidRunError) as raised:

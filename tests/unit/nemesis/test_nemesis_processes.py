@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.errors import InvalidRunError
-from nemesis.processes.killing import Ending, ProcessEnd, RollingRestart
+from nemesis.processes.killing import Kill, ProcessEnd, RollingRestart, Stop
 from tests.unit.nemesis.nemesis_fakes import Rows
 
 HOST: Any = SimpleNamespace(name="broker1")
@@ -31,19 +31,25 @@ class Lab:
         return True
 
 
-def _end(lab: Any, rows: Rows, ending: Ending, paused: set[str], expected: list[str]) -> ProcessEnd:
-    return ProcessEnd(lab, rows.journal, [HOST], ending, expect_end=expected.append, paused=paused)
+def _end(kind: type[ProcessEnd], lab: Any, rows: Rows, paused: set[str], expected: list[str]) -> ProcessEnd:
+    registry: Any = SimpleNamespace(
+        lab=lab,
+        journal=rows.journal,
+        expect_end=expected.append,
+        context=SimpleNamespace(paused=paused),
+    )
+    return kind(registry, [HOST])
 
 
 def test_a_paused_process_is_not_stopped(tmp_path: Path) -> None:
     """SIGTERM would wait until it is resumed, and then end it unexpectedly."""
     lab, rows, expected, paused = Lab(), Rows(tmp_path), list[str](), {"broker1"}
-    stop = _end(lab, rows, "stop", paused, expected)
+    stop = _end(Stop, lab, rows, paused, expected)
     for fault in (stop, RollingRestart([stop])):
         with pytest.raises(InvalidRunError, match="broker1 cannot be stopped while paused"):
             fault.inject()
     assert (lab.signals, expected) == ([], [])
-    _end(lab, rows, "kill", paused, expected).inject()
+    _end(Kill, lab, rows, paused, expected).inject()
     paused.clear()
     stop.inject()
     assert (lab.signals, expected) == ([9, 15], ["broker1", "broker1"])

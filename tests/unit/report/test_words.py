@@ -400,7 +400,6 @@ def test_states_of_an_operator_action_are_in_words() -> None:
         ("cut broker2 -> broker1", 9.0, "Nothing that broker2 sent to broker1 arrived from 4.0 s to 9.0 s."),
         ("broker3 without zookeeper", 9.0, "broker3 could not reach ZooKeeper from 4.0 s to 9.0 s."),
         ("lose 40 % broker1 -> broker2", 9.0, "40 % of what broker1 sent to broker2 was lost from"),
-        ("wipe t/0 on broker1", None, "The log of t/0 on broker1 was erased at 4.0 s."),
         ("flapping az1 <-> az2", 9.0, "az1 and az2 lost and regained each other many times from 4.0 s to"),
         ("bridge az1 | az2 | az3", 9.0, "“bridge az1 | az2 | az3” was in force from 4.0 s to 9.0 s."),
     ],
@@ -420,6 +419,38 @@ def test_faults_in_words(name: str, to_s: float | None, said: str) -> None:
         lasting=to_s is not None,
     )
     assert fault_in_words(fault).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "to_s", "said"),
+    [
+        ("wipe", None, "The log of t/0 on broker2 and broker10 was erased at 4.0 s."),
+        ("pause", 9.0, "broker2 and broker10 hung from 4.0 s to 9.0 s."),
+        ("power_cut", None, "broker2 and broker10 had no power at 4.0 s."),
+        ("kill", 9.0, "broker2 and broker10 were killed at 4.0 s and were started again at 9.0 s."),
+        ("kill", 4.1, "broker2 and broker10 were killed at 4.0 s."),
+        ("disk_full", 9.0, "The disk of broker2 and broker10 was full from 4.0 s to 9.0 s."),
+        ("throttle", 9.0, "“anything” was in force from 4.0 s to 9.0 s."),
+    ],
+)
+def test_the_words_of_a_fault_are_those_of_its_mechanism(
+    mechanism: str, to_s: float | None, said: str
+) -> None:
+    fault = Fault(
+        number=1,
+        name="anything",
+        kind="process",
+        mechanism=mechanism,
+        from_s=4.0,
+        to_s=to_s,
+        proven=True,
+        injected=True,
+        hosts=("broker10", "broker2"),
+        partitions=("t/0",),
+        links=(),
+        lasting=to_s is not None,
+    )
+    assert fault_in_words(fault) == said
 
 
 def test_how_processes_ended_is_in_words() -> None:

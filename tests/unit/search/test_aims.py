@@ -14,8 +14,8 @@ from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.lab.layout import THREE_AZS
 from harness.observer.views import View, Views
-from studies.search.aims import hosts_of, links_of
-from studies.search.schedule import Step
+from studies.steps.aims import hosts_of, links_of
+from studies.steps.step import Step
 
 KEY = TopicPartition("t1", 0)
 CONTROLLERS = {

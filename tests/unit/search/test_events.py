@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.kafka.model import TopicPartition
-from studies.search.events import Seen, happened
-from studies.search.schedule import EVENTS
+from studies.steps.events import Seen, happened
+from studies.steps.step import EVENTS
 from workloads.protocol.results import StreamCounts
 
 KEY = TopicPartition("t1", 0)

@@ -16,17 +16,11 @@ from checkers.tables.output import FINDING
 from harness.history.schema import TABLES
 from harness.history.tables import write_table
 from harness.kafka.model import TopicPartition
-from studies.search.findings import (
-    CLEARED,
-    NO_CANDIDATE,
-    SEQUENCE_REFUSED,
-    findings_of,
-    incomplete,
-    select,
-    weightiest,
-)
+from studies.search.findings import CLEARED, SEQUENCE_REFUSED, findings_of, select, weightiest
 from studies.search.reached import TESTABLE, exercised, reached
-from studies.search.schedule import Producer, Schedule, Step, TopicPlan
+from studies.search.schedule import Producer, Schedule, TopicPlan
+from studies.steps.body import NO_CANDIDATE, incomplete
+from studies.steps.step import Step
 
 SCHEDULE = Schedule(
     kafka="3.6.2",
@@ -72,8 +66,8 @@ def found(name: str, **columns: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("fault", "text", "bug"),
     [
-        ("raise-min-insync", f"t1/0 has leader -1 and ISR []; {NO_CANDIDATE} there", CLEARED),
-        ("raise-min-insync", "t1/0 has leader -1 and ISR []", ""),
+        ("configure", f"t1/0 has leader -1 and ISR []; {NO_CANDIDATE} there", CLEARED),
+        ("configure", "t1/0 has leader -1 and ISR []", ""),
         ("kill", f"t1/0 has leader -1 and ISR []; {NO_CANDIDATE} there", ""),
     ],
 )

@@ -23,10 +23,11 @@ from studies.search.fleet import ScheduleJob
 from studies.search.grammar import fresh
 from studies.search.hunt import Search, SearchPlan, TriedSchedule, corpus_of
 from studies.search.repeat import repeat, until_decided
-from studies.search.schedule import FILE, Moment, Producer, Schedule, Step, TopicPlan
+from studies.search.schedule import FILE, Producer, Schedule, TopicPlan
 from studies.search.shrinking import Shrinking
 from studies.search.space import space_of
 from studies.series.folder import PLAN
+from studies.steps.step import Moment, Step
 from tests.unit.search.conftest import SimulatedFleet, World
 
 TOPOLOGY = THREE_AZS.topology("kraft")

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from harness.cluster.settings import NO_SETTINGS
 from studies.search.findings import Finding
 from studies.search.hunt import Search, SearchPlan
-from studies.search.schedule import AZ_OF, Moment, Schedule, Step
+from studies.search.schedule import Schedule
 from studies.search.shrinking import Shrinking, ShrinkPlan
+from studies.steps.step import AZ_OF, Moment, Step
 from tests.cluster.forgetful_client import PAUSE_S, SILENT_S, Outages
 from tests.unit.search.conftest import World
 

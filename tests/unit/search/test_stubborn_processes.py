@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from harness.errors import WaitTimeoutError
-from studies.search.perform import _Performance
+from studies.steps.body import Body
 
 
 class _Stage:
@@ -26,10 +26,10 @@ class _Stage:
         self.marks.append(text)
 
 
-def _performance(stage: Any) -> _Performance:
-    found = _Performance.__new__(_Performance)
-    found.stage = stage
-    return found
+def _body(stage: Any) -> Body:
+    body = Body.__new__(Body)
+    body.stage, body.measured = stage, False
+    return body
 
 
 def _late() -> None:
@@ -38,18 +38,18 @@ def _late() -> None:
 
 def test_a_process_that_does_not_end_in_time_is_killed() -> None:
     stage = _Stage(ended={"broker1", "controller2"}, alive={"broker1", "broker2"})
-    assert not _performance(stage)._or_kill(_late, ["broker1", "broker2", "controller2"])
+    assert not _body(stage)._or_kill(_late, ["broker1", "broker2", "controller2"])
     assert stage.killed == ["broker1"]
     assert stage.marks == ["Timed out after 30.0 s waiting for broker1 to end. Killed: broker1."]
 
 
 def test_a_process_that_ends_in_time_is_left_alone() -> None:
     stage = _Stage(ended={"broker1"}, alive=set())
-    assert _performance(stage)._or_kill(lambda: None, ["broker1"])
+    assert _body(stage)._or_kill(lambda: None, ["broker1"])
     assert (stage.killed, stage.marks) == ([], [])
 
 
 def test_a_process_that_is_slow_to_start_is_left_alone() -> None:
     stage = _Stage(ended=set(), alive={"broker1"})
-    assert not _performance(stage)._or_kill(_late, ["broker1"])
+    assert not _body(stage)._or_kill(_late, ["broker1"])
     assert (stage.killed, stage.marks) == ([], ["Timed out after 30.0 s waiting for broker1 to end."])

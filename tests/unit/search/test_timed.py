@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from harness.errors import BadDataError
-from studies.search.schedule import Moment, Schedule, Step
+from studies.search.schedule import Schedule
 from studies.search.timed import timed
+from studies.steps.step import Moment, Step
 from tests.unit.search.test_found_and_reached import SCHEDULE, written
 
 STEPS = (
@@ -25,7 +26,7 @@ STEPS = (
         when=Moment(event="isr-shrunk", after_s=12),
         until=Moment(after_s=5),
     ),
-    Step(fault="elect-unclean", when=Moment(event="no-leader", after_s=7)),
+    Step(fault="elect_unclean", when=Moment(event="no-leader", after_s=7)),
 )
 EVENTS: Schedule = msgspec.structs.replace(SCHEDULE, steps=STEPS)
 MARKS = {"begin": 1.0, "step-1": 1.21, "ended-1": 8.559, "step-2": 8.61, "step-3": 9.11, "ended-2": 13.63}
@@ -45,7 +46,7 @@ def test_events_become_the_times_at_which_they_came(tmp_path: Path) -> None:
         Moment(after_s=0.5),
     ]
     assert [step.until for step in made.steps] == [Moment(after_s=7.35), Moment(after_s=5), STEPS[2].until]
-    assert [step.fault for step in made.steps] == ["pause", "kill", "elect-unclean"]
+    assert [step.fault for step in made.steps] == ["pause", "kill", "elect_unclean"]
 
 
 def test_a_step_that_was_skipped_keeps_its_end(tmp_path: Path) -> None:

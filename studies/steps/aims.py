@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from harness.errors import InvalidRunError
 from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, TopicPartition, broker_name
-from harness.lab.model import Host
+from harness.lab.model import Host, Topology
 from harness.zookeeper.four_letter import mode
 from nemesis.network import links
 from nemesis.network.links import Link
 from run.stage import Stage
-from studies.search.schedule import AZ_OF, OTHER_AZS, OTHER_CONTROLLERS, OTHERS, ROLES, Step
-from studies.search.space import quorum_of
+from studies.steps.step import AZ_OF, OTHER_AZS, OTHER_CONTROLLERS, OTHERS, ROLES, Step
 
 TRANSACTIONS = TopicPartition(TRANSACTION_LOG, 0)
 """The log of all transactions; its leader coordinates them."""
@@ -23,7 +22,7 @@ def hosts_of(stage: Stage, names: tuple[str, ...], key: TopicPartition) -> tuple
 
     Raises InvalidRunError for a role that nobody has.
     """
-    found: dict[str, Host] = {}
+    hosts: dict[str, Host] = {}
     topology = stage.lab.topology
     for name in names:
         role = name.removeprefix(AZ_OF)
@@ -32,8 +31,8 @@ def hosts_of(stage: Stage, names: tuple[str, ...], key: TopicPartition) -> tuple
         else:
             holder = topology.host(_holder(stage, role, key))
             chosen = topology.select(holder.az) if name.startswith(AZ_OF) else (holder,)
-        found |= {host.name: host for host in chosen}
-    return tuple(found.values())
+        hosts |= {host.name: host for host in chosen}
+    return tuple(hosts.values())
 
 
 def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
@@ -52,14 +51,19 @@ def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
             other += hosts_of(stage, (name,), key)
     other = tuple(dict.fromkeys(other))
     forward = [Link(a.name, b.name) for a in one for b in other if a != b]
-    found = {
+    chosen = {
         "->": forward,
         "<-": [Link(link.destination, link.source) for link in forward],
         "<->": [*forward, *(Link(link.destination, link.source) for link in forward)],
     }[step.arrow]
-    if not found:
+    if not chosen:
         raise InvalidRunError("both sides of the link are the same host")
-    return links.ordered(found)
+    return links.ordered(chosen)
+
+
+def quorum_of(topology: Topology) -> tuple[Host, ...]:
+    """The members of the KRaft quorum: dedicated controllers, or else the brokers."""
+    return tuple(topology.role("controller") or topology.role("broker"))
 
 
 def _holder(stage: Stage, role: str, key: TopicPartition) -> str:
