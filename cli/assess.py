@@ -38,7 +38,7 @@ from harness.kafka.versions import DEFAULT
 if TYPE_CHECKING:
     from studies.assess.battery import Case
     from studies.assess.series import Assessment
-    from studies.series.plan import Cell
+    from studies.series.job import Job
     from studies.series.summary import RunSummary
 
 
@@ -256,7 +256,7 @@ def _carry_out(
     at_once = parallel or side_by_side(topology)
     left = work.left()
     expected = {name: seconds(case, topology, work.timings()) for name, case in cases.items()}
-    about = sum(expected[cell.scenario] for cell in left) / at_once
+    about = sum(expected[job.scenario] for job in left) / at_once
     progress.say(
         f"{number_of_runs(len(left))}, {at_once} side by side, about {about / 60:.0f} min; "
         f"{work.series.path} keeps them"
@@ -267,21 +267,21 @@ def _carry_out(
     def ended(run: RunSummary) -> None:
         pace.add(run)
         crashes.ended(run)
-        ahead_s = sum(pace.seconds(cell.scenario) for cell in work.left()) / at_once
+        ahead_s = sum(pace.seconds(job.scenario) for job in work.left()) / at_once
         lost = f"{run.lost} lost by all producers" if run.lost else "nothing lost"
         outcome = lost if run.judged else f"{run.verdict}: {'; '.join(run.reasons)}"
         progress.say(
-            f"{len(work.series.runs)} of {len(work.plan.cells())}: {cases[run.scenario].says}: {outcome} "
+            f"{len(work.series.runs)} of {len(work.plan.jobs())}: {cases[run.scenario].says}: {outcome} "
             f"({run.seconds:.0f} s); about {ahead_s / 60:.1f} min left"
         )
 
-    def may_start(cell: Cell) -> bool:
+    def may_start(job: Job) -> bool:
         if crashes.reasons:
             return False
         elapsed_s = time.monotonic() - progress.started
-        if budget_s is not None and pace.runs and elapsed_s + pace.seconds(cell.scenario) > budget_s:
+        if budget_s is not None and pace.runs and elapsed_s + pace.seconds(job.scenario) > budget_s:
             return False
-        progress.say(f"starting: {cases[cell.scenario].says}; controller {cases[cell.scenario].roles}")
+        progress.say(f"starting: {cases[job.scenario].says}; controller {cases[job.scenario].roles}")
         return True
 
     text = f"running, about {about / 60:.0f} min in all"
@@ -319,7 +319,7 @@ def _carry_out(
         Console(stderr=True, highlight=False).print(f"kept in {work.series.path}", style="dim")
     if stopped:
         raise StoppedError(
-            f"interrupted after {len(work.series.runs)} of {len(work.plan.cells())} runs; everything that "
+            f"interrupted after {len(work.series.runs)} of {len(work.plan.jobs())} runs; everything that "
             f"was started has been ended. To continue, use --resume {work.series.path}."
         )
     return int(document["exit_code"])

@@ -13,8 +13,9 @@ from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN
 from run.catalogue import find
 from studies.series.bisect import candidates, search
-from studies.series.plan import Cell, parse_versions
-from studies.series.pool import judge_cell, run_cell
+from studies.series.fleet import SCENARIOS, Fleet
+from studies.series.job import Job, Place
+from studies.series.plan import parse_versions
 from studies.series.summary import RunSummary
 
 
@@ -37,7 +38,6 @@ def bisect(
 
     Exit code: 0 found, 2 no change between the oldest and the newest version.
     """
-    from checkers.spark.session import start_session
     from harness.artifacts import resolve_all
     from run.claims import require_sql
     from run.session import prepare, require_lab
@@ -52,20 +52,17 @@ def bisect(
     for version in candidate_versions:
         prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode, say=progress.say)
     require_sql([scenario], say=progress.say)
-    session = start_session()
 
-    def run(version: str) -> RunSummary:
-        progress.say(f"running {scenario.name} on {version} {wanted_mode}")
-        summary = judge_cell(
-            session,
-            run_cell(
-                Cell(scenario=scenario.name, version=version, mode=wanted_mode, file=scenario.file), runs, lab
-            ),
-        )
-        status = summary.claims.get(claim, "missing")
-        progress.say(f"{version}: {claim} is {status} ({summary.observed.get(claim, '')})")
-        return summary
+    with Fleet(SCENARIOS, Place(lab=lab), runs, parallel=1) as fleet:
 
-    answer = search(claim, [version.label for version in candidate_versions], run)
+        def run(version: str) -> RunSummary:
+            progress.say(f"running {scenario.name} on {version} {wanted_mode}")
+            job = Job(scenario=scenario.name, version=version, mode=wanted_mode, file=scenario.file)
+            summary = fleet.run(job).summary
+            status = summary.claims.get(claim, "missing")
+            progress.say(f"{version}: {claim} is {status} ({summary.observed.get(claim, '')})")
+            return summary
+
+        answer = search(claim, [version.label for version in candidate_versions], run)
     echo(json.dumps(asdict(answer), indent=2) if as_json else answer.sentence())
     raise typer.Exit(EXIT_AS_DECLARED if answer.first else EXIT_UNKNOWN)

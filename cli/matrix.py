@@ -142,15 +142,15 @@ def matrix(
     asked = () if versions is None else parse_versions(versions, force=force)
     asked += _builds(kafka_home, kafka_jars, asked, progress)
     chosen = () if clients is None else parse_clients(clients)
-    cells = plan(
+    jobs = plan(
         scenarios.values(),
         asked,
         () if modes is None else parse_modes(modes),
         repeat,
         [client.text for client in chosen],
     )
-    unfitting = misfits(cells, scenarios.values(), file)
-    fitting = [cell for cell in dict.fromkeys(cells) if cell not in unfitting]
+    unfitting = misfits(jobs, scenarios.values(), file)
+    fitting = [job for job in dict.fromkeys(jobs) if job not in unfitting]
     night = read_night(
         budget=budget,
         shard=shard,
@@ -162,23 +162,23 @@ def matrix(
     layout = file.layout if file else THREE_AZS
     asked_for = [
         require_settings(
-            scenarios[cell.scenario],
+            scenarios[job.scenario],
             settings,
-            kafka=cell.version,
-            mode=cell.mode,
+            kafka=job.version,
+            mode=job.mode,
             layout=layout,
             force=force,
         )
-        for cell in fitting
+        for job in fitting
     ]
     for sentence in dict.fromkeys(warning for warnings in asked_for for warning in warnings):
         progress.say(sentence)
     require_lab(lab)
     old = None if resume is None else SeriesFolder.resume(resume)
     resolve_all(
-        [kafka_version(name, force=force) for name in {cell.version: 0 for cell in fitting}], say=progress.say
+        [kafka_version(name, force=force) for name in {job.version: 0 for job in fitting}], say=progress.say
     )
-    for example in {(cell.version, cell.client): cell for cell in reversed(fitting)}.values():
+    for example in {(job.version, job.client): job for job in reversed(fitting)}.values():
         prepare(
             scenarios[example.scenario],
             lab=lab,
@@ -189,10 +189,10 @@ def matrix(
             client=client_of(example.client),
             say=progress.say,
         )
-    require_sql({cell.scenario: scenarios[cell.scenario] for cell in fitting}.values(), say=progress.say)
+    require_sql({job.scenario: scenarios[job.scenario] for job in fitting}.values(), say=progress.say)
     series = open_series(
         "matrix",
-        cells,
+        jobs,
         runs=runs,
         old=old,
         parallel=parallel,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,10 +30,12 @@ from harness.errors import (
 )
 
 if TYPE_CHECKING:
-    from studies.search.fleet import JudgedRun, Place
+    from studies.search.findings import Finding
     from studies.search.repeat import RepeatedSchedule, Tally
     from studies.search.schedule import Schedule
     from studies.search.shrinking import Shrinking, Test
+    from studies.series.fleet import JudgedRun
+    from studies.series.job import Job, Place
 
 Wanted = Annotated[
     str,
@@ -44,7 +47,7 @@ Wanted = Annotated[
 ]
 
 
-def _place(
+def _job_of(
     source: RepeatedSchedule,
     cluster: Path | None,
     kafka: str | None,
@@ -53,17 +56,19 @@ def _place(
     progress: Progress,
     *,
     trust: bool,
-) -> Place:
-    """Where to repeat a schedule: where it ran, unless options change that. Checks that it is possible.
+) -> tuple[Job, Place]:
+    """The job that repeats a schedule, and where: as it ran, unless options change that.
 
-    Raises UsageError, BadDataError, UnfitError.
+    Checks that it is possible.     Raises UsageError, BadDataError, UnfitError.
     """
     from harness.cluster.cluster_file import read_cluster_file
     from run.client_choice import client_of, require_trusted
     from studies.assess.series import describe
-    from studies.search.fleet import Place
     from studies.search.repeat import origin_of
     from studies.search.rules import require_hosts
+    from studies.search.scenario import NAME
+    from studies.search.schedule import FILE
+    from studies.series.job import Job, Place
 
     origin = origin_of(source)
     require_trusted(origin.client, source.folder, trust=trust)
@@ -75,15 +80,14 @@ def _place(
     require_mode(source.schedule, target.mode)
     require_hosts(source.schedule, target.topology, "the schedule")
     check_place(target, lab, progress, client=client_of(origin.client))
-    return Place(
+    job = Job(
+        scenario=NAME,
         version=target.version.label,
         mode=target.mode,
-        topology=target.topology,
-        settings=target.settings.as_json(),
-        cluster_file=file,
-        lab=lab,
         client=origin.client,
+        files={FILE: source.schedule.encode()},
     )
+    return job, Place(lab=lab, settings=target.settings.as_json(), cluster_file=file)
 
 
 def replay(
@@ -126,35 +130,35 @@ def replay(
     run was not judged or nothing was decided, else 0.
     """
     from report import search as report
-    from studies.search.fleet import Fleet
     from studies.search.repeat import repeat as repeated
     from studies.search.repeat import source_of, until_decided
+    from studies.search.runs import SCHEDULES
     from studies.search.schedule import FILE
     from studies.search.timed import timed
+    from studies.series.fleet import Fleet
     from studies.series.folder import SeriesFolder
 
     progress = Progress(quiet=as_json)
     source = source_of(path, wanted)
-    schedule = source.schedule
     if times:
         if source.folder is None or source.finding is None:
             raise UsageError(f"--times needs a run with a finding, which has the times; {path} has none.")
-        schedule = timed(schedule, source.folder)
-    place = _place(source, cluster, kafka, mode, lab, progress, trust=trust)
+        source = replace(source, schedule=timed(source.schedule, source.folder))
+    job, place = _job_of(source, cluster, kafka, mode, lab, progress, trust=trust)
     folder = SeriesFolder.create(runs, "replay").path
-    (folder / FILE).write_bytes(schedule.encode())
+    (folder / FILE).write_bytes(source.schedule.encode())
     kind = source.finding.kind if source.finding else ""
-    progress.say(f"Kafka {place.version}, {place.mode}: up to {repeat} runs; {folder} keeps them")
+    progress.say(f"Kafka {job.version}, {job.mode}: up to {repeat} runs; {folder} keeps them")
     if kind:
         progress.say(f"the finding: {kind}")
 
-    def ended(one: JudgedRun, hit: bool, tally: Tally) -> None:
+    def ended(one: JudgedRun[Finding], hit: bool, tally: Tally) -> None:
         outcome = f"{len(one.findings)} groups of findings"
         if kind:
             outcome = "it came back" if hit else "it did not come back"
-        if not one.judged:
-            outcome = f"{one.verdict}: {next(iter(one.reasons), '')}"
-        progress.say(f"{tally.runs + tally.unjudged} ({one.seconds:.0f} s): {outcome}")
+        if not one.summary.judged:
+            outcome = f"{one.summary.verdict}: {next(iter(one.summary.reasons), '')}"
+        progress.say(f"{tally.runs + tally.unjudged} ({one.summary.seconds:.0f} s): {outcome}")
 
     decide = until_decided()
 
@@ -164,11 +168,11 @@ def replay(
     try:
         with (
             progress.phase("runs", "repeating the schedule"),
-            Fleet(place, folder / "runs", parallel) as fleet,
+            Fleet(SCHEDULES, place, folder / "runs", parallel) as fleet,
         ):
             tally = repeated(
                 fleet,
-                schedule,
+                job,
                 parallel=parallel,
                 most=repeat,
                 enough=enough,
@@ -234,14 +238,14 @@ def shrink(
             raise UsageError(
                 f"{path} shows no finding to shrink; name a run of a search that found something."
             )
-        place = _place(source, None, None, None, lab, progress, trust=trust)
+        job, place = _job_of(source, None, None, None, lab, progress, trust=trust)
         plan = ShrinkPlan(
             finding=source.finding,
-            version=place.version,
-            mode=place.mode,
-            settings=dict(place.settings),
+            version=job.version,
+            mode=job.mode,
+            settings=place.settings,
             lab=lab,
-            client=place.client,
+            client=job.client,
             cluster=place.cluster_file is not None,
         )
         work = Shrinking.create(runs, plan, source.schedule, place.cluster_file)

@@ -320,23 +320,23 @@ def _run_many(
     from run.scenario_file import read_folder
     from run.session import prepare, require_lab, require_settings
     from studies.series.folder import SeriesFolder
-    from studies.series.plan import as_before, own_cells
+    from studies.series.plan import as_before, own_jobs
     from studies.series.summary import RunSummary, add_up, by_scenario
 
     old = None if resume is None else SeriesFolder.resume(resume)
     before = old.planned() if old and not globs else []
-    globs = globs or sorted({cell.scenario for cell in before}) or ["*"]
+    globs = globs or sorted({job.scenario for job in before}) or ["*"]
     scenarios = select(globs, among=read_folder(folder_of_scenarios) if folder_of_scenarios else None)
     progress = Progress(quiet=as_json or quiet)
     file, settings = with_cluster(settings, cluster)
     kafka, mode = (file.kafka, file.mode) if file else ("", "")
     choice = parse_client(client, client_version)
-    planned = own_cells(scenarios, repeat, kafka, mode, "" if choice == LIBRDKAFKA else choice.text)
+    planned = own_jobs(scenarios, repeat, kafka, mode, "" if choice == LIBRDKAFKA else choice.text)
     if before and repeat == 1:
         planned, repeat = as_before(before, planned)
         night = replace(night, shard=None)  # what was planned is the share
     unfitting = misfits(planned, scenarios, file)
-    unfit = {cell.scenario for cell in unfitting}
+    unfit = {job.scenario for job in unfitting}
     scenarios = [one for one in scenarios if one.name not in unfit]
     layout = file.layout if file else THREE_AZS
     asked = [require_settings(one, settings, kafka=kafka, mode=mode, layout=layout) for one in scenarios]
@@ -371,7 +371,7 @@ def _run_many(
 
     def lines() -> list[report.Line]:
         ended = by_scenario(folder.runs)
-        names = list(dict.fromkeys(cell.scenario for cell in series.planned))
+        names = list(dict.fromkeys(job.scenario for job in series.planned))
         names += [name for name in ended if name not in names]
         return [(name, add_up(ended[name]) if name in ended else None) for name in names]
 

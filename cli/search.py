@@ -309,9 +309,9 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
     from run.client_choice import greet, program
     from run.runner import applied_to
     from run.session import prepare
-    from studies.search.cell import for_runs
     from studies.search.grammar import fresh
     from studies.search.hunt import plan_of, space_for
+    from studies.search.process import for_runs
     from studies.search.scenario import scenario_of
     from workloads.protocol.lines import FEATURES
 

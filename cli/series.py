@@ -1,4 +1,4 @@
-"""What `acked run --all` and `acked matrix` have in common: run the cells of a plan and record each run."""
+"""What `acked run --all` and `acked matrix` have in common: run the jobs of a plan and record each run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,11 +23,13 @@ from report.junit import junit
 from report.night import summary_markdown
 from run.scenario import Scenario
 from studies.series.capacity import Machine, choose, side_by_side
+from studies.series.fleet import SCENARIOS, Fleet
 from studies.series.folder import SeriesFolder, earlier_runs
+from studies.series.job import Job, Place
+from studies.series.judging import unfit
 from studies.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
-from studies.series.plan import Cell, longest_first, remaining
-from studies.series.pool import run_cells, unfit
-from studies.series.summary import FILE, RunSummary, flaky, read_summaries, seconds_by_cell
+from studies.series.plan import longest_first, remaining
+from studies.series.summary import FILE, RunSummary, flaky, read_summaries, seconds_by_job
 
 if TYPE_CHECKING:
     from harness.cluster.cluster_file import ClusterFile
@@ -87,9 +88,9 @@ class Series:
     """A series that is about to start, or to be resumed."""
 
     folder: SeriesFolder
-    planned: Sequence[Cell]
-    left: Sequence[Cell]
-    """The cells that have not run yet."""
+    planned: Sequence[Job]
+    left: Sequence[Job]
+    """The jobs that have not run yet."""
     clusters: int
     """How many to run side by side."""
     runs: Path
@@ -97,8 +98,8 @@ class Series:
     night: Night
     settings: Settings = NO_SETTINGS
     cluster: ClusterFile | None = None
-    misfits: Mapping[Cell, str] = field(default_factory=dict)
-    """Cells that the cluster cannot run, and why."""
+    misfits: Mapping[Job, str] = field(default_factory=dict)
+    """Jobs that the cluster cannot run, and why."""
 
 
 def with_cluster(settings: Settings, path: Path | None) -> tuple[ClusterFile | None, Settings]:
@@ -113,7 +114,7 @@ def with_cluster(settings: Settings, path: Path | None) -> tuple[ClusterFile | N
 
 def open_series(
     kind: str,
-    planned: Sequence[Cell],
+    planned: Sequence[Job],
     *,
     runs: Path,
     old: SeriesFolder | None,
@@ -123,7 +124,7 @@ def open_series(
     night: Night,
     settings: Settings = NO_SETTINGS,
     cluster: ClusterFile | None = None,
-    misfits: Mapping[Cell, str] | None = None,
+    misfits: Mapping[Job, str] | None = None,
 ) -> Series:
     """Make the folder of a series unless ``old`` is resumed, and say what will be run.
 
@@ -131,10 +132,10 @@ def open_series(
     """
     if night.shard is not None:
         planned = night.shard.share(planned)
-    left = planned if old is None else remaining(planned, [run.cell for run in old.runs])
+    left = planned if old is None else remaining(planned, [run.job for run in old.runs])
     choice = choose(parallel, len(left), Machine.here())
     if cluster is not None and not parallel:
-        modes = {cell.mode for cell in planned}
+        modes = {job.mode for job in planned}
         fitting = min((side_by_side(cluster.layout.topology(mode)) for mode in modes), default=1)
         choice = replace(choice, clusters=min(choice.clusters, fitting))
     folder = old or SeriesFolder.create(runs, kind)
@@ -166,19 +167,19 @@ def open_series(
 
 
 def misfits(
-    planned: Iterable[Cell], scenarios: Iterable[Scenario], file: ClusterFile | None
-) -> dict[Cell, str]:
-    """The cells that a described cluster or their Kafka version cannot run, and a sentence that says why."""
+    planned: Iterable[Job], scenarios: Iterable[Scenario], file: ClusterFile | None
+) -> dict[Job, str]:
+    """The jobs that a described cluster or their Kafka version cannot run, and a sentence that says why."""
     from run.session import ignores, misfit
 
-    def asks(cell: Cell) -> str:
-        scenario = known[cell.scenario]
-        missing = misfit(scenario, file.layout, kafka=cell.version, mode=cell.mode) if file else ""
-        return missing or ignores(scenario, kafka_version(cell.version, force=True))
+    def asks(job: Job) -> str:
+        scenario = known[job.scenario]
+        missing = misfit(scenario, file.layout, kafka=job.version, mode=job.mode) if file else ""
+        return missing or ignores(scenario, kafka_version(job.version, force=True))
 
     known = {one.name: one for one in scenarios}
-    asked = {cell: asks(cell) for cell in planned}
-    return {cell: reason for cell, reason in asked.items() if reason}
+    asked = {job: asks(job) for job in planned}
+    return {job: reason for job, reason in asked.items() if reason}
 
 
 def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
@@ -187,29 +188,27 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     Returns whether Ctrl-C ended the series early.
     """
     night = series.night
-    unfitting = [unfit(cell, series.misfits[cell]) for cell in series.left if cell in series.misfits]
+    unfitting = [unfit(job, series.misfits[job]) for job in series.left if job in series.misfits]
     for summary in unfitting:
         series.folder.add(summary)
         ended(summary)
-    left = [cell for cell in series.left if cell not in series.misfits]
+    left = [job for job in series.left if job not in series.misfits]
     if not left:
         return False
     known = _known(series.runs, night.earlier)
-    took = seconds_by_cell(known)
-    may_start: Callable[[Cell], bool] = Budget(night.budget_s or math.inf, took).allows
+    took = seconds_by_job(known)
+    may_start: Callable[[Job], bool] = Budget(night.budget_s or math.inf, took).allows
     ordered = longest_unseen_first(left, known) if night.budget_s else longest_first(left, took)
-    cells = run_cells(
-        ordered,
-        series.runs,
-        parallel=series.clusters,
+    place = Place(
         lab=series.lab,
-        may_start=may_start,
         settings=series.settings.as_json(),
         cluster_file=series.cluster.path if series.cluster else None,
     )
     try:
-        with closing(cells) as summaries:
-            for summary in summaries:
+        with Fleet(SCENARIOS, place, series.runs, series.clusters, may_start) as fleet:
+            fleet.submit(*ordered)
+            for run in fleet.judged_runs():
+                summary = run.summary
                 series.folder.add(summary)
                 ended(summary)
                 if night.keep_failed and summary.verdict == "as declared":
@@ -235,9 +234,9 @@ def exit_code(series: Series) -> int:
     return VERDICTS[worst(run.verdict for run in series.folder.runs)]
 
 
-def not_run(series: Series) -> list[Cell]:
-    """The cells of the plan that have not run, because the time ran out or the series was interrupted."""
-    return remaining(series.planned, [run.cell for run in series.folder.runs])
+def not_run(series: Series) -> list[Job]:
+    """The jobs of the plan that have not run, because the time ran out or the series was interrupted."""
+    return remaining(series.planned, [run.job for run in series.folder.runs])
 
 
 def write_documents(series: Series) -> None:
@@ -248,8 +247,8 @@ def write_documents(series: Series) -> None:
     if runs:
         series.folder.keep("index.html", index(series.folder, series.runs, len(missing), night.earlier))
     if night.summary is not None:
-        mine = {(run.cell, run.ended) for run in runs}
-        known = [run for run in _known(series.runs, night.earlier) if (run.cell, run.ended) not in mine]
+        mine = {(run.job, run.ended) for run in runs}
+        known = [run for run in _known(series.runs, night.earlier) if (run.job, run.ended) not in mine]
         text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=known)
         write_output(night.summary, text, "--summary")
 
@@ -267,7 +266,7 @@ def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[
 
 def _known(runs: Path, earlier: Sequence[RunSummary]) -> list[RunSummary]:
     """The runs of all series below ``runs`` and those of other nights, each once, oldest first."""
-    found = {(run.cell, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
+    found = {(run.job, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
     return sorted(found.values(), key=lambda run: run.ended)
 
 

@@ -14,7 +14,7 @@ from cli.series import index_of, read_night
 from harness.console import echo
 from harness.errors import UsageError
 from harness.plain_files import write_output
-from studies.series.folder import CELLS, SeriesFolder
+from studies.series.folder import PLANNED, SeriesFolder
 from studies.series.summary import FILE, RunSummary
 
 
@@ -39,7 +39,7 @@ def summary(
     night = read_night(junit=junit, summary=summary, index=index, earlier=earlier)
     series = [_read(file) for file in files]
     runs = _each_once(run for one in series for run in located(one))
-    missing = [cell for one in series for cell in one.not_run()]
+    missing = [job for one in series for job in one.not_run()]
     text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=night.earlier)
     if junit is not None:
         write_output(junit, xml.junit(runs, missing), "--junit")
@@ -59,7 +59,7 @@ def summary(
 def _read(place: Path) -> SeriesFolder:
     """A series by its folder or its file. Raises UsageError, BadDataError."""
     folder = place if place.is_dir() else place.parent
-    if not (place.is_file() or (folder / FILE).is_file() or (folder / CELLS).is_file()):
+    if not (place.is_file() or (folder / FILE).is_file() or (folder / PLANNED).is_file()):
         raise UsageError(f"FILES {place}: no such file; give a {FILE} or the folder of a series.")
     return SeriesFolder(folder, place.name if place.is_file() else FILE)
 
@@ -77,5 +77,5 @@ def located(series: SeriesFolder) -> list[RunSummary]:
 
 def _each_once(runs: Iterable[RunSummary]) -> list[RunSummary]:
     """Oldest first."""
-    distinct = {(run.cell, run.folder, run.ended): run for run in runs}
+    distinct = {(run.job, run.folder, run.ended): run for run in runs}
     return sorted(distinct.values(), key=lambda run: run.ended)

@@ -1,10 +1,10 @@
-"""The folder of a search or of a shrinking: a plan, a cluster file, and lines of JSON."""
+"""The folder of a command that can be continued: a plan, a cluster file, and lines of JSON."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -12,88 +12,89 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.cluster.cluster_file import read_cluster_file
 from harness.errors import BadDataError, UsageError, WaitTimeoutError
-from harness.lab.layout import THREE_AZS
 from harness.plain_files import require_plain
 from harness.secrets import shown_comments
 from harness.waiting import wait_until
-from studies.search.fleet import Place
 from studies.series.folder import CLUSTER, PLAN, SeriesFolder
+from studies.series.job import Job, Place
 
 
-class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """Where schedules are carried out, as a plan keeps it."""
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What all jobs of a plan have in common; stored, so that an interrupted command can be continued."""
 
     version: str
     mode: str
-    settings: dict[str, Any]
-    """What the user has set, as data."""
+    settings: Mapping[str, Any]
+    """What the user has set, as `Settings.as_json` gives it."""
     lab: str = "embedded"
     client: str = ""
     """The client library, as `--client` takes it; empty: librdkafka."""
     cluster: bool = False
-    """The folder holds a cluster file."""
+    """The folder holds a cluster file; otherwise the cluster has three AZs."""
 
     def place(self, folder: Path) -> Place:
-        """The same, for the clusters of the plan in ``folder``."""
+        """Where the jobs of the plan in ``folder`` are carried out."""
         file = folder / CLUSTER if self.cluster else None
-        layout = read_cluster_file(file).layout if file else THREE_AZS
-        return Place(
-            version=self.version,
-            mode=self.mode,
-            topology=layout.topology(self.mode),
-            settings=self.settings,
-            cluster_file=file,
-            lab=self.lab,
-            client=self.client,
-        )
+        return Place(lab=self.lab, settings=self.settings, cluster_file=file)
+
+    def job(self, scenario: str, **fields: Any) -> Job:
+        """A job of the plan; ``fields`` are further ones of the job."""
+        return Job(scenario=scenario, version=self.version, mode=self.mode, client=self.client, **fields)
 
 
-PlanT = TypeVar("PlanT", bound=Where)
+PlanT = TypeVar("PlanT", bound=Plan)
 Line = TypeVar("Line")
 
 
-def create(runs: Path, kind: str, plan: Where, cluster: Path | None) -> SeriesFolder:
+def create(runs: Path, kind: str, plan: Plan, cluster: Path | None) -> SeriesFolder:
     """Make the folder `runs/<kind>/<UTC time>` with its plan. Raises UsageError if it cannot be made."""
     series = SeriesFolder.create(runs, kind)
     write_plan(series, plan, cluster)
     return series
 
 
-def write_plan(series: SeriesFolder, plan: Where, cluster: Path | None) -> None:
+def write_plan(series: SeriesFolder, plan: Plan, cluster: Path | None) -> None:
     """Keep a plan and its cluster file in a folder."""
     if cluster is not None:
         series.keep(CLUSTER, shown_comments(cluster.read_text(encoding="utf-8")))
     series.keep(PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2).decode())
 
 
-def resume(
-    path: Path, plan: type[PlanT], name: str, line: type[Line], *, what: str, kind: str
-) -> tuple[PlanT, list[Line]]:
-    """The plan of a folder and the lines of its file ``name``.
-
-    A last line that was cut short when the work was ended is removed, so that others can follow. Raises
-    BadDataError if the folder holds no ``what``.
-    """
+def read_plan(path: Path, plan: type[PlanT], *, what: str, kind: str) -> PlanT:
+    """The plan of a folder. Raises BadDataError if it holds no ``what``."""
     require_plain(path)
     try:
-        found = msgspec.json.decode((path / PLAN).read_bytes(), type=plan)
-        data = (path / name).read_bytes() if (path / name).exists() else b""
+        return msgspec.json.decode((path / PLAN).read_bytes(), type=plan)
+    except (OSError, ValueError, RecursionError) as error:
+        raise _not_resumable(path, what, kind, error) from None
+
+
+def read_lines(path: Path, name: str, line: type[Line], *, what: str, kind: str) -> list[Line]:
+    """The lines of the file ``name`` of a folder.
+
+    A last line that was cut short when the work was ended is removed, so that others can follow. Raises
+    BadDataError for other lines than those of a ``what``.
+    """
+    file = path / name
+    try:
+        data = file.read_bytes() if file.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
         lines = [msgspec.json.decode(one, type=line) for one in whole.splitlines()]
         if len(whole) < len(data):
-            os.truncate(path / name, len(whole))
-        return found, lines
+            os.truncate(file, len(whole))
+        return lines
     except (OSError, ValueError, RecursionError) as error:
-        raise BadDataError(
-            f"{path} holds no {what} to resume ({error}); name a folder like runs/{kind}/<time>."
-        ) from None
+        raise _not_resumable(path, what, kind, error) from None
+
+
+def _not_resumable(path: Path, what: str, kind: str, error: Exception) -> BadDataError:
+    return BadDataError(f"{path} holds no {what} to resume ({error}); name a folder like runs/{kind}/<time>.")
 
 
 @contextmanager
 def alone(folder: Path, within_s: float = 5.0) -> Iterator[None]:
-    """Keep other processes from working in a folder meanwhile: two would write lines for the same schedules.
+    """Keep other processes from working in a folder meanwhile: two would write lines for the same jobs.
 
     Raises UsageError if another process still works in it after ``within_s``. The processes of one that was
     killed end within a second.
