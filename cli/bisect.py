@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import LAB, RUNS, Lab, Runs, ScenarioName
+from cli.options import PlaceOptions, ScenarioName
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN
 from run.catalogue import find
@@ -28,8 +28,8 @@ def bisect(
     mode: Annotated[
         str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the scenario's own.")
     ] = None,
-    lab: Lab = LAB,
-    runs: Runs = RUNS,
+    *,
+    place: PlaceOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Find the first Kafka version in which a claim changes (binary search).
@@ -47,13 +47,13 @@ def bisect(
     asked = () if versions is None else parse_versions(versions)
     candidate_versions = candidates(scenario, claim, asked, wanted_mode)
     progress = Progress(quiet=as_json)
-    require_lab(lab)
+    require_lab(place.lab)
     resolve_all(candidate_versions, say=progress.say)
     for version in candidate_versions:
-        prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode, say=progress.say)
+        prepare(scenario, lab=place.lab, kafka=version.label, mode=wanted_mode, say=progress.say)
     require_sql([scenario], say=progress.say)
 
-    with Fleet(SCENARIOS, Place(lab=lab), runs, parallel=1) as fleet:
+    with Fleet(SCENARIOS, Place(lab=place.lab), place.runs, parallel=1) as fleet:
 
         def run(version: str) -> RunSummary:
             progress.say(f"running {scenario.name} on {version} {wanted_mode}")

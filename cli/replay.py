@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import LAB, MOST_RUNS, RUNS, Lab, Runs, Trust, count
+from cli.options import MOST_RUNS, PlaceOptions, Trust, count
 from cli.search import (
     PARALLEL,
     AsJson,
@@ -47,15 +47,17 @@ Wanted = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChangeOptions:
+    """On what a schedule is repeated, if not on what it ran on."""
+
+    cluster: Cluster = None
+    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: that of the run.")] = None
+    mode: Annotated[str | None, typer.Option(help="Metadata mode. Default: that of the run.")] = None
+
+
 def _job_of(
-    source: RepeatedSchedule,
-    cluster: Path | None,
-    kafka: str | None,
-    mode: str | None,
-    lab: str,
-    progress: Progress,
-    *,
-    trust: bool,
+    source: RepeatedSchedule, changes: ChangeOptions, lab: str, progress: Progress, *, trust: bool
 ) -> tuple[Job, Place]:
     """The job that repeats a schedule, and where: as it ran, unless options change that.
 
@@ -72,11 +74,17 @@ def _job_of(
 
     origin = origin_of(source)
     require_trusted(origin.client, source.folder, trust=trust)
-    file = cluster or origin.cluster_file
+    file = changes.cluster or origin.cluster_file
     if file is not None and not file.is_file():
         raise BadDataError(f"{file}, the cluster file of the run, is gone; name one with --cluster.")
     described = read_cluster_file(file) if file else None
-    target = describe(described, kafka or origin.kafka, mode or origin.mode, origin.settings, force=not kafka)
+    target = describe(
+        described,
+        changes.kafka or origin.kafka,
+        changes.mode or origin.mode,
+        origin.settings,
+        force=not changes.kafka,
+    )
     require_mode(source.schedule, target.mode)
     require_hosts(source.schedule, target.topology, "the schedule")
     check_place(target, lab, progress, client=client_of(origin.client))
@@ -102,9 +110,8 @@ def replay(
         ),
     ] = 20,
     wanted: Wanted = "",
-    cluster: Cluster = None,
-    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: that of the run.")] = None,
-    mode: Annotated[str | None, typer.Option(help="Metadata mode. Default: that of the run.")] = None,
+    *,
+    changes: ChangeOptions,
     every: Annotated[
         bool, typer.Option("--all", help="Make all runs, even if the answer is clear earlier.")
     ] = False,
@@ -116,8 +123,7 @@ def replay(
     ] = False,
     parallel: Parallel = PARALLEL,
     trust: Trust = False,
-    lab: Lab = LAB,
-    runs: Runs = RUNS,
+    where: PlaceOptions,
     as_json: AsJson = False,
 ) -> None:
     """Repeat a schedule: how often does its finding come back?
@@ -144,8 +150,8 @@ def replay(
         if source.folder is None or source.finding is None:
             raise UsageError(f"--times needs a run with a finding, which has the times; {path} has none.")
         source = replace(source, schedule=timed(source.schedule, source.folder))
-    job, place = _job_of(source, cluster, kafka, mode, lab, progress, trust=trust)
-    folder = SeriesFolder.create(runs, "replay").path
+    job, place = _job_of(source, changes, where.lab, progress, trust=trust)
+    folder = SeriesFolder.create(where.runs, "replay").path
     (folder / FILE).write_bytes(source.schedule.encode())
     kind = source.finding.kind if source.finding else ""
     progress.say(f"Kafka {job.version}, {job.mode}: up to {repeat} runs; {folder} keeps them")
@@ -200,6 +206,7 @@ def shrink(
         Path | None, typer.Argument(metavar="[RUN]", help="A run of a search that found something.")
     ] = None,
     wanted: Wanted = "",
+    *,
     parallel: Parallel = PARALLEL,
     resume: Annotated[
         Path | None, typer.Option(help="Continue an interrupted shrinking: its folder, runs/shrink/<time>.")
@@ -209,8 +216,7 @@ def shrink(
         typer.Option("--steps", help="Remove steps only. To make the rest smaller, use --resume without it."),
     ] = False,
     trust: Trust = False,
-    lab: Lab = LAB,
-    runs: Runs = RUNS,
+    where: PlaceOptions,
     as_json: AsJson = False,
 ) -> None:
     """Find the smallest schedule that still shows a finding.
@@ -238,17 +244,17 @@ def shrink(
             raise UsageError(
                 f"{path} shows no finding to shrink; name a run of a search that found something."
             )
-        job, place = _job_of(source, None, None, None, lab, progress, trust=trust)
+        job, place = _job_of(source, ChangeOptions(), where.lab, progress, trust=trust)
         plan = ShrinkPlan(
             finding=source.finding,
             version=job.version,
             mode=job.mode,
             settings=place.settings,
-            lab=lab,
+            lab=where.lab,
             client=job.client,
             cluster=place.cluster_file is not None,
         )
-        work = Shrinking.create(runs, plan, source.schedule, place.cluster_file)
+        work = Shrinking.create(where.runs, plan, source.schedule, place.cluster_file)
     raise typer.Exit(_shrink(work, progress, parallel, steps_only=steps_only, as_json=as_json))
 
 

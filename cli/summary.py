@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.options import Earlier, Index, Junit, Summary
-from cli.series import index_of, read_night
+from cli.series import index_of, read_runs, require_files
 from harness.console import echo
 from harness.errors import UsageError
 from harness.plain_files import write_output
@@ -36,17 +36,18 @@ def summary(
     from report.night import summary_markdown
     from studies.series.summary import flaky
 
-    night = read_night(junit=junit, summary=summary, index=index, earlier=earlier)
+    require_files(("--junit", junit), ("--summary", summary), ("--index", index))
+    before = read_runs("--earlier", earlier or ())
     series = [_read(file) for file in files]
     runs = _each_once(run for one in series for run in located(one))
     missing = [job for one in series for job in one.not_run()]
-    text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=night.earlier)
+    text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=before)
     if junit is not None:
         write_output(junit, xml.junit(runs, missing), "--junit")
     if index is not None:
         title = f"{len(series)} series" if len(series) > 1 else series[0].path.name
         page = index_of(
-            runs, title=title, earlier=night.earlier, missing=len(missing), place=index.absolute().parent
+            runs, title=title, earlier=before, missing=len(missing), place=index.absolute().parent
         )
         write_output(index, page, "--index")
     if summary is not None:

@@ -93,15 +93,15 @@ def _not_resumable(path: Path, what: str, kind: str, error: Exception) -> BadDat
 
 
 @contextmanager
-def alone(folder: Path, within_s: float = 5.0) -> Iterator[None]:
+def alone(folder: Path, plan: str = PLAN, within_s: float = 5.0) -> Iterator[None]:
     """Keep other processes from working in a folder meanwhile: two would write lines for the same jobs.
 
-    Raises UsageError if another process still works in it after ``within_s``. The processes of one that was
-    killed end within a second.
+    ``plan`` names the file of its plan. Raises UsageError if another process still works in it after
+    ``within_s``. The processes of one that was killed end within a second.
     """
-    with (folder / PLAN).open("rb") as plan:
+    with (folder / plan).open("rb") as file:
         try:
-            wait_until(lambda: _locked(plan), within_s=within_s, awaiting=f"{folder} to be free")
+            wait_until(lambda: _locked(file), within_s=within_s, awaiting=f"{folder} to be free")
         except WaitTimeoutError:
             raise UsageError(
                 f"Another process works in {folder}; end it, or wait until it has ended, and resume then."

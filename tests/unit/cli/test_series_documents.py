@@ -13,7 +13,17 @@ from typer.testing import CliRunner
 
 from cli import series as module
 from cli.commands import app
-from cli.series import Series, exit_code, open_series, read_night, run_series, write_documents
+from cli.options import PlaceOptions, SeriesOptions
+from cli.series import (
+    Night,
+    Series,
+    SeriesCluster,
+    exit_code,
+    open_series,
+    run_series,
+    write_documents,
+)
+from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
 from run.folder import RunFolder
 from studies.series.fleet import JudgedRun
@@ -36,6 +46,17 @@ def run(job: Job, verdict: str, folder: Path | str = "", ended: str = "2026-01-0
         seconds=20.0,
         reasons=() if verdict == "as declared" else ("why",),
     )
+
+
+def opened_series(
+    planned: Sequence[Job], runs: Path, old: SeriesFolder | None, options: SeriesOptions
+) -> Series:
+    """A series of jobs that need no checks."""
+    cluster = SeriesCluster(place=PlaceOptions(runs=runs), settings=NO_SETTINGS, file=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "require", lambda *_: None)
+        patch.setattr(module, "misfits", lambda *_: {})
+        return open_series("all", planned, [], cluster, Night.read(options), 1, Progress(quiet=True), old)
 
 
 @pytest.fixture
@@ -75,11 +96,8 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
         planned: Sequence[Job], ends: Verdicts, old: SeriesFolder | None = None, **options: Any
     ) -> Series:
         verdicts.update(ends)
-        night = read_night(junit=tmp_path / "junit.xml", summary=tmp_path / "summary.md", **options)
-        quiet = Progress(quiet=True)
-        opened = open_series(
-            "all", planned, runs=tmp_path / "runs", old=old, parallel=1, lab="", progress=quiet, night=night
-        )
+        files = {"junit": tmp_path / "junit.xml", "summary": tmp_path / "summary.md"}
+        opened = opened_series(planned, tmp_path / "runs", old, SeriesOptions(**files, **options))
         run_series(opened, lambda _: None)
         write_documents(opened)
         return opened
@@ -132,15 +150,7 @@ def test_a_series_that_is_resumed_with_other_options_says_so(
 
     def opened(planned: Sequence[Job], old: SeriesFolder | None) -> SeriesFolder:
         said.clear()
-        return open_series(
-            *("all", planned),
-            runs=tmp_path,
-            old=old,
-            parallel=1,
-            lab="",
-            progress=Progress(quiet=True),
-            night=read_night(),
-        ).folder
+        return opened_series(planned, tmp_path, old, SeriesOptions()).folder
 
     folder = opened([A, A, B], None)
     assert not any("the same options" in text for text in said)
