@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from run.settings import AppliedSettings
     from studies.assess.battery import Case
     from studies.assess.series import Assessment, AssessmentPlan, Target
+    from studies.series.budget import Budget
     from studies.series.job import Job
     from studies.series.summary import RunSummary
 
@@ -97,7 +98,7 @@ def assess(
     """
     from studies.assess.measure import QUERIES
     from studies.assess.series import Assessment
-    from studies.series.night import parse_duration
+    from studies.series.budget import Budget, parse_duration
 
     if queries:
         for name, text in QUERIES.items():
@@ -105,7 +106,7 @@ def assess(
         return
     progress = Progress(quiet=as_json)
     given = settings.read()
-    budget_s = None if cases.budget is None else parse_duration("--budget", cases.budget)
+    budget = Budget() if cases.budget is None else Budget(parse_duration("--budget", cases.budget))
     if resume is not None:
         defaults = (CaseOptions(), TargetOptions(), BuildOptions())
         if cluster or given or (cases, target, build) != defaults:
@@ -118,8 +119,8 @@ def assess(
         if list_only:
             planned.show(as_json=as_json)
             return
-        work = Assessment.create(place.runs, planned.plan(parallel, budget_s, progress), cluster)
-    raise typer.Exit(_carry_out(work, parallel, progress, budget_s=budget_s, as_json=as_json))
+        work = Assessment.create(place.runs, planned.plan(parallel, budget, progress), cluster)
+    raise typer.Exit(_carry_out(work, parallel, progress, budget=budget, as_json=as_json))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +173,7 @@ class _Planned:
             repeat=options.repeat,
         )
 
-    def plan(self, parallel: int, budget_s: float | None, progress: Progress) -> AssessmentPlan:
+    def plan(self, parallel: int, budget: Budget, progress: Progress) -> AssessmentPlan:
         """The plan, with the cases that the budget allows. Raises UsageError, UnfitError."""
         from studies.assess.battery import within_budget
         from studies.assess.series import AssessmentPlan, check, seconds, timings
@@ -184,11 +185,13 @@ class _Planned:
         check(target, self.cases[0], self.lab, progress.say)
         fitting = [case for case in self.cases if case.name not in self.misfits]
         chosen = fitting
-        if budget_s is not None:
+        if math.isfinite(budget.seconds):
             times = timings(target.settings, target.mode)
             at_once = parallel or side_by_side(target.topology)
             chosen = list(
-                within_budget(fitting, lambda case: seconds(case, target.topology, times), budget_s, at_once)
+                within_budget(
+                    fitting, lambda case: seconds(case, target.topology, times), budget.seconds, at_once
+                )
             )
         return AssessmentPlan(
             cases=tuple(case.name for case in chosen),
@@ -249,9 +252,7 @@ class _Pace:
         return self._expected[case] * pace
 
 
-def _carry_out(
-    work: Assessment, parallel: int, progress: Progress, *, budget_s: float | None, as_json: bool
-) -> int:
+def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: Budget, as_json: bool) -> int:
     from report import assessment as report
     from report.series import number_of_runs
     from studies.assess.outcome import CrashWatch
@@ -284,8 +285,7 @@ def _carry_out(
     def may_start(job: Job) -> bool:
         if crashes.reasons:
             return False
-        elapsed_s = time.monotonic() - progress.started
-        if budget_s is not None and pace.runs and elapsed_s + pace.seconds(job.scenario) > budget_s:
+        if pace.runs and not budget.allows(pace.seconds(job.scenario)):
             return False
         progress.say(f"starting: {cases[job.scenario].says}; controller {cases[job.scenario].roles}")
         return True

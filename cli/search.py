@@ -112,11 +112,11 @@ class LimitOptions:
     def read(self) -> Limits:
         """The limits, from now on. Raises UsageError."""
         from cli.searching import Limits
-        from studies.series.night import parse_duration
+        from studies.series.budget import Budget, parse_duration
 
         timed = self.budget or not self.schedules
-        budget_s = parse_duration("--budget", self.budget or _USUAL_BUDGET) if timed else None
-        return Limits(parallel=self.parallel, budget_s=budget_s, most=self.schedules)
+        budget = Budget(parse_duration("--budget", self.budget or _USUAL_BUDGET)) if timed else Budget()
+        return Limits(parallel=self.parallel, budget=budget, most=self.schedules)
 
 
 def search(

@@ -24,12 +24,13 @@ from report import series as report
 from report.junit import junit
 from report.night import summary_markdown
 from run.scenario import Scenario
+from studies.series.budget import Budget, as_before, parse_duration
 from studies.series.capacity import Machine, choose, side_by_side
 from studies.series.fleet import SCENARIOS, Fleet
 from studies.series.folder import PLANNED, SeriesFolder, earlier_runs
 from studies.series.job import Job, Place
 from studies.series.judging import unfit
-from studies.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
+from studies.series.night import Shard, longest_unseen_first, remove_folder
 from studies.series.plan import longest_first, remaining
 from studies.series.planned import alone
 from studies.series.summary import FILE, RunSummary, flaky, read_summaries, seconds_by_job
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 class Night:
     """Options for jobs that run unattended."""
 
-    budget_s: float = 0.0
-    """Wall time in seconds; 0: no limit."""
+    budget_s: float = math.inf
+    """Wall time in seconds."""
     shard: Shard | None = None
     keep_failed: bool = False
     """Keep the run folders only of runs that are not as declared."""
@@ -57,7 +58,7 @@ class Night:
         """Check the options. Raises UsageError, BadDataError."""
         require_files(("--junit", options.junit), ("--summary", options.summary))
         return cls(
-            budget_s=parse_duration("--budget", options.budget) if options.budget is not None else 0.0,
+            budget_s=parse_duration("--budget", options.budget) if options.budget is not None else math.inf,
             shard=Shard.parse(options.shard) if options.shard is not None else None,
             keep_failed=options.keep_failed,
             junit=options.junit,
@@ -255,8 +256,13 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
         return False
     known = _known(series.runs, night.earlier)
     took = seconds_by_job(known)
-    may_start: Callable[[Job], bool] = Budget(night.budget_s or math.inf, took).allows
-    ordered = longest_unseen_first(left, known) if night.budget_s else longest_first(left, took)
+    budget, expected_s = Budget(night.budget_s), as_before(took)
+    limited = math.isfinite(night.budget_s)
+    ordered = longest_unseen_first(left, known) if limited else longest_first(left, took)
+
+    def may_start(job: Job) -> bool:
+        return budget.allows(expected_s(job))
+
     try:
         with (
             alone(series.folder.path, PLANNED),

@@ -1,35 +1,17 @@
-"""What a nightly job asks of a series: a share of the jobs, a time limit, and few folders left behind."""
+"""What a nightly job asks of a series: a share of the jobs, their order, and few folders left behind."""
 
 from __future__ import annotations
 
 import re
 import shutil
-import statistics
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UsageError
 from studies.series.job import Job
 from studies.series.summary import RunSummary
-
-UNKNOWN_S = 60.0
-"""Estimate if no job has run before; none of the catalogue takes longer on an idle machine."""
-LONGEST_S = 365 * 86_400.0
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_duration(option: str, text: str) -> float:
-    """Seconds, from `90s`, `45m` or `8h`. Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
-    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if not 0 < seconds <= LONGEST_S:
-        raise UsageError(
-            f"{option} {text}: give a time with its unit, such as 90s, 45m or 8h, of at most a year."
-        )
-    return seconds
 
 
 @dataclass(frozen=True)
@@ -65,25 +47,6 @@ def longest_unseen_first(jobs: Iterable[Job], earlier: Iterable[RunSummary]) -> 
         rounds.append((seen[job], last.get(job, ""), job))
         seen[job] += 1
     return [job for _, _, job in sorted(rounds, key=lambda entry: entry[:2])]
-
-
-@dataclass
-class Budget:
-    """Starts no job that would end too late, judging by how long the jobs took before."""
-
-    seconds: float
-    took: Mapping[Job, float]
-    """Wall time of earlier runs, in seconds."""
-    clock: Callable[[], float] = time.monotonic
-    began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.began = self.clock()
-
-    def allows(self, job: Job) -> bool:
-        """Whether this job should end in time, if it starts now."""
-        usual = statistics.median(self.took.values()) if self.took else UNKNOWN_S
-        return self.clock() - self.began + self.took.get(job, usual) <= self.seconds
 
 
 def remove_folder(run: RunSummary) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from harness.errors import UsageError
 from run.folder import RunFolder
+from studies.series.budget import Budget, as_before, parse_duration
 from studies.series.job import Job
-from studies.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
+from studies.series.night import Shard, longest_unseen_first, remove_folder
 from studies.series.summary import RunSummary, flaky
 
 JOBS = [Job(scenario=name, version="2.7.1", mode="zookeeper") for name in ("a", "b", "c", "d", "e")]
@@ -55,13 +56,14 @@ def test_the_longest_unseen_come_first() -> None:
 
 def test_a_budget_starts_nothing_that_would_end_too_late() -> None:
     now = [0.0]
-    budget = Budget(100.0, {JOBS[0]: 30.0, JOBS[1]: 80.0}, clock=lambda: now[0])
-    assert budget.allows(JOBS[0])
-    assert budget.allows(JOBS[1])
+    budget, expected_s = Budget(100.0, clock=lambda: now[0]), as_before({JOBS[0]: 30.0, JOBS[1]: 80.0})
+    assert budget.allows(expected_s(JOBS[0]))
+    assert budget.allows(expected_s(JOBS[1]))
     now[0] = 50.0
-    assert budget.allows(JOBS[0])
-    assert not budget.allows(JOBS[1])
-    assert not budget.allows(JOBS[2]), "a job that never ran counts as a usual one: 55 s"
+    assert budget.left_s == 50.0
+    assert budget.allows(expected_s(JOBS[0]))
+    assert not budget.allows(expected_s(JOBS[1]))
+    assert not budget.allows(expected_s(JOBS[2])), "a job that never ran counts as a usual one: 55 s"
 
 
 def test_the_folder_of_a_run_goes_and_the_link_to_it(tmp_path: Path) -> None:
