@@ -179,7 +179,7 @@ class Fleet(Generic[FindingT]):
             if isinstance(ended, BaseException):
                 raise ended
             judged = self._judged(ended.run)
-            ended.healthy.set_result(judged.healthy)
+            ended.healthy.set_result(not self._kind.shared or judged.healthy)
             self._settle(reported=True)
             return judged
         return None
