@@ -8,6 +8,6 @@ how a fleet (`studies.series`) carries schedules out, and `process` is the proce
 and `written` writes a scenario file.
 
 Runs in the process of the command, `process` and `scenario` in a process of each cluster. Imports
-assessments, series, runs, clusters, labs, the nemesis, the clients and the checkers; never the command line or
-`report`.
+assessments, series, runs, clusters, labs, the nemesis, the clients and the checkers; never the command line
+or `report`.
 """
