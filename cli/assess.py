@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,75 +13,73 @@ import typer
 from rich.markup import escape
 
 from cli.options import (
-    LAB,
-    RUNS,
-    BrokerConfig,
-    CompressTime,
-    ConsumerConfig,
-    Force,
-    KafkaHome,
-    KafkaJars,
-    Lab,
+    BuildOptions,
     Parallel,
-    ProducerConfig,
+    PlaceOptions,
     Repeat,
-    Runs,
-    Sets,
-    TopicConfig,
-    chosen_kafka,
-    given_settings,
+    SettingOptions,
 )
 from harness.console import Console, Progress, echo
 from harness.errors import StoppedError, UsageError
 from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
+    from harness.cluster.settings import Settings
+    from run.settings import AppliedSettings
     from studies.assess.battery import Case
-    from studies.assess.series import Assessment
-    from studies.series.plan import Cell
+    from studies.assess.series import Assessment, AssessmentPlan, Target
+    from studies.series.budget import Budget
+    from studies.series.job import Job
     from studies.series.summary import RunSummary
 
 
-def assess(
-    cluster: Annotated[
-        Path | None, typer.Argument(help="Cluster file (TOML). Default: three AZs with one broker each.")
-    ] = None,
+@dataclass(frozen=True, kw_only=True)
+class CaseOptions:
+    """Which faults are injected, and for how long."""
+
     faults: Annotated[
         str | None, typer.Option(help="Run the faults whose names match one of these globs (a,b).")
-    ] = None,
+    ] = None
     topics: Annotated[
         str | None,
         typer.Option(help="Assess the described topics whose names match one of these globs (a,b)."),
-    ] = None,
+    ] = None
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="<time>",
             help="Run the most telling faults first, as many as fit into this time (90s, 20m, 1h).",
         ),
-    ] = None,
-    list_only: Annotated[bool, typer.Option("--list", help="Show the faults, and run none.")] = False,
-    queries: Annotated[bool, typer.Option("--queries", help="Show the SQL of every number.")] = False,
-    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the file's, else 2.7.1.")] = None,
+    ] = None
+    repeat: Repeat = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """The version and mode of the cluster to assess."""
+
+    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the file's, else 2.7.1.")] = None
     mode: Annotated[
         str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the file's.")
+    ] = None
+
+
+def assess(
+    cluster: Annotated[
+        Path | None, typer.Argument(help="Cluster file (TOML). Default: three AZs with one broker each.")
     ] = None,
-    sets: Sets = None,
-    broker_config: BrokerConfig = None,
-    topic_config: TopicConfig = None,
-    producer_config: ProducerConfig = None,
-    consumer_config: ConsumerConfig = None,
-    compress_time: CompressTime = 1.0,
-    kafka_home: KafkaHome = None,
-    kafka_jars: KafkaJars = None,
-    force: Force = False,
-    repeat: Repeat = 1,
+    *,
+    cases: CaseOptions,
+    list_only: Annotated[bool, typer.Option("--list", help="Show the faults, and run none.")] = False,
+    queries: Annotated[bool, typer.Option("--queries", help="Show the SQL of every number.")] = False,
+    target: TargetOptions,
+    settings: SettingOptions,
+    build: BuildOptions,
     parallel: Parallel = 0,
     resume: Annotated[
         Path | None, typer.Option(help="Continue an interrupted assessment: its folder, runs/assess/<time>.")
     ] = None,
-    lab: Lab = LAB,
-    runs: Runs = RUNS,
+    place: PlaceOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print the assessment as JSON.")] = False,
 ) -> None:
     """Find out what each fault would cost a cluster.
@@ -98,131 +96,142 @@ def assess(
     no fault explains, 2 if a run was not judged or left a promise undecided,
     else 0. The pages of the runs and `assessment.json` say the same.
     """
-    from harness.cluster.cluster_file import read_cluster_file
-    from studies.assess import battery as faults_of
-    from studies.assess.described import only_topics
     from studies.assess.measure import QUERIES
-    from studies.assess.series import (
-        Assessment,
-        AssessmentPlan,
-        check,
-        describe,
-        header_of,
-        seconds,
-        timings,
-        understood,
-        unfit,
-    )
-    from studies.series.capacity import side_by_side
-    from studies.series.night import parse_duration
+    from studies.assess.series import Assessment
+    from studies.series.budget import Budget, parse_duration
 
     if queries:
         for name, text in QUERIES.items():
             echo(f"-- {name}\n{text};\n")
         return
     progress = Progress(quiet=as_json)
-    settings = given_settings(
-        sets,
-        broker=broker_config,
-        topic=topic_config,
-        producer=producer_config,
-        consumer=consumer_config,
-        compress_time=compress_time,
-    )
-    budget_s = None if budget is None else parse_duration("--budget", budget)
+    given = settings.read()
+    budget = Budget() if cases.budget is None else Budget(parse_duration("--budget", cases.budget))
     if resume is not None:
-        if (
-            cluster
-            or faults
-            or topics
-            or budget
-            or kafka
-            or kafka_home
-            or kafka_jars
-            or mode
-            or force
-            or repeat != 1
-            or settings
-        ):
+        defaults = (CaseOptions(), TargetOptions(), BuildOptions())
+        if cluster or given or (cases, target, build) != defaults:
             raise UsageError(
                 "--resume continues an assessment as it was planned; leave the other options out."
             )
         work = Assessment.resume(resume)
     else:
-        file = read_cluster_file(cluster) if cluster else None
-        default = (file and file.kafka) or DEFAULT
-        version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
-        target = describe(file, version, mode or "", settings, force=force)
-        if topics is not None:
-            globs = [glob.strip() for glob in topics.split(",")]
-            target = replace(target, settings=only_topics(target.settings, globs))
-        topology = target.topology
-        cases = faults_of.battery(topology, target.mode)
-        if faults is not None:
-            cases = faults_of.select(cases, [glob.strip() for glob in faults.split(",")])
-        misfits = unfit(cases)
-        applied = understood(target, cases[0], lab)
-        about = header_of(target, applied)
+        planned = _Planned.read(cluster, cases, target, given, build, place.lab, progress)
         if list_only:
-            _list(about, cases, misfits, as_json=as_json)
+            planned.show(as_json=as_json)
             return
-        for sentence in applied.warnings:
+        work = Assessment.create(place.runs, planned.plan(parallel, budget, progress), cluster)
+    raise typer.Exit(_carry_out(work, parallel, progress, budget=budget, as_json=as_json))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Planned:
+    """What the options ask for, before anything starts."""
+
+    target: Target
+    cases: Sequence[Case]
+    misfits: Mapping[str, str]
+    """Names of the cases that this machine cannot run, and why."""
+    applied: AppliedSettings
+    header: Mapping[str, str]
+    lab: str
+    repeat: int
+
+    @classmethod
+    def read(
+        cls,
+        cluster: Path | None,
+        options: CaseOptions,
+        described: TargetOptions,
+        settings: Settings,
+        build: BuildOptions,
+        lab: str,
+        progress: Progress,
+    ) -> _Planned:
+        """Raises UsageError."""
+        from harness.cluster.cluster_file import read_cluster_file
+        from studies.assess import battery as faults_of
+        from studies.assess.described import only_topics
+        from studies.assess.series import describe, header_of, understood, unfit
+
+        file = read_cluster_file(cluster) if cluster else None
+        version = build.version(described.kafka, (file and file.kafka) or DEFAULT, progress.say)
+        target = describe(file, version, described.mode or "", settings, force=build.force)
+        if options.topics is not None:
+            globs = [glob.strip() for glob in options.topics.split(",")]
+            target = replace(target, settings=only_topics(target.settings, globs))
+        cases = faults_of.battery(target.topology, target.mode)
+        if options.faults is not None:
+            cases = faults_of.select(cases, [glob.strip() for glob in options.faults.split(",")])
+        applied = understood(target, cases[0], lab)
+        return cls(
+            target=target,
+            cases=cases,
+            misfits=unfit(cases),
+            applied=applied,
+            header=header_of(target, applied),
+            lab=lab,
+            repeat=options.repeat,
+        )
+
+    def plan(self, parallel: int, budget: Budget, progress: Progress) -> AssessmentPlan:
+        """The plan, with the cases that the budget allows. Raises UsageError, UnfitError."""
+        from studies.assess.battery import within_budget
+        from studies.assess.series import AssessmentPlan, check, seconds, timings
+        from studies.series.capacity import side_by_side
+
+        target = self.target
+        for sentence in self.applied.warnings:
             progress.say(sentence)
-        check(target, cases[0], lab, progress.say)
-        fitting = [case for case in cases if case.name not in misfits]
-        at_once = parallel or side_by_side(topology)
+        check(target, self.cases[0], self.lab, progress.say)
+        fitting = [case for case in self.cases if case.name not in self.misfits]
         chosen = fitting
-        times = timings(target.settings, target.mode)
-        if budget_s is not None:
+        if math.isfinite(budget.seconds):
+            times = timings(target.settings, target.mode)
+            at_once = parallel or side_by_side(target.topology)
             chosen = list(
-                faults_of.within_budget(
-                    fitting, lambda case: seconds(case, topology, times), budget_s, at_once
+                within_budget(
+                    fitting, lambda case: seconds(case, target.topology, times), budget.seconds, at_once
                 )
             )
-        plan = AssessmentPlan(
+        return AssessmentPlan(
             cases=tuple(case.name for case in chosen),
             version=target.version.label,
             mode=target.mode,
-            lab=lab,
+            lab=self.lab,
             settings=target.settings.as_json(),
-            repeat=repeat,
-            cluster=cluster is not None,
+            repeat=self.repeat,
+            cluster=target.file is not None,
             left_out=tuple(case.name for case in fitting if case not in chosen),
-            unfit=misfits,
-            header=about,
+            unfit=self.misfits,
+            header=self.header,
         )
-        work = Assessment.create(runs, plan, cluster)
-    raise typer.Exit(_carry_out(work, parallel, progress, budget_s=budget_s, as_json=as_json))
 
-
-def _list(
-    about: Mapping[str, str], cases: Sequence[Case], misfits: Mapping[str, str], *, as_json: bool
-) -> None:
-    """Print what would be assessed: the cluster, topics, producers and settings, and the faults."""
-    if as_json:
-        faults = [
-            {
-                "case": case.name,
-                "says": case.says,
-                "controller": case.roles,
-                "unfit": misfits.get(case.name),
-                "stands_for": case.stands_for,
-            }
-            for case in cases
-        ]
-        echo(json.dumps({"header": about, "faults": faults}, indent=2))
-        return
-    width = max(map(len, about))
-    for label, text in about.items():
-        echo(f"{label:{width}}  {text}")
-    echo("")
-    for case in cases:
-        echo(f"{case.name:45}  {case.says}; controller {case.roles}")
-        if case.name in misfits:
-            echo(f"    unfit: {misfits[case.name]}")
-        if case.stands_for:
-            echo(f"    stands for {', '.join(case.stands_for)}")
-    echo("\nFaults of single nodes hit the first node of each kind.")
+    def show(self, *, as_json: bool) -> None:
+        """Print what would be assessed: the cluster, topics, producers and settings, and the faults."""
+        if as_json:
+            faults = [
+                {
+                    "case": case.name,
+                    "says": case.says,
+                    "controller": case.roles,
+                    "unfit": self.misfits.get(case.name),
+                    "stands_for": case.stands_for,
+                }
+                for case in self.cases
+            ]
+            echo(json.dumps({"header": self.header, "faults": faults}, indent=2))
+            return
+        width = max(map(len, self.header))
+        for label, text in self.header.items():
+            echo(f"{label:{width}}  {text}")
+        echo("")
+        for case in self.cases:
+            echo(f"{case.name:45}  {case.says}; controller {case.roles}")
+            if case.name in self.misfits:
+                echo(f"    unfit: {self.misfits[case.name]}")
+            if case.stands_for:
+                echo(f"    stands for {', '.join(case.stands_for)}")
+        echo("\nFaults of single nodes hit the first node of each kind.")
 
 
 class _Pace:
@@ -243,9 +252,7 @@ class _Pace:
         return self._expected[case] * pace
 
 
-def _carry_out(
-    work: Assessment, parallel: int, progress: Progress, *, budget_s: float | None, as_json: bool
-) -> int:
+def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: Budget, as_json: bool) -> int:
     from report import assessment as report
     from report.series import number_of_runs
     from studies.assess.outcome import CrashWatch
@@ -256,7 +263,7 @@ def _carry_out(
     at_once = parallel or side_by_side(topology)
     left = work.left()
     expected = {name: seconds(case, topology, work.timings()) for name, case in cases.items()}
-    about = sum(expected[cell.scenario] for cell in left) / at_once
+    about = sum(expected[job.scenario] for job in left) / at_once
     progress.say(
         f"{number_of_runs(len(left))}, {at_once} side by side, about {about / 60:.0f} min; "
         f"{work.series.path} keeps them"
@@ -267,21 +274,20 @@ def _carry_out(
     def ended(run: RunSummary) -> None:
         pace.add(run)
         crashes.ended(run)
-        ahead_s = sum(pace.seconds(cell.scenario) for cell in work.left()) / at_once
+        ahead_s = sum(pace.seconds(job.scenario) for job in work.left()) / at_once
         lost = f"{run.lost} lost by all producers" if run.lost else "nothing lost"
         outcome = lost if run.judged else f"{run.verdict}: {'; '.join(run.reasons)}"
         progress.say(
-            f"{len(work.series.runs)} of {len(work.plan.cells())}: {cases[run.scenario].says}: {outcome} "
+            f"{len(work.series.runs)} of {len(work.plan.jobs())}: {cases[run.scenario].says}: {outcome} "
             f"({run.seconds:.0f} s); about {ahead_s / 60:.1f} min left"
         )
 
-    def may_start(cell: Cell) -> bool:
+    def may_start(job: Job) -> bool:
         if crashes.reasons:
             return False
-        elapsed_s = time.monotonic() - progress.started
-        if budget_s is not None and pace.runs and elapsed_s + pace.seconds(cell.scenario) > budget_s:
+        if pace.runs and not budget.allows(pace.seconds(job.scenario)):
             return False
-        progress.say(f"starting: {cases[cell.scenario].says}; controller {cases[cell.scenario].roles}")
+        progress.say(f"starting: {cases[job.scenario].says}; controller {cases[job.scenario].roles}")
         return True
 
     text = f"running, about {about / 60:.0f} min in all"
@@ -319,7 +325,7 @@ def _carry_out(
         Console(stderr=True, highlight=False).print(f"kept in {work.series.path}", style="dim")
     if stopped:
         raise StoppedError(
-            f"interrupted after {len(work.series.runs)} of {len(work.plan.cells())} runs; everything that "
+            f"interrupted after {len(work.series.runs)} of {len(work.plan.jobs())} runs; everything that "
             f"was started has been ended. To continue, use --resume {work.series.path}."
         )
     return int(document["exit_code"])

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from cli.options import LAB, RUNS, Lab, Runs, ScenarioName
+from cli.options import PlaceOptions, ScenarioName
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN
 from run.catalogue import find
 from studies.series.bisect import candidates, search
-from studies.series.plan import Cell, parse_versions
-from studies.series.pool import judge_cell, run_cell
+from studies.series.fleet import SCENARIOS, Fleet
+from studies.series.job import Job, Place
+from studies.series.plan import parse_versions
 from studies.series.summary import RunSummary
 
 
@@ -27,8 +28,8 @@ def bisect(
     mode: Annotated[
         str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the scenario's own.")
     ] = None,
-    lab: Lab = LAB,
-    runs: Runs = RUNS,
+    *,
+    place: PlaceOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Find the first Kafka version in which a claim changes (binary search).
@@ -37,7 +38,6 @@ def bisect(
 
     Exit code: 0 found, 2 no change between the oldest and the newest version.
     """
-    from checkers.spark.session import start_session
     from harness.artifacts import resolve_all
     from run.claims import require_sql
     from run.session import prepare, require_lab
@@ -47,25 +47,22 @@ def bisect(
     asked = () if versions is None else parse_versions(versions)
     candidate_versions = candidates(scenario, claim, asked, wanted_mode)
     progress = Progress(quiet=as_json)
-    require_lab(lab)
+    require_lab(place.lab)
     resolve_all(candidate_versions, say=progress.say)
     for version in candidate_versions:
-        prepare(scenario, lab=lab, kafka=version.label, mode=wanted_mode, say=progress.say)
+        prepare(scenario, lab=place.lab, kafka=version.label, mode=wanted_mode, say=progress.say)
     require_sql([scenario], say=progress.say)
-    session = start_session()
 
-    def run(version: str) -> RunSummary:
-        progress.say(f"running {scenario.name} on {version} {wanted_mode}")
-        summary = judge_cell(
-            session,
-            run_cell(
-                Cell(scenario=scenario.name, version=version, mode=wanted_mode, file=scenario.file), runs, lab
-            ),
-        )
-        status = summary.claims.get(claim, "missing")
-        progress.say(f"{version}: {claim} is {status} ({summary.observed.get(claim, '')})")
-        return summary
+    with Fleet(SCENARIOS, Place(lab=place.lab), place.runs, parallel=1) as fleet:
 
-    answer = search(claim, [version.label for version in candidate_versions], run)
+        def run(version: str) -> RunSummary:
+            progress.say(f"running {scenario.name} on {version} {wanted_mode}")
+            job = Job(scenario=scenario.name, version=version, mode=wanted_mode, file=scenario.file)
+            summary = fleet.run(job).summary
+            status = summary.claims.get(claim, "missing")
+            progress.say(f"{version}: {claim} is {status} ({summary.observed.get(claim, '')})")
+            return summary
+
+        answer = search(claim, [version.label for version in candidate_versions], run)
     echo(json.dumps(asdict(answer), indent=2) if as_json else answer.sentence())
     raise typer.Exit(EXIT_AS_DECLARED if answer.first else EXIT_UNKNOWN)

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from cli.bundles import spread
 from harness.console import echo
 from harness.errors import EXIT_AS_DECLARED
 from run.environment import note_command
@@ -127,7 +128,7 @@ def loaded(name: str) -> Any:
     declared = getattr(importlib.import_module(module), attribute)
     if not isinstance(declared, typer.Typer):
         alone = typer.Typer(add_completion=False)
-        alone.command(name)(declared)
+        alone.command(name)(spread(declared))
         declared = alone
     command = get_command(declared)
     command.name = name

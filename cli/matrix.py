@@ -3,57 +3,57 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli.options import (
-    LAB,
-    RUNS,
-    BrokerConfig,
-    BudgetOption,
-    CompressTime,
-    ConsumerConfig,
-    Earlier,
-    Force,
-    Junit,
-    KafkaHome,
-    KafkaJars,
-    KeepFailed,
-    Lab,
-    Parallel,
-    ProducerConfig,
-    Quiet,
-    Repeat,
-    Runs,
-    Sets,
-    ShardOption,
-    Summary,
-    TopicConfig,
-    build_label,
-    given_settings,
-)
+from cli.options import BuildOptions, PlaceOptions, Quiet, SeriesOptions, SettingOptions
 from cli.series import (
+    Night,
+    SeriesCluster,
     exit_code,
-    misfits,
     open_series,
-    read_night,
     report_end,
     run_series,
-    with_cluster,
     write_documents,
 )
-from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress, echo
 from harness.errors import UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
-from harness.lab.layout import THREE_AZS
 from report import series as report
 from run.catalogue import known_scenarios, select
+from run.client_choice import parse_clients
+from studies.series.folder import SeriesFolder
 from studies.series.plan import parse_modes, parse_versions, plan
 from studies.series.summary import grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """On what each scenario is run."""
+
+    versions: Annotated[
+        str | None,
+        typer.Option(
+            help="Kafka versions, comma-separated; 2.7.1@2.6 for 2.7.1 with protocol 2.6. "
+            "Default: each scenario's own."
+        ),
+    ] = None
+    modes: Annotated[
+        str | None, typer.Option(help="Metadata modes, comma-separated. Default: each scenario's own.")
+    ] = None
+    cluster: Annotated[
+        Path | None, typer.Option(help="Cluster file (TOML): AZs, hosts and settings. Default: three AZs.")
+    ] = None
+    clients: Annotated[
+        str | None,
+        typer.Option(
+            help="Client libraries, comma-separated: librdkafka, java, java@VERSION, a program. "
+            "Default: librdkafka."
+        ),
+    ] = None
 
 
 def matrix(
@@ -63,48 +63,15 @@ def matrix(
             help="Scenarios, globs, or scenario files. Default: those that show how Kafka versions differ."
         ),
     ] = None,
-    versions: Annotated[
-        str | None,
-        typer.Option(
-            help="Kafka versions, comma-separated; 2.7.1@2.6 for 2.7.1 with protocol 2.6. "
-            "Default: each scenario's own."
-        ),
-    ] = None,
-    modes: Annotated[
-        str | None, typer.Option(help="Metadata modes, comma-separated. Default: each scenario's own.")
-    ] = None,
-    cluster: Annotated[
-        Path | None, typer.Option(help="Cluster file (TOML): AZs, hosts and settings. Default: three AZs.")
-    ] = None,
-    clients: Annotated[
-        str | None,
-        typer.Option(
-            help="Client libraries, comma-separated: librdkafka, java, java@VERSION, a program. "
-            "Default: librdkafka."
-        ),
-    ] = None,
-    sets: Sets = None,
-    broker_config: BrokerConfig = None,
-    topic_config: TopicConfig = None,
-    producer_config: ProducerConfig = None,
-    consumer_config: ConsumerConfig = None,
-    compress_time: CompressTime = 1.0,
-    parallel: Parallel = 0,
-    lab: Lab = LAB,
-    runs: Runs = RUNS,
-    kafka_home: KafkaHome = None,
-    kafka_jars: KafkaJars = None,
-    force: Force = False,
-    repeat: Repeat = 1,
+    *,
+    columns: ColumnOptions,
+    settings: SettingOptions,
+    build: BuildOptions,
+    place: PlaceOptions,
+    options: SeriesOptions,
     resume: Annotated[
         Path | None, typer.Option(help="Continue an interrupted matrix: its folder, runs/matrix/<time>.")
     ] = None,
-    budget: BudgetOption = None,
-    shard: ShardOption = None,
-    earlier: Earlier = None,
-    junit: Junit = None,
-    summary: Summary = None,
-    keep_failed: KeepFailed = False,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON.")] = False,
 ) -> None:
@@ -117,92 +84,27 @@ def matrix(
 
     Exit code: that of the worst verdict.
     """
-    from harness.artifacts import resolve_all
-    from run.claims import require_sql
-    from run.client_choice import client_of, parse_clients
-    from run.session import prepare, require_lab, require_settings
-    from studies.series.folder import SeriesFolder
-
-    settings = given_settings(
-        sets,
-        broker=broker_config,
-        topic=topic_config,
-        producer=producer_config,
-        consumer=consumer_config,
-        compress_time=compress_time,
-    )
-    scenarios = {one.name: one for one in (select(names) if names else known_scenarios().values())}
-    if not names:
-        scenarios = {name: one for name, one in scenarios.items() if one.versions}
+    scenarios = select(names) if names else [one for one in known_scenarios().values() if one.versions]
     progress = Progress(quiet=as_json or quiet)
-    file, settings = with_cluster(settings, cluster)
+    cluster = SeriesCluster.read(place, settings.read(), columns.cluster, force=build.force)
+    file = cluster.file
+    versions, modes = columns.versions, columns.modes
     if file is not None:
         versions = versions if versions is not None else file.kafka or None
         modes = modes if modes is not None else file.mode or None
-    asked = () if versions is None else parse_versions(versions, force=force)
-    asked += _builds(kafka_home, kafka_jars, asked, progress)
-    chosen = () if clients is None else parse_clients(clients)
-    cells = plan(
-        scenarios.values(),
-        asked,
+    chosen = () if versions is None else parse_versions(versions, force=build.force)
+    chosen += _builds(build, chosen, progress)
+    clients = () if columns.clients is None else parse_clients(columns.clients)
+    jobs = plan(
+        scenarios,
+        chosen,
         () if modes is None else parse_modes(modes),
-        repeat,
-        [client.text for client in chosen],
+        options.repeat,
+        [client.text for client in clients],
     )
-    unfitting = misfits(cells, scenarios.values(), file)
-    fitting = [cell for cell in dict.fromkeys(cells) if cell not in unfitting]
-    night = read_night(
-        budget=budget,
-        shard=shard,
-        keep_failed=keep_failed,
-        junit=junit,
-        summary=summary,
-        earlier=earlier,
-    )
-    layout = file.layout if file else THREE_AZS
-    asked_for = [
-        require_settings(
-            scenarios[cell.scenario],
-            settings,
-            kafka=cell.version,
-            mode=cell.mode,
-            layout=layout,
-            force=force,
-        )
-        for cell in fitting
-    ]
-    for sentence in dict.fromkeys(warning for warnings in asked_for for warning in warnings):
-        progress.say(sentence)
-    require_lab(lab)
+    night = Night.read(options)
     old = None if resume is None else SeriesFolder.resume(resume)
-    resolve_all(
-        [kafka_version(name, force=force) for name in {cell.version: 0 for cell in fitting}], say=progress.say
-    )
-    for example in {(cell.version, cell.client): cell for cell in reversed(fitting)}.values():
-        prepare(
-            scenarios[example.scenario],
-            lab=lab,
-            kafka=example.version,
-            mode=example.mode,
-            cluster=file and replace(file, settings=NO_SETTINGS),
-            force=force,
-            client=client_of(example.client),
-            say=progress.say,
-        )
-    require_sql({cell.scenario: scenarios[cell.scenario] for cell in fitting}.values(), say=progress.say)
-    series = open_series(
-        "matrix",
-        cells,
-        runs=runs,
-        old=old,
-        parallel=parallel,
-        lab=lab,
-        progress=progress,
-        settings=settings,
-        cluster=file,
-        misfits=unfitting,
-        night=night,
-    )
+    series = open_series("matrix", jobs, scenarios, cluster, night, options.parallel, progress, old)
     folder = series.folder
     stopped = run_series(series, lambda run: progress.say(report.ended(run)))
     done = folder.runs
@@ -225,14 +127,15 @@ def matrix(
 
 
 def _builds(
-    home: Path | None, jars: str | None, versions: tuple[KafkaVersion, ...], progress: Progress
+    build: BuildOptions, versions: tuple[KafkaVersion, ...], progress: Progress
 ) -> tuple[KafkaVersion, ...]:
     """The user's builds as further columns; if only jars are given, each version with the jars in front."""
-    if home is None and jars is None:
+    if not build.given:
         return ()
-    if home is None and not versions:
+    if build.kafka_home is None and not versions:
         raise UsageError(
-            f"--kafka-jars {jars} replaces classes of a release: name one or more with --versions."
+            f"--kafka-jars {build.kafka_jars} replaces classes of a release: name one or more with "
+            f"--versions."
         )
-    bases = [""] if home else [version.name for version in versions]
-    return tuple(kafka_version(build_label(home, jars, base, progress.say)) for base in bases)
+    bases = [""] if build.kafka_home else [version.name for version in versions]
+    return tuple(kafka_version(build.label(base, progress.say)) for base in bases)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.errors import AckedError, UsageError
+
+if TYPE_CHECKING:
+    from run.client_choice import ClientChoice
 
 LAB = "embedded"
 RUNS = Path("runs")
@@ -62,55 +65,6 @@ def divisor(text: str | float) -> float:
     return number
 
 
-def given_settings(
-    sets: list[str] | None,
-    *,
-    broker: Path | None,
-    topic: Path | None,
-    producer: Path | None,
-    consumer: Path | None,
-    compress_time: float,
-) -> Settings:
-    """The settings of all options together; `--set` takes precedence. Raises UsageError."""
-    files = {"broker": broker, "topic": topic, "producer": producer, "consumer": consumer}
-    settings = replace(NO_SETTINGS, compress_time=compress_time)
-    if not sets and not any(files.values()):
-        return settings
-    from harness.cluster.settings_files import read_options, read_properties
-
-    for table, file in files.items():
-        if file is not None:
-            settings = read_properties(file, table).over(settings)
-    return read_options(sets or []).over(settings)
-
-
-def chosen_kafka(
-    kafka: str | None, home: Path | None, jars: str | None, default: str, say: Callable[[str], None]
-) -> str:
-    """The Kafka version of `--kafka`, or the label of the build of `--kafka-home` and `--kafka-jars`.
-
-    Without `--kafka` and `--kafka-home`, jars go in front of the release ``default``. Returns an empty string
-    if no option chooses a version. Raises UsageError.
-    """
-    if home is None and jars is None:
-        return kafka or ""
-    return build_label(home, jars, kafka or ("" if home else default), say)
-
-
-def build_label(home: Path | None, jars: str | None, base: str, say: Callable[[str], None]) -> str:
-    """Copy the user's build of Kafka into the cache; returns its label, a Kafka version. Raises UsageError.
-
-    ``base`` is the release that ``jars`` go in front of. With ``home`` it is empty or the version of
-    ``home``.
-    """
-    from harness.artifacts.builds import take_in
-
-    paths = [Path(part.strip()).expanduser() for part in (jars or "").split(",") if part.strip()]
-    if jars is not None and not paths:
-        raise UsageError("--kafka-jars is empty; name jars, or folders of jars, separated by commas.")
-    return take_in(home=home.expanduser() if home else None, jars=paths, base=base, say=say)
-
-
 def run_root(text: str | Path) -> Path:
     """The folder for run folders. Raises UsageError for an empty name, usually an unset variable."""
     if not str(text).strip():
@@ -135,63 +89,6 @@ Lab = Annotated[str, typer.Option(help="Where the hosts run: embedded (no daemon
 Runs = Annotated[
     Path, typer.Option("--runs", parser=run_root, metavar="<path>", help="Folder for run folders.")
 ]
-Rate = Annotated[
-    float | None,
-    typer.Option(
-        "--rate",
-        parser=message_rate,
-        metavar="<float>",
-        help="Background messages per second in each AZ; 0: none. Default: the scenario's own.",
-    ),
-]
-_FILE = "Java properties file with settings of "
-Sets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="TABLE.KEY=VALUE",
-        help="A property, such as broker.request.timeout.ms=30000; also of topic, producer, consumer.",
-    ),
-]
-BrokerConfig = Annotated[Path | None, typer.Option("--broker-config", help=f"{_FILE}the brokers.")]
-TopicConfig = Annotated[Path | None, typer.Option("--topic-config", help=f"{_FILE}every topic.")]
-ProducerConfig = Annotated[Path | None, typer.Option("--producer-config", help=f"{_FILE}the producers.")]
-ConsumerConfig = Annotated[Path | None, typer.Option("--consumer-config", help=f"{_FILE}the consumers.")]
-CompressTime = Annotated[
-    float,
-    typer.Option(
-        "--compress-time",
-        parser=divisor,
-        metavar="<float>",
-        help="Divide the time settings that you set by this.",
-    ),
-]
-KafkaHome = Annotated[
-    Path | None,
-    typer.Option(
-        "--kafka-home", metavar="<path>", help="Folder of an unpacked Kafka release, or of your own build."
-    ),
-]
-KafkaJars = Annotated[
-    str | None,
-    typer.Option(
-        "--kafka-jars",
-        metavar="<path,...>",
-        help="Jars, or folders of jars, whose classes replace those of Kafka.",
-    ),
-]
-ClientName = Annotated[
-    str,
-    typer.Option(
-        "--client",
-        help="What the producers and consumers are: librdkafka, java, or a program that speaks the client "
-        "protocol.",
-    ),
-]
-ClientVersion = Annotated[
-    str, typer.Option("--client-version", help="Version of the Java client. Default: that of the brokers.")
-]
-Force = Annotated[bool, typer.Option(help="Accept a Kafka version that has not been tested.")]
 Repeat = Annotated[
     int,
     typer.Option(
@@ -201,32 +98,17 @@ Repeat = Annotated[
         help="Number of runs of each.",
     ),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the outcome, and no progress.")]
+Index = Annotated[
+    Path | None,
+    typer.Option("--index", metavar="<path>", help="Write the page of the series, with links to their runs."),
+]
 Junit = Annotated[
     Path | None, typer.Option("--junit", metavar="<path>", help="Write the runs as JUnit XML, for a CI job.")
 ]
 Summary = Annotated[
     Path | None,
     typer.Option("--summary", metavar="<path>", help="Write a summary in Markdown, for a CI job."),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the outcome, and no progress.")]
-Index = Annotated[
-    Path | None,
-    typer.Option("--index", metavar="<path>", help="Write the page of the series, with links to their runs."),
-]
-BudgetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--budget",
-        metavar="<time>",
-        help="Start no run that would end later than this, such as 45m. Scenarios that have not run for "
-        "longest come first.",
-    ),
-]
-ShardOption = Annotated[
-    str | None, typer.Option("--shard", metavar="<k/n>", help="Run only one of n equal shares: 2/4.")
-]
-KeepFailed = Annotated[
-    bool, typer.Option("--keep-failed", help="Remove the run folders of runs that are as declared.")
 ]
 Earlier = Annotated[
     list[Path] | None,
@@ -243,3 +125,153 @@ Parallel = Annotated[
         help="Number of clusters to run side by side; 0: three, or fewer on a small machine.",
     ),
 ]
+_FILE = "Java properties file with settings of "
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceOptions:
+    """Where runs are made, and where their folders go."""
+
+    lab: Lab = LAB
+    runs: Runs = RUNS
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingOptions:
+    """What the user sets for brokers, topics and clients."""
+
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="TABLE.KEY=VALUE",
+            help="A property, such as broker.request.timeout.ms=30000; also of topic, producer, consumer.",
+        ),
+    ] = None
+    broker_config: Annotated[Path | None, typer.Option(help=f"{_FILE}the brokers.")] = None
+    topic_config: Annotated[Path | None, typer.Option(help=f"{_FILE}every topic.")] = None
+    producer_config: Annotated[Path | None, typer.Option(help=f"{_FILE}the producers.")] = None
+    consumer_config: Annotated[Path | None, typer.Option(help=f"{_FILE}the consumers.")] = None
+    compress_time: Annotated[
+        float,
+        typer.Option(
+            parser=divisor, metavar="<float>", help="Divide the time settings that you set by this."
+        ),
+    ] = 1.0
+
+    def read(self) -> Settings:
+        """The settings of all options together; `--set` takes precedence. Raises UsageError."""
+        files = {
+            "broker": self.broker_config,
+            "topic": self.topic_config,
+            "producer": self.producer_config,
+            "consumer": self.consumer_config,
+        }
+        settings = replace(NO_SETTINGS, compress_time=self.compress_time)
+        if not self.sets and not any(files.values()):
+            return settings
+        from harness.cluster.settings_files import read_options, read_properties
+
+        for table, file in files.items():
+            if file is not None:
+                settings = read_properties(file, table).over(settings)
+        return read_options(self.sets or []).over(settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+    """Which builds of Kafka may run, besides the releases."""
+
+    kafka_home: Annotated[
+        Path | None,
+        typer.Option(metavar="<path>", help="Folder of an unpacked Kafka release, or of your own build."),
+    ] = None
+    kafka_jars: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<path,...>", help="Jars, or folders of jars, whose classes replace those of Kafka."
+        ),
+    ] = None
+    force: Annotated[bool, typer.Option(help="Accept a Kafka version that has not been tested.")] = False
+
+    @property
+    def given(self) -> bool:
+        """Whether the user names a build."""
+        return self.kafka_home is not None or self.kafka_jars is not None
+
+    def version(self, kafka: str | None, default: str, say: Callable[[str], None]) -> str:
+        """The Kafka version of `--kafka`, or the label of the user's build.
+
+        Without `--kafka` and `--kafka-home`, jars go in front of the release ``default``. Returns an empty
+        string if no option chooses a version. Raises UsageError.
+        """
+        if not self.given:
+            return kafka or ""
+        return self.label(kafka or ("" if self.kafka_home else default), say)
+
+    def label(self, base: str, say: Callable[[str], None]) -> str:
+        """Copy the user's build into the cache; returns its label, a Kafka version. Raises UsageError.
+
+        ``base`` is the release that jars go in front of. With `--kafka-home` it is empty, or the version of
+        that build.
+        """
+        from harness.artifacts.builds import take_in
+
+        parts = [part.strip() for part in (self.kafka_jars or "").split(",")]
+        paths = [Path(part).expanduser() for part in parts if part]
+        if self.kafka_jars is not None and not paths:
+            raise UsageError("--kafka-jars is empty; name jars, or folders of jars, separated by commas.")
+        home = self.kafka_home.expanduser() if self.kafka_home else None
+        return take_in(home=home, jars=paths, base=base, say=say)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientOptions:
+    """What producers and consumers are."""
+
+    client: Annotated[
+        str,
+        typer.Option(
+            help="What the producers and consumers are: librdkafka, java, or a program that speaks the "
+            "client protocol."
+        ),
+    ] = "librdkafka"
+    client_version: Annotated[
+        str, typer.Option(help="Version of the Java client. Default: that of the brokers.")
+    ] = ""
+
+    def read(self) -> ClientChoice:
+        """The client library. Raises UsageError."""
+        from run.client_choice import parse_client
+
+        return parse_client(self.client, self.client_version)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesOptions:
+    """How many runs are made and recorded, alone or on a CI system."""
+
+    repeat: Repeat = 1
+    parallel: Parallel = 0
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<time>",
+            help="Start no run that would end later than this, such as 45m. Scenarios that have not run for "
+            "longest come first.",
+        ),
+    ] = None
+    shard: Annotated[
+        str | None, typer.Option(metavar="<k/n>", help="Run only one of n equal shares: 2/4.")
+    ] = None
+    earlier: Earlier = None
+    junit: Junit = None
+    summary: Summary = None
+    keep_failed: Annotated[
+        bool, typer.Option("--keep-failed", help="Remove the run folders of runs that are as declared.")
+    ] = False
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them asks for more than one run."""
+        return replace(self, parallel=0) != SeriesOptions()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import LAB, MOST_RUNS, RUNS, Lab, Runs, Trust, count
+from cli.options import MOST_RUNS, PlaceOptions, Trust, count
 from cli.search import (
     PARALLEL,
     AsJson,
@@ -29,10 +30,12 @@ from harness.errors import (
 )
 
 if TYPE_CHECKING:
-    from studies.search.fleet import JudgedRun, Place
+    from studies.search.findings import Finding
     from studies.search.repeat import RepeatedSchedule, Tally
     from studies.search.schedule import Schedule
     from studies.search.shrinking import Shrinking, Test
+    from studies.series.fleet import JudgedRun
+    from studies.series.job import Job, Place
 
 Wanted = Annotated[
     str,
@@ -44,46 +47,55 @@ Wanted = Annotated[
 ]
 
 
-def _place(
-    source: RepeatedSchedule,
-    cluster: Path | None,
-    kafka: str | None,
-    mode: str | None,
-    lab: str,
-    progress: Progress,
-    *,
-    trust: bool,
-) -> Place:
-    """Where to repeat a schedule: where it ran, unless options change that. Checks that it is possible.
+@dataclass(frozen=True, kw_only=True)
+class ChangeOptions:
+    """On what a schedule is repeated, if not on what it ran on."""
 
-    Raises UsageError, BadDataError, UnfitError.
+    cluster: Cluster = None
+    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: that of the run.")] = None
+    mode: Annotated[str | None, typer.Option(help="Metadata mode. Default: that of the run.")] = None
+
+
+def _job_of(
+    source: RepeatedSchedule, changes: ChangeOptions, lab: str, progress: Progress, *, trust: bool
+) -> tuple[Job, Place]:
+    """The job that repeats a schedule, and where: as it ran, unless options change that.
+
+    Checks that it is possible.     Raises UsageError, BadDataError, UnfitError.
     """
     from harness.cluster.cluster_file import read_cluster_file
     from run.client_choice import client_of, require_trusted
     from studies.assess.series import describe
-    from studies.search.fleet import Place
     from studies.search.repeat import origin_of
     from studies.search.rules import require_hosts
+    from studies.search.scenario import NAME
+    from studies.search.schedule import FILE
+    from studies.series.job import Job, Place
 
     origin = origin_of(source)
     require_trusted(origin.client, source.folder, trust=trust)
-    file = cluster or origin.cluster_file
+    file = changes.cluster or origin.cluster_file
     if file is not None and not file.is_file():
         raise BadDataError(f"{file}, the cluster file of the run, is gone; name one with --cluster.")
     described = read_cluster_file(file) if file else None
-    target = describe(described, kafka or origin.kafka, mode or origin.mode, origin.settings, force=not kafka)
+    target = describe(
+        described,
+        changes.kafka or origin.kafka,
+        changes.mode or origin.mode,
+        origin.settings,
+        force=not changes.kafka,
+    )
     require_mode(source.schedule, target.mode)
     require_hosts(source.schedule, target.topology, "the schedule")
     check_place(target, lab, progress, client=client_of(origin.client))
-    return Place(
+    job = Job(
+        scenario=NAME,
         version=target.version.label,
         mode=target.mode,
-        topology=target.topology,
-        settings=target.settings.as_json(),
-        cluster_file=file,
-        lab=lab,
         client=origin.client,
+        files={FILE: source.schedule.encode()},
     )
+    return job, Place(lab=lab, settings=target.settings.as_json(), cluster_file=file)
 
 
 def replay(
@@ -98,9 +110,8 @@ def replay(
         ),
     ] = 20,
     wanted: Wanted = "",
-    cluster: Cluster = None,
-    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: that of the run.")] = None,
-    mode: Annotated[str | None, typer.Option(help="Metadata mode. Default: that of the run.")] = None,
+    *,
+    changes: ChangeOptions,
     every: Annotated[
         bool, typer.Option("--all", help="Make all runs, even if the answer is clear earlier.")
     ] = False,
@@ -112,8 +123,7 @@ def replay(
     ] = False,
     parallel: Parallel = PARALLEL,
     trust: Trust = False,
-    lab: Lab = LAB,
-    runs: Runs = RUNS,
+    where: PlaceOptions,
     as_json: AsJson = False,
 ) -> None:
     """Repeat a schedule: how often does its finding come back?
@@ -126,35 +136,35 @@ def replay(
     run was not judged or nothing was decided, else 0.
     """
     from report import search as report
-    from studies.search.fleet import Fleet
     from studies.search.repeat import repeat as repeated
     from studies.search.repeat import source_of, until_decided
+    from studies.search.runs import SCHEDULES
     from studies.search.schedule import FILE
     from studies.search.timed import timed
+    from studies.series.fleet import Fleet
     from studies.series.folder import SeriesFolder
 
     progress = Progress(quiet=as_json)
     source = source_of(path, wanted)
-    schedule = source.schedule
     if times:
         if source.folder is None or source.finding is None:
             raise UsageError(f"--times needs a run with a finding, which has the times; {path} has none.")
-        schedule = timed(schedule, source.folder)
-    place = _place(source, cluster, kafka, mode, lab, progress, trust=trust)
-    folder = SeriesFolder.create(runs, "replay").path
-    (folder / FILE).write_bytes(schedule.encode())
+        source = replace(source, schedule=timed(source.schedule, source.folder))
+    job, place = _job_of(source, changes, where.lab, progress, trust=trust)
+    folder = SeriesFolder.create(where.runs, "replay").path
+    (folder / FILE).write_bytes(source.schedule.encode())
     kind = source.finding.kind if source.finding else ""
-    progress.say(f"Kafka {place.version}, {place.mode}: up to {repeat} runs; {folder} keeps them")
+    progress.say(f"Kafka {job.version}, {job.mode}: up to {repeat} runs; {folder} keeps them")
     if kind:
         progress.say(f"the finding: {kind}")
 
-    def ended(one: JudgedRun, hit: bool, tally: Tally) -> None:
+    def ended(one: JudgedRun[Finding], hit: bool, tally: Tally) -> None:
         outcome = f"{len(one.findings)} groups of findings"
         if kind:
             outcome = "it came back" if hit else "it did not come back"
-        if not one.judged:
-            outcome = f"{one.verdict}: {next(iter(one.reasons), '')}"
-        progress.say(f"{tally.runs + tally.unjudged} ({one.seconds:.0f} s): {outcome}")
+        if not one.summary.judged:
+            outcome = f"{one.summary.verdict}: {next(iter(one.summary.reasons), '')}"
+        progress.say(f"{tally.runs + tally.unjudged} ({one.summary.seconds:.0f} s): {outcome}")
 
     decide = until_decided()
 
@@ -164,11 +174,11 @@ def replay(
     try:
         with (
             progress.phase("runs", "repeating the schedule"),
-            Fleet(place, folder / "runs", parallel) as fleet,
+            Fleet(SCHEDULES, place, folder / "runs", parallel) as fleet,
         ):
             tally = repeated(
                 fleet,
-                schedule,
+                job,
                 parallel=parallel,
                 most=repeat,
                 enough=enough,
@@ -196,6 +206,7 @@ def shrink(
         Path | None, typer.Argument(metavar="[RUN]", help="A run of a search that found something.")
     ] = None,
     wanted: Wanted = "",
+    *,
     parallel: Parallel = PARALLEL,
     resume: Annotated[
         Path | None, typer.Option(help="Continue an interrupted shrinking: its folder, runs/shrink/<time>.")
@@ -205,8 +216,7 @@ def shrink(
         typer.Option("--steps", help="Remove steps only. To make the rest smaller, use --resume without it."),
     ] = False,
     trust: Trust = False,
-    lab: Lab = LAB,
-    runs: Runs = RUNS,
+    where: PlaceOptions,
     as_json: AsJson = False,
 ) -> None:
     """Find the smallest schedule that still shows a finding.
@@ -234,17 +244,17 @@ def shrink(
             raise UsageError(
                 f"{path} shows no finding to shrink; name a run of a search that found something."
             )
-        place = _place(source, None, None, None, lab, progress, trust=trust)
+        job, place = _job_of(source, ChangeOptions(), where.lab, progress, trust=trust)
         plan = ShrinkPlan(
             finding=source.finding,
-            version=place.version,
-            mode=place.mode,
-            settings=dict(place.settings),
-            lab=lab,
-            client=place.client,
+            version=job.version,
+            mode=job.mode,
+            settings=place.settings,
+            lab=where.lab,
+            client=job.client,
             cluster=place.cluster_file is not None,
         )
-        work = Shrinking.create(runs, plan, source.schedule, place.cluster_file)
+        work = Shrinking.create(where.runs, plan, source.schedule, place.cluster_file)
     raise typer.Exit(_shrink(work, progress, parallel, steps_only=steps_only, as_json=as_json))
 
 

@@ -4,44 +4,23 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import (
-    LAB,
-    RUNS,
-    BrokerConfig,
-    BudgetOption,
-    ClientName,
-    ClientVersion,
-    CompressTime,
-    ConsumerConfig,
-    Earlier,
-    Force,
-    Junit,
-    KafkaHome,
-    KafkaJars,
-    KeepFailed,
-    Lab,
+    BuildOptions,
+    ClientOptions,
     OneScenario,
-    Parallel,
-    ProducerConfig,
+    PlaceOptions,
     Quiet,
-    Rate,
-    Repeat,
-    Runs,
-    Sets,
-    ShardOption,
-    Summary,
-    TopicConfig,
-    chosen_kafka,
-    given_settings,
+    SeriesOptions,
+    SettingOptions,
+    message_rate,
 )
 from cli.pages import add_page
-from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress, echo
 from harness.errors import (
     EXIT_AS_DECLARED,
@@ -52,72 +31,100 @@ from harness.errors import (
     UsageError,
 )
 from harness.lab.embedded.namespaces import run_inside
-from harness.lab.layout import THREE_AZS
 
 if TYPE_CHECKING:
-    from cli.series import Night
+    from cli.series import SeriesCluster
+    from harness.cluster.settings import Settings
+    from run.client_choice import ClientChoice
 
 
-def run(
-    name: OneScenario = None,
-    lab: Lab = LAB,
-    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the scenario's own.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """The cluster of a single run."""
+
+    kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the scenario's own.")] = None
     mode: Annotated[
         str | None,
         typer.Option(help="zookeeper, kraft, kraft-combined or migration. Default: the scenario's own."),
-    ] = None,
+    ] = None
     cluster: Annotated[
         Path | None,
         typer.Option(help="Cluster file (TOML): AZs, hosts and settings. Default: three AZs."),
-    ] = None,
-    sets: Sets = None,
-    broker_config: BrokerConfig = None,
-    topic_config: TopicConfig = None,
-    producer_config: ProducerConfig = None,
-    consumer_config: ConsumerConfig = None,
-    compress_time: CompressTime = 1.0,
-    kafka_home: KafkaHome = None,
-    kafka_jars: KafkaJars = None,
-    client: ClientName = "librdkafka",
-    client_version: ClientVersion = "",
-    force: Force = False,
-    rate: Rate = None,
-    runs: Runs = RUNS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False,
-    git_bisect: Annotated[
-        bool,
+    ] = None
+    rate: Annotated[
+        float | None,
         typer.Option(
-            "--git-bisect",
-            help="Exit with the codes of `git bisect run`: 125 (skip) if nothing was proven.",
+            parser=message_rate,
+            metavar="<float>",
+            help="Background messages per second in each AZ; 0: none. Default: the scenario's own.",
         ),
-    ] = False,
-    quiet: Quiet = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Run the whole catalogue, or all of --from.")
-    ] = False,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioOptions:
+    """Which scenarios a series runs."""
+
+    everything: Annotated[bool, typer.Option("--all", help="Run the whole catalogue, or all of --from.")] = (
+        False
+    )
     folder: Annotated[
         Path | None,
         typer.Option("--from", help="With --all or --filter: the scenarios in the files of this folder."),
-    ] = None,
+    ] = None
     pattern: Annotated[
         str | None,
         typer.Option("--filter", help="Run the scenarios that match one of these globs (a,b)."),
-    ] = None,
-    repeat: Repeat = 1,
-    parallel: Parallel = 0,
+    ] = None
     resume: Annotated[
         Path | None,
         typer.Option(
             help="Continue an interrupted series: its folder, runs/all/<time>. Without --all and --filter, "
             "with the scenarios and repeats that were planned."
         ),
-    ] = None,
-    budget: BudgetOption = None,
-    shard: ShardOption = None,
-    earlier: Earlier = None,
-    junit: Junit = None,
-    summary: Summary = None,
-    keep_failed: KeepFailed = False,
+    ] = None
+
+    @property
+    def several(self) -> bool:
+        """Whether they choose by themselves what to run."""
+        return self.everything or self.pattern is not None
+
+    def globs(self, name: str | None) -> list[str]:
+        """The globs of the scenarios; none: those of the series that is resumed."""
+        chosen = name or self.pattern or ("*" if self.everything or not self.resume else "")
+        return [glob.strip() for glob in chosen.split(",") if chosen]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """What a run prints, and how it exits."""
+
+    as_json: Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")] = False
+    git_bisect: Annotated[
+        bool,
+        typer.Option(
+            "--git-bisect",
+            help="Exit with the codes of `git bisect run`: 125 (skip) if nothing was proven.",
+        ),
+    ] = False
+    quiet: Quiet = False
+
+    def progress(self) -> Progress:
+        """The progress of the command, on the terminal."""
+        return Progress(quiet=self.as_json or self.quiet)
+
+
+def run(
+    name: OneScenario = None,
+    *,
+    target: TargetOptions,
+    settings: SettingOptions,
+    build: BuildOptions,
+    client: ClientOptions,
+    place: PlaceOptions,
+    scenarios: ScenarioOptions,
+    series: SeriesOptions,
+    output: OutputOptions,
 ) -> None:
     """Run one scenario on a real cluster and judge it, or many side by side.
 
@@ -129,83 +136,45 @@ def run(
     lacks something, 254 usage error, 255 crash. The worst verdict of a series
     decides.
     """
-    settings = given_settings(
-        sets,
-        broker=broker_config,
-        topic=topic_config,
-        producer=producer_config,
-        consumer=consumer_config,
-        compress_time=compress_time,
-    )
-    if pattern is not None and not pattern.strip():
+    given = settings.read()
+    if scenarios.pattern is not None and not scenarios.pattern.strip():
         raise UsageError("--filter is empty; give globs, such as 'kraft-*,no-fault', or use --all.")
-    if folder and not (everything or pattern is not None):
-        raise UsageError(f"--from {folder} chooses scenarios for --all or --filter; add one of them.")
-    for_jobs = (budget, shard, earlier, junit, summary)
-    if everything or pattern is not None or repeat != 1 or resume or keep_failed or any(for_jobs):
-        if kafka_home or kafka_jars is not None:
+    if scenarios.folder and not scenarios.several:
+        raise UsageError(
+            f"--from {scenarios.folder} chooses scenarios for --all or --filter; add one of them."
+        )
+    if scenarios.several or scenarios.resume or series.given:
+        if build.given:
             raise UsageError("--kafka-home and --kafka-jars are for a single run, and for `acked matrix`.")
-        if kafka or mode or rate is not None:
+        if target.kafka or target.mode or target.rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
-        if name and (everything or pattern is not None):
+        if name and scenarios.several:
             raise UsageError(f"Use either the scenario {name!r} or --all with --filter, not both.")
-        from cli.series import read_night
-
-        if not (name or everything or pattern is not None or resume):
+        if not (name or scenarios.several or scenarios.resume):
             raise UsageError("Name a scenario to run (`acked list` shows them), or use --all or --filter.")
-        chosen = name or pattern or ("*" if everything or not resume else "")
+        from cli.series import SeriesCluster
+
         status = _run_many(
-            [glob.strip() for glob in chosen.split(",") if chosen],
-            folder_of_scenarios=folder,
-            repeat=repeat,
-            parallel=parallel,
-            lab=lab,
-            runs=runs,
-            resume=resume,
-            as_json=as_json,
-            quiet=quiet,
-            settings=settings,
-            cluster=cluster,
-            client=client,
-            client_version=client_version,
-            night=read_night(
-                budget=budget,
-                shard=shard,
-                keep_failed=keep_failed,
-                junit=junit,
-                summary=summary,
-                earlier=earlier,
-            ),
+            scenarios.globs(name),
+            scenarios,
+            series,
+            output,
+            SeriesCluster.read(place, given, target.cluster, force=build.force),
+            client.read(),
         )
     elif not name:
         raise UsageError("Name a scenario to run (`acked list` shows them), or use --all.")
     else:
         try:
-            status = _run_one(
-                name,
-                lab=lab,
-                kafka=kafka,
-                kafka_home=kafka_home,
-                kafka_jars=kafka_jars,
-                mode=mode,
-                cluster=cluster,
-                force=force,
-                rate=rate,
-                runs=runs,
-                as_json=as_json,
-                quiet=quiet,
-                settings=settings,
-                client=client,
-                client_version=client_version,
-            )
+            status = _run_one(name, target, given, build, client, place, output)
         except AckedError as error:
-            if not git_bisect or isinstance(error, UsageError):
+            if not output.git_bisect or isinstance(error, UsageError):
                 raise
             from report import terminal
 
             terminal.show_error(error)
             status = error.exit_code
-    raise typer.Exit(for_git_bisect(status) if git_bisect else status)
+    raise typer.Exit(for_git_bisect(status) if output.git_bisect else status)
 
 
 def for_git_bisect(status: int) -> int:
@@ -218,21 +187,12 @@ def for_git_bisect(status: int) -> int:
 
 def _run_one(
     name: str,
-    *,
-    lab: str,
-    kafka: str | None,
-    kafka_home: Path | None,
-    kafka_jars: str | None,
-    mode: str | None,
-    cluster: Path | None,
-    force: bool,
-    rate: float | None,
-    runs: Path,
-    as_json: bool,
-    quiet: bool,
+    target: TargetOptions,
     settings: Settings,
-    client: str,
-    client_version: str,
+    build: BuildOptions,
+    client: ClientOptions,
+    place: PlaceOptions,
+    output: OutputOptions,
 ) -> int:
     from harness.cluster.cluster_file import read_cluster_file
     from report import terminal
@@ -240,34 +200,33 @@ def _run_one(
     from report.model.judged import judged_model
     from run.catalogue import find
     from run.claims import require_sql
-    from run.client_choice import parse_client
     from run.folder import RunFolder
     from run.session import RunOutcome, prepare, run_and_judge
 
     scenario = find(name)
-    progress = Progress(quiet=as_json or quiet)
-    described = read_cluster_file(cluster) if cluster else None
+    progress = output.progress()
+    described = read_cluster_file(target.cluster) if target.cluster else None
     default = (described and described.kafka) or scenario.kafka
     options = prepare(
         scenario,
-        lab=lab,
-        kafka=chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say),
-        mode=mode or "",
-        rate=rate,
+        lab=place.lab,
+        kafka=build.version(target.kafka, default, progress.say),
+        mode=target.mode or "",
+        rate=target.rate,
         cluster=described,
         settings=settings,
-        force=force,
-        client=parse_client(client, client_version),
+        force=build.force,
+        client=client.read(),
         say=progress.say,
     )
     require_sql([scenario], say=progress.say)
-    folder = RunFolder.create(runs, scenario.name, scenario.file)
+    folder = RunFolder.create(place.runs, scenario.name, scenario.file)
 
     def work() -> int:
         outcome: RunOutcome = run_and_judge(scenario, options, folder, progress)
         if outcome.problem is not None:
             terminal.show_error(outcome.problem)
-        if outcome.judgement is not None and as_json:
+        if outcome.judgement is not None and output.as_json:
             echo(json.dumps(outcome.judgement.as_json(), indent=2, default=str))
         elif outcome.judgement is not None:
             blocked = blocked_in(str(folder.path))
@@ -279,103 +238,52 @@ def _run_one(
                 progress.say(f"page: {page}")
         return outcome.exit_code
 
-    if lab != "embedded":
+    if place.lab != "embedded":
         return work()
     return run_inside(work)
 
 
 def _run_many(
     globs: list[str],
-    *,
-    folder_of_scenarios: Path | None,
-    repeat: int,
-    parallel: int,
-    lab: str,
-    runs: Path,
-    resume: Path | None,
-    as_json: bool,
-    quiet: bool,
-    settings: Settings,
-    cluster: Path | None,
-    client: str,
-    client_version: str,
-    night: Night,
+    scenarios: ScenarioOptions,
+    options: SeriesOptions,
+    output: OutputOptions,
+    cluster: SeriesCluster,
+    client: ClientChoice,
 ) -> int:
     from checkers.verdict import worst
-    from cli.series import (
-        exit_code,
-        misfits,
-        open_series,
-        report_end,
-        run_series,
-        with_cluster,
-        write_documents,
-    )
-    from harness.artifacts import resolve_all
-    from harness.kafka.versions import kafka_version
+    from cli.series import Night, exit_code, open_series, report_end, run_series, write_documents
     from report import series as report
     from run.catalogue import select
-    from run.claims import require_sql
-    from run.client_choice import LIBRDKAFKA, parse_client
+    from run.client_choice import LIBRDKAFKA
     from run.scenario_file import read_folder
-    from run.session import prepare, require_lab, require_settings
     from studies.series.folder import SeriesFolder
-    from studies.series.plan import as_before, own_cells
+    from studies.series.plan import as_before, own_jobs
     from studies.series.summary import RunSummary, add_up, by_scenario
 
-    old = None if resume is None else SeriesFolder.resume(resume)
+    night, repeat = Night.read(options), options.repeat
+    old = None if scenarios.resume is None else SeriesFolder.resume(scenarios.resume)
     before = old.planned() if old and not globs else []
-    globs = globs or sorted({cell.scenario for cell in before}) or ["*"]
-    scenarios = select(globs, among=read_folder(folder_of_scenarios) if folder_of_scenarios else None)
-    progress = Progress(quiet=as_json or quiet)
-    file, settings = with_cluster(settings, cluster)
+    globs = globs or sorted({job.scenario for job in before}) or ["*"]
+    chosen = select(globs, among=read_folder(scenarios.folder) if scenarios.folder else None)
+    progress = output.progress()
+    file = cluster.file
     kafka, mode = (file.kafka, file.mode) if file else ("", "")
-    choice = parse_client(client, client_version)
-    planned = own_cells(scenarios, repeat, kafka, mode, "" if choice == LIBRDKAFKA else choice.text)
+    jobs = own_jobs(chosen, repeat, kafka, mode, "" if client == LIBRDKAFKA else client.text)
     if before and repeat == 1:
-        planned, repeat = as_before(before, planned)
+        jobs, repeat = as_before(before, jobs)
         night = replace(night, shard=None)  # what was planned is the share
-    unfitting = misfits(planned, scenarios, file)
-    unfit = {cell.scenario for cell in unfitting}
-    scenarios = [one for one in scenarios if one.name not in unfit]
-    layout = file.layout if file else THREE_AZS
-    asked = [require_settings(one, settings, kafka=kafka, mode=mode, layout=layout) for one in scenarios]
-    for sentence in dict.fromkeys(warning for warnings in asked for warning in warnings):
-        progress.say(sentence)
-    require_lab(lab)
-    resolve_all([kafka_version(kafka or one.kafka) for one in scenarios], say=progress.say)
-    for example in {(one.kafka, one.mode): one for one in scenarios}.values():
-        prepare(
-            example,
-            lab=lab,
-            cluster=file and replace(file, settings=NO_SETTINGS),
-            client=choice,
-            say=progress.say,
-        )
-    require_sql(scenarios, say=progress.say)
-    series = open_series(
-        "all",
-        planned,
-        runs=runs,
-        old=old,
-        parallel=parallel,
-        lab=lab,
-        progress=progress,
-        settings=settings,
-        cluster=file,
-        misfits=unfitting,
-        night=night,
-    )
+    series = open_series("all", jobs, chosen, cluster, night, options.parallel, progress, old)
     folder = series.folder
     console = report.wide_console()
 
     def lines() -> list[report.Line]:
         ended = by_scenario(folder.runs)
-        names = list(dict.fromkeys(cell.scenario for cell in series.planned))
+        names = list(dict.fromkeys(job.scenario for job in series.planned))
         names += [name for name in ended if name not in names]
         return [(name, add_up(ended[name]) if name in ended else None) for name in names]
 
-    live = console.is_terminal and not (as_json or quiet)
+    live = console.is_terminal and not (output.as_json or output.quiet)
     with report.live(console, lambda: report.table(lines(), repeat), on=live) as redraw:
 
         def ended(run: RunSummary) -> None:
@@ -398,7 +306,7 @@ def _run_many(
         folder.keep("all.md", report.markdown([line for line in lines() if line[1] is not None]))
     write_documents(series)
     folder.remove_if_empty(stopped=stopped)
-    if as_json:
+    if output.as_json:
         echo(json.dumps([asdict(run) for run in done], indent=2))
     else:
         if not live:

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import (
-    LAB,
     MOST_PARALLEL,
     MOST_RUNS,
-    RUNS,
-    BrokerConfig,
-    ClientName,
-    ClientVersion,
-    CompressTime,
-    ConsumerConfig,
-    Force,
-    KafkaHome,
-    KafkaJars,
-    Lab,
-    ProducerConfig,
-    Runs,
-    Sets,
-    TopicConfig,
+    BuildOptions,
+    ClientOptions,
+    PlaceOptions,
+    SettingOptions,
     Trust,
-    chosen_kafka,
     count,
-    given_settings,
 )
 from harness.console import Progress
 from harness.errors import UsageError
 from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
+    from cli.searching import Limits
     from harness.cluster.cluster_file import ClusterFile
     from harness.cluster.settings import Settings
     from run.client_choice import ClientChoice
@@ -51,12 +39,6 @@ _USUAL_BUDGET = "30m"
 Cluster = Annotated[
     Path | None, typer.Option(help="Cluster file (TOML). Default: three AZs with one broker each.")
 ]
-KafkaVersion = Annotated[
-    str | None, typer.Option(help="Kafka version. Default: the cluster file's, else 2.7.1.")
-]
-Mode = Annotated[
-    str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the cluster file's.")
-]
 Parallel = Annotated[
     int,
     typer.Option(
@@ -69,22 +51,53 @@ Parallel = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
 
 
-def search(
-    cluster: Cluster = None,
-    kafka: KafkaVersion = None,
-    mode: Mode = None,
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """The cluster to search."""
+
+    cluster: Cluster = None
+    kafka: Annotated[
+        str | None, typer.Option(help="Kafka version. Default: the cluster file's, else 2.7.1.")
+    ] = None
+    mode: Annotated[
+        str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the cluster file's.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceOptions:
+    """What schedules are made from."""
+
     seed: Annotated[
         int | None,
         typer.Option(
             parser=count("--seed", least=0, most=LARGEST_SEED), metavar="<int>", help="Default: a random one."
         ),
-    ] = None,
+    ] = None
+    faults: Annotated[
+        str | None,
+        typer.Option(help="Kinds of faults that match one of these globs (cut,kill*), or no-fault."),
+    ] = None
+    producers: Annotated[
+        str | None,
+        typer.Option(help="Kinds of producers that match one of these globs: transactional, acks-*."),
+    ] = None
+    safe: Annotated[
+        bool,
+        typer.Option("--safe", help="Only settings under which Kafka promises to keep every message."),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """How long to search, and on how many clusters."""
+
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="<time>", help="How long to search: 90s, 30m, 8h. Default: 30m, unless --count."
         ),
-    ] = None,
+    ] = None
     schedules: Annotated[
         int | None,
         typer.Option(
@@ -93,20 +106,24 @@ def search(
             metavar="<int>",
             help="How many schedules to run at most.",
         ),
-    ] = None,
-    faults: Annotated[
-        str | None,
-        typer.Option(help="Kinds of faults that match one of these globs (cut,kill*), or no-fault."),
-    ] = None,
-    producers: Annotated[
-        str | None,
-        typer.Option(help="Kinds of producers that match one of these globs: transactional, acks-*."),
-    ] = None,
-    safe: Annotated[
-        bool,
-        typer.Option("--safe", help="Only settings under which Kafka promises to keep every message."),
-    ] = False,
-    parallel: Parallel = PARALLEL,
+    ] = None
+    parallel: Parallel = PARALLEL
+
+    def read(self) -> Limits:
+        """The limits, from now on. Raises UsageError."""
+        from cli.searching import Limits
+        from studies.series.budget import Budget, parse_duration
+
+        timed = self.budget or not self.schedules
+        budget = Budget(parse_duration("--budget", self.budget or _USUAL_BUDGET)) if timed else Budget()
+        return Limits(parallel=self.parallel, budget=budget, most=self.schedules)
+
+
+def search(
+    *,
+    target: TargetOptions,
+    space: SpaceOptions,
+    limits: LimitOptions,
     corpus: Annotated[
         Path | None, typer.Option(help="Begin with the schedules of this folder, or of another search.")
     ] = None,
@@ -121,20 +138,11 @@ def search(
         Path | None,
         typer.Option(help="Continue a search or a comparison: its folder, runs/search/<time>."),
     ] = None,
-    sets: Sets = None,
-    broker_config: BrokerConfig = None,
-    topic_config: TopicConfig = None,
-    producer_config: ProducerConfig = None,
-    consumer_config: ConsumerConfig = None,
-    compress_time: CompressTime = 1.0,
-    client: ClientName = "librdkafka",
-    client_version: ClientVersion = "",
-    kafka_home: KafkaHome = None,
-    kafka_jars: KafkaJars = None,
-    force: Force = False,
+    settings: SettingOptions,
+    client: ClientOptions,
+    build: BuildOptions,
     trust: Trust = False,
-    lab: Lab = LAB,
-    runs: Runs = RUNS,
+    place: PlaceOptions,
     as_json: AsJson = False,
 ) -> None:
     """Search for broken promises with random schedules of faults.
@@ -157,24 +165,15 @@ def search(
     from run.client_choice import require_trusted
     from studies.search.comparison import SIDES, SearchComparison
     from studies.search.hunt import Search, corpus_of
-    from studies.series.night import parse_duration
 
     progress = Progress(quiet=as_json)
-    budget_s = parse_duration("--budget", budget or _USUAL_BUDGET) if budget or not schedules else None
-    settings = given_settings(
-        sets,
-        broker=broker_config,
-        topic=topic_config,
-        producer=producer_config,
-        consumer=consumer_config,
-        compress_time=compress_time,
-    )
+    limits.read()  # a budget that cannot be read is refused before anything else
+    given = settings.read()
     extra = corpus_of(corpus) if corpus else []
     work: Search | SearchComparison
     if resume is not None:
-        others = (cluster, kafka, mode, faults, producers, compare, kafka_home, kafka_jars)
-        given = safe or force or settings or client != "librdkafka" or client_version
-        if any(one is not None for one in (*others, seed)) or given:
+        defaults = (TargetOptions(), SpaceOptions(), ClientOptions(), BuildOptions())
+        if given or compare is not None or (target, space, client, build) != defaults:
             raise UsageError("--resume continues a search as it was planned; leave the other options out.")
         work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)
         searches = [work] if isinstance(work, Search) else [side.search for side in work.sides]
@@ -182,48 +181,39 @@ def search(
             require_trusted(one.plan.client, resume, trust=trust)
     else:
         from harness.cluster.cluster_file import read_cluster_file
-        from run.client_choice import parse_client
 
-        file = read_cluster_file(cluster) if cluster else None
-        default = (file and file.kafka) or DEFAULT
-        version = chosen_kafka(kafka, kafka_home, kafka_jars, default, progress.say)
-        choice = parse_client(client, client_version)
+        file = read_cluster_file(target.cluster) if target.cluster else None
+        version = build.version(target.kafka, (file and file.kafka) or DEFAULT, progress.say)
+        choice = client.read()
         sides = sides_of(compare, version, choice) if compare is not None else [("", version, choice)]
-        wanted = _Wanted(
+        mode = target.mode or (file.mode if file else "")
+        common = _Common(
             file=file,
-            mode=mode
-            or (file.mode if file else "")
-            or _common_mode([version for _, version, _ in sides], force=force),
-            settings=settings,
-            seed=secrets.randbelow(1_000_000) if seed is None else seed,
-            faults=faults,
-            producers=producers,
-            safe=safe,
-            lab=lab,
-            force=force,
+            mode=mode or _common_mode([version for _, version, _ in sides], force=build.force),
+            settings=given,
+            space=replace(space, seed=secrets.randbelow(1_000_000) if space.seed is None else space.seed),
+            lab=place.lab,
+            force=build.force,
         )
-        plans = _plans(sides, wanted, extra, progress)
+        plans = _plans(sides, common, extra, progress)
         if compare is None:
-            work = Search.create(runs, plans[0][1], cluster)
+            work = Search.create(place.runs, plans[0][1], target.cluster)
         else:
-            work = SearchComparison.create(runs, plans, cluster)
-    limits = searching.Limits(parallel=parallel, budget_s=budget_s, most=schedules)
+            work = SearchComparison.create(place.runs, plans, target.cluster)
     if isinstance(work, Search):
-        raise typer.Exit(searching.search(work, progress, limits, extra, as_json=as_json))
-    raise typer.Exit(searching.compare(work, progress, limits, extra, as_json=as_json))
+        raise typer.Exit(searching.search(work, progress, limits.read(), extra, as_json=as_json))
+    raise typer.Exit(searching.compare(work, progress, limits.read(), extra, as_json=as_json))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Wanted:
-    """The options that apply to every side."""
+class _Common:
+    """What applies to every side."""
 
     file: ClusterFile | None
     mode: str
     settings: Settings
-    seed: int
-    faults: str | None
-    producers: str | None
-    safe: bool
+    space: SpaceOptions
+    """With a seed."""
     lab: str
     force: bool
     """Accept Kafka versions that are not known."""
@@ -265,7 +255,7 @@ def _common_mode(versions: list[str], *, force: bool) -> str:
 
 
 def _plans(
-    sides: list[tuple[str, str, ClientChoice]], wanted: _Wanted, extra: list[Schedule], progress: Progress
+    sides: list[tuple[str, str, ClientChoice]], common: _Common, extra: list[Schedule], progress: Progress
 ) -> list[tuple[str, SearchPlan]]:
     """A plan for each side, with what the clients of all sides can do. Raises UsageError, UnfitError."""
     from msgspec.structs import replace
@@ -277,18 +267,18 @@ def _plans(
     found: list[tuple[str, SearchPlan, Target]] = []
     lacks: set[str] = set()
     for name, version, choice in sides:
-        target = describe(wanted.file, version, wanted.mode, wanted.settings, force=wanted.force)
+        target = describe(common.file, version, common.mode, common.settings, force=common.force)
         plan = plan_of(
             target,
-            seed=wanted.seed,
-            faults=wanted.faults,
-            producers=wanted.producers,
-            safe=wanted.safe,
-            lab=wanted.lab,
+            seed=common.space.seed or 0,
+            faults=common.space.faults,
+            producers=common.space.producers,
+            safe=common.space.safe,
+            lab=common.lab,
             client="" if choice == LIBRDKAFKA else choice.text,
         )
         space_for(plan, target.topology)
-        lacks.update(check_place(target, wanted.lab, progress, client=choice))
+        lacks.update(check_place(target, common.lab, progress, client=choice))
         _require_fitting(extra, target)
         found.append((name, plan, target))
     plans = [(name, replace(plan, lacks=tuple(sorted(lacks)))) for name, plan, _ in found]
@@ -309,9 +299,9 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
     from run.client_choice import greet, program
     from run.runner import applied_to
     from run.session import prepare
-    from studies.search.cell import for_runs
     from studies.search.grammar import fresh
     from studies.search.hunt import plan_of, space_for
+    from studies.search.process import for_runs
     from studies.search.scenario import scenario_of
     from workloads.protocol.lines import FEATURES
 

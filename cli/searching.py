@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from report import search as report
 from studies.search.comparison import SearchComparison, Side
 from studies.search.hunt import Search, SearchPlan, TriedSchedule
 from studies.search.schedule import Schedule
+from studies.series.budget import Budget
 
 _EXPECTED_S = 40.0
 """The length of a run in seconds, before any has been measured."""
@@ -28,10 +28,9 @@ class Limits:
     """How long to search, and on how many clusters side by side."""
 
     parallel: int
-    budget_s: float | None
+    budget: Budget
     most: int | None
     """Schedules."""
-    began: float = field(default_factory=time.monotonic)
     _pace: list[float] = field(default_factory=list)
 
     def ran(self, record: TriedSchedule) -> None:
@@ -41,27 +40,20 @@ class Limits:
     def may_start(self, begun: int, runs: int = 1) -> bool:
         """Whether another schedule may begin after ``begun`` others, if ``runs`` runs must follow it."""
         usual = sorted(self._pace)[len(self._pace) // 2] if self._pace else _EXPECTED_S
-        needed = usual * math.ceil(runs / self.parallel)
-        in_time = self.budget_s is None or self.elapsed_s + needed <= self.budget_s
+        in_time = self.budget.allows(usual * math.ceil(runs / self.parallel))
         return in_time and (self.most is None or begun < self.most)
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the beginning."""
-        return time.monotonic() - self.began
 
     @property
     def left(self) -> str:
         """The time that is left, for the terminal."""
-        if self.budget_s is None:
-            return ""
-        return f", {max(0.0, self.budget_s - self.elapsed_s) / 60:.0f} min left"
+        left_s = self.budget.left_s
+        return f", {left_s / 60:.0f} min left" if math.isfinite(left_s) else ""
 
     def described(self, plan: SearchPlan, path: Path) -> str:
         """The plan and its limits, in a sentence."""
         limits = (
             f"{self.most} schedules" if self.most else "",
-            f"{self.budget_s / 60:.0f} min" if self.budget_s else "",
+            f"{self.budget.seconds / 60:.0f} min" if math.isfinite(self.budget.seconds) else "",
         )
         return (
             f"{plan.mode}, seed {plan.seed}: {' or '.join(filter(None, limits))}, {self.parallel} clusters "
@@ -88,7 +80,7 @@ def search(
 
     with progress.phase("runs", "searching", lines):
         stopped = work.run(limits.parallel, ended, limits.may_start, extra)
-    document = work.document(limits.elapsed_s)
+    document = work.document(limits.budget.elapsed_s)
     _show(document, report.findings, report.summary, work.path, as_json=as_json)
     if stopped:
         raise _stopped(len(work.records), work.path)
@@ -116,7 +108,7 @@ def compare(
 
     with progress.phase("runs", "comparing", lines):
         stopped = work.run(limits.parallel, ended, limits.may_start, extra)
-    document = work.document(limits.elapsed_s)
+    document = work.document(limits.budget.elapsed_s)
     _show(document, report.compared, report.differences, work.path, as_json=as_json)
     if stopped:
         raise _stopped(document["schedules"], work.path)

@@ -1,4 +1,4 @@
-"""What `acked run --all` and `acked matrix` have in common: run the cells of a plan and record each run."""
+"""What `acked run --all` and `acked matrix` have in common: run the jobs of a plan and record each run."""
 
 from __future__ import annotations
 
@@ -6,29 +6,34 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkers.verdict import VERDICTS, worst
+from cli.options import PlaceOptions, SeriesOptions
 from cli.pages import add_page
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, StoppedError, UsageError
 from harness.kafka.versions import kafka_version
+from harness.lab.layout import THREE_AZS
 from harness.plain_files import write_output
 from report import series as report
 from report.junit import junit
 from report.night import summary_markdown
 from run.scenario import Scenario
+from studies.series.budget import Budget, as_before, parse_duration
 from studies.series.capacity import Machine, choose, side_by_side
-from studies.series.folder import SeriesFolder, earlier_runs
-from studies.series.night import Budget, Shard, longest_unseen_first, parse_duration, remove_folder
-from studies.series.plan import Cell, longest_first, remaining
-from studies.series.pool import run_cells, unfit
-from studies.series.summary import FILE, RunSummary, flaky, read_summaries, seconds_by_cell
+from studies.series.fleet import SCENARIOS, Fleet
+from studies.series.folder import PLANNED, SeriesFolder, earlier_runs
+from studies.series.job import Job, Place
+from studies.series.judging import unfit
+from studies.series.night import Shard, longest_unseen_first, remove_folder
+from studies.series.plan import longest_first, remaining
+from studies.series.planned import alone
+from studies.series.summary import FILE, RunSummary, flaky, read_summaries, seconds_by_job
 
 if TYPE_CHECKING:
     from harness.cluster.cluster_file import ClusterFile
@@ -38,8 +43,8 @@ if TYPE_CHECKING:
 class Night:
     """Options for jobs that run unattended."""
 
-    budget_s: float = 0.0
-    """Wall time in seconds; 0: no limit."""
+    budget_s: float = math.inf
+    """Wall time in seconds."""
     shard: Shard | None = None
     keep_failed: bool = False
     """Keep the run folders only of runs that are not as declared."""
@@ -48,29 +53,25 @@ class Night:
     earlier: Sequence[RunSummary] = ()
     """Runs of other nights, oldest first."""
 
+    @classmethod
+    def read(cls, options: SeriesOptions) -> Night:
+        """Check the options. Raises UsageError, BadDataError."""
+        require_files(("--junit", options.junit), ("--summary", options.summary))
+        return cls(
+            budget_s=parse_duration("--budget", options.budget) if options.budget is not None else math.inf,
+            shard=Shard.parse(options.shard) if options.shard is not None else None,
+            keep_failed=options.keep_failed,
+            junit=options.junit,
+            summary=options.summary,
+            earlier=read_runs("--earlier", options.earlier or ()),
+        )
 
-def read_night(
-    *,
-    budget: str | None = None,
-    shard: str | None = None,
-    keep_failed: bool = False,
-    junit: Path | None = None,
-    summary: Path | None = None,
-    index: Path | None = None,
-    earlier: Sequence[Path] | None = None,
-) -> Night:
-    """Check the options. Raises UsageError, BadDataError."""
-    for option, file in (("--junit", junit), ("--summary", summary), ("--index", index)):
+
+def require_files(*outputs: tuple[str, Path | None]) -> None:
+    """Raise UsageError for an option, of several with their values, that names no file in a folder."""
+    for option, file in outputs:
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise UsageError(f"{option} {file}: give a file in a folder that exists.")
-    return Night(
-        budget_s=parse_duration("--budget", budget) if budget is not None else 0.0,
-        shard=Shard.parse(shard) if shard is not None else None,
-        keep_failed=keep_failed,
-        junit=junit,
-        summary=summary,
-        earlier=read_runs("--earlier", earlier or ()),
-    )
 
 
 def read_runs(option: str, places: Sequence[Path]) -> list[RunSummary]:
@@ -83,102 +84,161 @@ def read_runs(option: str, places: Sequence[Path]) -> list[RunSummary]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeriesCluster:
+    """Where the runs of a series are made, and on what."""
+
+    place: PlaceOptions
+    settings: Settings
+    """The user's and the file's; the user's take precedence."""
+    file: ClusterFile | None
+    force: bool = False
+    """Accept Kafka versions that have not been tested."""
+
+    @classmethod
+    def read(
+        cls, place: PlaceOptions, settings: Settings, path: Path | None, *, force: bool
+    ) -> SeriesCluster:
+        """Read the cluster file at ``path``, if there is one. Raises UsageError."""
+        if path is None:
+            return cls(place=place, settings=settings, file=None, force=force)
+        from harness.cluster.cluster_file import read_cluster_file
+
+        file = read_cluster_file(path)
+        return cls(place=place, settings=settings.over(file.settings), file=file, force=force)
+
+    def as_place(self) -> Place:
+        """The place of the jobs."""
+        return Place(
+            lab=self.place.lab,
+            settings=self.settings.as_json(),
+            cluster_file=self.file.path if self.file else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Series:
     """A series that is about to start, or to be resumed."""
 
     folder: SeriesFolder
-    planned: Sequence[Cell]
-    left: Sequence[Cell]
-    """The cells that have not run yet."""
+    planned: Sequence[Job]
+    left: Sequence[Job]
+    """The jobs that have not run yet."""
     clusters: int
     """How many to run side by side."""
-    runs: Path
-    lab: str
+    cluster: SeriesCluster
     night: Night
-    settings: Settings = NO_SETTINGS
-    cluster: ClusterFile | None = None
-    misfits: Mapping[Cell, str] = field(default_factory=dict)
-    """Cells that the cluster cannot run, and why."""
+    misfits: Mapping[Job, str] = field(default_factory=dict)
+    """Jobs that the cluster cannot run, and why."""
 
-
-def with_cluster(settings: Settings, path: Path | None) -> tuple[ClusterFile | None, Settings]:
-    """The cluster file, if there is one, and the settings, which override the file's. Raises UsageError."""
-    if path is None:
-        return None, settings
-    from harness.cluster.cluster_file import read_cluster_file
-
-    file = read_cluster_file(path)
-    return file, settings.over(file.settings)
+    @property
+    def runs(self) -> Path:
+        """The folder for the run folders."""
+        return self.cluster.place.runs
 
 
 def open_series(
     kind: str,
-    planned: Sequence[Cell],
-    *,
-    runs: Path,
-    old: SeriesFolder | None,
-    parallel: int,
-    lab: str,
-    progress: Progress,
+    jobs: Sequence[Job],
+    scenarios: Iterable[Scenario],
+    cluster: SeriesCluster,
     night: Night,
-    settings: Settings = NO_SETTINGS,
-    cluster: ClusterFile | None = None,
-    misfits: Mapping[Cell, str] | None = None,
+    parallel: int,
+    progress: Progress,
+    old: SeriesFolder | None,
 ) -> Series:
-    """Make the folder of a series unless ``old`` is resumed, and say what will be run.
+    """Check what can be checked, make the folder of a series unless ``old`` is resumed, and say what follows.
 
     Raises UsageError, UnfitError.
     """
+    by_name = {scenario.name: scenario for scenario in scenarios}
+    unfitting = misfits(jobs, by_name, cluster.file)
+    require([job for job in dict.fromkeys(jobs) if job not in unfitting], by_name, cluster, progress)
     if night.shard is not None:
-        planned = night.shard.share(planned)
-    left = planned if old is None else remaining(planned, [run.cell for run in old.runs])
+        jobs = night.shard.share(jobs)
+    left = jobs if old is None else remaining(jobs, [run.job for run in old.runs])
     choice = choose(parallel, len(left), Machine.here())
-    if cluster is not None and not parallel:
-        modes = {cell.mode for cell in planned}
-        fitting = min((side_by_side(cluster.layout.topology(mode)) for mode in modes), default=1)
+    if cluster.file is not None and not parallel:
+        modes = {job.mode for job in jobs}
+        fitting = min((side_by_side(cluster.file.layout.topology(mode)) for mode in modes), default=1)
         choice = replace(choice, clusters=min(choice.clusters, fitting))
-    folder = old or SeriesFolder.create(runs, kind)
-    if (before := folder.planned()) and Counter(before) != Counter(planned):
+    folder = old or SeriesFolder.create(cluster.place.runs, kind)
+    if (before := folder.planned()) and Counter(before) != Counter(jobs):
         progress.say(
             f"{folder.path} was to have {report.number_of_runs(len(before))}, and this command plans "
-            f"{report.number_of_runs(len(planned))}; give the same options as then if that is not intended"
+            f"{report.number_of_runs(len(jobs))}; give the same options as then if that is not intended"
         )
-    folder.plan(planned)
+    folder.plan(jobs)
     if choice.warning:
         progress.say(choice.warning)
-    if planned:
+    if jobs:
         count = report.number_of_runs(len(left))
         progress.say(f"{count}, {choice.clusters} side by side; {folder.file} gets a line for each")
     else:
         progress.say("nothing to run in this share: there are more shares than cases")
     return Series(
         folder=folder,
-        planned=planned,
+        planned=jobs,
         left=left,
         clusters=choice.clusters,
-        runs=runs,
-        lab=lab,
-        settings=settings,
         cluster=cluster,
-        misfits=misfits or {},
+        misfits=unfitting,
         night=night,
     )
 
 
+def require(
+    jobs: Iterable[Job], scenarios: Mapping[str, Scenario], cluster: SeriesCluster, progress: Progress
+) -> None:
+    """Check jobs that fit their cluster, before anything starts. Raises UsageError, UnfitError."""
+    from harness.artifacts import resolve_all
+    from run import session
+    from run.claims import require_sql
+    from run.client_choice import client_of
+
+    jobs, lab, file, force = list(jobs), cluster.place.lab, cluster.file, cluster.force
+    warnings: dict[str, None] = {}
+    for job in jobs:
+        asked = session.require_settings(
+            scenarios[job.scenario],
+            cluster.settings,
+            kafka=job.version,
+            mode=job.mode,
+            layout=file.layout if file else THREE_AZS,
+            force=force,
+        )
+        warnings.update(dict.fromkeys(asked))
+    for sentence in warnings:
+        progress.say(sentence)
+    session.require_lab(lab)
+    versions = dict.fromkeys(job.version for job in jobs)
+    resolve_all([kafka_version(version, force=force) for version in versions], say=progress.say)
+    for example in {(job.version, job.mode, job.client): job for job in reversed(jobs)}.values():
+        session.prepare(
+            scenarios[example.scenario],
+            lab=lab,
+            kafka=example.version,
+            mode=example.mode,
+            cluster=file and replace(file, settings=NO_SETTINGS),
+            force=force,
+            client=client_of(example.client),
+            say=progress.say,
+        )
+    require_sql({job.scenario: scenarios[job.scenario] for job in jobs}.values(), say=progress.say)
+
+
 def misfits(
-    planned: Iterable[Cell], scenarios: Iterable[Scenario], file: ClusterFile | None
-) -> dict[Cell, str]:
-    """The cells that a described cluster or their Kafka version cannot run, and a sentence that says why."""
+    jobs: Iterable[Job], scenarios: Mapping[str, Scenario], file: ClusterFile | None
+) -> dict[Job, str]:
+    """The jobs that a described cluster or their Kafka version cannot run, and a sentence that says why."""
     from run.session import ignores, misfit
 
-    def asks(cell: Cell) -> str:
-        scenario = known[cell.scenario]
-        missing = misfit(scenario, file.layout, kafka=cell.version, mode=cell.mode) if file else ""
-        return missing or ignores(scenario, kafka_version(cell.version, force=True))
+    def reason(job: Job) -> str:
+        scenario = scenarios[job.scenario]
+        missing = misfit(scenario, file.layout, kafka=job.version, mode=job.mode) if file else ""
+        return missing or ignores(scenario, kafka_version(job.version, force=True))
 
-    known = {one.name: one for one in scenarios}
-    asked = {cell: asks(cell) for cell in planned}
-    return {cell: reason for cell, reason in asked.items() if reason}
+    reasons = {job: reason(job) for job in jobs}
+    return {job: sentence for job, sentence in reasons.items() if sentence}
 
 
 def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
@@ -187,29 +247,30 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     Returns whether Ctrl-C ended the series early.
     """
     night = series.night
-    unfitting = [unfit(cell, series.misfits[cell]) for cell in series.left if cell in series.misfits]
+    unfitting = [unfit(job, series.misfits[job]) for job in series.left if job in series.misfits]
     for summary in unfitting:
         series.folder.add(summary)
         ended(summary)
-    left = [cell for cell in series.left if cell not in series.misfits]
+    left = [job for job in series.left if job not in series.misfits]
     if not left:
         return False
     known = _known(series.runs, night.earlier)
-    took = seconds_by_cell(known)
-    may_start: Callable[[Cell], bool] = Budget(night.budget_s or math.inf, took).allows
-    ordered = longest_unseen_first(left, known) if night.budget_s else longest_first(left, took)
-    cells = run_cells(
-        ordered,
-        series.runs,
-        parallel=series.clusters,
-        lab=series.lab,
-        may_start=may_start,
-        settings=series.settings.as_json(),
-        cluster_file=series.cluster.path if series.cluster else None,
-    )
+    took = seconds_by_job(known)
+    budget, expected_s = Budget(night.budget_s), as_before(took)
+    limited = math.isfinite(night.budget_s)
+    ordered = longest_unseen_first(left, known) if limited else longest_first(left, took)
+
+    def may_start(job: Job) -> bool:
+        return budget.allows(expected_s(job))
+
     try:
-        with closing(cells) as summaries:
-            for summary in summaries:
+        with (
+            alone(series.folder.path, PLANNED),
+            Fleet(SCENARIOS, series.cluster.as_place(), series.runs, series.clusters, may_start) as fleet,
+        ):
+            fleet.submit(*ordered)
+            for run in fleet.judged_runs():
+                summary = run.summary
                 series.folder.add(summary)
                 ended(summary)
                 if night.keep_failed and summary.verdict == "as declared":
@@ -235,9 +296,9 @@ def exit_code(series: Series) -> int:
     return VERDICTS[worst(run.verdict for run in series.folder.runs)]
 
 
-def not_run(series: Series) -> list[Cell]:
-    """The cells of the plan that have not run, because the time ran out or the series was interrupted."""
-    return remaining(series.planned, [run.cell for run in series.folder.runs])
+def not_run(series: Series) -> list[Job]:
+    """The jobs of the plan that have not run, because the time ran out or the series was interrupted."""
+    return remaining(series.planned, [run.job for run in series.folder.runs])
 
 
 def write_documents(series: Series) -> None:
@@ -248,8 +309,8 @@ def write_documents(series: Series) -> None:
     if runs:
         series.folder.keep("index.html", index(series.folder, series.runs, len(missing), night.earlier))
     if night.summary is not None:
-        mine = {(run.cell, run.ended) for run in runs}
-        known = [run for run in _known(series.runs, night.earlier) if (run.cell, run.ended) not in mine]
+        mine = {(run.job, run.ended) for run in runs}
+        known = [run for run in _known(series.runs, night.earlier) if (run.job, run.ended) not in mine]
         text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=known)
         write_output(night.summary, text, "--summary")
 
@@ -267,7 +328,7 @@ def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[
 
 def _known(runs: Path, earlier: Sequence[RunSummary]) -> list[RunSummary]:
     """The runs of all series below ``runs`` and those of other nights, each once, oldest first."""
-    found = {(run.cell, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
+    found = {(run.job, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
     return sorted(found.values(), key=lambda run: run.ended)
 
 

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from cli.options import Earlier, Index, Junit, Summary
-from cli.series import index_of, read_night
+from cli.series import index_of, read_runs, require_files
 from harness.console import echo
 from harness.errors import UsageError
 from harness.plain_files import write_output
-from studies.series.folder import CELLS, SeriesFolder
+from studies.series.folder import PLANNED, SeriesFolder
 from studies.series.summary import FILE, RunSummary
 
 
@@ -36,17 +36,18 @@ def summary(
     from report.night import summary_markdown
     from studies.series.summary import flaky
 
-    night = read_night(junit=junit, summary=summary, index=index, earlier=earlier)
+    require_files(("--junit", junit), ("--summary", summary), ("--index", index))
+    before = read_runs("--earlier", earlier or ())
     series = [_read(file) for file in files]
     runs = _each_once(run for one in series for run in located(one))
-    missing = [cell for one in series for cell in one.not_run()]
-    text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=night.earlier)
+    missing = [job for one in series for job in one.not_run()]
+    text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=before)
     if junit is not None:
         write_output(junit, xml.junit(runs, missing), "--junit")
     if index is not None:
         title = f"{len(series)} series" if len(series) > 1 else series[0].path.name
         page = index_of(
-            runs, title=title, earlier=night.earlier, missing=len(missing), place=index.absolute().parent
+            runs, title=title, earlier=before, missing=len(missing), place=index.absolute().parent
         )
         write_output(index, page, "--index")
     if summary is not None:
@@ -59,7 +60,7 @@ def summary(
 def _read(place: Path) -> SeriesFolder:
     """A series by its folder or its file. Raises UsageError, BadDataError."""
     folder = place if place.is_dir() else place.parent
-    if not (place.is_file() or (folder / FILE).is_file() or (folder / CELLS).is_file()):
+    if not (place.is_file() or (folder / FILE).is_file() or (folder / PLANNED).is_file()):
         raise UsageError(f"FILES {place}: no such file; give a {FILE} or the folder of a series.")
     return SeriesFolder(folder, place.name if place.is_file() else FILE)
 
@@ -77,5 +78,5 @@ def located(series: SeriesFolder) -> list[RunSummary]:
 
 def _each_once(runs: Iterable[RunSummary]) -> list[RunSummary]:
     """Oldest first."""
-    distinct = {(run.cell, run.folder, run.ended): run for run in runs}
+    distinct = {(run.job, run.folder, run.ended): run for run in runs}
     return sorted(distinct.values(), key=lambda run: run.ended)

@@ -5,7 +5,7 @@ when it is asked to and reports which forks have ended. The kernel ends the serv
 started it, and the forks with the server.
 
 The two sides exchange JSON messages over a SOCK_SEQPACKET socket. ``{"start": 1, "module":
-"studies.series.cell", "arguments": [...], "network": "/run/netns/client1"}``, sent with the descriptors of
+"studies.series.process", "arguments": [...], "network": "/run/netns/client1"}``, sent with the descriptors of
 three standard streams, makes a fork do what `python -m MODULE ARGUMENTS` would do (it calls the module's
 function `main`), in that network namespace unless it is null. ``{"signal": 15, "to": 1}`` signals the fork,
 and ``{"ended": 1, "status": 0}`` reports its end.

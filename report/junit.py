@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from report.model.model import Claim, FindingGroup, ReportModel
-from report.series import Cell, Run, cell_name
+from report.series import Job, Run, job_name
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"violated": "failure", "unfit": "skipped"}
 """The JUnit element of some verdicts. Other verdicts except `as declared` are an `error`."""
 
 
-def junit(runs: Sequence[Run], not_run: Iterable[Cell] = ()) -> str:
+def junit(runs: Sequence[Run], not_run: Iterable[Job] = ()) -> str:
     """A test suite with a test case for each run.
 
     `violated` is a failure; `unknown`, `invalid` and `crashed` are errors; `unfit` runs, and runs that did
@@ -33,9 +33,9 @@ def junit(runs: Sequence[Run], not_run: Iterable[Cell] = ()) -> str:
             if kind != "skipped":
                 found.set("type", run.verdict)
                 found.text = _clean("\n".join((*run.reasons, f"run folder: {run.folder}")))
-    for cell in not_run:
+    for job in not_run:
         kinds.append("skipped")
-        ElementTree.SubElement(_case(suite, cell), "skipped", message="not run: the series ended before")
+        ElementTree.SubElement(_case(suite, job), "skipped", message="not run: the series ended before")
     return _document(suite, kinds, sum(run.seconds for run in runs))
 
 
@@ -91,8 +91,8 @@ def _document(suite: ElementTree.Element, kinds: Sequence[str], seconds: float) 
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _case(suite: ElementTree.Element, cell: Cell) -> ElementTree.Element:
-    return ElementTree.SubElement(suite, "testcase", classname=f"acked.{cell.mode}", name=cell_name(cell))
+def _case(suite: ElementTree.Element, job: Job) -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=f"acked.{job.mode}", name=job_name(job))
 
 
 def _clean(text: str) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from report.markdown import plain
-from report.series import Cell, Run, cell_name, number_of_runs, span
+from report.series import Job, Run, job_name, number_of_runs, span
 
 LIMIT_BYTES = 1 << 20
 """GitHub shows no larger summary."""
 NIGHTS = 7
-"""How many earlier runs of a cell the summary shows."""
+"""How many earlier runs of a job the summary shows."""
 SIGNS = {
     "as declared": "✓",
     "violated": "✗",
@@ -41,11 +41,11 @@ def summary_markdown(
     runs: Sequence[Run],
     flaky: Mapping[Any, Disagreement],
     *,
-    not_run: Sequence[Cell] = (),
+    not_run: Sequence[Job] = (),
     earlier: Sequence[Run] = (),
     limit: int = LIMIT_BYTES,
 ) -> str:
-    """What failed, what is flaky (by `Cell`), what was not run, and every case with its last runs.
+    """What failed, what is flaky (by `Job`), what was not run, and every case with its last runs.
 
     ``earlier`` are runs of other nights, oldest first. The text has at most ``limit`` bytes.
     """
@@ -54,17 +54,17 @@ def summary_markdown(
     if failed:
         parts.append(_section("Not as declared", [_failure(run) for run in failed]))
     if flaky:
-        lines = [_flaky(cell, how) for cell, how in flaky.items()]
+        lines = [_flaky(job, how) for job, how in flaky.items()]
         parts.append(_section("Flaky: more than one outcome in this series", lines))
     if not_run:
-        names = Counter(cell_name(cell) for cell in not_run)
+        names = Counter(job_name(job) for job in not_run)
         lines = [f"- {name}" + (f" ({count} runs)" if count > 1 else "") for name, count in names.items()]
         parts.append(_section("Not run", lines))
-    parts.append(_table(_by_cell(runs), _by_cell(earlier)))
+    parts.append(_table(_by_job(runs), _by_job(earlier)))
     return _bounded("\n\n".join(parts) + "\n", limit)
 
 
-def _headline(runs: Sequence[Run], not_run: Sequence[Cell], flaky: int) -> str:
+def _headline(runs: Sequence[Run], not_run: Sequence[Job], flaky: int) -> str:
     counts = Counter(run.verdict for run in runs)
     found = ", ".join(f"{counts[verdict]} {verdict}" for verdict in SIGNS if counts[verdict])
     also = [f"{len(not_run)} not run"] if not_run else []
@@ -80,21 +80,21 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 def _failure(run: Run) -> str:
     reasons = "; ".join(run.reasons) or "no reason is recorded"
-    return f"- **{plain(cell_name(run))}: {run.verdict}**. {plain(reasons)} (`{run.folder}`)"
+    return f"- **{plain(job_name(run))}: {run.verdict}**. {plain(reasons)} (`{run.folder}`)"
 
 
-def _flaky(cell: Cell, how: Disagreement) -> str:
+def _flaky(job: Job, how: Disagreement) -> str:
     differ = "".join(f"; claim {name}: {_counted(answers)}" for name, answers in how.claims.items())
-    return f"- {plain(cell_name(cell))}: {_counted(how.verdicts)}{plain(differ)}"
+    return f"- {plain(job_name(job))}: {_counted(how.verdicts)}{plain(differ)}"
 
 
 def _counted(outcomes: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
 
 
-def _table(cells: dict[str, list[Run]], earlier: dict[str, list[Run]]) -> str:
+def _table(jobs: dict[str, list[Run]], earlier: dict[str, list[Run]]) -> str:
     rows = ["| case | last runs | lost | duplicated | s |", "|---|---|---|---|---|"]
-    for name, mine in sorted(cells.items()):
+    for name, mine in sorted(jobs.items()):
         strip = "".join(SIGNS.get(run.verdict, "!") for run in [*earlier.get(name, []), *mine][-NIGHTS:])
         judged = [run for run in mine if run.judged]
         lost, twice = _span(run.lost for run in judged), _span(run.duplicated for run in judged)
@@ -111,10 +111,10 @@ def _span(values: Iterable[int]) -> str:
     return span((found[0], found[-1]))
 
 
-def _by_cell(runs: Iterable[Run]) -> dict[str, list[Run]]:
+def _by_job(runs: Iterable[Run]) -> dict[str, list[Run]]:
     found: dict[str, list[Run]] = {}
     for run in runs:
-        found.setdefault(cell_name(run), []).append(run)
+        found.setdefault(job_name(run), []).append(run)
     return found
 
 

@@ -18,8 +18,8 @@ HEADINGS = ("verdict", "lost", "duplicated", "moved", "claims confirmed / refute
 _WIDTH_IN_A_FILE = 200
 
 
-class Cell(Protocol):
-    """A cell that can be run (`studies.series.plan.Cell`)."""
+class Job(Protocol):
+    """A run that can be made (`studies.series.job.Job`)."""
 
     @property
     def scenario(self) -> str:
@@ -38,7 +38,7 @@ class Cell(Protocol):
         """The client library named for it; empty: none."""
 
 
-class Run(Cell, Protocol):
+class Run(Job, Protocol):
     """What tables show of one run (`studies.series.summary.RunSummary`)."""
 
     @property
@@ -150,15 +150,15 @@ def claims(totals: Totals) -> str:
     return "; ".join(f"{yes} / {no}" + (f" / {left} open" if left else "") for yes, no, left in totals.claims)
 
 
-def cell_name(cell: Cell) -> str:
-    """The name of a cell: scenario, Kafka version and metadata mode."""
-    name = f"{cell.scenario} on {cell.version} {cell.mode}"
-    return f"{name} with {cell.client}" if cell.client else name
+def job_name(job: Job) -> str:
+    """The name of a job: scenario, Kafka version and metadata mode."""
+    name = f"{job.scenario} on {job.version} {job.mode}"
+    return f"{name} with {job.client}" if job.client else name
 
 
 def ended(run: Run) -> str:
     """A run that has just ended, in one line."""
-    place = cell_name(run)
+    place = job_name(run)
     if not run.judged:
         return f"{place}: {run.verdict} ({run.seconds:.0f} s)"
     counts = [f"{run.lost} lost"] if run.lost else []
@@ -167,9 +167,9 @@ def ended(run: Run) -> str:
     return f"{place}: {run.verdict}, {', '.join(counts) or 'nothing lost'} ({run.seconds:.0f} s)"
 
 
-def left_out(cells: Sequence[Cell]) -> str:
+def left_out(jobs: Sequence[Job]) -> str:
     """The runs that a series left out because its time was over."""
-    names = list(dict.fromkeys(map(cell_name, cells)))
+    names = list(dict.fromkeys(map(job_name, jobs)))
     return f"left out, because the time was over: {', '.join(names)}; they come first in the next series"
 
 
@@ -179,7 +179,7 @@ def show_reasons(runs: Iterable[Run], console: Console) -> None:
         if run.verdict != "as declared":
             reasons = run.reasons if run.judged else run.reasons[:1]
             console.print(
-                f"{cell_name(run)}: {'; '.join(reasons)}",
+                f"{job_name(run)}: {'; '.join(reasons)}",
                 markup=False,
                 soft_wrap=True,
             )

@@ -83,7 +83,7 @@ def parse_client(text: str, version: str = "") -> ClientChoice:
 
 
 def client_of(text: str) -> ClientChoice:
-    """The client library that a plan, a cell or a run names; empty: librdkafka. Raises UsageError."""
+    """The client library that a plan, a job or a run names; empty: librdkafka. Raises UsageError."""
     return parse_client(text) if text else LIBRDKAFKA
 
 

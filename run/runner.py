@@ -53,7 +53,7 @@ from run.scenario import Scenario
 from run.sessions import connected, place_sessions, steered
 from run.settings import AppliedSettings, apply, check_took_effect, explained_refusal, producer_origins
 from run.stage import Stage
-from run.standing import Ground, Standing
+from run.standing import RunningCluster, StandingCluster
 from run.watch import Watch
 from workloads.client.client import Client
 from workloads.protocol.java_names import producer_properties
@@ -97,7 +97,7 @@ def run_scenario(
     progress: Progress,
     *,
     lab_is_up: Callable[[], None] = lambda: None,
-    standing: Standing | None = None,
+    standing: StandingCluster | None = None,
 ) -> RunResult:
     """Run a scenario and leave a run folder that can be judged, even if the run fails half-way.
 
@@ -179,7 +179,7 @@ class _Run:
         folder: RunFolder,
         progress: Progress,
         lab_is_up: Callable[[], None],
-        standing: Standing | None = None,
+        standing: StandingCluster | None = None,
     ) -> None:
         self.applied = applied
         self.scenario = applied.scenario
@@ -199,8 +199,8 @@ class _Run:
         progress = self.progress
         with ExitStack() as stack:
             journal = stack.enter_context(Journal(self.folder.journal("harness")))
-            ground, clients = self._ground(stack, journal)
-            lab, cluster, processes = ground.lab, ground.cluster, ground.processes
+            running, clients = self._running_cluster(stack, journal)
+            lab, cluster, processes = running.lab, running.cluster, running.processes
             self._note_kafka(processes.distribution)
             with progress.phase("boot", "creating topics"):
                 cluster.create_topics(tuple(self._new_topics(cluster)))
@@ -228,7 +228,7 @@ class _Run:
                     lab,
                     journal,
                     expect_end=processes.expect_end,
-                    disks=ground.disks,
+                    disks=running.disks,
                     flush_intervals=_flush_intervals(self.topics),
                 )
             )
@@ -282,13 +282,13 @@ class _Run:
             jars=dict(sorted(distribution.sums.items())),
         )
 
-    def _ground(self, stack: ExitStack, journal: Journal) -> tuple[Ground, _Clients]:
+    def _running_cluster(self, stack: ExitStack, journal: Journal) -> tuple[RunningCluster, _Clients]:
         """The cluster, started unless it stands already, and the clients, which end with ``stack``."""
         standing = self.standing
-        if standing is not None and standing.ground is not None:
-            ground = standing.ground
-            ground.processes.journal = journal
-            return ground, self._start_clients(stack, ground.lab, ground.processes)
+        if standing is not None and standing.running is not None:
+            running = standing.running
+            running.processes.journal = journal
+            return running, self._start_clients(stack, running.lab, running.processes)
         lasting = stack if standing is None else standing.stack
         lab = make_lab(self.options, self.setup, self.folder.path if standing is None else standing.path)
         disks = Disks(lab)
@@ -312,10 +312,10 @@ class _Run:
             with steered(lab, self.setup.zookeeper_sessions):
                 self._boot(cluster)
             place_sessions(lab, self.setup.zookeeper_sessions, cluster.check_alive)
-        ground = Ground(lab=lab, disks=disks, processes=processes, cluster=cluster)
+        running = RunningCluster(lab=lab, disks=disks, processes=processes, cluster=cluster)
         if standing is not None:
-            standing.ground = ground
-        return ground, clients
+            standing.running = running
+        return running, clients
 
     def _boot(self, cluster: Cluster) -> None:
         """Start the cluster. Raises InvalidRunError if the user's settings prevent it."""

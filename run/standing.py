@@ -22,7 +22,7 @@ _SETTLED_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
+class RunningCluster:
     """What a run finds when it begins: hosts, and a cluster that runs in them."""
 
     lab: Lab
@@ -31,7 +31,7 @@ class Ground:
     cluster: Cluster
 
 
-class Standing:
+class StandingCluster:
     """A place for a cluster: the first run that is given it starts it, and the end of the context ends it.
 
     Hosts keep configuration, logs and data in its folder, not in those of the runs. All runs need the same
@@ -43,7 +43,7 @@ class Standing:
         self.path = path
         self.stack = ExitStack()
         """Ends everything that outlasts the runs."""
-        self.ground: Ground | None = None
+        self.running: RunningCluster | None = None
         """The cluster; None until a run has started it."""
 
     def restore(self, sessions: Mapping[str, str]) -> None:
@@ -54,12 +54,12 @@ class Standing:
         The run's own end has proved that no rule of a fault is left, and that its topic has a full ISR.
         Raises AckedError if it fails.
         """
-        if self.ground is None:
+        if self.running is None:
             return
-        cluster = self.ground.cluster
+        cluster = self.running.cluster
         cluster.check_alive()
         cluster.place_roles()
-        if place_sessions(self.ground.lab, sessions, cluster.check_alive):
+        if place_sessions(self.running.lab, sessions, cluster.check_alive):
             cluster.place_roles()  # a session that ended on the way may have been the controller's
         quiet = _Quiet(self.path / "nodes")
         wait_until(

@@ -22,11 +22,11 @@ from harness.errors import EXIT_USAGE, AckedError, BadDataError
 from harness.kafka.versions import version_key
 from report.series import claims, span, verdicts
 from scenarios.catalogue import all_scenarios
-from studies.series.plan import Cell
+from studies.series.job import Job
 from studies.series.summary import (
     RunSummary,
     add_up,
-    by_cell,
+    by_job,
     outcome_counts,
     read_summaries,
     same_at_the_end,
@@ -37,7 +37,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 CATALOGUE, VERSIONS = DOCS / "repeats.md", DOCS / "repeats-kraft.md"
 BEGIN = "<!-- begin: python -m scenarios.repeats FILE… -->"
 END = "<!-- end -->"
-Place = tuple[str, str, str]
+LineKey = tuple[str, str, str]
 """Scenario, version and mode."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _VERDICT = re.compile(r"(?:(\d+)/\d+ )?(.+)")
@@ -68,10 +68,10 @@ def document_of(row: RunSummary) -> Path:
 class Kept:
     """What a document already says."""
 
-    lines: Mapping[Place, str] = field(default_factory=dict)
+    lines: Mapping[LineKey, str] = field(default_factory=dict)
     days: Sequence[str] = ()
-    replaced: Mapping[Place, str] = field(default_factory=dict)
-    """Lines whose place the new runs take."""
+    replaced: Mapping[LineKey, str] = field(default_factory=dict)
+    """Lines whose key the new runs take."""
 
     @property
     def runs(self) -> int:
@@ -87,14 +87,14 @@ class Kept:
 def kept(text: str, rows: Sequence[RunSummary]) -> Kept:
     """The lines of a document's table that ``rows`` do not replace, and the days of its runs."""
     inside = text.partition(BEGIN)[2].partition(END)[0]
-    new = {_place(cell) for cell in by_cell(rows)}
-    lines: dict[Place, str] = {}
-    replaced: dict[Place, str] = {}
+    new = {_key(job) for job in by_job(rows)}
+    lines: dict[LineKey, str] = {}
+    replaced: dict[LineKey, str] = {}
     for line in inside.splitlines():
         cells = _cells(line)
         if len(cells) == len(_HEADINGS) and cells[3].isdigit():
-            place = (cells[0], cells[1], cells[2])
-            (replaced if place in new else lines)[place] = line
+            key = (cells[0], cells[1], cells[2])
+            (replaced if key in new else lines)[key] = line
     return Kept(lines, _DAY.findall(inside.partition(";")[0]), replaced)
 
 
@@ -102,8 +102,8 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def _place(cell: Cell) -> Place:
-    return cell.scenario, cell.version, cell.mode
+def _key(job: Job) -> LineKey:
+    return job.scenario, job.version, job.mode
 
 
 def table(rows: Sequence[RunSummary], old: Kept | None = None, *, add: bool = False) -> str:
@@ -112,16 +112,15 @@ def table(rows: Sequence[RunSummary], old: Kept | None = None, *, add: bool = Fa
     With ``add``, the counts of the lines that are replaced are added.
     """
     old = old or Kept()
-    new = {_place(cell): _line(cell, runs) for cell, runs in by_cell(rows).items()}
+    new = {_key(job): _line(job, runs) for job, runs in by_job(rows).items()}
     if add:
         new = {
-            place: added(line, old.replaced[place]) if place in old.replaced else line
-            for place, line in new.items()
+            key: added(line, old.replaced[key]) if key in old.replaced else line for key, line in new.items()
         }
     everything = Kept({**old.lines, **new})
     order = {name: number for number, name in enumerate(all_scenarios())}
 
-    def place_in_table(entry: tuple[Place, str]) -> tuple[object, ...]:
+    def place_in_table(entry: tuple[LineKey, str]) -> tuple[object, ...]:
         scenario, version, mode = entry[0]
         return order.get(scenario, len(order)), mode, version_key(version), version
 
@@ -138,7 +137,7 @@ def table(rows: Sequence[RunSummary], old: Kept | None = None, *, add: bool = Fa
     )
 
 
-def _line(cell: Cell, rows: Sequence[RunSummary]) -> str:
+def _line(job: Job, rows: Sequence[RunSummary]) -> str:
     totals = add_up(rows)
     figures = ["–"] * 6
     if totals.claims:
@@ -149,9 +148,9 @@ def _line(cell: Cell, rows: Sequence[RunSummary]) -> str:
             *(span(pair) for pair in (totals.lost, totals.duplicated, totals.moved, totals.seconds)),
         ]
     first = (
-        cell.scenario,
-        cell.version,
-        cell.mode,
+        job.scenario,
+        job.version,
+        job.mode,
         str(len(rows)),
         verdicts(totals),
         str(same_at_the_end(rows)),
@@ -243,12 +242,12 @@ def _flickering(rows: Sequence[RunSummary]) -> list[str]:
     return [name for name in names if len({row.claims.get(name) for row in rows}) > 1]
 
 
-def with_table(text: str, new: str, place: str) -> str:
+def with_table(text: str, new: str, document: str) -> str:
     """A document with the table between its two marks replaced. Raises BadDataError where they are missing."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise BadDataError(f"{place} lacks the lines {BEGIN!r} and {END!r}, between which the table goes.")
+        raise BadDataError(f"{document} lacks the lines {BEGIN!r} and {END!r}, between which the table goes.")
     return f"{before}{BEGIN}\n\n{new}\n\n{END}{after}"
 
 

@@ -12,7 +12,7 @@ from checkers.verdict import NOT_JUDGED, VERDICTS
 from report.page.render import ICONS, asset, digest, environment
 
 NIGHTS = 14
-"""At most this many earlier runs of a cell are in its strip."""
+"""At most this many earlier runs of a job are in its strip."""
 
 Summary = Mapping[str, Any]
 """A run of a series, as a line of `runs.jsonl`."""
@@ -23,7 +23,7 @@ class Entry:
     """The runs of one scenario on one Kafka version in one mode."""
 
     verdicts: Sequence[tuple[str, str, int]]
-    """Verdict, its sign, and how many runs had it; several if the runs of a cell disagree."""
+    """Verdict, its sign, and how many runs had it; several if the runs of a job disagree."""
     claims: Sequence[str]
     """Claims to which the runs gave different answers, with the answers."""
     counts: Sequence[str]

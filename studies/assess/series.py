@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from harness.cluster.cluster_file import ClusterFile, read_cluster_file
+from harness.cluster.cluster_file import ClusterFile
 from harness.cluster.compression import compress
 from harness.cluster.settings import NO_SETTINGS, Settings, values
 from harness.cluster.timings import Timings, effective_times
 from harness.doctor import diagnose
-from harness.errors import BadDataError, UsageError
+from harness.errors import UsageError
 from harness.kafka.versions import DEFAULT, LASTING, KafkaVersion, kafka_version
-from harness.lab.layout import THREE_AZS, Layout
+from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
-from harness.plain_files import require_plain
-from harness.secrets import shown_comments
 from run.session import plan_run, prepare
 from run.settings import AppliedSettings
 from studies.assess.battery import Case, battery
-from studies.assess.cell import scenario
-from studies.assess.clusters import run_cases
 from studies.assess.described import for_runs, header, hold_s, producers
 from studies.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
 from studies.assess.outcome import outcome
+from studies.assess.process import scenario
 from studies.assess.table import CaseEnd, Line, consequences, lines
+from studies.series import planned
 from studies.series.capacity import USUAL_HOSTS
-from studies.series.folder import CLUSTER, PLAN, SeriesFolder
-from studies.series.plan import Cell, remaining
+from studies.series.fleet import Fleet, JobKind
+from studies.series.folder import SeriesFolder
+from studies.series.job import Job, Place
+from studies.series.plan import remaining
 from studies.series.summary import RunSummary
 
 DOCUMENT = "assessment.json"
@@ -111,32 +109,22 @@ def _arguments(target: Target, lab: str) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class AssessmentPlan:
+class AssessmentPlan(planned.Plan, frozen=True, kw_only=True):
     """What an assessment runs; stored in its folder, so that it can be resumed."""
 
     cases: tuple[str, ...]
     """Names of the cases, in the order in which they are run."""
-    version: str
-    mode: str
-    lab: str
-    settings: Mapping[str, Any]
-    """What the user has set, as `Settings.as_json` gives it."""
     repeat: int = 1
-    cluster: bool = False
-    """The folder holds a cluster file; otherwise the cluster has three AZs."""
     left_out: tuple[str, ...] = ()
     """Names of the cases that the budget leaves out."""
-    unfit: Mapping[str, str] = field(default_factory=dict)
+    unfit: Mapping[str, str] = {}
     """Names of the cases that this machine cannot run, and why."""
-    header: Mapping[str, str] = field(default_factory=dict)
+    header: Mapping[str, str] = {}
     """What is assessed, for people: a text for each heading."""
 
-    def cells(self) -> list[Cell]:
+    def jobs(self) -> list[Job]:
         """All runs, in rounds."""
-        return [
-            Cell(scenario=name, version=self.version, mode=self.mode) for name in self.cases
-        ] * self.repeat
+        return [self.job(name) for name in self.cases] * self.repeat
 
 
 @dataclass(frozen=True)
@@ -149,70 +137,51 @@ class Assessment:
     @classmethod
     def create(cls, runs: Path, plan: AssessmentPlan, cluster: Path | None) -> Assessment:
         """Make the folder `<runs>/assess/<UTC time>`. Raises UsageError if it cannot be made."""
-        series = SeriesFolder.create(runs, "assess")
-        if cluster is not None:
-            series.keep(CLUSTER, shown_comments(cluster.read_text(encoding="utf-8")))
-        series.keep(PLAN, json.dumps(asdict(plan), indent=2))
-        return cls(series, plan)
+        return cls(planned.create(runs, "assess", plan, cluster), plan)
 
     @classmethod
     def resume(cls, path: Path) -> Assessment:
         """An assessment that was interrupted. Raises BadDataError if the folder holds none."""
-        require_plain(path)
-        try:
-            plan = msgspec.convert(json.loads((path / PLAN).read_text(encoding="utf-8")), AssessmentPlan)
-        except (OSError, ValueError, RecursionError) as error:
-            raise BadDataError(
-                f"{path} holds no assessment to resume ({error}); name a folder like runs/assess/<time>."
-            ) from None
+        plan = planned.read_plan(path, AssessmentPlan, what="assessment", kind="assess")
         return cls(SeriesFolder(path), plan)
 
-    @property
-    def cluster_file(self) -> Path | None:
-        """The cluster file, if it has one."""
-        return self.series.path / CLUSTER if self.plan.cluster else None
-
-    def layout(self) -> Layout:
-        """The cluster's layout."""
-        return read_cluster_file(self.cluster_file).layout if self.cluster_file else THREE_AZS
+    def place(self) -> Place:
+        """Where the cases are run."""
+        return self.plan.place(self.series.path)
 
     def topology(self) -> Topology:
         """The cluster's hosts."""
-        return self.layout().topology(self.plan.mode)
+        return self.place().topology(self.plan.mode)
 
     def cases(self) -> dict[str, Case]:
         """All cases of the cluster by name."""
         return {case.name: case for case in battery(self.topology(), self.plan.mode)}
 
-    def left(self) -> list[Cell]:
+    def left(self) -> list[Job]:
         """The runs that have not ended yet."""
-        return remaining(self.plan.cells(), [run.cell for run in self.series.runs])
+        return remaining(self.plan.jobs(), [run.job for run in self.series.runs])
 
     def run(
         self,
         parallel: int,
         ended: Callable[[RunSummary], None],
-        may_start: Callable[[Cell], bool] = lambda cell: True,
+        may_start: Callable[[Job], bool] = lambda job: True,
     ) -> bool:
         """Run and judge what is left, and record each run. Returns whether Ctrl-C ended it early.
 
         ``may_start`` is asked just before a run would start.
         """
-        cells = run_cases(
-            self.left(),
-            self.cases(),
-            self.series.path / "runs",
-            parallel=parallel,
-            lab=self.plan.lab,
-            may_start=may_start,
-            settings=self.plan.settings,
-            cluster_file=self.cluster_file,
-        )
+        kind, place = kind_of(self.cases()), self.place()
+        runs = self.series.path / "runs"
         try:
-            with closing(cells) as summaries:
-                for summary in summaries:
-                    self.series.add(summary)
-                    ended(summary)
+            with (
+                planned.alone(self.series.path),
+                Fleet(kind, place, runs, parallel, may_start) as fleet,
+            ):
+                fleet.submit(*self.left())
+                for run in fleet.judged_runs():
+                    self.series.add(run.summary)
+                    ended(run.summary)
         except KeyboardInterrupt:
             return True
         return False
@@ -260,6 +229,23 @@ class Assessment:
         """Write `assessment.json` and `assessment.md`."""
         self.series.keep(DOCUMENT, json.dumps(document, indent=2))
         self.series.keep("assessment.md", text)
+
+
+def kind_of(cases: Mapping[str, Case]) -> JobKind[Any]:
+    """Cases as jobs: a cluster serves those that need the same roles and connections.
+
+    A fault that takes data from disks has a cluster for itself, because such cases need other disks.
+    """
+
+    def needs(job: Job) -> tuple[object, ...]:
+        case = cases[job.scenario]
+        return case.controller, case.quorum_leader, tuple(sorted(case.pins.items())), case.needs_disks
+
+    return JobKind(
+        program="studies.assess.process",
+        needs=needs,
+        alone=lambda job: cases[job.scenario].needs_disks,
+    )
 
 
 def timings(settings: Settings, mode: str) -> Timings:

@@ -23,12 +23,12 @@ import msgspec
 
 from harness.errors import BadDataError
 from harness.plain_files import require_plain
-from studies.search import stored
 from studies.search.findings import WEIGHTS, Finding
-from studies.search.fleet import MOST_RUNS
 from studies.search.hunt import Group, Search, SearchPlan, TriedSchedule
 from studies.search.rates import wilson
 from studies.search.schedule import Schedule
+from studies.series import planned
+from studies.series.fleet import MOST_RUNS
 from studies.series.folder import SeriesFolder
 
 SIDES, OUTCOME = "comparison.json", "compare.json"
@@ -60,7 +60,7 @@ class SearchComparison:
         for number, (name, plan) in enumerate(plans, start=1):
             inner = series.path / str(number)
             inner.mkdir()
-            stored.write_plan(SeriesFolder(inner), plan, cluster)
+            planned.write_plan(SeriesFolder(inner), plan, cluster)
             sides.append(Side(name, Search(path=inner, plan=plan)))
         series.keep(SIDES, json.dumps([name for name, _ in plans]))
         return cls(series.path, tuple(sides))

@@ -31,15 +31,17 @@ from harness.cluster.settings import Settings
 from harness.errors import BadDataError
 from harness.lab.model import Topology
 from studies.assess.series import Target, timings
-from studies.search import stored
 from studies.search.findings import WEIGHTS, Finding
-from studies.search.fleet import Fleet, JudgedRun, Place, ScheduleJob, thin
 from studies.search.grammar import fresh, mutated
 from studies.search.rates import wilson
 from studies.search.rules import read
+from studies.search.runs import SCHEDULES, job_of, schedule_of, thin
 from studies.search.scenario import NAME
 from studies.search.schedule import FILE, Schedule
 from studies.search.space import Space, space_of
+from studies.series import planned
+from studies.series.fleet import Fleet, JudgedRun
+from studies.series.job import Job, Place
 
 RECORDS, OUTCOME = "schedules.jsonl", "search.json"
 MUTATE = 0.5
@@ -49,7 +51,7 @@ KEPT_OF_A_GROUP = 3
 BUDGET_S = 1800.0
 
 
-class SearchPlan(stored.Where, frozen=True, kw_only=True):
+class SearchPlan(planned.Plan, frozen=True, kw_only=True):
     """What is searched; stored, so that a search can be resumed."""
 
     seed: int
@@ -117,12 +119,13 @@ class Search:
     @classmethod
     def create(cls, runs: Path, plan: SearchPlan, cluster: Path | None) -> Search:
         """Make the folder. Raises UsageError if it cannot be made."""
-        return cls(path=stored.create(runs, "search", plan, cluster).path, plan=plan)
+        return cls(path=planned.create(runs, "search", plan, cluster).path, plan=plan)
 
     @classmethod
     def resume(cls, path: Path) -> Search:
         """A search that has ended or was interrupted. Raises BadDataError if the folder holds none."""
-        plan, records = stored.resume(path, SearchPlan, RECORDS, TriedSchedule, what="search", kind="search")
+        plan = planned.read_plan(path, SearchPlan, what="search", kind="search")
+        records = planned.read_lines(path, RECORDS, TriedSchedule, what="search", kind="search")
         search = cls(path=path, plan=plan, records=records, earlier=len(records))
         for record in records:
             search.known.update(record.reached)
@@ -145,7 +148,7 @@ class Search:
 
     def space(self) -> Space:
         """What schedules are made of."""
-        return space_for(self.plan, self.place().topology)
+        return space_for(self.plan, self.place().topology(self.plan.mode))
 
     def run(
         self,
@@ -160,16 +163,14 @@ class Search:
         first: the corpus of another search.
         """
 
-        def jobs() -> Iterator[ScheduleJob]:
+        def jobs() -> Iterator[Job]:
             space, first = self.space(), list(extra)
             number = max((record.number for record in self.records), default=0)
             for begun in itertools.count():
                 if not may_start(begun):
                     return
                 number += 1
-                yield (
-                    ScheduleJob(schedule=first.pop(0), number=number) if first else self._next(space, number)
-                )
+                yield job_of(self.plan, first.pop(0), number) if first else self._next(space, number)
 
         return self._carry_out(jobs(), parallel, ended)
 
@@ -179,7 +180,7 @@ class Search:
         Returns whether Ctrl-C ended it early.
         """
         jobs = (
-            ScheduleJob(schedule=read(Path(record.folder) / FILE), number=record.number, parent=record.parent)
+            job_of(self.plan, read(Path(record.folder) / FILE), record.number, record.parent)
             for record in self.behind(leader)
         )
         return self._carry_out(jobs, parallel, ended)
@@ -189,71 +190,73 @@ class Search:
         done = {record.number for record in self.records}
         return [record for record in leader.records if record.number not in done]
 
-    def _carry_out(
-        self, jobs: Iterator[ScheduleJob], parallel: int, ended: Callable[[TriedSchedule], None]
-    ) -> bool:
+    def _carry_out(self, jobs: Iterator[Job], parallel: int, ended: Callable[[TriedSchedule], None]) -> bool:
         """Carry out jobs, each made just before it may begin. Returns whether Ctrl-C ended it early."""
         try:
-            with stored.alone(self.path), Fleet(self.place(), self.path / "runs", parallel) as fleet:
+            with planned.alone(self.path), self._fleet(parallel) as fleet:
                 while True:
                     # One more waits than clusters run, so that none is idle during a judgement.
                     while fleet.open <= parallel and (job := next(jobs, None)) is not None:
                         fleet.submit(job)
-                    if not fleet.open:
+                    if (judged := fleet.next()) is None:
                         return False
-                    ended(self._add(fleet.next()))
+                    ended(self._add(judged))
         except KeyboardInterrupt:
             return True
 
-    def _next(self, space: Space, number: int) -> ScheduleJob:
+    def _fleet(self, parallel: int) -> Fleet[Finding]:
+        return Fleet(SCHEDULES, self.place(), self.path / "runs", parallel)
+
+    def _next(self, space: Space, number: int) -> Job:
         """A fresh schedule, or a mutation of one that reached something new."""
         rng = Random(f"{self.plan.seed}/{number}/choice")
         if not self.corpus or rng.random() >= MUTATE:
-            return ScheduleJob(schedule=fresh(space, self.plan.seed, number), number=number)
+            return job_of(self.plan, fresh(space, self.plan.seed, number), number)
         parent = rng.choice(sorted(self.corpus))
         child = mutated(space, self.corpus[parent], self.plan.seed, number)
-        return ScheduleJob(schedule=child, number=number, parent=parent)
+        return job_of(self.plan, child, number, parent)
 
-    def _add(self, ended: JudgedRun) -> TriedSchedule:
+    def _add(self, judged: JudgedRun[Finding]) -> TriedSchedule:
         """Record a run that has ended, keep its schedule if it is new, and thin the run if it is clean."""
         from checkers.tables.source import open_source, read_small
         from studies.search.reached import exercised, reached
 
-        found: frozenset[str] = frozenset()
+        job, run = judged.job, judged.summary
+        schedule = schedule_of(job)
+        states: frozenset[str] = frozenset()
         promises: Counter[str] = Counter()
         skipped = 0
         with suppress(BadDataError):  # without a readable history, nothing counts as reached
-            if ended.judged:
-                found, promises = reached(ended.folder), exercised(ended.folder)
-                marks = read_small(open_source(str(ended.folder / "history")), "marks")
+            if run.judged:
+                states, promises = reached(judged.folder), exercised(judged.folder)
+                marks = read_small(open_source(str(judged.folder / "history")), "marks")
                 names = marks.column("name").to_pylist()
                 skipped = sum(name.startswith("skipped-") for name in names)
-        new = tuple(sorted(one for one in found if not self.known[one]))
-        job = ended.job
+        new = tuple(sorted(state for state in states if not self.known[state]))
         record = TriedSchedule(
             number=job.number,
-            digest=job.schedule.digest,
-            folder=str(ended.folder),
-            verdict=ended.verdict,
-            seconds=ended.seconds,
+            digest=schedule.digest,
+            folder=run.folder,
+            verdict=run.verdict,
+            seconds=run.seconds,
             parent=job.parent,
-            findings=ended.findings,
-            reached=tuple(sorted(found)),
+            findings=judged.findings,
+            reached=tuple(sorted(states)),
             new=new,
             promises=dict(promises),
             skipped=skipped,
-            reasons=ended.reasons,
+            reasons=run.reasons,
         )
         if record.judged and not self._worth_keeping(record):
-            thin(ended.folder)
-        self.known.update(found)
+            thin(judged.folder)
+        self.known.update(states)
         if new:
-            self.corpus[job.number] = job.schedule
+            self.corpus[job.number] = schedule
             file = self._corpus_file(job.number)
             file.parent.mkdir(exist_ok=True)
-            file.write_bytes(job.schedule.encode())
+            file.write_bytes(schedule.encode())
         self.records.append(record)
-        stored.append(self.path / RECORDS, record)
+        planned.append(self.path / RECORDS, record)
         return record
 
     def _worth_keeping(self, record: TriedSchedule) -> bool:

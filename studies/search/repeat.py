@@ -13,10 +13,12 @@ from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.errors import DAMAGED, BadDataError, UsageError, json_file
 from run.folder import RunFolder
 from studies.search.findings import Finding, findings_of, is_judged, select, weightiest
-from studies.search.fleet import Fleet, JudgedRun, ScheduleJob, thin
 from studies.search.rates import Decision, Sequential, wilson
 from studies.search.rules import read
+from studies.search.runs import thin
 from studies.search.schedule import FILE, Schedule
+from studies.series.fleet import Fleet, JudgedRun
+from studies.series.job import Job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +67,8 @@ class Origin:
     client: str = ""
 
 
-class _Place(msgspec.Struct):
-    """`studies.search.fleet.Place`, as `run.json` keeps it."""
+class _Kept(msgspec.Struct):
+    """What `run.json` keeps of a run's place and job (`studies.series.fleet`)."""
 
     kafka: str | None = None
     settings: Settings | None = None
@@ -76,7 +78,7 @@ class _Place(msgspec.Struct):
 
 class _Manifest(msgspec.Struct):
     mode: str | None = None
-    place: _Place | None = None
+    place: _Kept | None = None
 
 
 def origin_of(source: RepeatedSchedule) -> Origin:
@@ -89,13 +91,13 @@ def origin_of(source: RepeatedSchedule) -> Origin:
         manifest = msgspec.convert(json_file(file), _Manifest)
     except msgspec.ValidationError as error:
         raise BadDataError(f"{file} is malformed ({error}); {DAMAGED}.") from error
-    place = manifest.place or _Place()
+    kept = manifest.place or _Kept()
     return Origin(
-        kafka=place.kafka or schedule.kafka,
+        kafka=kept.kafka or schedule.kafka,
         mode=manifest.mode or schedule.mode,
-        settings=place.settings or NO_SETTINGS,
-        cluster_file=Path(place.cluster_file) if place.cluster_file else None,
-        client=place.client or "",
+        settings=kept.settings or NO_SETTINGS,
+        cluster_file=Path(kept.cluster_file) if kept.cluster_file else None,
+        client=kept.client or "",
     )
 
 
@@ -115,9 +117,9 @@ class Tally:
     shown: Path | None = None
     """A run that showed it."""
 
-    def add(self, ended: JudgedRun, kind: str) -> bool:
+    def add(self, ended: JudgedRun[Finding], kind: str) -> bool:
         """Count a run. Returns whether it showed the kind of finding, or that essence."""
-        if not ended.judged:
+        if not ended.summary.judged:
             self.unjudged += 1
             return False
         self.runs += 1
@@ -155,35 +157,34 @@ class Tally:
 
 
 def repeat(
-    fleet: Fleet,
-    schedule: Schedule,
+    fleet: Fleet[Finding],
+    job: Job,
     *,
     parallel: int,
     most: int,
     enough: Callable[[Tally], bool],
     kind: str = "",
-    number: int = 0,
-    ended: Callable[[JudgedRun, bool, Tally], None] = lambda ended, hit, tally: None,
+    ended: Callable[[JudgedRun[Finding], bool, Tally], None] = lambda ended, hit, tally: None,
     keep: bool = True,
 ) -> Tally:
-    """Carry out a schedule up to ``most`` times, until it is ``enough``.
+    """Carry out the schedule of a job up to ``most`` times, until it is ``enough``.
 
-    ``number`` tells its runs from those of an earlier call that are still under way: these do not count.
-    Without ``keep``, runs that do not show the kind of finding are thinned.
+    Runs of jobs with another number, which an earlier call has begun, may still be under way: these do not
+    count. Without ``keep``, runs that do not show the kind of finding are thinned.
     """
     tally = Tally()
     begun = 0
     while tally.runs + tally.unjudged < most and not enough(tally):
         while begun < most and begun - tally.runs - tally.unjudged < parallel:
-            fleet.submit(ScheduleJob(schedule=schedule, number=number))
+            fleet.submit(job)
             begun += 1
-        one = fleet.next()
-        if one.job.number != number:
+        run = fleet.next()
+        if run is None or run.job.number != job.number:
             continue
-        hit = tally.add(one, kind)
-        if one.judged and not hit and not keep:
-            thin(one.folder)
-        ended(one, hit, tally)
+        hit = tally.add(run, kind)
+        if run.summary.judged and not hit and not keep:
+            thin(run.folder)
+        ended(run, hit, tally)
     fleet.forget_waiting()
     return tally
 

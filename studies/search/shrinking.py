@@ -15,22 +15,24 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import InvalidRunError
-from studies.search import stored
+from harness.lab.model import Topology
 from studies.search.findings import Finding, findings_of
-from studies.search.fleet import Fleet, JudgedRun, Place
 from studies.search.minimise import shrink
 from studies.search.rates import Sequential, misses_that_tell
 from studies.search.repeat import Tally, repeat
 from studies.search.rules import decode, read
+from studies.search.runs import SCHEDULES, job_of
 from studies.search.schedule import Schedule
 from studies.search.sizes import size
+from studies.series import planned
+from studies.series.fleet import Fleet, JudgedRun
 
 TESTS, ORIGINAL, SMALLEST = "tests.jsonl", "original.json", "smallest.json"
 MEASURED = 8
 """How many runs at most measure the rate of the original."""
 
 
-class ShrinkPlan(stored.Where, frozen=True, kw_only=True):
+class ShrinkPlan(planned.Plan, frozen=True, kw_only=True):
     """What is shrunk."""
 
     finding: Finding
@@ -63,25 +65,22 @@ class Shrinking:
     @classmethod
     def create(cls, runs: Path, plan: ShrinkPlan, original: Schedule, cluster: Path | None) -> Shrinking:
         """Make the folder. Raises UsageError if it cannot be made."""
-        series = stored.create(runs, "shrink", plan, cluster)
+        series = planned.create(runs, "shrink", plan, cluster)
         series.keep(ORIGINAL, original.encode().decode())
         return cls(series.path, plan, original)
 
     @classmethod
     def resume(cls, path: Path) -> Shrinking:
         """A shrinking that was interrupted. Raises BadDataError if the folder holds none."""
-        plan, tests = stored.resume(path, ShrinkPlan, TESTS, Test, what="shrinking", kind="shrink")
+        plan = planned.read_plan(path, ShrinkPlan, what="shrinking", kind="shrink")
+        tests = planned.read_lines(path, TESTS, Test, what="shrinking", kind="shrink")
         return cls(path, plan, read(path / ORIGINAL), {test.digest: test for test in tests})
-
-    def place(self) -> Place:
-        """Where the schedules are carried out."""
-        return self.plan.place(self.path)
 
     def run(
         self,
         parallel: int,
         tried: Callable[[Test, Schedule], None],
-        ended: Callable[[JudgedRun, bool, Tally], None] = lambda ended, hit, tally: None,
+        ended: Callable[[JudgedRun[Finding], bool, Tally], None] = lambda ended, hit, tally: None,
         *,
         steps_only: bool = False,
     ) -> Schedule:
@@ -89,9 +88,13 @@ class Shrinking:
 
         Raises InvalidRunError if the original does not show the finding again.
         """
-        place = self.place()
+        place = self.plan.place(self.path)
+        topology = place.topology(self.plan.mode)
         number = 0
-        with stored.alone(self.path), Fleet(place, self.path / "runs", parallel) as fleet:
+        with (
+            planned.alone(self.path),
+            Fleet(SCHEDULES, place, self.path / "runs", parallel) as fleet,
+        ):
 
             def runs(schedule: Schedule, most: int, enough: Callable[[Tally], bool]) -> Test:
                 nonlocal number
@@ -99,16 +102,15 @@ class Shrinking:
                 began = time.monotonic()
                 tally = repeat(
                     fleet,
-                    schedule,
+                    job_of(self.plan, schedule, number),
                     parallel=parallel,
                     most=most,
                     enough=enough,
                     kind=self.plan.finding.essence,
-                    number=number,
                     ended=ended,
                     keep=False,
                 )
-                return self._add(schedule, tally, place, time.monotonic() - began)
+                return self._add(schedule, tally, topology, time.monotonic() - began)
 
             measured = self.tests.get(self.original.digest)
             if measured is None:
@@ -134,21 +136,21 @@ class Shrinking:
                     (self.path / SMALLEST).write_bytes(candidate.encode())
                 return test.passes
 
-            return shrink(self.original, place.topology, passes, steps_only=steps_only)
+            return shrink(self.original, topology, passes, steps_only=steps_only)
 
-    def _add(self, schedule: Schedule, tally: Tally, place: Place, seconds: float) -> Test:
+    def _add(self, schedule: Schedule, tally: Tally, topology: Topology, seconds: float) -> Test:
         test = Test(
             digest=schedule.digest,
             passes=tally.hits > 0,
             hits=tally.hits,
             runs=tally.runs,
             steps=len(schedule.steps),
-            size=size(schedule, place.topology),
+            size=size(schedule, topology),
             folder=str(tally.shown or ""),
             seconds=round(seconds, 1),
         )
         self.tests[test.digest] = test
-        stored.append(self.path / TESTS, test)
+        planned.append(self.path / TESTS, test)
         return test
 
     @property

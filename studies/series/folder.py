@@ -6,18 +6,30 @@ import itertools
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import BadDataError, UsageError
 from harness.plain_files import require_plain, write_plain
-from studies.series.plan import Cell, remaining
+from studies.series.job import Job
+from studies.series.plan import remaining
 from studies.series.summary import FILE, RunSummary, append, read_summaries
 
-CELLS = "planned.jsonl"
-"""A line for each cell that a series is to run, so that others can tell what it has not run."""
+PLANNED = "planned.jsonl"
+"""A line for each job that a series is to run, so that others can tell what it has not run."""
 PLAN, CLUSTER = "plan.json", "cluster.toml"
 """Files of a series that has a plan: the plan, and the cluster file that it was made with."""
+
+
+@dataclass(frozen=True)
+class _PlannedJob:
+    """A line of `PLANNED`."""
+
+    scenario: str
+    version: str
+    mode: str
+    client: str = ""
 
 
 class SeriesFolder:
@@ -53,42 +65,40 @@ class SeriesFolder:
 
         One that was killed before its first run had ended has a plan alone.
         """
-        if not (path / FILE).is_file() and not (path / CELLS).is_file():
+        if not (path / FILE).is_file() and not (path / PLANNED).is_file():
             raise BadDataError(
-                f"{path} has neither {FILE} nor {CELLS}, so there is nothing to resume; name a folder like "
+                f"{path} has neither {FILE} nor {PLANNED}, so there is nothing to resume; name a folder like "
                 f"runs/all/<time>."
             )
         return cls(path)
 
-    def plan(self, cells: Sequence[Cell]) -> None:
+    def plan(self, jobs: Sequence[Job]) -> None:
         """Record what the series is to run."""
         lines = [
-            json.dumps(
-                {"scenario": one.scenario, "version": one.version, "mode": one.mode, "client": one.client}
-            )
-            for one in cells
+            json.dumps(asdict(_PlannedJob(one.scenario, one.version, one.mode, one.client))) for one in jobs
         ]
-        self.keep(CELLS, "\n".join(lines))
+        self.keep(PLANNED, "\n".join(lines))
 
-    def planned(self) -> list[Cell]:
+    def planned(self) -> list[Job]:
         """What the series is to run, as far as it recorded that. Raises BadDataError."""
-        file = self.path / CELLS
+        file = self.path / PLANNED
         if not file.is_file():
             return []
         import msgspec  # the command line begins without it
 
         try:
             lines = file.read_text(encoding="utf-8").split("\n")
-            return [msgspec.json.decode(line, type=Cell) for line in lines if line]
+            planned = [msgspec.json.decode(line, type=_PlannedJob) for line in lines if line]
+            return [Job(**asdict(one)) for one in planned]
         except (OSError, ValueError, RecursionError) as error:
             raise BadDataError(
                 f"{file} cannot be read ({error}); it should hold a line per planned run. Remove it, and "
                 f"nothing counts as not run."
             ) from error
 
-    def not_run(self) -> list[Cell]:
+    def not_run(self) -> list[Job]:
         """What the series was to run and has not run, as far as it recorded its plan. Raises BadDataError."""
-        return remaining(self.planned(), [run.cell for run in self.runs])
+        return remaining(self.planned(), [run.job for run in self.runs])
 
     def add(self, run: RunSummary) -> None:
         """Record a run."""
@@ -106,7 +116,7 @@ class SeriesFolder:
         """
         if self.runs:
             return
-        file = self.path / CELLS
+        file = self.path / PLANNED
         if file.is_file() and (stopped or not self.not_run()):
             file.unlink()
         if not any(self.path.iterdir()):

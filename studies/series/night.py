@@ -1,35 +1,17 @@
-"""What a nightly job asks of a series: a share of the cells, a time limit, and few folders left behind."""
+"""What a nightly job asks of a series: a share of the jobs, their order, and few folders left behind."""
 
 from __future__ import annotations
 
 import re
 import shutil
-import statistics
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UsageError
-from studies.series.plan import Cell
+from studies.series.job import Job
 from studies.series.summary import RunSummary
-
-UNKNOWN_S = 60.0
-"""Estimate if no cell has run before; none of the catalogue takes longer on an idle machine."""
-LONGEST_S = 365 * 86_400.0
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_duration(option: str, text: str) -> float:
-    """Seconds, from `90s`, `45m` or `8h`. Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
-    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if not 0 < seconds <= LONGEST_S:
-        raise UsageError(
-            f"{option} {text}: give a time with its unit, such as 90s, 45m or 8h, of at most a year."
-        )
-    return seconds
 
 
 @dataclass(frozen=True)
@@ -48,42 +30,23 @@ class Shard:
             raise UsageError(f"--shard {text}: give a share and the number of shares, such as 2/4.")
         return cls(int(match[1]), int(match[2]))
 
-    def share(self, cells: Sequence[Cell]) -> list[Cell]:
-        """The cells of this share. Repeats of a cell stay together, to show whether they agree."""
-        order = {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
-        return [cell for cell in cells if order[cell] % self.of == self.number - 1]
+    def share(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs of this share. Repeats of a job stay together, to show whether they agree."""
+        order = {job: number for number, job in enumerate(dict.fromkeys(jobs))}
+        return [job for job in jobs if order[job] % self.of == self.number - 1]
 
 
-def longest_unseen_first(cells: Iterable[Cell], earlier: Iterable[RunSummary]) -> list[Cell]:
-    """Cells in rounds; in each round, those that never ran first, then those whose last run is the oldest."""
-    last: dict[Cell, str] = {}
+def longest_unseen_first(jobs: Iterable[Job], earlier: Iterable[RunSummary]) -> list[Job]:
+    """Jobs in rounds; in each round, those that never ran first, then those whose last run is the oldest."""
+    last: dict[Job, str] = {}
     for run in earlier:
-        last[run.cell] = max(run.ended, last.get(run.cell, ""))
-    rounds: list[tuple[int, str, Cell]] = []
-    seen: Counter[Cell] = Counter()
-    for cell in cells:
-        rounds.append((seen[cell], last.get(cell, ""), cell))
-        seen[cell] += 1
-    return [cell for _, _, cell in sorted(rounds, key=lambda entry: entry[:2])]
-
-
-@dataclass
-class Budget:
-    """Starts no cell that would end too late, judging by how long the cells took before."""
-
-    seconds: float
-    took: Mapping[Cell, float]
-    """Wall time of earlier runs, in seconds."""
-    clock: Callable[[], float] = time.monotonic
-    began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.began = self.clock()
-
-    def allows(self, cell: Cell) -> bool:
-        """Whether this cell should end in time, if it starts now."""
-        usual = statistics.median(self.took.values()) if self.took else UNKNOWN_S
-        return self.clock() - self.began + self.took.get(cell, usual) <= self.seconds
+        last[run.job] = max(run.ended, last.get(run.job, ""))
+    rounds: list[tuple[int, str, Job]] = []
+    seen: Counter[Job] = Counter()
+    for job in jobs:
+        rounds.append((seen[job], last.get(job, ""), job))
+        seen[job] += 1
+    return [job for _, _, job in sorted(rounds, key=lambda entry: entry[:2])]
 
 
 def remove_folder(run: RunSummary) -> None:

@@ -1,31 +1,15 @@
-"""Which cells a series runs, and in which order."""
+"""Which jobs a series runs, and in which order."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from harness.errors import UsageError
 from harness.kafka.versions import MODES, KafkaVersion, kafka_version, version_key
-from run.scenario import Scenario, ScenarioFile
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One scenario on one Kafka version (`2.7.1@2.6`: with an older protocol) in one metadata mode."""
-
-    scenario: str
-    version: str
-    mode: str
-    file: ScenarioFile | None = field(default=None, compare=False, repr=False)
-    """Where the scenario was read from; None for the catalogue."""
-    client: str = ""
-    """The client library of producers and consumers, as `--client` names it; empty: librdkafka."""
-
-    def __str__(self) -> str:
-        return f"{self.scenario} on {self.version} {self.mode}" + (f" with {self.client}" * bool(self.client))
+from run.scenario import Scenario
+from studies.series.job import Job
 
 
 def parse_versions(text: str, *, force: bool = False) -> tuple[KafkaVersion, ...]:
@@ -61,25 +45,25 @@ def version_order(label: str) -> tuple[tuple[int, ...], str]:
     return version_key(label), label
 
 
-def own_cells(
+def own_jobs(
     scenarios: Sequence[Scenario], repeat: int = 1, kafka: str = "", mode: str = "", client: str = ""
-) -> list[Cell]:
+) -> list[Job]:
     """Each scenario ``repeat`` times, in rounds, on this version and in this mode; by default, on its own."""
     return [
-        Cell(
+        Job(
             scenario=one.name, version=kafka or one.kafka, mode=mode or one.mode, file=one.file, client=client
         )
         for one in scenarios
     ] * repeat
 
 
-def as_before(before: Sequence[Cell], chosen: Iterable[Cell]) -> tuple[list[Cell], int]:
-    """The plan of an earlier series with the cells that are chosen now; and its largest number of repeats.
+def as_before(before: Sequence[Job], chosen: Iterable[Job]) -> tuple[list[Job], int]:
+    """The plan of an earlier series with the jobs that are chosen now; and its largest number of repeats.
 
-    ``chosen`` has one cell for each scenario in ``before``.
+    ``chosen`` has one job for each scenario in ``before``.
     """
-    now = {cell.scenario: cell for cell in chosen}
-    planned = [now[cell.scenario] for cell in before]
+    now = {job.scenario: job for job in chosen}
+    planned = [now[job.scenario] for job in before]
     return planned, max(Counter(planned).values())
 
 
@@ -89,13 +73,13 @@ def plan(
     modes: Sequence[str] = (),
     repeat: int = 1,
     clients: Sequence[str] = (),
-) -> list[Cell]:
+) -> list[Job]:
     """Every combination that can run, ``repeat`` times, in rounds.
 
     Without ``versions`` or ``modes``, those between which a scenario shows a difference; without ``clients``,
     librdkafka. Raises UsageError if no combination can run.
     """
-    cells: list[Cell] = []
+    jobs: list[Job] = []
     tried: dict[str, None] = {}
     scenarios = list(scenarios)
     for scenario in scenarios:
@@ -104,8 +88,8 @@ def plan(
             for mode in modes or scenario.supported_modes:
                 tried[f"{version.label} {mode}"] = None
                 if mode in version.modes and mode in scenario.supported_modes:
-                    cells += [
-                        Cell(
+                    jobs += [
+                        Job(
                             scenario=scenario.name,
                             version=version.label,
                             mode=mode,
@@ -114,35 +98,35 @@ def plan(
                         )
                         for client in clients or ("",)
                     ]
-    if not cells:
+    if not jobs:
         supported = [f"{one.name} runs in mode {' or '.join(one.supported_modes)}" for one in scenarios[:3]]
         raise UsageError(
             f"None of these can be run: {', '.join(tried)}; {', '.join(supported)}; `acked versions` shows "
             f"the modes of each Kafka version."
         )
-    return cells * repeat
+    return jobs * repeat
 
 
-def remaining(cells: Sequence[Cell], done: Iterable[Cell]) -> list[Cell]:
-    """The cells that have not run yet; for a cell that is planned several times, its missing runs."""
+def remaining(jobs: Sequence[Job], done: Iterable[Job]) -> list[Job]:
+    """The jobs that have not run yet; for a job that is planned several times, its missing runs."""
     count = Counter(done)
-    left: list[Cell] = []
-    for cell in cells:
-        if count[cell]:
-            count[cell] -= 1
+    left: list[Job] = []
+    for job in jobs:
+        if count[job]:
+            count[job] -= 1
         else:
-            left.append(cell)
+            left.append(job)
     return left
 
 
-def longest_first(cells: Iterable[Cell], seconds: Mapping[Cell, float]) -> list[Cell]:
-    """Cells in rounds, in each round the longest first, so that no long run is left to run alone.
+def longest_first(jobs: Iterable[Job], seconds: Mapping[Job, float]) -> list[Job]:
+    """Jobs in rounds, in each round the longest first, so that no long run is left to run alone.
 
-    ``seconds`` holds durations of earlier runs; cells without one come first, in the order given.
+    ``seconds`` holds durations of earlier runs; jobs without one come first, in the order given.
     """
-    rounds: list[tuple[int, float, Cell]] = []
-    seen: Counter[Cell] = Counter()
-    for cell in cells:
-        rounds.append((seen[cell], -seconds.get(cell, math.inf), cell))
-        seen[cell] += 1
-    return [cell for _, _, cell in sorted(rounds, key=lambda entry: entry[:2])]
+    rounds: list[tuple[int, float, Job]] = []
+    seen: Counter[Job] = Counter()
+    for job in jobs:
+        rounds.append((seen[job], -seconds.get(job, math.inf), job))
+        seen[job] += 1
+    return [job for _, _, job in sorted(rounds, key=lambda entry: entry[:2])]

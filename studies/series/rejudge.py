@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from checkers.control import ControlResult
     from checkers.verdict import Judgement
 
-Place = Path | str
+RunLocation = Path | str
 """A run folder, or the URI of one (`s3://…`)."""
 
 
-def judge_folders(places: Sequence[Place], *, master: str = "") -> list[Judgement]:
+def judge_folders(places: Sequence[RunLocation], *, master: str = "") -> list[Judgement]:
     """Judge every run folder at or below ``places``; a place with a scheme is the URI of one run.
 
     ``master`` is a Spark cluster that reaches the folders; without one they are judged here.
@@ -29,7 +29,7 @@ def judge_folders(places: Sequence[Place], *, master: str = "") -> list[Judgemen
     from checkers.spark.session import start_session
     from checkers.tables.files import is_uri
 
-    folders: list[Place] = []
+    folders: list[RunLocation] = []
     for place in places:
         folders += [place] if is_uri(place) else [folder.path for folder in _runs_below(Path(place))]
     for folder in folders:
@@ -41,7 +41,7 @@ def judge_folders(places: Sequence[Place], *, master: str = "") -> list[Judgemen
     return [judge(session, folder) for folder in folders]
 
 
-def judge_by(places: Sequence[Place], reference: str) -> list[Judgement]:
+def judge_by(places: Sequence[RunLocation], reference: str) -> list[Judgement]:
     """Judge every run folder at or below ``places`` by what a scenario declares now; nothing is written.
 
     Raises UsageError for runs of another scenario, and for SQL that Spark does not understand.
@@ -84,7 +84,7 @@ def judge_by(places: Sequence[Place], reference: str) -> list[Judgement]:
     ]
 
 
-def judge_imported(place: Place, *, master: str = "") -> Judgement:
+def judge_imported(place: RunLocation, *, master: str = "") -> Judgement:
     """Judge a history that another program laid down, by path or URI."""
     from checkers.judge import judge_import
     from checkers.spark.session import start_session
@@ -97,7 +97,7 @@ def judge_imported(place: Place, *, master: str = "") -> Judgement:
     return judge_import(start_session(), place)
 
 
-def run_controls(places: Sequence[Place], control: str) -> list[ControlResult]:
+def run_controls(places: Sequence[RunLocation], control: str) -> list[ControlResult]:
     """Judge every run folder at or below ``places`` under a control (`checkers.control`)."""
     from checkers.control import require_control, run_control
     from checkers.spark.session import start_session
@@ -109,7 +109,7 @@ def run_controls(places: Sequence[Place], control: str) -> list[ControlResult]:
     return [run_control(session, folder, control) for folder in folders]
 
 
-def _refuse_uris(places: Sequence[Place], option: str) -> None:
+def _refuse_uris(places: Sequence[RunLocation], option: str) -> None:
     from checkers.tables.files import is_uri
 
     for place in places:
@@ -119,7 +119,9 @@ def _refuse_uris(places: Sequence[Place], option: str) -> None:
             )
 
 
-def _judged_on(master: str, judge: Callable[..., Judgement], places: Sequence[Place]) -> Iterator[Judgement]:
+def _judged_on(
+    master: str, judge: Callable[..., Judgement], places: Sequence[RunLocation]
+) -> Iterator[Judgement]:
     from checkers.spark.cluster import cluster_session, scratch_beside
     from checkers.tables.files import is_uri, local_path
 

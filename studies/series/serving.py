@@ -1,21 +1,24 @@
-"""The process of a cluster that outlasts a run, from inside: it carries out orders and answers them.
+"""The process of a cluster, from inside: it carries out orders and answers them.
 
-The arguments of such a process are VERSION MODE LAB FOLDER SETTINGS [CLUSTER_FILE]: it keeps the cluster in
-FOLDER, and SETTINGS are all the user's settings, as JSON. Each line of its input is an order as JSON, which
-names a run folder. When the run has ended, it writes a `RunAnswer`, a line of JSON. At the end of its input
-it takes the cluster down. `studies.series.standing` is the other side.
+Its arguments are VERSION MODE LAB SETTINGS CLUSTER_FILE FOLDER. SETTINGS are all the user's settings, as
+JSON. An empty CLUSTER_FILE means three AZs. The cluster is kept in FOLDER; an empty one means that the
+cluster serves a single run and is kept in its folder. Each line of its input is a `RunOrder` in JSON. When
+the run has ended, the process writes a `RunAnswer`, a line of JSON. At the end of its input it takes the
+cluster down. `studies.series.processes` is the other side.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from types import FrameType
+from typing import BinaryIO, TypeAlias
 
 import msgspec
 
@@ -27,14 +30,18 @@ from run.folder import RunFolder
 from run.runner import RunOptions, run_scenario
 from run.scenario import Scenario
 from run.session import layout_of, settings_of, with_protocol
-from run.standing import Standing
-from studies.series.cell import interrupt
+from run.standing import StandingCluster
 
 
 class RunOrder(msgspec.Struct):
-    """A run to carry out; `folder` is its run folder."""
+    """A run to carry out."""
 
     folder: str
+    """Its run folder, which exists."""
+    scenario: str
+    """The name of a scenario, or of a case of an assessment."""
+    client: str = ""
+    """The client library, as `--client` takes it; empty: librdkafka."""
 
 
 class RunAnswer(msgspec.Struct):
@@ -46,63 +53,71 @@ class RunAnswer(msgspec.Struct):
     """The cluster may be used for another run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Site:
-    """What all runs on the cluster have in common."""
-
-    options: RunOptions
-    """The options, with all the user's settings."""
-    path: Path
-    """The folder of the cluster."""
+Choose: TypeAlias = Callable[[RunOptions, RunOrder, int], tuple[Scenario, RunOptions]]
+"""The scenario and the options for an order. Gets the options of the cluster, which have all the user's
+settings, and the number of the run on the cluster, from 1."""
 
 
-OrderT = TypeVar("OrderT", bound=RunOrder)
-Choose: TypeAlias = Callable[[Site, OrderT, int], tuple[Scenario, RunOptions]]
-"""The scenario and the options for an order; the number counts the runs on the cluster, from 1."""
-
-
-def serve(argv: list[str], kind: type[OrderT], choose: Choose[OrderT]) -> int:
-    """Serve one cluster until the input ends; ``kind`` is the type of the orders. Returns the exit code."""
-    die_with_parent()
-    version, mode, lab, path, given, *file = argv
+def serve(argv: list[str], choose: Choose) -> int:
+    """Serve one cluster; returns the exit code."""
+    die_with_parent()  # so that a command that is killed leaves no cluster behind
+    version, mode, lab, settings, file, path = argv
     options = RunOptions(
         version=kafka_version(version, force=True),
         mode=mode,
         lab=lab,
-        layout=layout_of(file[0] if file else None),
-        settings=settings_of(json.loads(given)),
+        layout=layout_of(file or None),
+        settings=settings_of(json.loads(settings)),
     )
-    work = partial(_work, Site(options=options, path=Path(path)), kind, choose)
+    work = partial(_work, options, Path(path) if path else None, choose)
     return run_inside(work) if lab == "embedded" else work()
 
 
-def _work(site: Site, kind: type[OrderT], choose: Choose[OrderT]) -> int:
-    signal.signal(signal.SIGTERM, interrupt)
+def _work(options: RunOptions, path: Path | None, choose: Choose) -> int:
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with Standing(site.path) as standing:
-            for number, line in enumerate(sys.stdin, start=1):
-                order = msgspec.json.decode(line, type=kind)
-                sys.stdout.write(
-                    msgspec.json.encode(_run(site, standing, order, number, choose)).decode() + "\n"
-                )
-                sys.stdout.flush()
+        with ExitStack() as stack:
+            orders, answers = map(stack.enter_context, _channels())
+            standing = None if path is None else stack.enter_context(StandingCluster(path))
+            for number, line in enumerate(orders, start=1):
+                order = msgspec.json.decode(line, type=RunOrder)
+                answers.write(msgspec.json.encode(_run(options, standing, order, number, choose)) + b"\n")
+                answers.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return EXIT_AS_DECLARED
 
 
-def _run(site: Site, standing: Standing, order: OrderT, number: int, choose: Choose[OrderT]) -> RunAnswer:
+def _channels() -> tuple[BinaryIO, BinaryIO]:
+    """Orders and answers. What else reads or prints here, such as the body of a scenario, gets neither."""
+    orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    return orders, answers
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Handle SIGTERM as Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one signal is enough: the hosts are being taken down
+    raise KeyboardInterrupt
+
+
+def _run(
+    options: RunOptions, standing: StandingCluster | None, order: RunOrder, number: int, choose: Choose
+) -> RunAnswer:
     folder = RunFolder.open(Path(order.folder))
     try:
-        scenario, options = choose(site, order, number)
+        scenario, options = choose(options, order, number)
     except AckedError as error:
         folder.update(status="crashed", problem=error.message)
         return RunAnswer()
-    try:
-        standing.restore(scenario.setup.zookeeper_sessions)
-    except (AckedError, OSError) as error:
-        sys.stderr.write(f"the cluster cannot be used again: {error}\n")
-        return RunAnswer(refused=True)
+    if standing is not None:
+        try:
+            standing.restore(scenario.setup.zookeeper_sessions)
+        except (AckedError, OSError) as error:
+            sys.stderr.write(f"the cluster cannot be used again: {error}\n")
+            return RunAnswer(refused=True)
     try:
         example = with_protocol(scenario, options.version)
         result = run_scenario(example, options, folder, Progress(), standing=standing)
@@ -111,4 +126,4 @@ def _run(site: Site, standing: Standing, order: OrderT, number: int, choose: Cho
         return RunAnswer()
     if result.problem is not None:
         sys.stderr.write(f"{result.problem.message}\n{result.problem.detail}\n")
-    return RunAnswer(usable=result.status == "complete")
+    return RunAnswer(usable=standing is not None and result.status == "complete")

@@ -14,7 +14,8 @@ from typing import Any
 from checkers.verdict import NOT_JUDGED, VERDICTS, worst
 from harness.errors import BadDataError, UsageError, json_object
 from harness.kafka.versions import version_key
-from studies.series.plan import Cell, version_order
+from studies.series.job import Job
+from studies.series.plan import version_order
 
 FILE = "runs.jsonl"
 
@@ -53,9 +54,9 @@ class RunSummary:
     """The client library of producers and consumers; empty: librdkafka."""
 
     @property
-    def cell(self) -> Cell:
-        """The cell that was run."""
-        return Cell(scenario=self.scenario, version=self.version, mode=self.mode, client=self.client)
+    def job(self) -> Job:
+        """The job that was run."""
+        return Job(scenario=self.scenario, version=self.version, mode=self.mode, client=self.client)
 
     @property
     def judged(self) -> bool:
@@ -128,18 +129,18 @@ class Grid:
 def grid(runs: Sequence[RunSummary]) -> Grid:
     """Totals of some runs, as a table of versions."""
     found: dict[tuple[str, str], dict[str, Totals]] = {}
-    cells = by_cell(runs)
-    for cell in sorted(cells, key=lambda cell: (cell.scenario, cell.mode, cell.client)):
-        mode = f"{cell.mode}, {cell.client}" if cell.client else cell.mode
-        found.setdefault((cell.scenario, mode), {})[cell.version] = add_up(cells[cell])
+    jobs = by_job(runs)
+    for job in sorted(jobs, key=lambda job: (job.scenario, job.mode, job.client)):
+        mode = f"{job.mode}, {job.client}" if job.client else job.mode
+        found.setdefault((job.scenario, mode), {})[job.version] = add_up(jobs[job])
     return Grid(tuple(sorted({run.version for run in runs}, key=version_order)), found)
 
 
-def by_cell(runs: Iterable[RunSummary]) -> dict[Cell, list[RunSummary]]:
-    """Runs of each cell, in the order in which they first ended."""
-    found: dict[Cell, list[RunSummary]] = {}
+def by_job(runs: Iterable[RunSummary]) -> dict[Job, list[RunSummary]]:
+    """Runs of each job, in the order in which they first ended."""
+    found: dict[Job, list[RunSummary]] = {}
     for run in runs:
-        found.setdefault(run.cell, []).append(run)
+        found.setdefault(run.job, []).append(run)
     return found
 
 
@@ -151,24 +152,24 @@ def by_scenario(runs: Iterable[RunSummary]) -> dict[str, list[RunSummary]]:
     return found
 
 
-def seconds_by_cell(runs: Iterable[RunSummary]) -> dict[Cell, float]:
-    """How long each cell took when it last ran and was judged, in seconds of wall time."""
-    return {run.cell: run.seconds for run in runs if run.judged}
+def seconds_by_job(runs: Iterable[RunSummary]) -> dict[Job, float]:
+    """How long each job took when it last ran and was judged, in seconds of wall time."""
+    return {run.job: run.seconds for run in runs if run.judged}
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """How the runs of one cell differ: runs by verdict, and the claims that got different answers."""
+    """How the runs of one job differ: runs by verdict, and the claims that got different answers."""
 
     verdicts: Mapping[str, int]
     claims: Mapping[str, Mapping[str, int]]
     """By name of the claim: how many runs gave each answer."""
 
 
-def flaky(runs: Iterable[RunSummary]) -> dict[Cell, Disagreement]:
-    """Cells whose runs ended in more than one verdict, or gave different answers to a claim."""
-    found: dict[Cell, Disagreement] = {}
-    for cell, mine in by_cell(runs).items():
+def flaky(runs: Iterable[RunSummary]) -> dict[Job, Disagreement]:
+    """Jobs whose runs ended in more than one verdict, or gave different answers to a claim."""
+    found: dict[Job, Disagreement] = {}
+    for job, mine in by_job(runs).items():
         verdicts = Counter(run.verdict for run in mine)
         answers: dict[str, Counter[str]] = {}
         for run in mine:
@@ -176,7 +177,7 @@ def flaky(runs: Iterable[RunSummary]) -> dict[Cell, Disagreement]:
                 answers.setdefault(name, Counter())[status] += 1
         differing = {name: dict(counts) for name, counts in answers.items() if len(counts) > 1}
         if len(verdicts) > 1 or differing:
-            found[cell] = Disagreement(verdicts, differing)
+            found[job] = Disagreement(verdicts, differing)
     return found
 
 
@@ -220,7 +221,7 @@ def read_summaries(files: Iterable[Path]) -> list[RunSummary]:
 
     Raises BadDataError with file and line.
     """
-    found: dict[tuple[Cell, str, str], RunSummary] = {}
+    found: dict[tuple[Job, str, str], RunSummary] = {}
     for file in files:
         try:
             text = file.read_text(encoding="utf-8")
@@ -229,7 +230,7 @@ def read_summaries(files: Iterable[Path]) -> list[RunSummary]:
         *lines, _ = text.split("\n")
         for number, line in enumerate(lines, 1):
             run = _parse(line, f"{file}, line {number}")
-            found[(run.cell, run.folder, run.ended)] = run
+            found[(run.job, run.folder, run.ended)] = run
     return list(found.values())
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from harness.waiting import wait_until
 from studies.series.folder import SeriesFolder
-from studies.series.plan import Cell
+from studies.series.job import Job
 from studies.series.summary import FILE, RunSummary, append, read_summaries
 from tests.cluster.conftest import left_on_machine, processes_of
 
@@ -162,8 +162,8 @@ def test_shards_are_merged_and_handed_to_the_next_night(tmp_path: Path) -> None:
         file = tmp_path / "shards" / f"night-{number}" / "runs" / "all" / "t" / FILE
         file.parent.mkdir(parents=True)
         append(file, run)
-        half = Cell(scenario=f"late-{number}", version="2.7.1", mode="zookeeper")
-        SeriesFolder(file.parent).plan([run.cell, half])
+        half = Job(scenario=f"late-{number}", version="2.7.1", mode="zookeeper")
+        SeriesFolder(file.parent).plan([run.job, half])
         with file.open("a") as lines:
             lines.write('{"scenario": "ca')
     page = tmp_path / "shards" / "night-1" / "runs" / "canary" / "2026" / "report.html"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,20 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import EXIT_USAGE
+from harness.errors import EXIT_AS_DECLARED
 from harness.fork_server import ForkedProcess, ForkServer
 from harness.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
-UNKNOWN = ["no-such-scenario", "2.7.1", "zookeeper", "embedded"]
-CELL = "studies.series.cell"
+PROGRAM = "studies.series.process"
+CLUSTER = ["2.7.1", "zookeeper", "embedded", "null", "", ""]
+"""Its arguments: a cluster that serves a single run."""
 AGENT = "nemesis.proof.agent"
 """A module that answers one JSON line with another, and ends with its input."""
 
 
 def spawned() -> ForkServer:
-    return ForkServer.spawn([CELL])
+    return ForkServer.spawn([PROGRAM])
 
 
 @pytest.fixture(params=[spawned, ForkServer.fork], ids=["spawned", "forked"])
@@ -36,15 +38,20 @@ def server(request: pytest.FixtureRequest, no_process_left: None) -> Iterator[Fo
     assert not Path(f"/proc/{one.pid}").exists()
 
 
-def start(server: ForkServer, module: str, arguments: list[str], log: Path) -> ForkedProcess:
-    with Path(os.devnull).open("rb") as nothing, log.open("ab") as output:
-        return server.start(module, arguments, (nothing.fileno(), output.fileno(), output.fileno()))
+def start(
+    server: ForkServer, arguments: list[str], log: Path, orders: Path = Path(os.devnull)
+) -> ForkedProcess:
+    with orders.open("rb") as its_input, log.open("ab") as output:
+        return server.start(PROGRAM, arguments, (its_input.fileno(), output.fileno(), output.fileno()))
 
 
-def run_folder(folder: Path) -> str:
+def unknown(folder: Path) -> Path:
+    """A file with the order to run a scenario that does not exist in a folder."""
     folder.mkdir(exist_ok=True)
     (folder / "run.json").write_text("{}")
-    return str(folder)
+    file = folder / "orders"
+    file.write_text(json.dumps({"folder": str(folder), "scenario": "no-such-scenario"}))
+    return file
 
 
 def forks_of(pid: int) -> list[str]:
@@ -52,17 +59,17 @@ def forks_of(pid: int) -> list[str]:
 
 
 def test_a_fork_does_what_the_command_does(server: ForkServer, tmp_path: Path) -> None:
-    """It reports its exit status, and the reason is in its run folder."""
+    """It reads its input, and reports its exit status."""
     folders = [tmp_path / str(number) for number in range(3)]
-    started = [start(server, CELL, [*UNKNOWN, run_folder(one)], tmp_path / "run.log") for one in folders]
+    started = [start(server, CLUSTER, tmp_path / "run.log", unknown(folder)) for folder in folders]
     for process, folder in zip(started, folders, strict=True):
         process.wait(60)
-        assert process.status == EXIT_USAGE
+        assert process.status == EXIT_AS_DECLARED
         assert "There is no scenario 'no-such-scenario'" in (folder / "run.json").read_text()
 
 
 def test_the_output_of_a_fork_goes_to_its_log(server: ForkServer, tmp_path: Path) -> None:
-    process = start(server, CELL, ["too", "few"], tmp_path / "run.log")
+    process = start(server, ["too", "few"], tmp_path / "run.log")
     process.wait(60)
     assert process.status == 255
     assert "not enough values to unpack" in (tmp_path / "run.log").read_text()
@@ -124,7 +131,7 @@ def test_forks_end_with_a_killed_server(server: ForkServer, waiting: ForkedProce
     """Those that run are reported as killed, and so is one that is started afterwards."""
     os.kill(server.pid, signal.SIGKILL)
     waiting.wait(60)
-    later = start(server, CELL, [*UNKNOWN, str(tmp_path)], tmp_path / "later.log")
+    later = start(server, CLUSTER, tmp_path / "later.log")
     later.wait(60)
     assert waiting.status == later.status == -signal.SIGKILL
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,22 +13,33 @@ from typer.testing import CliRunner
 
 from cli import series as module
 from cli.commands import app
-from cli.series import Series, exit_code, open_series, read_night, run_series, write_documents
+from cli.options import PlaceOptions, SeriesOptions
+from cli.series import (
+    Night,
+    Series,
+    SeriesCluster,
+    exit_code,
+    open_series,
+    run_series,
+    write_documents,
+)
+from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
 from run.folder import RunFolder
+from studies.series.fleet import JudgedRun
 from studies.series.folder import SeriesFolder
-from studies.series.plan import Cell
+from studies.series.job import Job
 from studies.series.summary import FILE, RunSummary, append
 
-A, B, C = (Cell(scenario=name, version="2.7.1", mode="zookeeper") for name in "abc")
-Verdicts = dict[Cell, list[str]]
+A, B, C = (Job(scenario=name, version="2.7.1", mode="zookeeper") for name in "abc")
+Verdicts = dict[Job, list[str]]
 
 
-def run(cell: Cell, verdict: str, folder: Path | str = "", ended: str = "2026-01-05") -> RunSummary:
+def run(job: Job, verdict: str, folder: Path | str = "", ended: str = "2026-01-05") -> RunSummary:
     return RunSummary(
-        scenario=cell.scenario,
-        version=cell.version,
-        mode=cell.mode,
+        scenario=job.scenario,
+        version=job.version,
+        mode=job.mode,
         verdict=verdict,
         folder=str(folder),
         ended=ended,
@@ -37,35 +48,56 @@ def run(cell: Cell, verdict: str, folder: Path | str = "", ended: str = "2026-01
     )
 
 
+def opened_series(
+    planned: Sequence[Job], runs: Path, old: SeriesFolder | None, options: SeriesOptions
+) -> Series:
+    """A series of jobs that need no checks."""
+    cluster = SeriesCluster(place=PlaceOptions(runs=runs), settings=NO_SETTINGS, file=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "require", lambda *_: None)
+        patch.setattr(module, "misfits", lambda *_: {})
+        return open_series("all", planned, [], cluster, Night.read(options), 1, Progress(quiet=True), old)
+
+
 @pytest.fixture
 def carry_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Series]:
     """Carry out a series whose runs end as told; returns it."""
 
-    def run_cells(
-        cells: Sequence[Cell], runs: Path, *, may_start: Callable[[Cell], bool], **_: Any
-    ) -> Generator[RunSummary]:
-        for cell in cells:
-            if may_start(cell):
-                verdict = verdicts[cell].pop(0)
+    class StandInFleet:
+        def __init__(
+            self, _kind: object, _place: object, runs: Path, _: int, may_start: Callable[[Job], bool]
+        ) -> None:
+            self.runs, self.may_start = runs, may_start
+            self.jobs: list[Job] = []
+
+        def __enter__(self) -> StandInFleet:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+        def submit(self, *jobs: Job) -> None:
+            self.jobs.extend(jobs)
+
+        def judged_runs(self) -> Iterator[JudgedRun]:
+            for job in filter(self.may_start, self.jobs):
+                verdict = verdicts[job].pop(0)
                 if verdict == "Ctrl-C":
                     raise KeyboardInterrupt
                 if verdict == "Spark":
                     raise ConnectionError(verdict)
-                yield run(cell, verdict, RunFolder.create(runs, cell.scenario).path)
+                yield JudgedRun(job, run(job, verdict, RunFolder.create(self.runs, job.scenario).path))
 
     verdicts: Verdicts = {}
-    monkeypatch.setattr(module, "run_cells", run_cells)
+    monkeypatch.setattr(module, "Fleet", StandInFleet)
     monkeypatch.setattr(module, "add_page", lambda *_: None)
 
     def carry_out(
-        planned: Sequence[Cell], ends: Verdicts, old: SeriesFolder | None = None, **options: Any
+        planned: Sequence[Job], ends: Verdicts, old: SeriesFolder | None = None, **options: Any
     ) -> Series:
         verdicts.update(ends)
-        night = read_night(junit=tmp_path / "junit.xml", summary=tmp_path / "summary.md", **options)
-        quiet = Progress(quiet=True)
-        opened = open_series(
-            "all", planned, runs=tmp_path / "runs", old=old, parallel=1, lab="", progress=quiet, night=night
-        )
+        files = {"junit": tmp_path / "junit.xml", "summary": tmp_path / "summary.md"}
+        opened = opened_series(planned, tmp_path / "runs", old, SeriesOptions(**files, **options))
         run_series(opened, lambda _: None)
         write_documents(opened)
         return opened
@@ -90,14 +122,14 @@ def test_a_resumed_series_runs_what_it_planned_unless_it_is_given_other_scenario
 ) -> None:
     """Two scenarios, two runs each, of which one run has ended; not the whole catalogue."""
     names = "canary", "no-fault"
-    canary, no_fault = (Cell(scenario=name, version="2.7.1", mode="zookeeper") for name in names)
+    canary, no_fault = (Job(scenario=name, version="2.7.1", mode="zookeeper") for name in names)
     folder = SeriesFolder.create(tmp_path, "all")
     folder.plan([canary, no_fault] * 2)
     folder.add(run(no_fault if "--filter" not in words else canary, "as declared"))
     carried_out: list[str] = []
 
     def run_series(series: Series, _ended: object) -> bool:
-        carried_out.extend(cell.scenario for cell in series.left)
+        carried_out.extend(job.scenario for job in series.left)
         return False
 
     monkeypatch.setattr(module, "run_series", run_series)
@@ -116,17 +148,9 @@ def test_a_series_that_is_resumed_with_other_options_says_so(
     said: list[str] = []
     monkeypatch.setattr(Progress, "say", lambda self, text: said.append(text))
 
-    def opened(planned: Sequence[Cell], old: SeriesFolder | None) -> SeriesFolder:
+    def opened(planned: Sequence[Job], old: SeriesFolder | None) -> SeriesFolder:
         said.clear()
-        return open_series(
-            *("all", planned),
-            runs=tmp_path,
-            old=old,
-            parallel=1,
-            lab="",
-            progress=Progress(quiet=True),
-            night=read_night(),
-        ).folder
+        return opened_series(planned, tmp_path, old, SeriesOptions()).folder
 
     folder = opened([A, A, B], None)
     assert not any("the same options" in text for text in said)
@@ -162,7 +186,7 @@ def test_the_longest_unseen_run_within_the_budget(carry_out: Callable[..., Serie
     append(file, run(A, "as declared", ended="2026-01-04"))
     append(file, run(B, "violated", ended="2025-12-28"))
     night = carry_out([A, B, C], {one: ["as declared"] for one in (A, B, C)}, earlier=[file], budget="21s")
-    assert [run.cell for run in night.folder.runs] == [C, B, A]
+    assert [run.job for run in night.folder.runs] == [C, B, A]
     assert "| b on 2.7.1 zookeeper | ✗✓ |" in summary(tmp_path)
     night = carry_out([A, B, C], {}, earlier=[file], budget="19s")
     assert "### Not run\n\n- a on 2.7.1 zookeeper\n- b on" in summary(tmp_path)
@@ -171,7 +195,7 @@ def test_the_longest_unseen_run_within_the_budget(carry_out: Callable[..., Serie
 
 def test_a_share_of_the_plan_alone_is_run(carry_out: Callable[..., Series], tmp_path: Path) -> None:
     night = carry_out([A, B, C] * 2, {B: ["as declared"] * 2}, shard="2/3")
-    assert [run.cell for run in night.folder.runs] == [B, B]
+    assert [run.job for run in night.folder.runs] == [B, B]
     assert "not run" not in summary(tmp_path)
 
 

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 from report.junit import junit
 from report.night import summary_markdown
-from studies.series.plan import Cell
+from studies.series.job import Job
 from studies.series.summary import RunSummary, flaky
 
-KRAFT = Cell(scenario="b", version="4.3.1", mode="kraft")
+KRAFT = Job(scenario="b", version="4.3.1", mode="kraft")
 
 
 def run(scenario: str, verdict: str = "as declared", **values: object) -> RunSummary:

@@ -130,14 +130,14 @@ def test_a_container_gets_a_copy_of_the_users_files(tmp_path: Path) -> None:
 
 def test_a_matrix_of_clients() -> None:
     scenario = find("no-fault")
-    cells = plan([scenario], (kafka_version("2.7.1"),), ("zookeeper",), 2, ["librdkafka", "java"])
-    assert [cell.client for cell in cells] == ["librdkafka", "java"] * 2
-    assert str(cells[1]) == "no-fault on 2.7.1 zookeeper with java"
+    jobs = plan([scenario], (kafka_version("2.7.1"),), ("zookeeper",), 2, ["librdkafka", "java"])
+    assert [job.client for job in jobs] == ["librdkafka", "java"] * 2
+    assert str(jobs[1]) == "no-fault on 2.7.1 zookeeper with java"
     runs = [
         RunSummary(
             scenario="no-fault", version="2.7.1", mode="zookeeper", verdict="as declared", client=client
         )
         for client in ("java", "librdkafka")
     ]
-    assert remaining(cells, [run.cell for run in runs]) == cells[2:]
+    assert remaining(jobs, [run.job for run in runs]) == jobs[2:]
     assert list(grid(runs).lines) == [("no-fault", "zookeeper, java"), ("no-fault", "zookeeper, librdkafka")]

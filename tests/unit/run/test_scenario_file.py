@@ -16,7 +16,8 @@ from run import catalogue
 from run.catalogue import find, known_scenarios, select
 from run.folder import RunFolder
 from run.scenario_file import kept, read_folder
-from studies.series.plan import Cell, own_cells, plan, remaining
+from studies.series.job import Job
+from studies.series.plan import own_jobs, plan, remaining
 from tests.unit.run.own import CLAIM, TEXT, write
 
 
@@ -192,10 +193,10 @@ def test_a_module_beside_the_file_can_be_imported(tmp_path: Path) -> None:
 def test_a_run_keeps_the_file_and_runs_the_copy(tmp_path: Path) -> None:
     """The process of a run reads what was read when the series began, whatever became of the file."""
     file = write(tmp_path)
-    (cell,) = own_cells([find("my_case.py")])
+    (job,) = own_jobs([find("my_case.py")])
     before = file.read_text()
     write(tmp_path, text="broken (")
-    folder = RunFolder.create(tmp_path / "runs", cell.scenario, cell.file)
+    folder = RunFolder.create(tmp_path / "runs", job.scenario, job.file)
     assert (folder.path / "scenario.py").read_text() == before
     assert folder.manifest()["scenario_file"] == {
         "path": str(file),
@@ -207,12 +208,12 @@ def test_a_run_keeps_the_file_and_runs_the_copy(tmp_path: Path) -> None:
     assert (found.name, found.claims[0].name) == ("my-case", "true")
 
 
-def test_cells_know_their_file_and_compare_without_it(tmp_path: Path) -> None:
+def test_jobs_know_their_file_and_compare_without_it(tmp_path: Path) -> None:
     """A resumed series compares what it planned with what `runs.jsonl` names."""
     write(tmp_path)
-    (cell,) = plan([find("my_case.py")])
-    assert cell.file is not None
-    assert remaining([cell], [Cell(scenario="my-case", version="2.7.1", mode="zookeeper")]) == []
+    (job,) = plan([find("my_case.py")])
+    assert job.file is not None
+    assert remaining([job], [Job(scenario="my-case", version="2.7.1", mode="zookeeper")]) == []
 
 
 def test_a_mistake_in_the_body_names_its_line(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ import pytest
 
 from studies.search import hunt, shrinking
 from studies.search.findings import Finding
-from studies.search.fleet import JudgedRun, Place, ScheduleJob
+from studies.search.runs import schedule_of
 from studies.search.schedule import FILE, Schedule
+from studies.series.fleet import JobKind, JudgedRun
+from studies.series.job import Job, Place
+from studies.series.summary import RunSummary
 
 
 class World:
@@ -20,7 +23,7 @@ class World:
 
     def __init__(self, tmp_path: Path) -> None:
         self.path = tmp_path
-        self.ran: list[ScheduleJob] = []
+        self.ran: list[Job] = []
         self.finds: Callable[[Schedule, int], tuple[Finding, ...]] = lambda schedule, turn: ()
         self.reaches: Callable[[Schedule], set[str]] = lambda schedule: {
             step.fault for step in schedule.steps
@@ -30,14 +33,14 @@ class World:
         self.version = ""
         """The Kafka version of the current run."""
 
-    def fleet(self, place: Place, runs: Path, parallel: int) -> SimulatedFleet:
-        return SimulatedFleet(self, place.version, runs)
+    def fleet(self, kind: JobKind[Finding], place: Place, runs: Path, parallel: int) -> SimulatedFleet:
+        return SimulatedFleet(self, runs)
 
 
 class SimulatedFleet:
-    def __init__(self, world: World, version: str, runs: Path) -> None:
-        self.world, self.version, self.runs = world, version, runs
-        self.waiting: deque[ScheduleJob] = deque()
+    def __init__(self, world: World, runs: Path) -> None:
+        self.world, self.runs = world, runs
+        self.waiting: deque[Job] = deque()
 
     def __enter__(self) -> SimulatedFleet:
         return self
@@ -45,7 +48,7 @@ class SimulatedFleet:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def submit(self, job: ScheduleJob) -> None:
+    def submit(self, job: Job) -> None:
         self.waiting.append(job)
 
     @property
@@ -57,26 +60,31 @@ class SimulatedFleet:
         self.waiting.clear()
         return count
 
-    def next(self) -> JudgedRun:
+    def next(self) -> JudgedRun[Finding] | None:
+        if not self.waiting:
+            return None
         job = self.waiting.popleft()
         if len(self.world.ran) >= self.world.stops_after:
             raise KeyboardInterrupt
         self.world.ran.append(job)
-        self.world.version = self.version
+        self.world.version = job.version
         folder = self.runs / f"{len(self.world.ran):04}"
         folder.mkdir(parents=True)
+        schedule = schedule_of(job)
         for name in (FILE, "run.json", "judgement.json", "life.parquet"):
-            (folder / name).write_bytes(job.schedule.encode())
+            (folder / name).write_bytes(schedule.encode())
         crashed = job.number in self.world.crashes
-        return JudgedRun(
-            job=job,
-            folder=folder,
-            seconds=1.0,
+        summary = RunSummary(
+            scenario=job.scenario,
+            version=job.version,
+            mode=job.mode,
             verdict="crashed" if crashed else "as declared",
+            folder=str(folder),
+            seconds=1.0,
             reasons=("it fell over",) if crashed else (),
-            judged=not crashed,
-            findings=() if crashed else self.world.finds(job.schedule, len(self.world.ran)),
         )
+        findings = () if crashed else self.world.finds(schedule, len(self.world.ran))
+        return JudgedRun(job, summary, findings)
 
 
 class Marks:
@@ -92,7 +100,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     made = World(tmp_path)
 
     def reached(folder: Path) -> frozenset[str]:
-        return frozenset(made.reaches(made.ran[int(folder.name) - 1].schedule))
+        return frozenset(made.reaches(schedule_of(made.ran[int(folder.name) - 1])))
 
     monkeypatch.setattr(hunt, "Fleet", made.fleet)
     monkeypatch.setattr(shrinking, "Fleet", made.fleet)

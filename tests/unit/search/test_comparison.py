@@ -14,9 +14,9 @@ from report import search as report
 from run.client_choice import LIBRDKAFKA, parse_client
 from studies.search.comparison import SIDES, SearchComparison, Side
 from studies.search.findings import Finding
-from studies.search.fleet import MOST_RUNS
 from studies.search.hunt import SearchPlan, TriedSchedule
 from studies.search.schedule import Schedule
+from studies.series.fleet import MOST_RUNS
 from tests.unit.search.conftest import World
 
 ZOMBIE = Finding(name="lost", weight="known", promise="broken", known_bug="KAFKA-15489", settings="acks=all")

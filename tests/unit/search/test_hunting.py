@@ -17,16 +17,18 @@ from harness.cluster.settings import NO_SETTINGS
 from harness.cluster.timings import BASE
 from harness.errors import BadDataError, InvalidRunError, UsageError
 from harness.lab.layout import THREE_AZS
-from studies.search import shrinking, stored
+from studies.search import shrinking
 from studies.search.findings import Finding
-from studies.search.fleet import ScheduleJob
 from studies.search.grammar import fresh
 from studies.search.hunt import Search, SearchPlan, TriedSchedule, corpus_of
 from studies.search.repeat import repeat, until_decided
+from studies.search.runs import schedule_of
 from studies.search.schedule import FILE, Producer, Schedule, TopicPlan
 from studies.search.shrinking import Shrinking
 from studies.search.space import space_of
+from studies.series import planned as plans
 from studies.series.folder import PLAN
+from studies.series.job import Job
 from studies.steps.step import Moment, Step
 from tests.unit.search.conftest import SimulatedFleet, World
 
@@ -143,7 +145,7 @@ def test_what_was_under_way_when_a_search_was_ended_is_removed(world: World) -> 
 
 def test_no_fault_makes_no_step(world: World) -> None:
     searched(planned(world, faults="no-fault"), 10)
-    assert all(not job.schedule.steps for job in world.ran)
+    assert all(not schedule_of(job).steps for job in world.ran)
 
 
 def test_what_is_no_search_cannot_be_resumed(tmp_path: Path) -> None:
@@ -163,12 +165,18 @@ def test_a_damaged_search_cannot_be_resumed(tmp_path: Path, plan: str) -> None:
 SCHEDULE = fresh(SPACE, 1, 7)
 
 
+def job(schedule: Schedule, number: int = 0) -> Job:
+    return Job(
+        scenario="schedule", version="3.6.2", mode="kraft", files={FILE: schedule.encode()}, number=number
+    )
+
+
 def replayed(world: World, shows: Callable[[int], bool], parallel: int = 2) -> Any:
     world.finds = lambda schedule, turn: (LOST,) if shows(turn) else ()
-    fleet = SimulatedFleet(world, "3.6.2", world.path / "runs")
+    fleet = SimulatedFleet(world, world.path / "runs")
     return repeat(
         fleet,  # type: ignore[arg-type]
-        SCHEDULE,
+        job(SCHEDULE),
         parallel=parallel,
         most=20,
         enough=until_decided(),
@@ -185,16 +193,15 @@ def test_a_replay_stops_when_it_is_decided(world: World) -> None:
 def test_runs_of_another_schedule_do_not_count(world: World) -> None:
     """Those of a candidate that was decided while they were under way."""
     world.finds = lambda schedule, turn: (LOST,)
-    fleet = SimulatedFleet(world, "3.6.2", world.path / "runs")
-    fleet.submit(ScheduleJob(schedule=LARGE, number=1))
+    fleet = SimulatedFleet(world, world.path / "runs")
+    fleet.submit(job(LARGE, number=1))
     tally = repeat(
         fleet,  # type: ignore[arg-type]
-        SCHEDULE,
+        job(SCHEDULE, number=2),
         parallel=1,
         most=3,
         enough=lambda tally: False,
         kind=LOST.kind,
-        number=2,
     )
     assert (tally.hits, tally.runs) == (3, 3)
     assert len(world.ran) == 4
@@ -335,10 +342,10 @@ def test_two_processes_do_not_work_in_one_folder(world: World) -> None:
         other.stdout.readline()
         with (
             pytest.raises(UsageError, match="Another process works in"),
-            stored.alone(search.path, within_s=0.3),
+            plans.alone(search.path, within_s=0.3),
         ):
             pytest.fail("the folder is not free")
         other.stdin.close()
-    with stored.alone(search.path):
+    with plans.alone(search.path):
         pass
     assert len(searched(search, 2)) == 2

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from harness.cluster.settings import NO_SETTINGS
 from studies.search.findings import Finding
 from studies.search.hunt import Search, SearchPlan
+from studies.search.runs import schedule_of
 from studies.search.schedule import Schedule
 from studies.search.shrinking import Shrinking, ShrinkPlan
 from studies.steps.step import AZ_OF, Moment, Step
@@ -92,7 +93,7 @@ def first_found(world: World, seed: int) -> Schedule | None:
     search = Search.create(world.path, replace(PLAN, seed=seed), None)
     search.run(1, lambda record: None, lambda begun: begun < WITHIN and not search.groups())
     found = [record.folder for record in search.records if record.findings]
-    return world.ran[int(Path(found[0]).name) - 1].schedule if found else None
+    return schedule_of(world.ran[int(Path(found[0]).name) - 1]) if found else None
 
 
 def test_a_bug_of_two_faults_is_found_and_shrunk_to_them(world: World) -> None:

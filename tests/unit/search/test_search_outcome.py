@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -14,6 +13,7 @@ from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, Stoppe
 from studies.search.comparison import SearchComparison
 from studies.search.findings import Finding
 from studies.search.hunt import Search, SearchPlan, TriedSchedule
+from studies.series.budget import Budget
 from tests.unit.search.conftest import World
 
 PLAN = SearchPlan(seed=7, version="4.3.1", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
@@ -26,7 +26,7 @@ def both(world: World) -> SearchComparison:
 
 
 def limits(most: int) -> Limits:
-    return Limits(parallel=1, budget_s=None, most=most)
+    return Limits(parallel=1, budget=Budget(), most=most)
 
 
 def test_a_comparison_ends_with_its_document(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,10 +80,12 @@ def test_an_interrupted_comparison_says_how_to_continue(
 
 def test_no_schedule_begins_that_would_end_too_late() -> None:
     took = TriedSchedule(number=1, digest="", folder="", verdict="as declared", seconds=10.0)
-    found = Limits(parallel=2, budget_s=130.0, most=None, began=time.monotonic() - 100.0)
-    assert not found.may_start(0), "before a run was measured, one is taken to need 40 s"
-    found.ran(took)
-    assert found.may_start(0)
-    assert found.may_start(0, runs=4)
-    assert not found.may_start(0, runs=8)
-    assert not Limits(parallel=2, budget_s=None, most=3).may_start(3)
+    now = [0.0]
+    limits = Limits(parallel=2, budget=Budget(130.0, clock=lambda: now[0]), most=None)
+    now[0] = 100.0
+    assert not limits.may_start(0), "before a run was measured, one is taken to need 40 s"
+    limits.ran(took)
+    assert limits.may_start(0)
+    assert limits.may_start(0, runs=4)
+    assert not limits.may_start(0, runs=8)
+    assert not Limits(parallel=2, budget=Budget(), most=3).may_start(3)

@@ -1,4 +1,4 @@
-"""The plan of a series: its cells, those that remain, and their order."""
+"""The plan of a series: its jobs, those that remain, and their order."""
 
 from __future__ import annotations
 
@@ -11,14 +11,8 @@ from harness.kafka.versions import kafka_version
 from run.catalogue import find, select
 from run.session import with_protocol
 from scenarios.catalogue import all_scenarios
-from studies.series.plan import (
-    Cell,
-    longest_first,
-    own_cells,
-    parse_versions,
-    plan,
-    remaining,
-)
+from studies.series.job import Job
+from studies.series.plan import longest_first, own_jobs, parse_versions, plan, remaining
 
 ZOMBIE = replace(find("kraft-zombie-controller"), name="example", versions=("3.6.2", "3.9.1", "4.3.1"))
 """Of KRaft alone, with a difference between versions."""
@@ -39,36 +33,36 @@ def test_a_glob_that_matches_nothing_is_refused() -> None:
 
 
 def test_repeats_come_in_rounds() -> None:
-    """If a series ends early, every cell has run once before any runs twice."""
-    names = [cell.scenario for cell in own_cells(select(["no-fault", "bridge"]), 2)]
+    """If a series ends early, every job has run once before any runs twice."""
+    names = [job.scenario for job in own_jobs(select(["no-fault", "bridge"]), 2)]
     assert names == [*names[:2], *names[:2]]
 
 
 def test_a_series_with_another_client() -> None:
-    """Runs of one scenario with two clients are different cells, of which `--resume` may miss one."""
-    (librdkafka,) = own_cells(select(["no-fault"]))
-    (java,) = own_cells(select(["no-fault"]), client="java")
+    """Runs of one scenario with two clients are different jobs, of which `--resume` may miss one."""
+    (librdkafka,) = own_jobs(select(["no-fault"]))
+    (java,) = own_jobs(select(["no-fault"]), client="java")
     assert str(java) == "no-fault on 2.7.1 zookeeper with java"
     assert remaining([java], [librdkafka]) == [java]
 
 
 def test_the_longest_comes_first_in_each_round() -> None:
-    """Cells that never ran come first; the order of rounds stays."""
-    cells = [
-        Cell(scenario=name, version="2.7.1", mode="zookeeper")
+    """Jobs that never ran come first; the order of rounds stays."""
+    jobs = [
+        Job(scenario=name, version="2.7.1", mode="zookeeper")
         for name in ("no-fault", "bridge", "canary", "flapping-link")
     ] * 2
-    seconds = dict(zip(cells, (12.0, 40.0), strict=False)) | {cells[3]: 20.0}
-    ordered = [cell.scenario for cell in longest_first(cells, seconds)]
+    seconds = dict(zip(jobs, (12.0, 40.0), strict=False)) | {jobs[3]: 20.0}
+    ordered = [job.scenario for job in longest_first(jobs, seconds)]
     assert ordered == ["canary", "bridge", "flapping-link", "no-fault"] * 2
-    assert longest_first(cells, {}) == cells
+    assert longest_first(jobs, {}) == jobs
 
 
 def test_what_is_left_of_a_plan() -> None:
-    """A cell that is planned twice and ran once remains once."""
+    """A job that is planned twice and ran once remains once."""
     one, two = (
-        Cell(scenario="no-fault", version="2.7.1", mode="zookeeper"),
-        Cell(scenario="bridge", version="2.7.1", mode="zookeeper"),
+        Job(scenario="no-fault", version="2.7.1", mode="zookeeper"),
+        Job(scenario="bridge", version="2.7.1", mode="zookeeper"),
     )
     assert remaining([one, two, one, two], [one]) == [two, one, two]
     assert remaining([one], [one, one, two]) == []
@@ -76,8 +70,8 @@ def test_what_is_left_of_a_plan() -> None:
 
 def test_a_scenario_brings_its_own_versions_and_modes() -> None:
     """Without a selection, each runs on the versions and modes in which it differs."""
-    cells = plan([replace(ZOMBIE, modes=("kraft", "kraft-combined"))])
-    assert [(cell.version, cell.mode) for cell in cells] == [
+    jobs = plan([replace(ZOMBIE, modes=("kraft", "kraft-combined"))])
+    assert [(job.version, job.mode) for job in jobs] == [
         (version, mode) for version in ("3.6.2", "3.9.1", "4.3.1") for mode in ("kraft", "kraft-combined")
     ]
 
@@ -86,9 +80,9 @@ def test_impossible_combinations_give_no_cell() -> None:
     """2.7.1 has no KRaft mode here and 3.8.1 no ZooKeeper mode, and the scenario is for KRaft."""
     asked = parse_versions("3.8.1, 2.7.1")
     both = replace(ZOMBIE, modes=("zookeeper", "kraft"))
-    cells = plan([both], asked, ("kraft", "zookeeper"))
-    assert [(cell.version, cell.mode) for cell in cells] == [("2.7.1", "zookeeper"), ("3.8.1", "kraft")]
-    assert plan([ZOMBIE, both], parse_versions("2.7.1"), ("zookeeper",)) == cells[:1]
+    jobs = plan([both], asked, ("kraft", "zookeeper"))
+    assert [(job.version, job.mode) for job in jobs] == [("2.7.1", "zookeeper"), ("3.8.1", "kraft")]
+    assert plan([ZOMBIE, both], parse_versions("2.7.1"), ("zookeeper",)) == jobs[:1]
     with pytest.raises(UsageError, match=r"be run: 2\.7\.1 kraft; example runs in mode kraft"):
         plan([ZOMBIE], parse_versions("2.7.1"))
 
@@ -105,8 +99,8 @@ def test_an_older_protocol_is_a_column_of_its_own() -> None:
     assert [v.label for v in parse_versions("2.7.1@2.6,2.7.1")] == ["2.7.1", "2.7.1@2.6"]
     older = kafka_version("2.7.1@2.6")
     assert (older.version, older.protocol, older.alter_isr) == ("2.7.1", "2.6", False)
-    (cell,) = plan([replace(ZOMBIE, modes=("zookeeper",))], (older,))
-    assert str(cell) == "example on 2.7.1@2.6 zookeeper"
+    (job,) = plan([replace(ZOMBIE, modes=("zookeeper",))], (older,))
+    assert str(job) == "example on 2.7.1@2.6 zookeeper"
     config = with_protocol(ZOMBIE, older).setup.broker_config
     assert config == {"inter.broker.protocol.version": "2.6"}
     assert kafka_version("3.9.1@2.6").modes == ("zookeeper",)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadDataError, UsageError
-from studies.series.folder import CELLS, SeriesFolder, earlier_runs
-from studies.series.summary import FILE, RunSummary, append, seconds_by_cell
+from studies.series.folder import PLANNED, SeriesFolder, earlier_runs
+from studies.series.summary import FILE, RunSummary, append, seconds_by_job
 
 RUN = RunSummary(
     scenario="no-fault", version="2.7.1", mode="zookeeper", verdict="as declared", seconds=3.0, folder="x"
@@ -31,10 +31,10 @@ def test_a_resumed_series_has_the_runs_that_ended(tmp_path: Path) -> None:
 
 def test_a_series_knows_what_it_has_not_run(tmp_path: Path) -> None:
     series = SeriesFolder.create(tmp_path, "all")
-    other = replace(RUN.cell, client="java")
-    series.plan([RUN.cell, other, RUN.cell])
+    other = replace(RUN.job, client="java")
+    series.plan([RUN.job, other, RUN.job])
     series.add(RUN)
-    assert SeriesFolder(series.path).not_run() == [other, RUN.cell]
+    assert SeriesFolder(series.path).not_run() == [other, RUN.job]
 
 
 @pytest.mark.parametrize(
@@ -50,36 +50,34 @@ def test_a_series_knows_what_it_has_not_run(tmp_path: Path) -> None:
 )
 def test_a_damaged_plan_is_refused(tmp_path: Path, line: str) -> None:
     series = SeriesFolder.create(tmp_path, "all")
-    (series.path / CELLS).write_text(f"{line}\n")
+    (series.path / PLANNED).write_text(f"{line}\n")
     with pytest.raises(BadDataError, match=r"planned\.jsonl cannot be read .* Remove it"):
         series.not_run()
 
 
-@pytest.mark.parametrize(
-    ("cells", "stopped", "left"), [(1, False, True), (1, True, False), (0, False, False)]
-)
+@pytest.mark.parametrize(("jobs", "stopped", "left"), [(1, False, True), (1, True, False), (0, False, False)])
 def test_the_plan_stays_where_all_of_it_was_left_out(
-    tmp_path: Path, *, cells: int, stopped: bool, left: bool
+    tmp_path: Path, *, jobs: int, stopped: bool, left: bool
 ) -> None:
     series = SeriesFolder.create(tmp_path, "all")
-    series.plan([RUN.cell] * cells)
+    series.plan([RUN.job] * jobs)
     series.remove_if_empty(stopped=stopped)
     assert series.path.exists() == left
 
 
 def test_a_series_that_was_killed_before_its_first_run_ended_is_resumed(tmp_path: Path) -> None:
     series = SeriesFolder.create(tmp_path, "all")
-    series.plan([RUN.cell, RUN.cell])
+    series.plan([RUN.job, RUN.job])
     resumed = SeriesFolder.resume(series.path)
-    assert (resumed.runs, resumed.not_run()) == ([], [RUN.cell, RUN.cell])
+    assert (resumed.runs, resumed.not_run()) == ([], [RUN.job, RUN.job])
     resumed.add(RUN)
-    assert SeriesFolder.resume(series.path).not_run() == [RUN.cell]
+    assert SeriesFolder.resume(series.path).not_run() == [RUN.job]
 
 
 def test_a_plan_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill while it is written leaves the one before."""
     series = SeriesFolder.create(tmp_path, "all")
-    series.plan([RUN.cell])
+    series.plan([RUN.job])
 
     def killed(self: Path, target: Path) -> Path:
         raise KeyboardInterrupt
@@ -87,7 +85,7 @@ def test_a_plan_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Path, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         series.plan([])
-    assert SeriesFolder.resume(series.path).planned() == [RUN.cell]
+    assert SeriesFolder.resume(series.path).planned() == [RUN.job]
 
 
 def test_a_folder_without_a_plan_cannot_be_resumed(tmp_path: Path) -> None:
@@ -119,4 +117,4 @@ def test_earlier_series_tell_how_long_runs_take(tmp_path: Path) -> None:
             append(file, crashed)
         else:
             file.write_text("{}\n")
-    assert seconds_by_cell(earlier_runs(tmp_path)) == {RUN.cell: 3.0}
+    assert seconds_by_job(earlier_runs(tmp_path)) == {RUN.job: 3.0}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadDataError
-from studies.series.plan import Cell
+from studies.series.job import Job
 from studies.series.summary import (
     RunSummary,
     add_up,
@@ -55,7 +55,7 @@ def test_lines_of_earlier_releases_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_text(f'{LINE_OF_OLD}\n{LINE_OF_OLD[:-1]}, "later": 1, "folder": "x"}}\n')
     one, other = read_summaries([file])
-    assert one.cell == other.cell == Cell(scenario="canary", version="2.7.1", mode="zookeeper")
+    assert one.job == other.job == Job(scenario="canary", version="2.7.1", mode="zookeeper")
     assert (one.kept, one.seconds, one.claim_counts) == (0, 26.2, (1, 0, 0))
 
 

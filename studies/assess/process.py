@@ -1,7 +1,4 @@
-"""The process of one cluster of an assessment; the process that started it judges and measures the runs.
-
-Its arguments, orders and answers are those of `studies.series.serving`; an order also names a case.
-"""
+"""The process of a cluster that runs cases of an assessment (`studies.series.serving`)."""
 
 from __future__ import annotations
 
@@ -16,14 +13,7 @@ from run.scenario import Scenario
 from studies.assess.battery import Case, battery
 from studies.assess.described import for_runs, producers, setup, topic_names
 from studies.assess.load import run_case
-from studies.series import serving
-from studies.series.serving import Site, serve
-
-
-class CaseOrder(serving.RunOrder):
-    """A case to run, by name."""
-
-    case: str
+from studies.series.serving import RunOrder, serve
 
 
 def scenario(case: Case, topology: Topology, mode: str, settings: Settings, number: int = 1) -> Scenario:
@@ -40,18 +30,17 @@ def scenario(case: Case, topology: Topology, mode: str, settings: Settings, numb
     )
 
 
-def choose(site: Site, order: CaseOrder, number: int) -> tuple[Scenario, RunOptions]:
-    """The case of an order as a scenario, the ``number``-th one on its cluster."""
-    options = site.options
+def choose(options: RunOptions, order: RunOrder, number: int) -> tuple[Scenario, RunOptions]:
+    """The case that an order names as a scenario, the ``number``-th one on its cluster."""
     topology = options.layout.topology(options.mode)
-    case = next(one for one in battery(topology, options.mode) if one.name == order.case)
+    case = next(one for one in battery(topology, options.mode) if one.name == order.scenario)
     example = scenario(case, topology, options.mode, options.settings, number)
     return example, replace(options, settings=for_runs(options.settings, number))
 
 
 def main(argv: list[str]) -> int:
     """Serve one cluster. Returns the exit code."""
-    return serve(argv, CaseOrder, choose)
+    return serve(argv, choose)
 
 
 if __name__ == "__main__":

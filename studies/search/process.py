@@ -1,7 +1,6 @@
-"""The process of one cluster that carries out schedules; the process that started it judges the runs.
+"""The process of a cluster that carries out schedules (`studies.series.serving`).
 
-Its arguments, orders and answers are those of `studies.series.serving`. The run folder of an order holds
-`schedule.json`.
+The run folder of an order holds `schedule.json`.
 """
 
 from __future__ import annotations
@@ -17,19 +16,11 @@ from run.scenario import Scenario
 from studies.search.rules import read
 from studies.search.scenario import scenario_of
 from studies.search.schedule import FILE
-from studies.series.serving import RunOrder, Site, serve
+from studies.series.serving import RunOrder, serve
 
 
-class ScheduleOrder(RunOrder):
-    """A schedule to carry out."""
-
-    client: str = ""
-    """The client library, as `--client` takes it; empty: librdkafka."""
-
-
-def choose(site: Site, order: ScheduleOrder, number: int) -> tuple[Scenario, RunOptions]:
+def choose(options: RunOptions, order: RunOrder, number: int) -> tuple[Scenario, RunOptions]:
     """The schedule in the run folder of an order as a scenario, the ``number``-th one on its cluster."""
-    options = site.options
     suffix = "" if number == 1 else f"-{number}"
     scenario = scenario_of(
         read(Path(order.folder) / FILE), options.layout.topology(options.mode), options.mode, suffix
@@ -44,7 +35,7 @@ def for_runs(settings: Settings) -> Settings:
 
 def main(argv: list[str]) -> int:
     """Serve one cluster. Returns the exit code."""
-    return serve(argv, ScheduleOrder, choose)
+    return serve(argv, choose)
 
 
 if __name__ == "__main__":

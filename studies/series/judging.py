@@ -1,0 +1,132 @@
+"""Judging runs that have ended, one after the other, in one Spark session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checkers.partition.fate import LOSSES
+from checkers.verdict import TRANSACTIONS_AND_GROUPS
+from harness.errors import AckedError
+from studies.series.job import Job
+from studies.series.summary import AS_SAID, OTHERWISE, RunSummary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from checkers.verdict import Judgement
+
+_TRIES = 2
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """A job whose run has ended and is not judged; ``seconds`` is the wall time from start to end."""
+
+    job: Job
+    folder: Path
+    seconds: float
+
+
+class Judge:
+    """A Spark session that judges runs. It starts with the first use; one whose JVM has ended is replaced."""
+
+    def __init__(self) -> None:
+        self._session: SparkSession | None = None
+
+    def start(self) -> SparkSession:
+        """Start the session, unless it runs."""
+        from checkers.spark.session import start_session
+
+        if self._session is None:
+            self._session = start_session()
+        return self._session
+
+    def judged(self, run: JobRun) -> RunSummary:
+        """The record of a run. One that cannot be judged has crashed, and the reason says why."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        from checkers.spark.session import forget_session, session_ended
+
+        reason = ""
+        for _ in range(_TRIES):
+            try:
+                summary = judge_job(self.start(), run)
+                if summary.judged or not session_ended():
+                    return summary
+                reason = next(iter(summary.reasons), "")
+            except (Py4JError, PySparkException, OSError) as error:
+                reason = (
+                    f"The run could not be judged ({type(error).__name__}); see `acked check {run.folder}`."
+                )
+            forget_session()
+            self._session = None
+        return _unjudged(run, reason)
+
+
+def judge_job(session: SparkSession, run: JobRun) -> RunSummary:
+    """Judge a run; one that cannot be judged has crashed, and the reason says why."""
+    from checkers.judge import judge
+
+    try:
+        judgement = judge(session, run.folder)
+    except AckedError as error:
+        return _unjudged(run, error.message)
+    return summarised(judgement, _unjudged(run))
+
+
+def _unjudged(run: JobRun, *reasons: str) -> RunSummary:
+    job = run.job
+    return RunSummary(
+        scenario=job.scenario,
+        version=job.version,
+        mode=job.mode,
+        client=job.client,
+        verdict="crashed",
+        seconds=round(run.seconds, 1),
+        folder=str(run.folder),
+        ended=_now(),
+        reasons=reasons,
+    )
+
+
+def unfit(job: Job, reason: str) -> RunSummary:
+    """The record of a job whose run is not made, because something that it needs is missing."""
+    return RunSummary(
+        scenario=job.scenario,
+        version=job.version,
+        mode=job.mode,
+        client=job.client,
+        verdict="unfit",
+        reasons=(reason,),
+        ended=_now(),
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def summarised(judgement: Judgement, run: RunSummary) -> RunSummary:
+    """The record of a run with its judgement."""
+    fates, classes = judgement.fates, judgement.findings_by_class
+    return replace(
+        run,
+        verdict=judgement.verdict,
+        reasons=tuple(judgement.reasons),
+        lost=sum(fates.get(fate, 0) for fate in LOSSES),
+        duplicated=fates.get("duplicated", 0),
+        moved=fates.get("moved", 0),
+        kept=fates.get("kept", 0),
+        findings={name: classes[name] for name in TRANSACTIONS_AND_GROUPS if classes.get(name)},
+        claims={claim.name: claim.status for claim in judgement.claims},
+        observed={claim.name: claim.observed for claim in judgement.claims},
+        outcomes={
+            claim.name: AS_SAID if claim.occurred == claim.says else OTHERWISE
+            for claim in judgement.claims
+            if claim.either and claim.occurred
+        },
+    )

@@ -1,0 +1,123 @@
+"""The folder of a command that can be continued: a plan, a cluster file, and lines of JSON."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from harness.errors import BadDataError, UsageError, WaitTimeoutError
+from harness.plain_files import require_plain
+from harness.secrets import shown_comments
+from harness.waiting import wait_until
+from studies.series.folder import CLUSTER, PLAN, SeriesFolder
+from studies.series.job import Job, Place
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What all jobs of a plan have in common; stored, so that an interrupted command can be continued."""
+
+    version: str
+    mode: str
+    settings: Mapping[str, Any]
+    """What the user has set, as `Settings.as_json` gives it."""
+    lab: str = "embedded"
+    client: str = ""
+    """The client library, as `--client` takes it; empty: librdkafka."""
+    cluster: bool = False
+    """The folder holds a cluster file; otherwise the cluster has three AZs."""
+
+    def place(self, folder: Path) -> Place:
+        """Where the jobs of the plan in ``folder`` are carried out."""
+        file = folder / CLUSTER if self.cluster else None
+        return Place(lab=self.lab, settings=self.settings, cluster_file=file)
+
+    def job(self, scenario: str, **fields: Any) -> Job:
+        """A job of the plan; ``fields`` are further ones of the job."""
+        return Job(scenario=scenario, version=self.version, mode=self.mode, client=self.client, **fields)
+
+
+PlanT = TypeVar("PlanT", bound=Plan)
+Line = TypeVar("Line")
+
+
+def create(runs: Path, kind: str, plan: Plan, cluster: Path | None) -> SeriesFolder:
+    """Make the folder `runs/<kind>/<UTC time>` with its plan. Raises UsageError if it cannot be made."""
+    series = SeriesFolder.create(runs, kind)
+    write_plan(series, plan, cluster)
+    return series
+
+
+def write_plan(series: SeriesFolder, plan: Plan, cluster: Path | None) -> None:
+    """Keep a plan and its cluster file in a folder."""
+    if cluster is not None:
+        series.keep(CLUSTER, shown_comments(cluster.read_text(encoding="utf-8")))
+    series.keep(PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2).decode())
+
+
+def read_plan(path: Path, plan: type[PlanT], *, what: str, kind: str) -> PlanT:
+    """The plan of a folder. Raises BadDataError if it holds no ``what``."""
+    require_plain(path)
+    try:
+        return msgspec.json.decode((path / PLAN).read_bytes(), type=plan)
+    except (OSError, ValueError, RecursionError) as error:
+        raise _not_resumable(path, what, kind, error) from None
+
+
+def read_lines(path: Path, name: str, line: type[Line], *, what: str, kind: str) -> list[Line]:
+    """The lines of the file ``name`` of a folder.
+
+    A last line that was cut short when the work was ended is removed, so that others can follow. Raises
+    BadDataError for other lines than those of a ``what``.
+    """
+    file = path / name
+    try:
+        data = file.read_bytes() if file.exists() else b""
+        whole = data[: data.rfind(b"\n") + 1]
+        lines = [msgspec.json.decode(one, type=line) for one in whole.splitlines()]
+        if len(whole) < len(data):
+            os.truncate(file, len(whole))
+        return lines
+    except (OSError, ValueError, RecursionError) as error:
+        raise _not_resumable(path, what, kind, error) from None
+
+
+def _not_resumable(path: Path, what: str, kind: str, error: Exception) -> BadDataError:
+    return BadDataError(f"{path} holds no {what} to resume ({error}); name a folder like runs/{kind}/<time>.")
+
+
+@contextmanager
+def alone(folder: Path, plan: str = PLAN, within_s: float = 5.0) -> Iterator[None]:
+    """Keep other processes from working in a folder meanwhile: two would write lines for the same jobs.
+
+    ``plan`` names the file of its plan. Raises UsageError if another process still works in it after
+    ``within_s``. The processes of one that was killed end within a second.
+    """
+    with (folder / plan).open("rb") as file:
+        try:
+            wait_until(lambda: _locked(file), within_s=within_s, awaiting=f"{folder} to be free")
+        except WaitTimeoutError:
+            raise UsageError(
+                f"Another process works in {folder}; end it, or wait until it has ended, and resume then."
+            ) from None
+        yield
+
+
+def _locked(file: BufferedReader) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def append(file: Path, line: msgspec.Struct) -> None:
+    """Add a line."""
+    with file.open("ab") as lines:
+        lines.write(msgspec.json.encode(line) + b"\n")
