@@ -28,7 +28,7 @@ import msgspec
 
 from checkers.verdict import NOT_JUDGED
 from harness.cluster.settings import Settings
-from harness.errors import BadDataError
+from harness.errors import BadDataError, json_object
 from harness.lab.model import Topology
 from studies.assess.series import Target, timings
 from studies.search import stored
@@ -226,8 +226,8 @@ class Search:
             if ended.judged:
                 found, promises = reached(ended.folder), exercised(ended.folder)
                 marks = read_small(open_source(str(ended.folder / "history")), "marks")
-                names = marks.column("name").to_pylist()
-                skipped = sum(name.startswith("skipped-") for name in names)
+                stated = marks.column("facts").drop_null().to_pylist()
+                skipped = sum("skipped" in json_object(text, "facts of marks") for text in stated)
         new = tuple(sorted(one for one in found if not self.known[one]))
         job = ended.job
         record = TriedSchedule(
