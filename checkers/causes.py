@@ -6,29 +6,21 @@ partition. If the evidence does not suffice, the cause is *not known*.
 
 from __future__ import annotations
 
-import json
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence import DATA_LOSS, Evidence, FaultSpan, Row, Sightings
+from checkers.evidence import DATA_LOSS, Evidence, FaultSpan, Row, Sightings, broker_of
 from checkers.partition.fate import CODE, LOSSES
 from checkers.partition.fates import Fates
 from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, INFO, OK, Ints, Sends
+from checkers.records import Cause, evidence_row
 from checkers.tables.source import numbers
 from harness.kafka.model import TopicPartition
-
-NO_EVIDENCE = "not known: no election, truncation or fault in the history explains it"
-NEVER_SEEN = "not known: no replica was seen to hold it, and no log was seen to be truncated"
-"""An election cannot take from a leader what it never had."""
-
-EARLY_START = (
-    "log start moved: neither retention, compaction nor a request explains that the log begins later"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,24 +46,52 @@ class PartitionEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Causes:
-    """A cause for each message (null: it has none), and the rows of the history that the cause rests on.
+    """A cause for each message; null: it has none.
 
-    Each row is a JSON object with ``table``, ``ns`` and ``what``.
+    ``kinds``, ``facts`` and ``evidence`` are the columns `cause`, `cause_facts` and `evidence` of findings.
     """
 
-    texts: pa.Array
+    kinds: pa.Array
+    facts: pa.Array
     evidence: pa.Array
+
+    @classmethod
+    def none(cls, count: int) -> Causes:
+        """No cause for any of ``count`` messages."""
+        texts = pa.nulls(count, pa.string())
+        return cls(kinds=texts, facts=texts, evidence=pa.nulls(count, pa.list_(pa.string())))
+
+    @classmethod
+    def of(cls, causes: Sequence[Cause | None], which: pa.Array | None = None) -> Causes:
+        """A cause for each message; ``which``: the place in ``causes`` of each message's cause, or null."""
+        kinds = pa.array([cause and cause.kind for cause in causes], pa.string())
+        facts = pa.array([cause and cause.text for cause in causes], pa.string())
+        rows = pa.array([cause and list(cause.rows) for cause in causes], pa.list_(pa.string()))
+        every = cls(kinds=kinds, facts=facts, evidence=rows)
+        return every if which is None else every._taken(which)
 
     def take(self, rows: Ints) -> Causes:
         """Those of some messages."""
-        chosen = pa.array(rows)
-        return Causes(texts=self.texts.take(chosen), evidence=self.evidence.take(chosen))
+        return self._taken(pa.array(rows))
+
+    def _taken(self, rows: pa.Array) -> Causes:
+        return Causes(
+            kinds=self.kinds.take(rows), facts=self.facts.take(rows), evidence=self.evidence.take(rows)
+        )
 
     def or_else(self, others: Causes) -> Causes:
         """The same, with the other cause of each message that has none."""
+        # A cause may have no facts, so they are chosen by its kind.
+        lacks = pc.is_null(self.kinds)
         return Causes(
-            texts=pc.coalesce(self.texts, others.texts), evidence=pc.coalesce(self.evidence, others.evidence)
+            kinds=pc.coalesce(self.kinds, others.kinds),
+            facts=pc.if_else(lacks, others.facts, self.facts),
+            evidence=pc.coalesce(self.evidence, others.evidence),
         )
+
+    def columns(self) -> Mapping[str, pa.Array]:
+        """The columns of a table of findings."""
+        return {"cause": self.kinds, "cause_facts": self.facts, "evidence": self.evidence}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,19 +116,6 @@ class _Scene:
     evidence: Evidence
     cuts: list[PartitionEvent]
     elections: list[PartitionEvent]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cause:
-    """Why something was lost, in words, and the rows of the history that this rests on."""
-
-    text: str
-    rows: tuple[str, ...] = ()
-
-
-def evidence_row(table: str, ns: int | None, what: str) -> str:
-    """A row of the history that a cause rests on, as an entry of a finding's `evidence`."""
-    return json.dumps({"table": table, "ns": ns, "what": what})
 
 
 def fault_row(fault: FaultSpan) -> str:
@@ -166,12 +173,6 @@ def or_minus_one(value: int | None) -> int:
     return -1 if value is None else int(value)
 
 
-def broker_of(host: str) -> int:
-    """The id of the broker that a host runs, -1 for a host that runs none: `broker12` is 12."""
-    found = re.fullmatch(r"broker(\d+)", host)
-    return int(found[1]) if found else -1
-
-
 def loss_causes(
     partition: PartitionReplicas,
     evidence: Evidence,
@@ -185,7 +186,7 @@ def loss_causes(
     """A cause for every message whose fate is a loss; null for the others."""
     rows = np.flatnonzero(np.isin(fate, [CODE[name] for name in LOSSES]))
     if not len(rows):
-        return Causes(texts=pa.nulls(len(fate), pa.string()), evidence=no_rows(len(fate)))
+        return Causes.none(len(fate))
     cuts, elections = partition_events(evidence, partition.topic, partition.number)
     scene = _Scene(partition=partition, evidence=evidence, cuts=cuts, elections=elections)
     holder = np.where(seen.last_broker >= 0, seen.last_broker, acked_by)[rows]
@@ -205,7 +206,7 @@ def loss_causes(
     cell += [np.searchsorted(offsets, at), np.searchsorted(offsets, at, side="right")]
     table = np.stack([np.asarray(values, dtype=np.int64) for values in cell], axis=1)
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    found = [
+    causes = [
         _explain(
             scene,
             _Loss(
@@ -222,15 +223,19 @@ def loss_causes(
     ]
     which = np.full(len(fate), -1, dtype=np.int32)
     which[rows] = inverse.reshape(-1)
-    chosen = pa.array(which, mask=which < 0)
-    return Causes(
-        texts=pa.array([cause.text for cause in found], pa.string()).take(chosen),
-        evidence=pa.array([list(cause.rows) for cause in found], pa.list_(pa.string())).take(chosen),
-    )
+    return Causes.of(causes, pa.array(which, mask=which < 0))
+
+
+def unclean_election(election: PartitionEvent, **more: object) -> Cause | None:
+    """The cause that an election was unclean; None if it was not."""
+    if not election.isr_before or election.broker in election.isr_before:
+        return None
+    facts = {"broker": election.broker, "epoch": election.epoch, "isr": list(election.isr_before), **more}
+    return Cause(kind="unclean_election", facts=facts, rows=(election.row(),))
 
 
 def _explain(scene: _Scene, loss: _Loss) -> Cause:
-    """How one message was lost, in words."""
+    """How one message was lost."""
     storage = _storage(scene, loss)
     if storage is not None:
         return storage
@@ -240,59 +245,46 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
     cut = next((c for c in cuts if _took(c, loss)), None)
     both = _cut_alike(cut, cuts, loss) if cut else ()
     cut_row = tuple(one.row() for one in both)
-    done = ""
-    if len(both) > 1:
-        names = ", ".join(f"broker{one.broker}" for one in both)
-        done = f"; {names} truncated their logs to offset {both[0].offset}"
-    elif cut:
-        done = f"; broker{cut.broker} truncated its log to offset {cut.offset}"
+    truncated: dict[str, object] = {}
+    if both:
+        truncated = {"truncated": [one.broker for one in both], "truncated_to": both[0].offset}
     usurped = ruling is not None and loss.acked_by >= 0 and ruling.broker != loss.acked_by
     winner = ruling if usurped else (later[0] if later else None)
-    if winner is not None and winner.isr_before and winner.broker not in winner.isr_before:
-        return Cause(
-            text=f"unclean election: broker{winner.broker} became leader in epoch {winner.epoch} although "
-            f"the in-sync replicas were {list(winner.isr_before)}{done}",
-            rows=(winner.row(), *cut_row),
-        )
+    unclean = unclean_election(winner, **truncated) if winner is not None else None
+    if unclean is not None:
+        return replace(unclean, rows=(*unclean.rows, *cut_row))
     if cut is not None and cut.kind == "truncated_to_hw":
-        return Cause(
-            text=f"high-watermark truncation: broker{cut.broker} truncated to its own high watermark "
-            f"{cut.offset} instead of asking for the epoch's end",
-            rows=cut_row,
-        )
+        facts = {"broker": cut.broker, "offset": cut.offset}
+        return Cause(kind="high_watermark_truncation", facts=facts, rows=cut_row)
     if cut is None and 0 <= loss.offset < scene.partition.log_start:
-        return Cause(text=EARLY_START, rows=(log_start_row(scene.partition, scene.evidence),))
+        return Cause(kind="log_start_moved", rows=(log_start_row(scene.partition, scene.evidence),))
     if winner is not None and cut is None and not loss.sighted:
-        return Cause(text=NEVER_SEEN)
+        # An election cannot take from a leader what it never had.
+        return Cause(kind="never_seen")
     if usurped and ruling is not None:
+        led = {"broker": loss.acked_by, "leader": ruling.broker, "epoch": ruling.epoch, **truncated}
         healed = [f for f in faults if f.until_ns <= loss.acked_ns]
         standing = [f for f in faults if f.from_ns <= loss.acked_ns < f.until_ns]
         if healed and not standing:
             last = max(healed, key=lambda fault: fault.until_ns)
             return Cause(
-                text=f"zombie accepted after heal: broker{loss.acked_by} acknowledged it after "
-                f"`{last.name}` was healed, while broker{ruling.broker} led in epoch {ruling.epoch}{done}",
+                kind="zombie_after_heal",
+                facts={**led, **_named(last)},
                 rows=(fault_row(last), ruling.row(), *cut_row),
             )
-        return Cause(
-            text=f"old leader truncated on rejoin: broker{loss.acked_by} acknowledged it while "
-            f"broker{ruling.broker} led in epoch {ruling.epoch}{done}",
-            rows=(ruling.row(), *cut_row),
-        )
+        return Cause(kind="deposed_leader", facts={**led, "elected": "before"}, rows=(ruling.row(), *cut_row))
     if winner is not None:
         old = loss.acked_by if loss.acked_by >= 0 else loss.holder
-        return Cause(
-            text=f"old leader truncated on rejoin: broker{old} acknowledged it, then "
-            f"broker{winner.broker} was elected in epoch {winner.epoch}{done}",
-            rows=(winner.row(), *cut_row),
-        )
+        led = {"broker": old, "leader": winner.broker, "epoch": winner.epoch, **truncated}
+        return Cause(kind="deposed_leader", facts={**led, "elected": "after"}, rows=(winner.row(), *cut_row))
     if cut is not None:
-        return Cause(
-            text=f"truncated: broker{cut.broker} cut its log at offset {cut.offset}; no election was seen "
-            "afterwards",
-            rows=cut_row,
-        )
-    return Cause(text=NO_EVIDENCE)
+        facts = {"broker": cut.broker, "offset": cut.offset}
+        return Cause(kind="truncated_without_election", facts=facts, rows=cut_row)
+    return Cause(kind="unexplained_loss")
+
+
+def _named(fault: FaultSpan) -> dict[str, object]:
+    return {"fault": fault.fault, "fault_name": fault.name}
 
 
 def _took(cut: PartitionEvent, loss: _Loss) -> bool:
@@ -356,15 +348,13 @@ def _decides(elections: list[PartitionEvent], hit: set[str], loss: _Loss, since:
 
 def storage_cause(evidence: Evidence, where: TopicPartition, fault: FaultSpan, broker: int) -> Cause:
     """The cause of a loss by a storage fault that took records of a partition from a broker."""
-    row = fault_row(fault)
+    row, facts = fault_row(fault), {**_named(fault), "broker": broker}
     if fault.mechanism == "power_cut":
-        text = f"`{fault.name}` took what broker{broker} had acknowledged but not flushed"
-        return Cause(text=f"un-fsynced data lost: {text}", rows=(row,))
+        return Cause(kind="unflushed_data_lost", facts=facts, rows=(row,))
     back = _led_alone(evidence, where, broker, fault.from_ns) if fault.mechanism == "wipe" else None
     if back is not None:
-        text = f"last in-sync replica wiped: `{fault.name}` emptied broker{broker}, which then led again"
-        return Cause(text=text, rows=(row, back))
-    return Cause(text=f"storage fault: `{fault.name}` on broker{broker}", rows=(row,))
+        return Cause(kind="last_replica_wiped", facts=facts, rows=(row, back))
+    return Cause(kind="storage_fault", facts=facts, rows=(row,))
 
 
 def _led_alone(evidence: Evidence, where: TopicPartition, broker: int, since_ns: int) -> str | None:
@@ -384,26 +374,19 @@ def _led_alone(evidence: Evidence, where: TopicPartition, broker: int, since_ns:
     return evidence_row("views", first["ns"], what)
 
 
-RETRY_OF_UNKNOWN = "client retry of an unknown outcome"
-RETRY_OF_ACKED = "client retry: the acknowledged attempt was not the only one that was written"
-NOT_IDEMPOTENT = "idempotence broken: an idempotent producer's message was written twice"
-EXPIRED = "producer id expired: the broker had forgotten the producer's sequence numbers"
-ONE_ATTEMPT = "not known: the client sent it in one request, as far as the history tells"
-ATTEMPTS_UNKNOWN = "not known: the history does not tell in how many requests the client sent it"
-FAILED_YET_APPENDED = "reported as definitely failed, yet appended"
-REFUSED_AFTER_RETRY = "refused after a retry: an earlier one of the client's requests was appended"
 _REPEATED = (
-    None,
-    RETRY_OF_UNKNOWN,
-    RETRY_OF_ACKED,
-    NOT_IDEMPOTENT,
-    ONE_ATTEMPT,
-    ATTEMPTS_UNKNOWN,
-    FAILED_YET_APPENDED,
-    REFUSED_AFTER_RETRY,
-    EXPIRED,
+    "",
+    "retry_of_unknown_outcome",
+    "retry_of_acknowledged",
+    "idempotence_broken",
+    "single_request",
+    "requests_not_recorded",
+    "failed_yet_appended",
+    "refused_after_retry",
+    "producer_id_expired",
 )
-"""The causes of `duplicate_causes`, by their place."""
+"""The causes of `duplicate_causes`, by their place; the first: none."""
+_REPEATED_KINDS = pa.array([kind or None for kind in _REPEATED], pa.string())
 
 
 def duplicate_causes(
@@ -419,32 +402,33 @@ def duplicate_causes(
     twice = fates.fate == CODE["duplicated"]
     idempotent = [w for w, row in evidence.writers.items() if row.get("idempotent")]
     code[twice] = np.where(
-        attempts[twice] < 0, _REPEATED.index(ATTEMPTS_UNKNOWN), _REPEATED.index(ONE_ATTEMPT)
+        attempts[twice] < 0, _REPEATED.index("requests_not_recorded"), _REPEATED.index("single_request")
     )
-    code[twice & (sends.outcome == OK) & (attempts > 1)] = _REPEATED.index(RETRY_OF_ACKED)
+    code[twice & (sends.outcome == OK) & (attempts > 1)] = _REPEATED.index("retry_of_acknowledged")
     # A client that got no answer may not know its retries; one that counted a single request made none.
-    code[twice & (sends.outcome == INFO) & (attempts != 1)] = _REPEATED.index(RETRY_OF_UNKNOWN)
+    code[twice & (sends.outcome == INFO) & (attempts != 1)] = _REPEATED.index("retry_of_unknown_outcome")
     if idempotent:
         mine = twice & np.isin(sends.writer, idempotent)
-        code[mine] = _REPEATED.index(NOT_IDEMPOTENT)
+        code[mine] = _REPEATED.index("idempotence_broken")
         # A retry that was written again came before the answer, or before the log was read.
         read = read_ns(evidence, partition.topic, partition.number)
         done = numbers(table, "done_ns")
         until = np.where((sends.outcome == OK) | (read is None), done, read or 0)
         late = (until >= 0) & (until - sends.sent_ns >= evidence.producer_id_expiration_ns)
-        code[mine & late] = _REPEATED.index(EXPIRED)
+        code[mine & late] = _REPEATED.index("producer_id_expired")
     phantom = fates.fate == CODE["phantom"]
-    code[phantom] = _REPEATED.index(FAILED_YET_APPENDED)
-    code[phantom & (attempts > 1)] = _REPEATED.index(REFUSED_AFTER_RETRY)
+    code[phantom] = _REPEATED.index("failed_yet_appended")
+    code[phantom & (attempts > 1)] = _REPEATED.index("refused_after_retry")
     rows = np.flatnonzero(code)
     if not len(rows):
-        return Causes(texts=pa.nulls(len(code), pa.string()), evidence=no_rows(len(code)))
+        return Causes.none(len(code))
     which = np.full(len(code), -1, dtype=np.int64)
     which[rows] = np.arange(len(rows))
-    found = pa.array(_duplicate_rows(partition, evidence, table, fates, rows), pa.list_(pa.string()))
+    grounds = pa.array(_duplicate_rows(partition, evidence, table, fates, rows), pa.list_(pa.string()))
     return Causes(
-        texts=pa.array(_REPEATED, pa.string()).take(pa.array(code)),
-        evidence=found.take(pa.array(which, mask=which < 0)),
+        kinds=_REPEATED_KINDS.take(pa.array(code)),
+        facts=pa.nulls(len(code), pa.string()),
+        evidence=grounds.take(pa.array(which, mask=which < 0)),
     )
 
 
@@ -481,8 +465,3 @@ def read_ns(evidence: Evidence, topic: str, partition: int) -> int | None:
         ),
         default=None,
     )
-
-
-def no_rows(count: int) -> pa.Array:
-    """The evidence of messages without a cause."""
-    return pa.nulls(count, pa.list_(pa.string()))

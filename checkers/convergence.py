@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from checkers.causes import evidence_row
 from checkers.evidence import Evidence, Row
+from checkers.records import Cause, evidence_row
 
-UNANSWERED = "ISR change never answered"
-NEVER_EXPANDED = "ISR never expanded"
-STUCK = (UNANSWERED, NEVER_EXPANDED)
-"""Causes that say that the leader waits for an answer for ever."""
+STUCK = ("isr_change_unanswered", "isr_never_expanded")
+"""Kinds of causes that say that the leader waits for an answer for ever."""
 _KINDS = ("isr_shrinking", "isr_expanding", "isr_updated", "became_leader")
 
 
@@ -27,10 +25,8 @@ class IncompleteISR:
     partition: int
     replicas: Sequence[Row]
     """Its rows of `replicas`."""
-    cause: str | None
-    """One of `STUCK`, or not known."""
-    ground: str | None
-    """The row of the leader's log that shows the cause."""
+    cause: Cause | None
+    """Of a kind of `STUCK`, or not known."""
 
     @property
     def outside(self) -> list[int]:
@@ -46,14 +42,12 @@ def incomplete_isrs(evidence: Evidence) -> Iterator[IncompleteISR]:
     for (topic, partition), rows in sorted(partitions.items()):
         outside = sum(row["in_sync"] is False for row in rows)
         if len(rows) > 1 and 0 < outside < len(rows) and all(row["complete"] for row in rows):
-            cause, ground = _cause(evidence, topic, partition, rows)
-            yield IncompleteISR(topic=topic, partition=partition, replicas=rows, cause=cause, ground=ground)
+            cause = _cause(evidence, topic, partition, rows)
+            yield IncompleteISR(topic=topic, partition=partition, replicas=rows, cause=cause)
 
 
-def _cause(
-    evidence: Evidence, topic: str, partition: int, replicas: Sequence[Row]
-) -> tuple[str | None, str | None]:
-    """The cause, and the row that shows it.
+def _cause(evidence: Evidence, topic: str, partition: int, replicas: Sequence[Row]) -> Cause | None:
+    """The cause, with the row of the leader's log that shows it.
 
     The leader began to change the ISR, and the change never took effect; or it has not changed the ISR since
     it was elected, although the logs are equal, so that each fetch of a follower makes it ask for a larger
@@ -70,10 +64,10 @@ def _cause(
     newest = max((int(row["ns"]) for row in events), default=0)
     kinds = {row["kind"] for row in events if row["ns"] == newest}
     if len(kinds) != 1 or "isr_updated" in kinds:  # Logs have milliseconds, so that events can coincide.
-        return None, None
+        return None
     last = next(row for row in events if row["ns"] == newest)
     ground = evidence_row("log_events", last["ns"], f"{last['host']} {last['kind']}; no isr_updated followed")
     if last["kind"] != "became_leader":
-        return UNANSWERED, ground
+        return Cause(kind="isr_change_unanswered", rows=(ground,))
     equal = len({row["leo"] for row in replicas}) == 1
-    return (NEVER_EXPANDED, ground) if equal else (None, None)
+    return Cause(kind="isr_never_expanded", rows=(ground,)) if equal else None

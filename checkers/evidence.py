@@ -19,7 +19,7 @@ from checkers.transactions.answers import ReportedTransactions, transactions_of
 from checkers.transactions.debts import Debt, debts_of
 from harness.errors import BadDataError, json_object, json_value, quoted
 from harness.history.mechanisms import MECHANISMS
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import TopicPartition, broker_id
 from harness.kafka.versions import version_key
 
 Row = dict[str, Any]
@@ -192,6 +192,14 @@ def evidence_of(tables: Mapping[str, pa.Table], kafka: str | None = None) -> Evi
     )
 
 
+def broker_of(host: str) -> int:
+    """The id of the broker that a host runs, -1 for a host that runs none: `broker12` is 12."""
+    try:
+        return broker_id(host)
+    except ValueError:
+        return -1
+
+
 def first_injection(faults: Iterable[Row]) -> int | None:
     """When the first fault began to be injected, ns; None when there was none.
 
@@ -212,90 +220,23 @@ def _fault_spans(table: pa.Table) -> tuple[FaultSpan, ...]:
             ends[number] = row["ns"]
     spans = []
     for number, row in sorted(starts.items(), key=lambda item: (int(item[1]["ns"]), item[0])):
-        hosts, partitions = named_in(row["targets"] or "")
+        targets = _object(row["targets"])
         spans.append(
             FaultSpan(
                 fault=number,
                 name=row["name"],
                 kind=row["kind"],
-                mechanism=row["mechanism"] or mechanism_of(row["kind"], row["name"]),
-                hosts=hosts,
-                partitions=partitions,
+                mechanism=row["mechanism"] or "other",
+                hosts=frozenset(_texts(targets.get("hosts"))),
+                partitions=frozenset(_texts(targets.get("partitions"))),
                 first_offset=_first_offset(row),
                 from_ns=row["ns"],
                 until_ns=ends.get(number, FOREVER),
                 moment=row["moment"],
-                targets=_object(row["targets"]),
+                targets=targets,
             )
         )
     return tuple(spans)
-
-
-_HOST = r"[\w.-]+"
-_NAMES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "link": (
-        ("flap", r"flapping .+"),
-        ("disconnect", r"disconnect .+"),
-        ("cut", r"(cut|isolate|halves|bridge|ring) .+|.+ without zookeeper"),
-    ),
-    "degrade": (
-        ("loss", r"lose \S+ % .+"),
-        ("throttle", r"throttle .+ to \S+ kbit/s"),
-        ("delay", r"delay .+ by \S+ ms"),
-    ),
-    "process": (
-        ("kill", rf"kill (client )?{_HOST}(, {_HOST})*"),
-        ("stop", rf"stop {_HOST}(, {_HOST})*"),
-        ("pause", rf"pause {_HOST}(, {_HOST})*"),
-        ("restart", r"rolling restart \(.+\)"),
-    ),
-    "storage": (
-        ("power_cut", rf"power cut {_HOST}(, {_HOST})*( \(emulated\))?"),
-        ("wipe", rf"wipe {_HOST}(/\d+)? on {_HOST}"),
-        ("damage", rf"corrupt offset \d+ of {_HOST}/\d+ on {_HOST}"),
-        ("disk_full", rf"fill the disk of {_HOST}"),
-    ),
-    "operator": (
-        ("elect_preferred", r"elect preferred leader of .+"),
-        ("elect_unclean", r"elect unclean leader of .+"),
-        ("reassign", r"reassign .+ to \[.*\]"),
-        ("move_controller", rf"delete /controller|make {_HOST} controller"),
-    ),
-}
-
-
-def mechanism_of(kind: str, name: str) -> str:
-    """The mechanism of a fault that was recorded without one, by the names that the nemesis gives."""
-    patterns = _NAMES.get(kind, ())
-    return next((found for found, pattern in patterns if re.fullmatch(pattern, name)), "other")
-
-
-def named_in(targets: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Hosts and partitions (`topic/partition`) that the targets of a fault name.
-
-    Targets are an object with `hosts` and `partitions`. Faults recorded without a mechanism have other forms:
-    `["broker1:t-0"]`, `["broker1"]`, `{"broker1": "ext4"}`, `{"hosts": […], "partition": "t-0"}`.
-    """
-    try:
-        found = json_value(targets, "targets of faults") if targets else []
-    except BadDataError:
-        return frozenset(), frozenset()
-    hosts: set[str] = set()
-    partitions: set[str] = set()
-    if isinstance(found, list):
-        for item in found:
-            host, colon, folder = str(item).partition(":")
-            if "/" not in host:
-                hosts.add(host)
-            if colon:
-                partitions.add("/".join(folder.rsplit("-", 1)))
-    elif isinstance(found, dict):
-        listed = "hosts" in found or "links" in found or "partitions" in found
-        hosts |= _texts(found.get("hosts", [] if listed else list(found)))
-        partitions |= _texts(found.get("partitions", []))
-        if isinstance(found.get("partition"), str):
-            partitions.add("/".join(found["partition"].rsplit("-", 1)))
-    return frozenset(hosts), frozenset(partitions)
 
 
 def linked_hosts(rows: Iterable[Row]) -> Mapping[int, frozenset[str]]:
@@ -447,9 +388,9 @@ def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
     since: dict[str, tuple[int, int]] = {}
     for row in rows:
         source = row["source"]
-        own = re.fullmatch(r"broker(\d+)", source)
-        if own and row["leader"] == int(own[1]):
-            since.setdefault(source, (int(own[1]), row["ns"]))
+        broker = broker_of(source)
+        if broker >= 0 and row["leader"] == broker:
+            since.setdefault(source, (broker, row["ns"]))
         elif source in since:
             broker, from_ns = since.pop(source)
             found.append((broker, from_ns, row["ns"]))

@@ -17,6 +17,7 @@ from checkers.groups.findings import CLASSES as OF_GROUPS
 from checkers.groups.findings import group_findings
 from checkers.known_errors import KNOWN
 from checkers.partition.messages import FOREVER
+from checkers.records import facts_text
 from checkers.tables.files import inside, write_parquet
 from checkers.tables.output import FINDING, TALLY, build
 from checkers.transactions.hung import hung_transactions
@@ -67,8 +68,7 @@ def _process_exits(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Processes that ended although no fault ended them."""
     for row in evidence.rows("processes"):
         if row["event"] == "exited":
-            status = "" if row["status"] is None else f" with status {row['status']}"
-            yield {"class": "process_exit", "detail": f"{row['host']} ended by itself{status}"}
+            yield {"class": "process_exit", "detail": facts_text(host=row["host"], status=row["status"])}
 
 
 def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
@@ -89,7 +89,8 @@ def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
             lines.setdefault((row["host"], _wording(text)), []).append((level, text))
     for (host, _), alike in sorted(lines.items()):
         level, text = alike[0]
-        yield {"class": "server_error", "count": len(alike), "detail": f"{host} {level.upper()}: {text}"}
+        detail = facts_text(host=host, level=level, text=text)
+        yield {"class": "server_error", "count": len(alike), "detail": detail}
 
 
 def _wording(text: str) -> str:
@@ -103,15 +104,17 @@ def _not_converged(evidence: Evidence) -> Iterator[dict[str, Any]]:
     Where a replica was not read to its end, the partition is `undetermined` already.
     """
     for one in incomplete_isrs(evidence):
-        ends = ", ".join(f"broker {row['broker']} to {row['leo']}" for row in one.replicas)
+        cause = one.cause
         yield {
             "class": "not_converged",
             "topic": one.topic,
             "partition": one.partition,
             "brokers": one.outside,
-            "cause": one.cause,
-            "evidence": [one.ground] if one.ground else None,
-            "detail": f"not in the ISR at the end; logs reach: {ends}",
+            "cause": cause and cause.kind,
+            "evidence": cause and list(cause.rows),
+            "detail": facts_text(
+                log_ends=[{"broker": row["broker"], "leo": row["leo"]} for row in one.replicas]
+            ),
         }
 
 
@@ -154,8 +157,13 @@ def _aborted_differently(evidence: Evidence) -> Iterator[dict[str, Any]]:
                 "offset": offset,
                 "brokers": [other["broker"]],
                 "count": len(named ^ expected),
-                "detail": f"broker{does['broker']} tells readers of committed records to leave out what "
-                f"producer id {producer} wrote from offset {offset} on, and broker{lacks['broker']} does not",
+                "detail": facts_text(
+                    difference="aborted_transactions",
+                    broker=does["broker"],
+                    other_broker=lacks["broker"],
+                    producer_id=producer,
+                    offset=offset,
+                ),
             }
 
 
@@ -166,6 +174,7 @@ def _config_mismatches(evidence: Evidence) -> Iterator[dict[str, Any]]:
         if asked is not None and value is not None and asked != value:
             yield {
                 "class": "config_mismatch",
-                "detail": f"{row['scope']} {row['name']}: {row['key']}={asked} was asked for, "
-                f"{row['key']}={value} took effect",
+                "detail": facts_text(
+                    scope=row["scope"], name=row["name"], key=row["key"], asked=asked, value=value
+                ),
             }

@@ -13,15 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.causes import (
-    EARLY_START,
-    Cause,
-    Causes,
-    evidence_row,
-    fault_row,
-    log_start_row,
-    no_rows,
-)
+from checkers.causes import Causes, fault_row, log_start_row
 from checkers.evidence import Evidence, FaultSpan, Row
 from checkers.partition.logs import PartitionReplicas, Replica
 from checkers.partition.messages import FOREVER, Ints
@@ -36,6 +28,7 @@ from checkers.partition.removals import (
     TOPIC_DELETED,
     Removals,
 )
+from checkers.records import Cause, evidence_row
 from harness.kafka.model import TopicPartition
 
 _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
@@ -208,15 +201,11 @@ def removal_causes(partition: PartitionReplicas, evidence: Evidence, codes: Ints
     where = TopicPartition(partition.topic, partition.number)
     present = np.unique(codes[codes >= 0]).tolist()
     if not present:
-        return Causes(texts=pa.nulls(len(codes), pa.string()), evidence=no_rows(len(codes)))
+        return Causes.none(len(codes))
     start = log_start_row(partition, evidence)
-    described = {code: _described(code, partition.removals, start, evidence, where) for code in present}
+    causes = [_described(code, partition.removals, start, evidence, where) for code in present]
     chosen = np.where(codes >= 0, np.searchsorted(np.array(present, dtype=np.int64), codes), -1)
-    which = pa.array(chosen, mask=chosen < 0)
-    return Causes(
-        texts=pa.array([text for text, _ in described.values()], pa.string()).take(which),
-        evidence=pa.array([rows for _, rows in described.values()], pa.list_(pa.string())).take(which),
-    )
+    return Causes.of(causes, pa.array(chosen, mask=chosen < 0))
 
 
 def cause_of_start(evidence: Evidence, where: TopicPartition, mark: Row, offset: int, since_ns: int) -> Cause:
@@ -240,27 +229,24 @@ def cause_of_start(evidence: Evidence, where: TopicPartition, mark: Row, offset:
         compacted_below=-1,
     ).tolist()
     if code == NONE:
-        return Cause(text=EARLY_START, rows=(start,))
-    text, rows = _described(code, removals, start, evidence, where)
-    return Cause(text=text, rows=tuple(rows))
+        return Cause(kind="log_start_moved", rows=(start,))
+    return _described(code, removals, start, evidence, where)
 
 
-def _described(
-    code: int, removals: Removals, start: str, evidence: Evidence, where: TopicPartition
-) -> tuple[str, list[str]]:
-    """A reason in words, and the rows of the history that it rests on; ``start`` is that of the log start."""
+def _described(code: int, removals: Removals, start: str, evidence: Evidence, where: TopicPartition) -> Cause:
+    """The cause of a removal; ``start`` is the row of the log start."""
     deleted_ns = removals.topic_deleted_ns
     if code == TOPIC_DELETED:
         last = max(_topic_deletions(evidence, where), key=lambda deletion: deletion[0])
-        return f"topic deleted: {where.topic} was deleted", [_row_of(last[1])]
+        return Cause(kind="topic_deleted", facts={"topic": where.topic}, rows=(_row_of(last[1]),))
     if code == RECORDS_DELETED:
         below = removals.deleted_below
         by = [
             _row_of(said) for offset, said in _deleted_records(evidence, where, deleted_ns) if offset == below
         ]
-        return f"records deleted: a client's request deleted those before offset {below}", [*by[:1], start]
+        return Cause(kind="records_deleted", facts={"offset": below}, rows=(*by[:1], start))
     if code == NOT_RECORDED:
-        return "not known: retention may have removed it; the topic's configuration was not recorded", [start]
+        return Cause(kind="retention_not_recorded", rows=(start,))
     settings = [
         evidence_row("configs", None, f"topic {where.topic}: {row['key']}={row['value']}")
         for row in _config_rows(evidence, where.topic)
@@ -268,19 +254,17 @@ def _described(
     ]
     retention = retention_of(evidence, where.topic)
     if code == COMPACTED:
-        return "compaction: the topic is compacted", [*settings, start]
+        return Cause(kind="compaction", rows=(*settings, start))
     kinds = ("segment_expired", "segment_oversized")
     lines = [row for row in _log_rows(evidence, kinds, where) if row["ns"] > deleted_ns]
     if code == BY_TIME_OR_SIZE and len({row["kind"] for row in lines}) == 1:
         code = BY_TIME if lines[0]["kind"] == "segment_expired" else BY_SIZE
-    grounds = [*settings, *(_row_of(row) for row in lines[:1]), start]
-    by_time = f"retention.ms={retention.age_ms}"
-    by_size = f"retention.bytes={retention.size_bytes}"
-    if code == BY_TIME:
-        return f"retention by time: {by_time}", grounds
-    if code == BY_SIZE:
-        return f"retention by size: {by_size}", grounds
-    return f"retention by time or size: {by_time}, {by_size}", grounds
+    facts = {
+        "retention_ms": None if code == BY_SIZE else retention.age_ms,
+        "retention_bytes": None if code == BY_TIME else retention.size_bytes,
+    }
+    kind = {BY_TIME: "retention_by_time", BY_SIZE: "retention_by_size"}.get(code, "retention_by_time_or_size")
+    return Cause(kind=kind, facts=facts, rows=(*settings, *(_row_of(row) for row in lines[:1]), start))
 
 
 _DECIDING = {

@@ -31,6 +31,7 @@ def story(
     """
     from checkers.ask.story import story as story_of
     from checkers.spark.session import start_session
+    from report.words.causes import cause_of
 
-    lines = story_of(start_session(), RunFolder.open(run).path, message)
+    lines = story_of(start_session(), RunFolder.open(run).path, message, cause_of)
     echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))

@@ -27,7 +27,7 @@ from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.lab.model import Host, Lab
 from harness.waiting import wait_until
 from nemesis.context import FaultContext
-from nemesis.fault import Action, Evidence, Fault, Injection
+from nemesis.fault import Action, Evidence, Fault, Injection, Targets
 from nemesis.network import links
 from nemesis.network.backlog import wait_delivered
 from nemesis.network.chains import Chains
@@ -108,44 +108,56 @@ class Nemesis:
         """Make and add a fault of acked's own: ``kind`` is its class, or what else makes one (`at`)."""
         return self.add(kind(self._registry, *args, **options))
 
-    def cut_links(self, name: str, cut: tuple[Link, ...], *, action: CutAction = "drop") -> Injection:
-        """Cut exactly these links."""
-        return self.make(Cut, name, cut, action)
+    def cut_links(
+        self,
+        name: str,
+        cut: tuple[Link, ...],
+        *,
+        action: CutAction = "drop",
+        asked: Targets = MappingProxyType({}),
+    ) -> Injection:
+        """Cut exactly these links; ``asked`` says for the history what they are, such as their ``ends``."""
+        return self.make(Cut, name, cut, action, asked)
 
     def cut(self, *texts: str, action: CutAction = "drop") -> Injection:
         """Cut links given as text, for example `broker1 <-> broker2` or `broker1 -> zookeepers:2181`."""
         text = ", ".join(texts)
-        return self.cut_links(f"cut {text}", links.parse(self._topology, text), action=action)
+        cut, asked = links.parse(self._topology, text), {"ends": links.ends(text)}
+        return self.cut_links(f"cut {text}", cut, action=action, asked=asked)
 
     def isolate(self, pattern: str, *, action: CutAction = "drop") -> Injection:
         """Cut an AZ, a host or `clients@az1` from everything else."""
         cut = links.isolate(self._topology, pattern)
-        return self.cut_links(f"isolate {pattern}", cut, action=action)
+        return self.cut_links(f"isolate {pattern}", cut, action=action, asked={"isolated": pattern})
 
     def halves(self, *groups: str, action: CutAction = "drop") -> Injection:
         """Cut groups such as `az1` and `az2, az3` from each other."""
         cut = links.halves(self._topology, *groups)
-        return self.cut_links(f"halves {' | '.join(groups)}", cut, action=action)
+        asked = {"halves": list(groups)}
+        return self.cut_links(f"halves {' | '.join(groups)}", cut, action=action, asked=asked)
 
     def bridge(self, over: str, left: str, right: str, *, action: CutAction = "drop") -> Injection:
         """Cut two halves from each other; ``over`` reaches both."""
         cut = links.bridge(self._topology, over, left, right)
-        return self.cut_links(f"bridge {left} | {over} | {right}", cut, action=action)
+        asked = {"bridge": [left, over, right]}
+        return self.cut_links(f"bridge {left} | {over} | {right}", cut, action=action, asked=asked)
 
     def ring(self, *groups: str, calls_only: bool = True, action: CutAction = "drop") -> Injection:
         """Let each group reach only its neighbours; see `nemesis.network.links.ring`."""
         cut = links.ring(self._topology, *groups, calls_only=calls_only)
-        return self.cut_links(f"ring {', '.join(groups)}", cut, action=action)
+        return self.cut_links(f"ring {', '.join(groups)}", cut, action=action, asked={"ring": list(groups)})
 
     def without_zookeeper(self, pattern: str, *, action: CutAction = "drop") -> Injection:
         """Cut brokers from every ZooKeeper node, including that of their own AZ, and from nothing else."""
         cut = links.zookeeper_of(self._topology, pattern)
-        return self.cut_links(f"{pattern} without zookeeper", cut, action=action)
+        asked = {"without_zookeeper": pattern}
+        return self.cut_links(f"{pattern} without zookeeper", cut, action=action, asked=asked)
 
     def flapping(self, *texts: str, period_s: float, action: CutAction = "drop") -> Injection:
         """Cut and restore links again and again; each half lasts half of ``period_s``."""
         text = ", ".join(texts)
-        cut = Cut(self._registry, text, links.parse(self._topology, text), action)
+        asked = {"ends": links.ends(text)}
+        cut = Cut(self._registry, text, links.parse(self._topology, text), action, asked)
         return self.add(Flapping(cut, period_s))
 
     def connections(self, client: str, server: str) -> tuple[Connection, ...]:

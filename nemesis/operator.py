@@ -6,6 +6,7 @@ Each acts now, and is recorded as injected when the metadata store shows its eff
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from typing import Literal, TypeVar
 
 from harness.cluster.model import Cluster, first_answer
@@ -235,7 +236,7 @@ class OperatorAction(Action):
                 )
             except WaitTimeoutError as error:
                 raise InvalidRunError(f"The action {name!r} had no effect: {error.message}") from error
-            return {"seen": str(seen)}
+            return {"seen": _as_data(seen)}
 
         evidence: dict[str, object] = {}
 
@@ -581,3 +582,12 @@ def _wait_for_watches(topology: Topology, session: ZooKeeperSession, path: str) 
         awaiting=f"every registered broker to watch {path}",
         poll_s=0.05,
     )
+
+
+def _as_data(seen: object) -> object:
+    """What was observed, as it goes into the history: states as objects."""
+    if isinstance(seen, list | tuple):
+        return [_as_data(one) for one in seen]
+    if isinstance(seen, Mapping):
+        return {str(key): _as_data(value) for key, value in seen.items()}
+    return asdict(seen) if is_dataclass(seen) and not isinstance(seen, type) else seen

@@ -15,7 +15,7 @@ from harness.cluster.model import Cluster
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.lab.model import Host
-from nemesis.fault import Fault, Kind
+from nemesis.fault import Fault, Kind, Targets
 from nemesis.network.links import Link
 from nemesis.registry import FaultRegistry
 
@@ -66,6 +66,8 @@ class Aim:
 
     title: str = ""
     """The links by the names of the schedule: `leader <-> other-azs`."""
+    ends: tuple[Targets, ...] = ()
+    """The same as data: `from`, `to`, and whether `both` ways."""
     isolated: str = ""
     """Of links: one side by its name, if everything else is the other side."""
     hosts: tuple[Host, ...] = ()

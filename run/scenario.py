@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from checkers.claims.subject import merged, subject_of
 from harness.cluster.setup import Setup
 from harness.kafka.bugs import bugs_of
 from harness.kafka.model import Library
@@ -234,11 +235,12 @@ def speaks_of(entry: Claim | Erratum | Expected, version: str, client: Library =
 def _stored(entry: Claim | Expected, version: str, client: Library) -> dict[str, Any]:
     """An entry as data for one version and client, without bounds and without an erratum of another one."""
     stored = asdict(entry)
-    if isinstance(entry, Claim) and entry.erratum is not None:
-        if speaks_of(entry.erratum, version, client):
-            stored["erratum"] = _without_bounds(stored["erratum"])
-        else:
-            stored["erratum"] = None
+    if isinstance(entry, Claim):
+        erratum = entry.erratum if entry.erratum and speaks_of(entry.erratum, version, client) else None
+        stored["erratum"] = _without_bounds(stored["erratum"]) if erratum else None
+        others = (other.holds for other in (erratum, entry.either) if other is not None)
+        queries = (entry.holds, entry.given, *others)
+        stored["subject"] = asdict(merged(subject_of(query) for query in queries))
     return _without_bounds(stored)
 
 

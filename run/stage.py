@@ -88,14 +88,16 @@ class Stage:
     """The background streams by name, such as `az1-stream`."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    def mark(self, name: str, text: str = "") -> int:
+    def mark(self, name: str, text: str = "", **facts: object) -> int:
         """Write a narrative mark that claims can refer to, show it, and return its time in ns.
+
+        ``facts`` are what the text says to people, as data: claims ask for them with `acked.claims.noted`.
 
         It returns when the observer has looked once more at every node that answers, usually within 0.2 s:
         what comes next, such as a heal, then changes nothing that claims about the mark rely on.
         """
         self.progress.say(text or name)
-        mark_ns = self.journal.mark(name, text)
+        mark_ns = self.journal.mark(name, text, **facts)
         views = self.observer.views
         views.confirm(mark_ns)
         with suppress(WaitTimeoutError):

@@ -34,16 +34,18 @@ class HeldRequest:
     def __init__(
         self, what: str, client: Client, spec: ProducerSpec, broker: str, hold: Callable[[], Held]
     ) -> None:
-        """``what`` names the request; ``hold`` makes it."""
+        """``what`` names the request, such as `EndTxn commit`; ``hold`` makes it."""
         self.name = f"hold {what} of {spec.name} to {broker}"
         self.answer: Delivered | None = None
         """What the broker answered when it was delivered."""
         self._client, self._spec, self._broker, self._hold = client, spec, broker, hold
+        self._what = what
         self._held: Held | None = None
 
     def targets(self) -> Targets:
-        """The link that it would have used."""
-        return {"links": [f"{self._client.host} -> {self._broker}:{BROKER_PORT}"]}
+        """The link that it would have used, the request, and its producer."""
+        links = [f"{self._client.host} -> {self._broker}:{BROKER_PORT}"]
+        return {"links": links, "request": self._what, "producer": self._spec.name}
 
     def inject(self) -> None:
         """Make the request and open its connection."""

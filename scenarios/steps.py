@@ -122,7 +122,7 @@ def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
             awaiting=f"{', '.join(brokers)} to connect to {node}",
             abort=stage.cluster.check_alive,
         )
-    stage.mark("moved", f"{' and '.join(brokers)} are connected to {node}")
+    stage.mark("moved", f"{' and '.join(brokers)} are connected to {node}", connected_to=node)
 
 
 def wait_elected(stage: Stage, topic: str, leader: str) -> bool:
@@ -293,7 +293,7 @@ def read_in_vain(stage: Stage, az: str, topic: str, *brokers: str, mark: str, wi
     """
     result = stage.read(az, topic, *brokers, within_s=within_s)
     why = "; ".join(text for _, text in result.errors) or "no answer"
-    stage.mark(mark, f"{result.count} records for a consumer in {az}: {why}")
+    stage.mark(mark, f"{result.count} records for a consumer in {az}: {why}", records=result.count)
 
 
 def elect_preferred(stage: Stage, topic: str, leader: str) -> None:
@@ -356,6 +356,8 @@ def note_eligible(stage: Stage, broker: str, topic: str, mark: str) -> None:
         mark,
         f"leader {seen.state.leader}, ISR {list(seen.state.isr)}, eligible {list(seen.eligible)}, "
         f"last known {list(seen.last_known_eligible)}",
+        eligible=list(seen.eligible),
+        last_known=list(seen.last_known_eligible),
     )
 
 
@@ -367,14 +369,19 @@ def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int,
     stage.observer.watch([topic])
     address = stage.lab.topology.host(broker).broker_address
     new = Topic(topic, replicas)
+    error: int | None = None
     try:
-        answer = create_topics(address, [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)
-        last_answer = f"answered with error {answer[topic].error}"
+        error = create_topics(address, [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)[topic].error
     except OSError:
         last_answer = "no answer"
+    else:
+        last_answer = f"answered with error {error}"
     exists = stage.cluster.partition(topic) is not None
     stage.mark(
-        mark, f"{broker} asked to create {topic}: {last_answer}; {'it exists' if exists else 'no such topic'}"
+        mark,
+        f"{broker} asked to create {topic}: {last_answer}; {'it exists' if exists else 'no such topic'}",
+        answered=int(error is not None),
+        exists=int(exists),
     )
 
 

@@ -34,7 +34,7 @@ RUN_VIEWS: Mapping[str, str] = MappingProxyType(
     {
         "lost": f"""
             SELECT run, topic, partition, offset, label, writer, seq, writer_name, az, acks, acked_by,
-                   acked_during, last_broker, fate, cause
+                   acked_during, last_broker, fate, cause, cause_facts
             FROM life WHERE fate IN {_LOST}""",
         "losses": f"SELECT * FROM life WHERE fate IN {_LOST}",
         "availability": f"""

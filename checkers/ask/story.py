@@ -8,15 +8,16 @@ It ends with the last event of the message itself if that settles its fate.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkers.ask.sql import history_of
 from checkers.ask.transaction import PREFIX, Event, transaction_story
 from checkers.evidence import Evidence, broker_events, gather
 from checkers.partition.fate import BENIGN
 from checkers.partition.messages import FOREVER
+from checkers.records import CauseWords
 from checkers.spark.views import table_frame
 from checkers.tables.output import LIFE, ddl
 from checkers.tables.source import Source, open_source
@@ -28,26 +29,29 @@ if TYPE_CHECKING:
 _MAX_INT = 2**31 - 1
 
 
-def story(session: SparkSession, run_dir: Path | str, message: str) -> list[str]:
+def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: CauseWords) -> list[str]:
     """Lines that say what happened to ``message``: its label, `writer/seq`, or `topic/label`.
+
+    ``cause_of`` makes a sentence of the cause in a row of `life` or `findings`; empty: the row has none.
 
     `txn:WRITER/NUMBER` names a transaction. Raises UsageError when the run has no such message, or several.
     """
     if message.encode(errors="ignore").decode() != message:  # half a surrogate pair, which no text holds
         raise UsageError(f"{quoted(message)} names no message; give its label, or writer/seq.")
     if message.startswith(PREFIX):
-        return transaction_story(session, run_dir, message)
+        return transaction_story(session, run_dir, message, cause_of)
     folder = Path(run_dir)
     source = open_source(history_of(folder))
     evidence = gather(source)
     life = _find(session, folder, message)
-    own = list(_own_events(session, source, life))
+    removed: list[int] = []
+    own = list(_own_events(session, source, life, removed))
     marks = [
-        (row["ns"], f"— {row['text'] or row['name']}", "mark")
+        _Reported(row["ns"], f"— {row['text'] or row['name']}", "mark")
         for row in _rows(table_frame(session, source, "marks"))
     ]
     others = [*_other_events(evidence, life), *marks]
-    last = _settled_ns(own, life)
+    last = max(ns for ns, _ in own) if life["fate"] in BENIGN or removed else None  # its fate is settled
     shown, later = _relevant(others, since=life["sent_ns"], until=last)
     events = [*own, *shown]
     start_ns = evidence.start_ns or life["sent_ns"]
@@ -58,38 +62,37 @@ def story(session: SparkSession, run_dir: Path | str, message: str) -> list[str]
         *(f"{(ns - start_ns) / 1e9:10.3f} s  {text}" for ns, text in sorted(events)),
         *([f"{'':12}  ({later} later events are not about this message)"] if later else []),
         f"   in the end  {_ending(life)}",
-        f"        cause  {life['cause'] or _without_cause(life)}",
+        f"        cause  {cause_of(life) or _without_cause(life)}",
     ]
 
 
-def _settled_ns(own: Sequence[Event], life: Mapping[str, Any]) -> int | None:
-    """When its fate was settled: the time of the message's last own event; None if no event settles it."""
-    if life["fate"] in BENIGN or any(text.startswith("gone from") for _, text in own):
-        return max(ns for ns, _ in own)
-    return None
+class _Reported(NamedTuple):
+    """An event that may explain a fate."""
+
+    ns: int
+    text: str
+    subject: str = ""
+    """The thing whose state it reports: a newer event replaces an earlier one. Empty: it reports none."""
+    over: bool = False
+    """The thing is over, so that it has no state from now on."""
 
 
-def _relevant(
-    events: Iterable[tuple[int, str, str]], *, since: int, until: int | None
-) -> tuple[list[Event], int]:
-    """The events from ``since`` to ``until`` with the state at ``since``, and how many come later.
-
-    The third field of an event names the thing whose state the event reports; a newer event with the same
-    name replaces an earlier one. It is empty for an event that reports no state.
-    """
+def _relevant(events: Iterable[_Reported], *, since: int, until: int | None) -> tuple[list[Event], int]:
+    """The events from ``since`` to ``until`` with the state at ``since``, and how many come later."""
     state: dict[str, Event] = {}
     shown: list[Event] = []
     later = 0
-    for ns, text, subject in sorted(events):
+    for ns, text, subject, over in sorted(events):
         if ns < since:
             if subject:
+                state.pop(subject, None)
+            if subject and not over:
                 state[subject] = (ns, text)
         elif until is not None and ns > until:
             later += 1
         else:
             shown.append((ns, text))
-    before = [(ns, text) for ns, text in state.values() if not text.endswith(" healed")]
-    return [*before, *shown], later
+    return [*state.values(), *shown], later
 
 
 def _find(session: SparkSession, folder: Path, message: str) -> Mapping[str, Any]:
@@ -126,8 +129,10 @@ def _exceeds(digits: str, limit: int) -> bool:
     return len(digits.lstrip("0")) > len(str(limit)) or int(digits) > limit
 
 
-def _own_events(session: SparkSession, source: Source, life: Mapping[str, Any]) -> Iterator[Event]:
-    """What happened to the message itself."""
+def _own_events(
+    session: SparkSession, source: Source, life: Mapping[str, Any], removed: list[int]
+) -> Iterator[Event]:
+    """What happened to the message itself; adds to ``removed`` when a copy of it vanished from a log."""
     at = f" at offset {life['offset']}" if life["offset"] is not None else ""
     acks = {-1: "all", None: "unknown"}.get(life["acks"], life["acks"])
     yield life["sent_ns"], f"sent with acks={acks} from {life['host'] or life['az'] or 'an unknown host'}"
@@ -143,6 +148,7 @@ def _own_events(session: SparkSession, source: Source, life: Mapping[str, Any]) 
         where = f"broker{row['broker']} at offset {row['offset']}, epoch {row['epoch']}"
         yield row["seen_ns"], f"seen on {where}"
         if row["gone_ns"] is not None:
+            removed.append(row["gone_ns"])
             yield row["gone_ns"], f"gone from {where}"
     for row in _rows(_of_message(table_frame(session, source, "reads"), life)):
         by = f" by broker{row['broker']}" if row["broker"] is not None else ""
@@ -163,21 +169,20 @@ def _of_message(frame: DataFrame, life: Mapping[str, Any]) -> DataFrame:
     return frame
 
 
-def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
-    """Events that may explain its fate: those of its partition, of every broker, and every fault. The third
-    field names the thing whose state the event reports (see `_relevant`).
-    """
+def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[_Reported]:
+    """Events that may explain its fate: those of its partition, of every broker, and every fault."""
     place = (life["topic"], life["partition"])
     for row in evidence.rows("faults"):
         if row["moment"] in ("injected", "healing", "healed"):
             moment = {"healing": "is being healed"}.get(row["moment"], row["moment"])
-            yield row["ns"], f"fault `{row['name']}` {moment}", f"fault {row['fault']}"
+            over = row["moment"] == "healed"
+            yield _Reported(row["ns"], f"fault `{row['name']}` {moment}", f"fault {row['fault']}", over)
     for row in evidence.rows("log_events"):
         if (row["topic"], row["partition"]) == place:
             offset = f" to offset {row['offset']}" if row["offset"] is not None else ""
-            yield row["ns"], f"{row['host']} logged: {row['kind'].replace('_', ' ')}{offset}", ""
+            yield _Reported(row["ns"], f"{row['host']} logged: {row['kind'].replace('_', ' ')}{offset}")
     for ns, host, event in broker_events(evidence):
-        yield ns, f"{host} {event}", f"process {host}"
+        yield _Reported(ns, f"{host} {event}", f"process {host}")
     latest: dict[str, tuple[Any, ...]] = {}
     for row in sorted(evidence.rows("views"), key=lambda row: int(row["ns"])):
         if row["subject"] == "partition" and (row["topic"], row["partition"]) == place:
@@ -186,7 +191,7 @@ def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[tuple
                 latest[row["source"]] = view
                 isr = json.dumps(list(view[2]))
                 text = f"{row['source']} says: leader {view[0]}, epoch {view[1]}, in sync {isr}"
-                yield row["ns"], text, f"view of {row['source']}"
+                yield _Reported(row["ns"], text, f"view of {row['source']}")
 
 
 def _ending(life: Mapping[str, Any]) -> str:

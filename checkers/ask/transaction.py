@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkers.ask.sql import history_of
 from checkers.evidence import Evidence, broker_events, gather
+from checkers.records import CauseWords
 from checkers.spark.reader_views import readable_since
 from checkers.spark.views import register, table_frame
 from checkers.tables.output import FINDING, TRANSACTION_TABLES, ddl
@@ -29,7 +30,9 @@ Event = tuple[int, str]
 """Time in ns, and what happened."""
 
 
-def transaction_story(session: SparkSession, run_dir: Path | str, name: str) -> list[str]:
+def transaction_story(
+    session: SparkSession, run_dir: Path | str, name: str, cause_of: CauseWords
+) -> list[str]:
     """Lines that say what happened to the transaction ``name`` (`txn:WRITER/NUMBER`).
 
     Raises UsageError when the run has no such transaction, BadDataError when it has not been judged.
@@ -59,7 +62,7 @@ def transaction_story(session: SparkSession, run_dir: Path | str, name: str) -> 
         *(f"{(ns - start_ns) / 1e9:10.3f} s  {text}" for ns, text in sorted([*own, *around])),
         *(f"   in the end  {_ending(row)}" for row in records[:_SHOWN]),
         *([f"   in the end  ({len(records) - _SHOWN} more messages)"] if len(records) > _SHOWN else []),
-        f"        cause  {_cause(session, folder, fate)}",
+        f"        cause  {_cause(session, folder, fate, cause_of)}",
     ]
 
 
@@ -192,13 +195,18 @@ def _ending(record: Mapping[str, Any]) -> str:
     )
 
 
-def _cause(session: SparkSession, folder: Path, fate: Mapping[str, Any]) -> str:
+def _cause(
+    session: SparkSession,
+    folder: Path,
+    fate: Mapping[str, Any],
+    cause_of: CauseWords,
+) -> str:
     if fate["finding"] is None:
         return "nothing went wrong with it"
     findings = session.read.schema(ddl(FINDING)).parquet(str(folder / "findings.parquet"))
     chosen = findings.filter(f"writer = {fate['writer']} AND txn = {fate['txn']}")
     rows = _rows(chosen.filter(f"class = '{fate['finding']}'").limit(1))
-    cause = rows[0]["cause"] if rows else None
+    cause = cause_of(rows[0]) if rows else ""
     return f"{fate['finding'].replace('_', ' ')}: {cause or 'not known'}"
 
 

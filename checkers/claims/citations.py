@@ -1,43 +1,33 @@
 """Where in a history a claim's answer comes from: time range, sources, partitions, offsets, writers, tables.
 
-It is read from the claim's own SQL, in the forms that `checkers.claims.builders` writes, so that no further
-query runs. From SQL of another form less can be read, but nothing wrong.
+It follows from what the claim's builder says that it is about (`checkers.claims.subject`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from checkers.claims.moments import Moments, marks_named
-from harness.history.schema import TABLES
+import msgspec
 
-_GUARD = re.compile(
-    r"\{(?:heard|tailed|log|final):[^{}]+\}\s*(?:>=|IS NOT NULL)(?:\s*\{mark\??:[^{}]+\}(?: - \d+)?)?"
-)
-"""Conditions that ask whether somebody looked at a moment. They stand for the end of a window."""
-_BOUND = re.compile(r"(>=?|<=?)\s*\{mark\??:([^{}]+)\}(?: \+ (\d+))?")
-_SOURCE = re.compile(r"\b(?:source|host) = '([^']+)'|\{(?:heard|tailed|log):((?!store\})[^{}]+)\}")
-_BROKER = re.compile(r"\bbroker = (\d+)")
-_PARTITION = re.compile(r"\btopic = '([^']+)' AND partition = (\d+)")
-_OFFSET = re.compile(r"(?<!\.)\boffset (?:=|<=?|>=?) (\d+)|\bmin\(offset\) = (\d+)")
-_WRITERS = re.compile(r"\bwriter_name (?:= |IN \(|LIKE )((?:'[^']*'(?:, )?)+)")
-_TABLES = re.compile(
-    rf"\b(?:FROM|JOIN) ({'|'.join([*TABLES, 'life', 'findings', 'truth', 'controllers'])})\b"
-)
+from checkers.claims.moments import Moments
+from checkers.claims.subject import Subject
+
 _BEHIND = {"truth": "views", "controllers": "views", "life": "sends"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Citation:
-    """The part of a history that a claim is decided by; empty where its SQL does not name it."""
+    """The part of a history that a claim is decided by; empty where its builder does not say."""
 
     from_ns: int | None = None
     """Begin of the window; None: the begin of the run."""
     to_ns: int | None = None
     """End of the window; None: the end of the run."""
     marks: tuple[str, ...] = ()
+    counts_from: tuple[str, ...] = ()
+    """Marks from which the claim counts a time."""
     sources: tuple[str, ...] = ()
     """Hosts whose statements or logs are asked: `broker1`."""
     partitions: tuple[str, ...] = ()
@@ -49,32 +39,26 @@ class Citation:
     """Tables of the history, `life` and `findings`."""
 
 
-def cite(queries: Iterable[str], moments: Moments) -> Citation:
-    """What some queries of one claim look at."""
-    text = "\n".join(queries)
-    bare = _GUARD.sub("", text)
-    bounds = [
-        (sign[0], at + int(later or 0))
-        for sign, name, later in _BOUND.findall(bare)
-        if (at := moments.of("mark", name)) is not None
-    ]
-    begins = [ns for sign, ns in bounds if sign == ">"]
-    ends = [ns for sign, ns in bounds if sign == "<"]
-    sources = [one or other for one, other in _SOURCE.findall(text)]
-    sources += [f"broker{number}" for number in _BROKER.findall(text)]
-    offsets = {int(one or other) for one, other in _OFFSET.findall(text)}
-    writers = [name for listed in _WRITERS.findall(text) for name in re.findall(r"'([^']*)'", listed)]
+def cite(subject: Subject, moments: Moments) -> Citation:
+    """Where in a history to look for what a claim is about."""
+    begins, ends = (
+        [at + bound.later_ns for bound in bounds if (at := moments.of("mark", bound.mark)) is not None]
+        for bounds in (subject.since, subject.until)
+    )
     return Citation(
         from_ns=min(begins, default=None),
         to_ns=max(ends, default=None),
-        marks=_once(marks_named(text)),
-        sources=_once(sorted(sources)),
-        partitions=_once(f"{topic}/{number}" for topic, number in _PARTITION.findall(text)),
-        offsets=tuple(sorted(offsets)),
-        writers=_once(writers),
-        tables=_once(_BEHIND.get(name, name) for name in _TABLES.findall(text)),
+        marks=tuple(dict.fromkeys(bound.mark for bound in (*subject.since, *subject.until))),
+        counts_from=subject.counts_from,
+        sources=tuple(sorted(subject.hosts)),
+        partitions=subject.partitions,
+        offsets=tuple(sorted(subject.offsets)),
+        writers=subject.writers,
+        tables=tuple(dict.fromkeys(_BEHIND.get(name, name) for name in subject.tables)),
     )
 
 
-def _once(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
+def subject_of_claim(claim: Mapping[str, Any]) -> Subject:
+    """What a claim of `claims.json` is about; nothing, if its queries do not say."""
+    stored: Subject = msgspec.convert(claim.get("subject") or {}, Subject)
+    return stored

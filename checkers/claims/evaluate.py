@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from checkers.claims.citations import Citation, cite
+from checkers.claims.citations import Citation, cite, subject_of_claim
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.errors import reason, spark_errors
 from checkers.spark.gate import LIMIT_S, RefusedQueryError, deadline, require_query
@@ -160,8 +160,7 @@ def judge_claims(session: SparkSession, claims: Sequence[StoredClaim], moments: 
     """All claims of a scenario, judged by the views registered in the session."""
     answers = ask(session, queries_of(claims), moments)
     return [
-        replace(result(claim, answers), evidence=cite(queries_of([claim]).values(), moments))
-        for claim in claims
+        replace(result(claim, answers), evidence=cite(subject_of_claim(claim), moments)) for claim in claims
     ]
 
 

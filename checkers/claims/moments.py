@@ -34,7 +34,6 @@ import pyarrow.compute as pc
 from checkers.tables.source import Source, read_small
 
 _NAME = re.compile(r"\{(mark\??|look|heard|tailed|log|final):([^{}]+)\}")
-_OLD_MARK = re.compile(r"\(SELECT max\(ns\) FROM marks WHERE name = '([^']*)'\)")
 _MISSING = {
     "mark": "the scenario did not set the mark {!r}",
     "heard": "the history has no observation of {!r}",
@@ -99,23 +98,13 @@ def resolve(text: str, moments: Moments) -> Resolved:
             missing[_MISSING[kind].format(name)] = None
         return "CAST(NULL AS BIGINT)"
 
-    sql = _NAME.sub(time, _name_marks_of_old_runs(text))
+    sql = _NAME.sub(time, text)
     return Resolved(sql, tuple(missing))
 
 
 def names_moments(text: str) -> bool:
     """Whether a text names a moment in braces."""
     return _NAME.search(text) is not None
-
-
-def marks_named(text: str) -> tuple[str, ...]:
-    """The marks that a text names, optional ones included."""
-    return tuple(name for kind, name in _NAME.findall(text) if kind.startswith("mark"))
-
-
-def _name_marks_of_old_runs(text: str) -> str:
-    """Replace the sub-queries by which old claims asked for marks; a missing mark was a null there."""
-    return _OLD_MARK.sub(r"{mark?:\1}", text)
 
 
 def read_moments(source: Source, texts: Iterable[str]) -> Moments:
@@ -125,7 +114,7 @@ def read_moments(source: Source, texts: Iterable[str]) -> Moments:
 
 def moments_of(table: Callable[[str], pa.Table], texts: Iterable[str]) -> Moments:
     """The moments of the history whose tables ``table`` returns by name, as far as the texts name them."""
-    named = [one for text in texts for one in _NAME.findall(_name_marks_of_old_runs(text))]
+    named = [one for text in texts for one in _NAME.findall(text)]
     kinds = {kind.removesuffix("?") for kind, _ in named}
     marks = _newest(table("marks"), "name", "ns") if kinds & {"mark", "look"} else {}
     if not kinds - {"mark"}:

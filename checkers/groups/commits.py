@@ -7,13 +7,14 @@ before the request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from checkers.causes import PartitionEvent, evidence_row, storage_cause
+from checkers.causes import PartitionEvent, storage_cause, unclean_election
 from checkers.evidence import DATA_LOSS, FaultSpan
-from checkers.groups.expiry import RETENTION, expiry
-from checkers.groups.history import NOT_KNOWN, Commit, FetchedOffset, GroupHistory, by_broker, named_offset
+from checkers.groups.expiry import expiry
+from checkers.groups.history import Commit, FetchedOffset, GroupHistory, by_broker, named_offset
+from checkers.records import Cause, evidence_row, facts_text
 from harness.kafka.model import broker_name
 
 COMMIT_LOST, STALE_OFFSET, EXPIRED = "commit_lost", "stale_offset", "offset_expired"
@@ -28,8 +29,7 @@ class OffsetFinding:
     """One of `CLASSES`."""
     lost: Sequence[Commit]
     """The acknowledged commits that the answer does not know, the newest last."""
-    cause: str
-    rows: Sequence[str]
+    cause: Cause
 
 
 def judge(known: GroupHistory, answer: FetchedOffset) -> OffsetFinding | None:
@@ -64,51 +64,41 @@ def _explained(known: GroupHistory, answer: FetchedOffset, lost: Sequence[Commit
         ),
     ]
 
-    def finding(name: str, cause: str, *more: str) -> OffsetFinding:
-        return OffsetFinding(name=name, lost=lost, cause=cause, rows=[*rows, *more])
+    def finding(name: str, cause: Cause) -> OffsetFinding:
+        return OffsetFinding(name=name, lost=lost, cause=replace(cause, rows=(*rows, *cause.rows)))
 
     before = _leadership(elections, commit.broker, commit.acked_ns)
     after = _leadership(elections, answer.broker, answer.ns)
     if before is not None and after is not None and after.epoch < before.epoch:
-        cause = (
-            f"stale coordinator: broker{answer.broker} answered, which broker{before.broker} had "
-            f"replaced in leader epoch {before.epoch} of {place}"
+        facts = {"broker": answer.broker, "leader": before.broker, "epoch": before.epoch}
+        stale = Cause(
+            kind="stale_coordinator", facts={**facts, "partition": str(place)}, rows=(before.row(),)
         )
-        return finding(STALE_OFFSET, cause, before.row())
+        return finding(STALE_OFFSET, stale)
     replaced = before is not None and after is not None and after.epoch > before.epoch
     later = [one for one in known.answers if one.asked_ns > answer.ns and one.offset == commit.offset]
     if later and not replaced:
         seen = f"offset {commit.offset} answered{by_broker(later[0].broker)}"
         row = evidence_row("groups", later[0].ns, seen)
-        return finding(STALE_OFFSET, "stale coordinator: a later answer names the offset", row)
+        return finding(STALE_OFFSET, Cause(kind="stale_coordinator", rows=(row,)))
     since = [event for event in elections if commit.acked_ns < event.ns <= answer.ns]
     if replaced and before is not None and after is not None:
         since = [event for event in elections if before.epoch < event.epoch <= after.epoch]
-    unclean = next(
-        (event for event in since if event.isr_before and event.broker not in event.isr_before), None
-    )
+    unclean = next(filter(None, (unclean_election(event, partition=str(place)) for event in since)), None)
     if unclean is not None:
-        cause = (
-            f"unclean election: broker{unclean.broker} became leader of {place} in epoch "
-            f"{unclean.epoch} although the in-sync replicas were {list(unclean.isr_before)}"
-        )
-        return finding(COMMIT_LOST, cause, unclean.row())
+        return finding(COMMIT_LOST, unclean)
     fault = _storage_fault(known, commit, answer)
     if fault is not None:
         broker = commit.broker if commit.broker >= 0 else _broker_hit(fault, since, answer)
-        stored = storage_cause(known.evidence, place, fault, broker)
-        return finding(COMMIT_LOST, stored.text, *stored.rows)
+        return finding(COMMIT_LOST, storage_cause(known.evidence, place, fault, broker))
     removed = expiry(known, commit, answer)
     if removed is not None:
-        cause = f"offset retention: {RETENTION}={removed.minutes} had passed since {removed.since}"
-        return finding(EXPIRED, cause, *removed.rows)
+        expired = {"minutes": removed.minutes, **removed.since}
+        return finding(EXPIRED, Cause(kind="offset_retention", facts=expired, rows=removed.rows))
     if replaced and after is not None:
-        cause = (
-            f"new coordinator: broker{after.broker} leads {place} since epoch {after.epoch} and does not "
-            "know it"
-        )
-        return finding(COMMIT_LOST, cause, after.row())
-    return finding(COMMIT_LOST, NOT_KNOWN)
+        leads = {"broker": after.broker, "epoch": after.epoch, "partition": str(place)}
+        return finding(COMMIT_LOST, Cause(kind="new_coordinator", facts=leads, rows=(after.row(),)))
+    return finding(COMMIT_LOST, Cause(kind="unexplained"))
 
 
 def _leadership(elections: Sequence[PartitionEvent], broker: int, at_ns: int) -> PartitionEvent | None:
@@ -146,12 +136,13 @@ def _broker_hit(fault: FaultSpan, since: Sequence[PartitionEvent], answer: Fetch
 
 def commit_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
     """One finding per class and cause: the newest commit that answers do not know, and the lowest answer."""
-    alike: dict[tuple[str, str], list[tuple[FetchedOffset, OffsetFinding]]] = {}
+    alike: dict[tuple[str, str, str | None], list[tuple[FetchedOffset, OffsetFinding]]] = {}
     for answer in known.answers:
         verdict = judge(known, answer)
         if verdict is not None:
-            alike.setdefault((verdict.name, verdict.cause), []).append((answer, verdict))
-    for (name, cause), answers in alike.items():
+            key = (verdict.name, verdict.cause.kind, verdict.cause.text)
+            alike.setdefault(key, []).append((answer, verdict))
+    for (name, kind, facts), answers in alike.items():
         lost = {commit for _, verdict in answers for commit in verdict.lost}
         newest = max(lost, key=lambda commit: (commit.acked_ns, commit.offset))
         answer, verdict = min(answers, key=lambda one: (newest not in one[1].lost, one[0].offset))
@@ -165,8 +156,13 @@ def commit_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
             "acked_ns": newest.acked_ns,
             "acked_by": newest.broker if newest.broker >= 0 else None,
             "reader": f"group {known.group}",
-            "cause": cause,
-            "evidence": list(verdict.rows),
-            "detail": f"offset {newest.offset} was acknowledged{by_broker(newest.broker)}, offset "
-            f"{named_offset(answer.offset)} answered{by_broker(answer.broker)}",
+            "cause": kind,
+            "cause_facts": facts,
+            "evidence": list(verdict.cause.rows),
+            "detail": facts_text(
+                acknowledged=newest.offset,
+                acknowledged_by=newest.broker if newest.broker >= 0 else None,
+                answered=answer.offset if answer.offset >= 0 else None,
+                answered_by=answer.broker if answer.broker >= 0 else None,
+            ),
         }

@@ -8,12 +8,13 @@ has members or not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from checkers.causes import evidence_row
 from checkers.evidence import Evidence
 from checkers.groups.history import Commit, FetchedOffset, GroupHistory
 from checkers.groups.membership import memberships, rows_of_group, vacancies
+from checkers.records import evidence_row
 from harness.kafka.model import broker_name
 
 RETENTION = "offsets.retention.minutes"
@@ -29,8 +30,8 @@ class Expiry:
     minutes: int
     since_ns: int
     """From when the retention counted."""
-    since: str
-    """What happened then, in words."""
+    since: Mapping[str, int | str]
+    """What happened then: `committed_offset`, or `empty_group`, which had no member any more."""
     rows: tuple[str, ...]
     """The rows of the history that this rests on."""
 
@@ -59,6 +60,11 @@ def expiry(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry
     if begin is None:
         return None
     since_ns, since = begin
+    happened = (
+        f"group {since['empty_group']} had no member any more"
+        if "empty_group" in since
+        else f"offset {since['committed_offset']} committed"
+    )
     expired = [
         evidence_row("log_events", row["ns"], f"{row['host']}: {row['text']}")
         for row in evidence.rows("log_events")
@@ -69,15 +75,15 @@ def expiry(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry
         minutes=minutes,
         since_ns=since_ns,
         since=since,
-        rows=(setting, evidence_row("groups", since_ns, since), *expired[:1]),
+        rows=(setting, evidence_row("groups", since_ns, happened), *expired[:1]),
     )
 
 
 def _begin(
     known: GroupHistory, commit: Commit, answer: FetchedOffset, retention_ns: int
-) -> tuple[int, str] | None:
+) -> tuple[int, Mapping[str, int | str]] | None:
     """From when the retention counted, and what happened then, if it ended before the answer."""
-    committed = f"offset {commit.offset} committed"
+    committed = {"committed_offset": commit.offset}
     version = known.evidence.kafka
     if version is not None and version < _SINCE_EMPTY:
         expired = answer.ns - commit.asked_ns >= retention_ns
@@ -92,5 +98,5 @@ def _begin(
         if one.until_ns - one.from_ns >= retention_ns:
             if one.from_ns == commit.asked_ns:
                 return commit.acked_ns, committed
-            return one.from_ns, f"group {known.group} had no member any more"
+            return one.from_ns, {"empty_group": known.group}
     return None

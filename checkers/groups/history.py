@@ -11,7 +11,6 @@ from checkers.evidence import Evidence, Row
 from harness.kafka.model import OFFSETS_LOG, TopicPartition
 
 COMMITS, ANSWERS = ("committed", "commit_failed"), ("fetched", "assigned")
-NOT_KNOWN = "not known: nothing in the history explains it"
 
 
 @dataclass(frozen=True, kw_only=True)

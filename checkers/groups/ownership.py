@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from checkers.causes import evidence_row
 from checkers.groups.history import GroupHistory, Ownership
+from checkers.records import evidence_row, facts_text
 
 DOUBLE_OWNERSHIP = "double_ownership"
 
@@ -23,19 +23,17 @@ def ownership_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
     """Findings about pairs of members that owned the partition at the same time."""
     for one, other in shared(known):
         seconds = (min(one.until_ns, other.until_ns) - other.from_ns) / 1e9
-        cause = {
-            "lost": f"late notice: reader {one.reader} learnt later that it had lost the partition",
-            "revoked": f"late revocation: reader {one.reader} gave the partition up later",
-        }.get(one.ended, f"reader {one.reader} is not known to have given the partition up")
+        kind = {"lost": "late_notice", "revoked": "late_revocation"}.get(one.ended, "no_revocation")
         yield {
             "class": DOUBLE_OWNERSHIP,
             "topic": known.topic,
             "partition": known.partition,
             "count": 1,
             "reader": f"group {known.group}",
-            "cause": cause,
+            "cause": kind,
+            "cause_facts": facts_text(reader=one.reader),
             "evidence": ownership_rows(one, other),
-            "detail": f"readers {one.reader} and {other.reader} owned it together for {seconds:.1f} s",
+            "detail": facts_text(readers=[one.reader, other.reader], seconds=round(seconds, 3)),
         }
 
 

@@ -7,13 +7,20 @@ last record. It is beyond the end of the log after a truncation, and below its b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from checkers.causes import Cause, PartitionEvent, evidence_row, or_minus_one, partition_events, storage_cause
+from checkers.causes import (
+    PartitionEvent,
+    or_minus_one,
+    partition_events,
+    storage_cause,
+    unclean_election,
+)
 from checkers.evidence import DATA_LOSS, Row
 from checkers.groups.history import GroupHistory
 from checkers.partition.deliveries import POSITIONED
+from checkers.records import Cause, evidence_row, facts_text
 from checkers.removals import cause_of_start
 from harness.kafka.model import TopicPartition, broker_name
 
@@ -125,7 +132,7 @@ class _LogBounds:
             return None
         bound = evidence_row("watermarks", end["ns"], f"broker{leader.broker}: log end offset {end['leo']}")
         cause = self._why_it_ended(position, elected, until_ns)
-        return None if cause is None else Cause(text=cause.text, rows=(*cause.rows, bound))
+        return cause and replace(cause, rows=(*cause.rows, bound))
 
     def _lowest_end(self, leader: PartitionEvent, until_ns: int) -> Row | None:
         """The row with the lowest end of a leader's log, from its election on."""
@@ -143,12 +150,9 @@ class _LogBounds:
 
     def _why_it_ended(self, position: Position, elected: list[PartitionEvent], until_ns: int) -> Cause | None:
         for one in elected:
-            if one.isr_before and one.broker not in one.isr_before:
-                text = (
-                    f"unclean election: broker{one.broker} became leader in epoch {one.epoch} although the "
-                    f"in-sync replicas were {list(one.isr_before)}"
-                )
-                return Cause(text=text, rows=(one.row(),))
+            unclean = unclean_election(one)
+            if unclean is not None:
+                return unclean
         for fault in self._evidence.faults:
             there = not fault.partitions or str(self._where) in fault.partitions
             hit = broker_name(elected[-1].broker) in fault.hosts
@@ -161,10 +165,8 @@ class _LogBounds:
                 return storage_cause(self._evidence, self._where, fault, elected[-1].broker)
         for cut in self._cuts:
             if cut.ns > position.since_ns and 0 <= cut.offset < position.offset:
-                return Cause(
-                    text=f"truncated: broker{cut.broker} cut its log at offset {cut.offset}",
-                    rows=(cut.row(),),
-                )
+                facts = {"broker": cut.broker, "offset": cut.offset}
+                return Cause(kind="truncated", facts=facts, rows=(cut.row(),))
         return None
 
     def began_after(self, position: Position, until_ns: int) -> Cause | None:
@@ -193,12 +195,12 @@ def reset_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
             "count": one.count,
             "acked_ns": one.position.since_ns,
             "reader": f"group {known.group}",
-            "cause": one.cause.text,
+            "cause": one.cause.kind,
+            "cause_facts": one.cause.text,
             "evidence": [
                 one.position.row,
                 *one.cause.rows,
                 evidence_row("reads", one.ns, f"reader {one.reader} received offset {one.offset}"),
             ],
-            "detail": f"reader {one.reader} was to continue at offset {one.position.offset}, and continued "
-            f"at {one.offset}",
+            "detail": facts_text(reader=one.reader, position=one.position.offset, continued=one.offset),
         }

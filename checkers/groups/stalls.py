@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from checkers.causes import evidence_row, or_minus_one, partition_events
+from checkers.causes import or_minus_one, partition_events
 from checkers.evidence import Row, linked_hosts
-from checkers.groups.history import NOT_KNOWN, GroupHistory
+from checkers.groups.history import GroupHistory
 from checkers.groups.membership import rows_of_group
-from harness.kafka.model import OFFSETS_LOG, TopicPartition
+from checkers.records import Cause, evidence_row, facts_text
+from harness.kafka.model import TopicPartition
 
 STALLED = "group_stalled"
 SESSION_MS = 45_000
@@ -172,7 +173,7 @@ def stall_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
         stall = _stall(scene, given_up, assigned)
         if stall is None or stall.until_ns - stall.from_ns <= scene.threshold_ns:
             continue
-        cause, rows = _cause(scene, stall)
+        cause = _cause(scene, stall)
         yield {
             "class": STALLED,
             "topic": known.topic,
@@ -180,14 +181,15 @@ def stall_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
             "offset": stall.position,
             "count": 1,
             "reader": f"group {known.group}",
-            "cause": cause,
+            "cause": cause.kind,
+            "cause_facts": cause.text,
             "evidence": [
                 evidence_row("groups", given_up["ns"], f"reader {given_up['reader']} {given_up['event']}"),
                 evidence_row("watermarks", stall.readable_ns, f"offset {stall.position} could be read"),
-                *rows,
+                *cause.rows,
                 evidence_row("groups", assigned["ns"], f"reader {assigned['reader']} assigned"),
             ],
-            "detail": f"nobody owned it for {stall.seconds:.1f} s",
+            "detail": facts_text(seconds=round(stall.seconds, 3)),
         }
 
 
@@ -211,30 +213,25 @@ def _stall(scene: _Scene, given_up: Row, assigned: Row) -> Stall | None:
     )
 
 
-def _cause(scene: _Scene, stall: Stall) -> tuple[str, list[str]]:
-    """Why nobody owned the partition, and the rows that say so."""
+def _cause(scene: _Scene, stall: Stall) -> Cause:
+    """Why nobody owned the partition."""
     offsets_log = scene.known.offsets_log
     leaderless = scene.leaderless_until(offsets_log, stall.lost["ns"], stall.until_ns)
     if leaderless is not None:
         view, end_ns = leaderless
         seconds = (min(end_ns, stall.until_ns) - view["ns"]) / 1e9
         what = f"{view['source']}: no leader in epoch {view['epoch']}"
-        return f"no coordinator: {offsets_log} had no leader for {seconds:.1f} s", [
-            evidence_row("views", view["ns"], what)
-        ]
+        facts = {"partition": str(offsets_log), "seconds": round(seconds, 3)}
+        return Cause(kind="no_coordinator", facts=facts, rows=(evidence_row("views", view["ns"], what),))
     between = [row for row in scene.rows if stall.lost["ns"] < row["ns"] < stall.until_ns]
-    for errors, text in (
-        (_LOADING, f"coordinator loading: {OFFSETS_LOG} was being loaded"),
-        (_FENCED, "member fenced"),
-    ):
+    for errors, kind in ((_LOADING, "coordinator_loading"), (_FENCED, "member_fenced")):
         refused = next((row for row in between if row["error"] in errors), None)
         if refused is not None:
             what = f"reader {refused['reader']} {refused['event']}, error {refused['error']}"
-            return text, [evidence_row("groups", refused["ns"], what)]
+            return Cause(kind=kind, rows=(evidence_row("groups", refused["ns"], what),))
     first_join = next((row for row in between if row["event"] == "joined"), None)
     waited_ns = 0 if first_join is None else stall.until_ns - first_join["ns"]
     if first_join is not None and waited_ns > REBALANCE_DELAY_MS * 10**6:
-        text = f"rebalance: {waited_ns / 1e9:.1f} s passed from the first join until a member was assigned it"
-        what = f"reader {first_join['reader']} joined"
-        return text, [evidence_row("groups", first_join["ns"], what)]
-    return NOT_KNOWN, []
+        row = evidence_row("groups", first_join["ns"], f"reader {first_join['reader']} joined")
+        return Cause(kind="slow_rebalance", facts={"seconds": round(waited_ns / 1e9, 3)}, rows=(row,))
+    return Cause(kind="unexplained")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from checkers.causes import evidence_row, or_minus_one
+from checkers.causes import Causes, or_minus_one
 from checkers.evidence import Evidence, Row
 from checkers.groups.commits import COMMIT_LOST, EXPIRED, judge
-from checkers.groups.history import NOT_KNOWN, FetchedOffset, GroupHistory, group_histories, named_offset
+from checkers.groups.history import FetchedOffset, GroupHistory, group_histories, named_offset
 from checkers.groups.ownership import ownership_rows, shared
 from checkers.groups.resets import resets
+from checkers.records import Cause, evidence_row
 from harness.kafka.model import TopicPartition, broker_name
 
 _HALTED = ("killed", "stopped", "exited", "paused")
@@ -35,20 +36,20 @@ class StreamStep:
     """What a member committed that is past what it had received; ``ns`` is then the time of that commit."""
 
 
-def cause_of_step(known: GroupHistory, step: StreamStep) -> tuple[str, list[str]]:
+def cause_of_step(known: GroupHistory, step: StreamStep) -> Cause:
     """Why a member received a record that does not follow the group's previous one."""
     reader = step.reader
     if step.committed is not None:
         what = f"offset {step.committed} acknowledged"
-        cause = f"commit past what was handed over: reader {reader} committed offset {step.committed}"
-        return cause, [evidence_row("groups", step.ns, what)]
+        facts = {"reader": reader, "offset": step.committed}
+        return Cause(kind="commit_past_position", facts=facts, rows=(evidence_row("groups", step.ns, what),))
     assigned = [
         row
         for row in known.rows
         if row["event"] == "assigned" and row["reader"] == reader and step.before_ns <= row["ns"] <= step.ns
     ]
     if not assigned:
-        return _both_owned(known, step) or (NOT_KNOWN, [])
+        return _both_owned(known, step) or Cause(kind="unexplained")
     row = assigned[-1]
     rows = [
         evidence_row(
@@ -60,40 +61,36 @@ def cause_of_step(known: GroupHistory, step: StreamStep) -> tuple[str, list[str]
     answer = next((one for one in known.answers if (one.reader, one.ns) == (reader, row["ns"])), None)
     verdict = judge(known, answer) if answer is not None else None
     if verdict is not None:
-        kind = "commit lost: " if verdict.name == COMMIT_LOST else ""
-        return f"{kind}{verdict.cause}", [*rows, *verdict.rows]
+        found = replace(verdict.cause, rows=(*rows, *verdict.cause.rows))
+        if verdict.name == COMMIT_LOST:
+            return replace(found, kind="commit_lost", facts={"because": found.kind, **found.facts})
+        return found
     asked_ns = row["ns"] if answer is None else answer.asked_ns
     later = [one for one in known.commits if asked_ns <= one.acked_ns <= step.ns and one.reader != reader]
     if step.back and later:
-        return (
-            f"rebalance: reader {reader} was assigned the partition before offset {later[-1].offset} was "
-            "acknowledged",
-            [
-                *rows,
-                evidence_row("groups", later[-1].acked_ns, f"offset {later[-1].offset} acknowledged"),
-            ],
-        )
-    return NOT_KNOWN, []
+        acked = evidence_row("groups", later[-1].acked_ns, f"offset {later[-1].offset} acknowledged")
+        facts = {"reader": reader, "offset": later[-1].offset}
+        return Cause(kind="assigned_before_commit", facts=facts, rows=(*rows, acked))
+    return Cause(kind="unexplained")
 
 
-def _both_owned(known: GroupHistory, step: StreamStep) -> tuple[str, list[str]] | None:
+def _both_owned(known: GroupHistory, step: StreamStep) -> Cause | None:
     """That the receivers of both records owned the partition together, at some time between these."""
     for one, other in shared(known):
         together = other.from_ns <= step.ns and step.before_ns <= one.until_ns
         if other.ended:
             together &= step.before_ns <= other.until_ns
         if together and {one.reader, other.reader} == {step.reader, step.before_reader}:
-            text = f"rebalance: readers {step.before_reader} and {step.reader} both owned the partition"
-            return text, ownership_rows(one, other)
+            facts = {"readers": [step.before_reader, step.reader]}
+            return Cause(kind="two_owners", facts=facts, rows=tuple(ownership_rows(one, other)))
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepCauses:
-    """The cause of each step, and the rows that it rests on; null: a step without a group has none."""
+    """The cause of each step; a step without a group may have none."""
 
-    texts: pa.Array
-    evidence: pa.Array
+    causes: Causes
     own: pa.Array
     """Whether the step is a finding of its own. It is none if an expired offset or a reset explains it, since
     that is the finding."""
@@ -104,25 +101,18 @@ def causes_of_steps(
 ) -> StepCauses:
     """The causes of steps of one topic partition."""
     known = group_histories(evidence) if any(step.group is not None for step in steps) else {}
-    texts: list[str | None] = []
-    grounds: list[list[str] | None] = []
+    causes: list[Cause | None] = []
     own: list[bool] = []
     for step in steps:
         own.append(step.group is None or not _has_finding(known.get((step.group, topic, partition)), step))
         if step.group is None:
-            stale = stale_leader(evidence, TopicPartition(topic, partition), step) if step.back else None
-            texts.append(stale[0] if stale else None)
-            grounds.append(stale[1] if stale else None)
+            causes.append(
+                stale_leader(evidence, TopicPartition(topic, partition), step) if step.back else None
+            )
             continue
         place = step.group, topic, partition
-        text, rows = cause_of_step(known.get(place) or GroupHistory(evidence, *place, ()), step)
-        texts.append(text)
-        grounds.append(rows)
-    return StepCauses(
-        texts=pa.array(texts, pa.string()),
-        evidence=pa.array(grounds, pa.list_(pa.string())),
-        own=pa.array(own, pa.bool_()),
-    )
+        causes.append(cause_of_step(known.get(place) or GroupHistory(evidence, *place, ()), step))
+    return StepCauses(causes=Causes.of(causes), own=pa.array(own, pa.bool_()))
 
 
 def _has_finding(known: GroupHistory | None, step: StreamStep) -> bool:
@@ -144,7 +134,7 @@ def _answer_before(known: GroupHistory, step: StreamStep) -> FetchedOffset | Non
     return answers[-1] if answers else None
 
 
-def stale_leader(evidence: Evidence, place: TopicPartition, step: StreamStep) -> tuple[str, list[str]] | None:
+def stale_leader(evidence: Evidence, place: TopicPartition, step: StreamStep) -> Cause | None:
     """A live broker that still named itself the leader in an old epoch when a reader went back.
 
     It does not have what its successor appended, so it answers that the reader's position is out of range.
@@ -163,10 +153,14 @@ def stale_leader(evidence: Evidence, place: TopicPartition, step: StreamStep) ->
     for source, row in sorted(last.items()):
         leads = row["leader"] is not None and source == broker_name(row["leader"])
         if leads and row["epoch"] < newest["epoch"] and _runs(evidence, source, step.ns):
-            return f"stale leader: {source} still led in epoch {row['epoch']}", [
-                evidence_row("views", row["ns"], f"{source}: {source} leads in epoch {row['epoch']}"),
-                evidence_row("views", newest["ns"], f"{newest['source']}: epoch {newest['epoch']}"),
-            ]
+            return Cause(
+                kind="stale_leader",
+                facts={"broker": row["leader"], "epoch": row["epoch"]},
+                rows=(
+                    evidence_row("views", row["ns"], f"{source}: {source} leads in epoch {row['epoch']}"),
+                    evidence_row("views", newest["ns"], f"{newest['source']}: epoch {newest['epoch']}"),
+                ),
+            )
     return None
 
 

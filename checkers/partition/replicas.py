@@ -15,14 +15,15 @@ CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN, REFERENCE = 0, 1, 2, 3, 4, 5, 6
 ENDS = (LENGTH, BEGIN, REFERENCE)
 """Differences in which one record stands for all records that a log lacks at that end."""
 KINDS = (
-    "another record stands there",
-    "the same record, written in another leader epoch",
-    "the record is missing there",
-    "a record that the reference log does not have",
-    "its log ends earlier",
-    "its log begins later",
-    "the reference log ends earlier",
+    "other_record",
+    "other_epoch",
+    "record_missing",
+    "record_extra",
+    "log_ends_earlier",
+    "log_begins_later",
+    "reference_ends_earlier",
 )
+"""The differences as facts of a finding, by their numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)

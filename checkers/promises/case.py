@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from checkers.evidence import DATA_LOSS, FaultSpan, Row
-from checkers.promises.facts import Facts, Message, State, broker_number
+from checkers.evidence import DATA_LOSS, FaultSpan, Row, broker_of
+from checkers.promises.facts import Facts, Message, State
 from harness.errors import BadDataError, json_object
 
 
@@ -81,10 +81,20 @@ class FindingContext:
         writer, seq = self.finding["writer"], self.finding["seq"]
         return None if writer is None or seq is None else self.facts.messages.get((int(writer), int(seq)))
 
-    @cached_property
+    @property
     def cause(self) -> str:
-        """The cause that the checker attributed."""
+        """The kind of the cause that the checker attributed (`checkers.records.CAUSES`); empty: none."""
         return str(self.finding["cause"] or "")
+
+    @cached_property
+    def cause_facts(self) -> Mapping[str, Any]:
+        """The facts of the cause."""
+        return json_object(self.finding["cause_facts"] or "{}", "cause_facts of findings")
+
+    @cached_property
+    def detail(self) -> Mapping[str, Any]:
+        """The details of the finding."""
+        return json_object(self.finding["detail"] or "{}", "detail of findings")
 
     def hits(self, mechanisms: tuple[str, ...], brokers: tuple[int, ...] | None = None) -> list[FaultSpan]:
         """Faults of these mechanisms that hit this partition on one of the brokers (None: on any)."""
@@ -96,9 +106,7 @@ class FindingContext:
             and fault.until_ns >= self.since
             and (not fault.partitions or name in fault.partitions)
             and (
-                brokers is None
-                or not fault.hosts
-                or any(broker_number(host) in brokers for host in fault.hosts)
+                brokers is None or not fault.hosts or any(broker_of(host) in brokers for host in fault.hosts)
             )
         ]
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from checkers.convergence import STUCK
-from checkers.evidence import DATA_LOSS
+from checkers.evidence import DATA_LOSS, broker_of
 from checkers.partition.messages import FOREVER
 from checkers.promises.case import FindingContext, went_ahead
-from checkers.promises.facts import broker_number
 from harness.errors import json_object
 from harness.kafka.model import OFFSETS_LOG
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
@@ -22,9 +21,9 @@ from harness.kafka.versions import INTER_BROKER_PROTOCOL
 ISR_TIME_NS = 30 * 10**9
 """A replica that has been back for longer than this and is still out of the ISR did not rejoin it."""
 _LINK_KINDS = ("link", "degrade")
-_UNCLEAN = "unclean election"
-_AT_THE_END = ("the record is missing there", "a record that the reference log does not have")
-_ENDS = ("its log ends earlier", "the reference log ends earlier")
+_UNCLEAN = ("unclean_election", "marker_lost_in_unclean_election")
+_AT_THE_END = ("record_missing", "record_extra", "log_ends_earlier", "reference_ends_earlier")
+"""Differences of replicas of which one has a record, and the other has none."""
 
 
 class Answer(NamedTuple):
@@ -190,8 +189,12 @@ def _unclean_allowed(case: FindingContext) -> Answer:
 
 
 def _unclean_seen(case: FindingContext) -> Answer:
-    if case.cause.startswith(_UNCLEAN):
-        return Answer(True, case.cause.partition(";")[0].removeprefix(f"{_UNCLEAN}: "))
+    if case.cause in _UNCLEAN:
+        facts = case.cause_facts
+        return Answer(
+            True,
+            f"broker{facts['broker']} was elected in epoch {facts['epoch']} from the ISR {facts['isr']}",
+        )
     if case.where in case.facts.unclean:
         return Answer(True, "a broker logged an unclean election")
     if not case.facts.states.get(case.where):
@@ -208,11 +211,9 @@ def _unclean_seen(case: FindingContext) -> Answer:
 def _unclean_by_operator(case: FindingContext) -> Answer:
     name = f"{case.topic}/{case.partition}"
     for fault in case.facts.faults:
-        if fault.mechanism == "elect_unclean" and fault.until_ns >= case.since:
-            if not fault.partitions and name not in fault.name.split():
-                continue
-            if not fault.partitions or name in fault.partitions:
-                return Answer(True, f"`{fault.name}`")
+        on_it = not fault.partitions or name in fault.partitions
+        if fault.mechanism == "elect_unclean" and fault.until_ns >= case.since and on_it:
+            return Answer(True, f"`{fault.name}`")
     return Answer(False, "no operator elected a leader")
 
 
@@ -267,7 +268,7 @@ def _elr(case: FindingContext) -> Answer:
         return unknown("min.insync.replicas of the topic is not recorded")
     hit = {broker for broker, times in facts.ended_uncleanly.items() if any(ns >= case.since for ns in times)}
     for fault in case.hits(DATA_LOSS):
-        hit |= {broker_number(host) for host in fault.hosts}
+        hit |= {broker_of(host) for host in fault.hosts}
     replicas = {broker for state in facts.states.get(case.where, ()) for broker in state.isr}
     hit &= replicas
     if len(hit) >= int(least):
@@ -325,8 +326,8 @@ def _damaged(case: FindingContext) -> Answer:
 
 
 def _above_high_watermark(case: FindingContext) -> Answer:
-    detail, offset = case.finding["detail"], case.finding["offset"]
-    if detail not in (*_AT_THE_END, *_ENDS) or offset is None:
+    offset = case.finding["offset"]
+    if case.detail.get("difference") not in _AT_THE_END or offset is None:
         return Answer(False, "both replicas have a record there")
     mark = case.facts.high_watermark(*case.where)
     if mark is None:
@@ -345,8 +346,8 @@ def _before_log_start(case: FindingContext) -> Answer:
 
 
 def _in_sync_disagree(case: FindingContext) -> Answer:
-    if case.finding["detail"]:
-        return Answer(True, str(case.finding["detail"]))
+    if case.detail:
+        return Answer(True, "a replica in sync differs from the reference log")
     holders = set(case.finding["brokers"] or ())
     in_sync = [r.in_sync for r in case.facts.replicas.get(case.where, ()) if r.broker in holders]
     if any(in_sync):
@@ -368,7 +369,7 @@ def _removed_as_documented(case: FindingContext) -> Answer:
     """The finding's evidence names what removed the records (`checkers.removals.cause_of_start`)."""
     tables = {json_object(row, "evidence")["table"] for row in case.finding["evidence"] or ()}
     if tables & {"configs", "faults", "log_events"}:
-        return Answer(True, case.finding["cause"])
+        return Answer(True, f"the history shows why the log begins later: {case.cause.replace('_', ' ')}")
     settings = ("cleanup.policy", "retention.ms", "retention.bytes")
     if None in [case.facts.topic_config(case.topic, key) for key in settings]:
         return unknown("the retention of the topic is not recorded")
@@ -520,16 +521,18 @@ def _old_end_txn(case: FindingContext) -> Answer:
 # ---- transactions
 
 
-def _cause_is(*beginnings: str) -> Callable[[FindingContext], Answer]:
+def _cause_is(*kinds: str) -> Callable[[FindingContext], Answer]:
     def asked(case: FindingContext) -> Answer:
-        return Answer(case.cause.startswith(beginnings), case.cause.partition(" (")[0])
+        return Answer(case.cause in kinds, f"its cause is known: {case.cause.replace('_', ' ')}")
 
     return asked
 
 
-def _detail_says(words: str) -> Callable[[FindingContext], Answer]:
+def _log_line_has(words: str) -> Callable[[FindingContext], Answer]:
+    """Whether the line of Kafka's log that the finding is about has these words."""
+
     def asked(case: FindingContext) -> Answer:
-        return Answer(words in str(case.finding["detail"] or ""), words)
+        return Answer(words in str(case.detail.get("text", "")), words)
 
     return asked
 
@@ -623,15 +626,15 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
     "a replaced coordinator answered": Condition(
         "the finding's cause says so: it asked a coordinator that another broker had replaced",
-        _cause_is("stale coordinator"),
+        _cause_is("stale_coordinator"),
     ),
     "two members owned the partition": Condition(
         "the finding's cause says so: both believed that they owned it",
-        _cause_is("rebalance: readers"),
+        _cause_is("two_owners"),
     ),
     "a stale leader still led": Condition(
         "the finding's cause says so: a live broker named itself leader in an older epoch",
-        _cause_is("stale leader"),
+        _cause_is("stale_leader"),
     ),
     "a fault stands at the end": Condition(
         "a fault was not healed, or the replica's broker is down", _fault_stands
@@ -657,29 +660,27 @@ CONDITIONS: Mapping[str, Condition] = {
     "acknowledged without an offset": Condition("the answer named no offset", _no_offset),
     "the client is librdkafka": Condition("the producer is librdkafka", _librdkafka),
     "a transaction's state was not pending": Condition(
-        "the log line says so: `pendingState is not defined`", _detail_says("pendingState is not defined")
+        "the log line says so: `pendingState is not defined`", _log_line_has("pendingState is not defined")
     ),
     "a late marker ended the transaction": Condition(
         "the finding's cause says so: a delayed request to end an earlier transaction of the producer",
-        _cause_is("late marker"),
+        _cause_is("late_marker"),
     ),
     "a write arrived after the transaction had ended": Condition(
-        "the finding's cause says so", _cause_is("late write")
+        "the finding's cause says so", _cause_is("late_write")
     ),
     "the marker of the transaction is missing": Condition(
         "the finding's cause says so: the log lacks the marker that the coordinator wrote",
-        _cause_is(
-            "its own marker is not in the log", "the marker is missing", "unclean election: its marker"
-        ),
+        _cause_is("own_marker_missing", "marker_missing", "marker_lost_in_unclean_election"),
     ),
     "the transaction waits for its marker": Condition(
         "the finding's cause says so: the marker is missing, the coordinator had not finished, or the "
         "time-out did not end the transaction",
-        _cause_is("the marker is missing", "the coordinator had not finished", "not ended by its time-out"),
+        _cause_is("marker_missing", "coordinator_not_finished", "time_out_without_marker"),
     ),
     "an operator ended the transaction": Condition(
         "the marker has no coordinator epoch, as those of `kafka-transactions abort`",
-        _cause_is("ended by an operator"),
+        _cause_is("ended_by_operator"),
     ),
     "the client names no transaction when it ends one": Condition(
         "librdkafka, or a client before 4.0 (EndTxn before version 5)", _old_end_txn

@@ -10,7 +10,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from checkers.convergence import incomplete_isrs
-from checkers.evidence import PRODUCER_ID_EXPIRATION_NS, Evidence, FaultSpan, Row, linked_hosts
+from checkers.evidence import (
+    PRODUCER_ID_EXPIRATION_NS,
+    Evidence,
+    FaultSpan,
+    Row,
+    broker_of,
+    linked_hosts,
+)
 from checkers.partition.messages import FOREVER
 from harness.kafka.versions import version_key
 
@@ -209,12 +216,6 @@ def facts_of(
     return replace(found, silent=_silent(processes, found.session_ns()))
 
 
-def broker_number(host: str) -> int:
-    """The id of the broker that a host runs, -1 for a host that runs none."""
-    found = re.fullmatch(r"broker(\d+)", host)
-    return int(found[1]) if found else -1
-
-
 def _configs(evidence: Evidence) -> Mapping[tuple[str, str, str], str]:
     table = evidence.tables["configs"]
     columns = [table[name].to_pylist() for name in ("scope", "name", "key", "value", "asked")]
@@ -231,7 +232,7 @@ def _down(processes: Iterable[Row], faults: tuple[FaultSpan, ...]) -> Mapping[in
     ended: dict[int, int] = {}
     any_process = False
     for row in processes:
-        broker = broker_number(row["host"])
+        broker = broker_of(row["host"])
         if broker < 0:
             continue
         any_process = True
@@ -244,7 +245,7 @@ def _down(processes: Iterable[Row], faults: tuple[FaultSpan, ...]) -> Mapping[in
     if not any_process:  # a history without processes: the faults say when one was down
         for fault in faults:
             if fault.mechanism in ("kill", "stop", "power_cut"):
-                for broker in filter(lambda number: number >= 0, map(broker_number, fault.hosts)):
+                for broker in filter(lambda number: number >= 0, map(broker_of, fault.hosts)):
                     spans.setdefault(broker, []).append(Span(fault.from_ns, fault.until_ns))
     return {broker: tuple(sorted(found)) for broker, found in spans.items()}
 
@@ -255,7 +256,7 @@ def _silent(processes: Iterable[Row], session_ns: int | None) -> Mapping[int, tu
     paused: dict[int, int] = {}
     started: dict[int, int] = {}
     for row in processes:
-        broker, event, ns = broker_number(row["host"]), row["event"], int(row["ns"])
+        broker, event, ns = broker_of(row["host"]), row["event"], int(row["ns"])
         if broker < 0:
             continue
         if event == "paused":
@@ -274,7 +275,7 @@ def _silent(processes: Iterable[Row], session_ns: int | None) -> Mapping[int, tu
 def _unclean_ends(processes: Iterable[Row]) -> Mapping[int, tuple[int, ...]]:
     found: dict[int, tuple[int, ...]] = {}
     for row in processes:
-        broker = broker_number(row["host"])
+        broker = broker_of(row["host"])
         if broker >= 0 and row["event"] in ("killed", "exited"):
             found[broker] = (*found.get(broker, ()), row["ns"])
     return found

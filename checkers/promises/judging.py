@@ -20,7 +20,7 @@ Promise = Literal["broken", "not promised", "unknown"]
 
 COLUMNS = ("promise", "promise_row", "promise_reason", "known_bug")
 """Columns of `findings` that hold a judgement."""
-_KEY = ("class", "topic", "partition", "writer", "acked_by", "cause", "detail")
+_KEY = ("class", "topic", "partition", "writer", "acked_by", "cause", "cause_facts", "detail")
 """Columns whose values, with the time of the acknowledgement, decide most findings."""
 _LARGEST = 2**62
 _BY_REPLICAS = ("diverged", "corrupt", "not_converged", *STRAY)

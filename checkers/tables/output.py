@@ -92,6 +92,7 @@ LIFE = pa.schema(
         ("fate", pa.string()),
         ("state", pa.string()),
         ("cause", pa.string()),
+        ("cause_facts", pa.string()),
     ]
 )
 
@@ -116,6 +117,7 @@ FINDING = pa.schema(
         ("last_broker", pa.int32()),
         ("reader", pa.string()),
         ("cause", pa.string()),
+        ("cause_facts", pa.string()),
         ("evidence", _TEXTS),
         ("detail", pa.string()),
         ("expected", pa.bool_()),

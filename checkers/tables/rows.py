@@ -27,6 +27,7 @@ from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import OK, Homes, Ints, Reads, Sends, Texts
 from checkers.partition.replicas import CORRUPT, KINDS, ReplicaRecords
+from checkers.records import facts_text
 from checkers.removals import removal_causes
 from checkers.tables.output import FINDING, LIFE, build
 from checkers.tables.source import numbers
@@ -141,7 +142,7 @@ def life_of(
     causes = found.or_else(twice).or_else(removed)
     if timed_out is not None:
         causes = causes.or_else(timed_out)
-    columns["cause"] = causes.texts
+    columns["cause"], columns["cause_facts"] = causes.kinds, causes.facts
     return Life(table=build(LIFE, columns, count), evidence=causes.evidence)
 
 
@@ -172,7 +173,7 @@ def _overwriters(reference: Log, fates: Fates) -> pa.Array:
 
 # ---- findings
 
-INCOMPLETE = "the final read did not reach the end of every log that could hold them"
+_DIFFERENCES = pa.array([facts_text(difference=kind) for kind in KINDS], pa.string())
 
 
 def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None) -> pa.Table:
@@ -205,6 +206,7 @@ def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None)
         "acked_fault": part["acked_fault"],
         "last_broker": part["last_broker"],
         "cause": part["cause"],
+        "cause_facts": part["cause_facts"],
         "evidence": chosen.evidence,
     }
     return build(FINDING, columns, len(places))
@@ -225,7 +227,8 @@ def of_records(
     home = pa.nulls(len(pick), pa.string()) if homes is None else _home(homes, pick)
     home = pc.if_else(pc.or_(damaged, pc.fill_null(pc.equal(home, partition.name), False)), None, home)
     astray = home.is_valid()
-    sent_to = pc.binary_join_element_wise("sent to", home, " ")
+    homes_named = home.dictionary_encode()
+    sent_to = pa.array([facts_text(sent_to=name) for name in homes_named.dictionary.to_pylist()], pa.string())
     return build(
         FINDING,
         {
@@ -239,7 +242,7 @@ def of_records(
             "seq": nullable(pick.seq, pa.int64()),
             "found_offset": pick.offset,
             "count": 1,
-            "detail": sent_to,
+            "detail": sent_to.take(homes_named.indices),
         },
         len(pick),
     )
@@ -270,7 +273,7 @@ def of_differences(partition: PartitionReplicas, records: ReplicaRecords) -> pa.
             "writer": nullable(pick.writer, pa.int32()),
             "seq": nullable(pick.seq, pa.int64()),
             "count": pick.count,
-            "detail": pa.array(KINDS).take(pa.array(pick.kind)),
+            "detail": _DIFFERENCES.take(pa.array(pick.kind)),
         },
         len(distinct),
     )
@@ -314,7 +317,7 @@ def of_reads(partition: PartitionReplicas, name: str, reads: Reads, rows: Ints) 
 
 def of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> pa.Table:
     """Findings about steps back."""
-    causes = _causes_of_steps(partition, evidence, steps)
+    attributed = _causes_of_steps(partition, evidence, steps)
     moved = build(
         FINDING,
         {
@@ -326,18 +329,17 @@ def of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> 
             "seq": nullable(steps.seq, pa.int64()),
             "count": 1,
             "reader": _readers(steps.group, steps.reader),
-            "cause": causes.texts,
-            "evidence": causes.evidence,
+            **attributed.causes.columns(),
         },
         len(steps),
     )
-    return moved.filter(causes.own)
+    return moved.filter(attributed.own)
 
 
 def of_skips(partition: PartitionReplicas, evidence: Evidence, steps: Steps, passed: Missed) -> pa.Table:
     """Findings about steps ahead that pass over messages which the reader should have received."""
     rows = np.flatnonzero(passed.count > 0)
-    causes = _causes_of_steps(partition, evidence, steps.take(rows))
+    attributed = _causes_of_steps(partition, evidence, steps.take(rows))
     skipped = build(
         FINDING,
         {
@@ -349,12 +351,11 @@ def of_skips(partition: PartitionReplicas, evidence: Evidence, steps: Steps, pas
             "seq": nullable(passed.seq[rows], pa.int64()),
             "count": passed.count[rows],
             "reader": _readers(steps.group[rows], steps.reader[rows]),
-            "cause": causes.texts,
-            "evidence": causes.evidence,
+            **attributed.causes.columns(),
         },
         len(rows),
     )
-    return skipped.filter(causes.own)
+    return skipped.filter(attributed.own)
 
 
 def _causes_of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> StepCauses:
@@ -399,7 +400,6 @@ def undetermined(partition: PartitionReplicas, messages: int) -> pa.Table:
             "topic": partition.topic,
             "partition": partition.number,
             "count": messages,
-            "detail": INCOMPLETE,
         },
         1,
     )

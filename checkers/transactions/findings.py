@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.causes import evidence_row, partition_events, read_ns
+from checkers.causes import partition_events, read_ns, unclean_election
 from checkers.evidence import Evidence, Row
 from checkers.partition.decisions import COMMITTED
+from checkers.records import Cause, evidence_row, facts_text
 from checkers.tables.output import FINDING
-from checkers.transactions.answers import CLEANUP_MS, REPORTED, Fence
+from checkers.transactions.answers import CLEANUP_MS, REPORTED
 from checkers.transactions.debts import Debt
 from checkers.transactions.fates import waits_for_answers
-
-NOT_KNOWN = "not known: neither the markers nor what was reported to applications explains it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +127,7 @@ def findings_of(suspects: pa.Table, records: pa.Table, evidence: Evidence) -> pa
 def _finding(case: _Case) -> dict[str, Any]:
     fate, culprits = case.fate, case.culprits()
     first = culprits[0]
-    cause, rows = _cause(case, first)
+    cause = _cause(case, first)
     return {
         "class": fate["finding"],
         "topic": first["topic"],
@@ -139,80 +138,66 @@ def _finding(case: _Case) -> dict[str, Any]:
         "txn": fate["txn"],
         "count": len(culprits),
         "acked_ns": fate["ended_ns"] if fate["reported"] == "committed" else None,
-        "cause": cause,
-        "evidence": [row for row in rows if row],
+        "cause": cause.kind,
+        "cause_facts": cause.text,
+        "evidence": [row for row in cause.rows if row],
         "detail": _detail(fate),
         "expected": False,
     }
 
 
-def _detail(fate: Row) -> str:
-    reported = {"unknown": "nothing reported", "open": "never asked to end"}.get(
-        fate["reported"], f"reported that it {fate['reported']}"
+def _detail(fate: Row) -> str | None:
+    names = ("readable", "blocked", "aborted", "undecided", "lost", "dropped")
+    return facts_text(
+        asked=fate["asked"],
+        reported=fate["reported"],
+        messages={name: fate[name] for name in names if fate[name]},
     )
-    asked = f"asked to {fate['asked']}, " if fate["asked"] else ""
-    counts = ", ".join(
-        f"{fate[name]} {name}"
-        for name in ("readable", "blocked", "aborted", "undecided", "lost", "dropped")
-        if fate[name]
-    )
-    return f"transaction {fate['txn']}: {asked}{reported}; messages: {counts}"
 
 
 # ---- causes
 
 
-def _cause(case: _Case, record: Row) -> tuple[str, list[str]]:
-    """Why the record was decided this way, or not at all, and the rows of the history that show it."""
+def _cause(case: _Case, record: Row) -> Cause:
+    """Why the record was decided this way, or not at all."""
     fate = case.fate
     if fate["finding"] == "fenced_write_read":
         return _fenced(case, record)
+    told = tuple(_told_rows(case))
     if record["state"] == "dropped":
-        return (
-            "missing message: nobody answered for it, and no log has it, although "
-            f"{case.client} asks for a commit only when every message is acknowledged",
-            _told_rows(case),
-        )
+        return Cause(kind="missing_message", facts={"client": case.client}, rows=told)
+    rows = (_marker_row(case, record), *told)
     before = _earlier_marker(case, record)
     if before is not None:
         if _asked_later(case, record):
             return _late_marker(case, before)
-        return (
-            f"late write: offset {record['offset']} stands behind the marker at offset "
-            f"{before['marker_offset']} that ended the transaction{_decided_by(case, record)}",
-            [_marker_row(case, before), _marker_row(case, record), *_told_rows(case)],
+        facts = {"offset": record["offset"], "marker_offset": before["marker_offset"]}
+        return Cause(
+            kind="late_write",
+            facts={**facts, "decided_by": _decided_by(case, record)},
+            rows=(_marker_row(case, before), *rows),
         )
     if fate["finding"] == "hanging_transaction":
         return _hanging(case, record)
+    marker = {"marker_offset": record["marker_offset"]}
     if record["coordinator_epoch"] == -1:
-        return (
-            f"ended by an operator: the marker at offset {record['marker_offset']} has no coordinator epoch",
-            [_marker_row(case, record), *_told_rows(case)],
-        )
+        return Cause(kind="ended_by_operator", facts=marker, rows=rows)
     if case.early(record):
         return _late_marker(case, record)
     later = _later_transaction(case, record)
     if later is not None:
-        lost, election = _lost_by(case, record)
-        return (
-            f"its own marker is not in the log{lost}: the marker at offset "
-            f"{record['marker_offset']}, which ended transaction {later}, decided it",
-            [_marker_row(case, record), *election, *_told_rows(case)],
-        )
+        lost_by = _lost_by(case, record)
+        facts = {**marker, "txn": later, **(lost_by.facts if lost_by else {})}
+        election = lost_by.rows if lost_by else ()
+        return Cause(kind="own_marker_missing", facts=facts, rows=(rows[0], *election, *told))
     if _earlier_with_same_end(case, record) is not None:
         return _late_marker(case, record)
     if record["marker"] == "abort" and (record["marker_epoch"] or 0) > (record["producer_epoch"] or 0):
         fences = case.evidence.transactions.fences.get(fate["writer"], ())
-        who = (
-            f"another producer with its transactional id {_took(fences[0])}"
-            if fences
-            else "it timed out or another producer initialised with its transactional id"
-        )
-        return (
-            f"aborted by the coordinator, which raised the producer epoch to {record['marker_epoch']}: {who}",
-            [_marker_row(case, record), *_told_rows(case)],
-        )
-    return NOT_KNOWN, [_marker_row(case, record), *_told_rows(case)]
+        successor = ("had_producer_id" if fences[0].by_recorded else "had_begun") if fences else None
+        facts = {"producer_epoch": record["marker_epoch"], "successor": successor}
+        return Cause(kind="aborted_by_coordinator", facts=facts, rows=rows)
+    return Cause(kind="unexplained_transaction", rows=rows)
 
 
 def _earlier_marker(case: _Case, record: Row) -> Row | None:
@@ -235,18 +220,20 @@ def _asked_later(case: _Case, record: Row) -> bool:
     return acked is not None and ending is not None and acked < ending
 
 
-def _late_marker(case: _Case, record: Row) -> tuple[str, list[str]]:
+def _late_marker(case: _Case, record: Row) -> Cause:
     earlier = _earlier_with_same_end(case, record)
-    of = f" of transaction {earlier}" if earlier is not None else ""
     rows = [_marker_row(case, record), *_told_rows(case)]
     if earlier is not None:
         rows += _told_rows(case, earlier)
-    return (
-        f"late marker: a delayed request to {record['marker']}{of} ended this transaction "
-        f"(marker at offset {record['marker_offset']} of {record['topic']}/{record['partition']}, producer "
-        f"epoch {record['marker_epoch']}, coordinator epoch {_coordinator(record)})",
-        rows,
-    )
+    facts = {
+        "marker": record["marker"],
+        "txn": earlier,
+        "marker_offset": record["marker_offset"],
+        "partition": f"{record['topic']}/{record['partition']}",
+        "producer_epoch": record["marker_epoch"],
+        "coordinator_epoch": record["coordinator_epoch"],
+    }
+    return Cause(kind="late_marker", facts=facts, rows=tuple(rows))
 
 
 def _earlier_with_same_end(case: _Case, record: Row) -> int | None:
@@ -275,26 +262,21 @@ def _later_transaction(case: _Case, record: Row) -> int | None:
     return min(later, default=None)
 
 
-def _decided_by(case: _Case, record: Row) -> str:
+def _decided_by(case: _Case, record: Row) -> dict[str, object] | None:
+    """The marker that decided a record, and the later transaction that it ended; None: no marker did."""
     if record["marker_offset"] is None:
-        return ", and no marker follows it"
+        return None
     later = _later_transaction(case, record)
-    of = f" of transaction {later}" if later is not None else ""
-    return f", and the {record['marker']} at offset {record['marker_offset']}{of} decided it"
+    of = {} if later is None else {"txn": later}
+    return {"marker": record["marker"], "offset": record["marker_offset"], **of}
 
 
-def _lost_by(case: _Case, record: Row) -> tuple[str, list[str]]:
-    """The unclean election that may have taken a marker away, in words, and its row; both may be empty."""
+def _lost_by(case: _Case, record: Row) -> Cause | None:
+    """The unclean election that may have taken a marker away."""
     since = _marker_from_ns(case, record)
     _, elections = partition_events(case.evidence, record["topic"], record["partition"])
-    for event in elections:
-        if event.ns >= since and event.isr_before and event.broker not in event.isr_before:
-            return (
-                f" (broker{event.broker} became leader in epoch {event.epoch} although the in-sync "
-                f"replicas were {list(event.isr_before)})",
-                [event.row()],
-            )
-    return "", []
+    unclean = (unclean_election(event) for event in elections if event.ns >= since)
+    return next(filter(None, unclean), None)
 
 
 def _marker_from_ns(case: _Case, record: Row) -> int:
@@ -313,49 +295,43 @@ def _marker_from_ns(case: _Case, record: Row) -> int:
     return max(begun, int(fate["begin_ns"]) + timeout)
 
 
-def _hanging(case: _Case, record: Row) -> tuple[str, list[str]]:
-    reported = case.fate["reported"]
+def _hanging(case: _Case, record: Row) -> Cause:
+    reported, told = case.fate["reported"], _told_rows(case)
     debt = case.debt(record)
     if debt is not None:
         place = f"{record['topic']}/{record['partition']}"
-        said = f"broker{debt.broker} stated {debt.state}"
-        row = evidence_row("transaction_states", debt.ns, f"{said}; {place} still lacks its marker")
-        at = (debt.ns - case.evidence.start_ns) / 1e9
-        text = f"the coordinator had not finished: {said} at {at:.1f} s, and {place} still lacked its marker"
-        return text, [row, *_told_rows(case)]
-    lost, election = _lost_by(case, record)
-    if lost:
-        text = f"unclean election: its marker is not in the log{lost}"
-    elif reported in ("committed", "aborted"):
-        text = f"the marker is missing: the application learned that it {reported}, and none follows offset "
-        text += str(record["offset"])
-    else:
-        text = "not ended by its time-out: no marker follows although transaction.timeout.ms had passed"
-    return text, [*election, *_told_rows(case)]
+        what = f"broker{debt.broker} stated {debt.state}; {place} still lacks its marker"
+        at_s = round((debt.ns - case.evidence.start_ns) / 1e9, 3)
+        return Cause(
+            kind="coordinator_not_finished",
+            facts={"broker": debt.broker, "state": debt.state, "at_s": at_s, "partition": place},
+            rows=(evidence_row("transaction_states", debt.ns, what), *told),
+        )
+    lost_by = _lost_by(case, record)
+    if lost_by is not None:
+        return replace(lost_by, kind="marker_lost_in_unclean_election", rows=(*lost_by.rows, *told))
+    if reported in ("committed", "aborted"):
+        facts = {"reported": reported, "offset": record["offset"]}
+        return Cause(kind="marker_missing", facts=facts, rows=tuple(told))
+    return Cause(kind="time_out_without_marker", rows=tuple(told))
 
 
-def _fenced(case: _Case, record: Row) -> tuple[str, list[str]]:
+def _fenced(case: _Case, record: Row) -> Cause:
     fences = case.evidence.transactions.fences.get(case.fate["writer"], ())
     sent_ns = record["sent_ns"]
     in_force = [fence for fence in fences if fence.from_ns < sent_ns <= fence.until_ns]
     rows = [_marker_row(case, record), *_told_rows(case)]
     if not in_force:
-        return (
-            f"a record of producer epoch {record['producer_epoch']} stands behind one of a later epoch",
-            rows,
+        return Cause(
+            kind="fenced_epoch", facts={"producer_epoch": record["producer_epoch"]}, rows=tuple(rows)
         )
     fence = in_force[-1]
     if fence.by_recorded:
-        text = "another producer with the same transactional id had been given a producer id"
         row = evidence_row("producer_ids", fence.from_ns, "the successor was given a producer id")
     else:
-        text = "another producer with the same transactional id had begun a transaction"
         row = evidence_row("transactions", fence.from_ns, "the successor began its first transaction")
-    return f"{text} before it was sent", [*rows, row]
-
-
-def _took(fence: Fence) -> str:
-    return "was given a producer id" if fence.by_recorded else "began"
+    successor = "had_producer_id" if fence.by_recorded else "had_begun"
+    return Cause(kind="fenced_by_successor", facts={"successor": successor}, rows=(*rows, row))
 
 
 def _coordinator(record: Row) -> str:

@@ -14,8 +14,9 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from checkers.causes import PartitionEvent, evidence_row, partition_events
+from checkers.causes import PartitionEvent, partition_events
 from checkers.evidence import Evidence, Row
+from checkers.records import evidence_row, facts_text
 
 HUNG_S = 3.0
 """The shortest time that counts.
@@ -139,11 +140,16 @@ def _finding(state: Row, longest: _Span, start_ns: int) -> dict[str, Any]:
         "partition": state["partition"],
         "offset": state["transaction_start"],
         "count": 1,
-        "cause": "the coordinator does not know of it: nobody but a later marker of the same producer, or an "
-        "operator, ends it",
-        "detail": f"open on broker{state['broker']} from {since:.1f} s to {until:.1f} s or longer, while "
-        f"{longest.row['transactional_id']} (producer id {state['producer_id']}) is {longest.row['state']} "
-        f"on broker{longest.row['broker']}",
+        "cause": "unknown_to_coordinator",
+        "detail": facts_text(
+            broker=state["broker"],
+            from_s=round(since, 3),
+            until_s=round(until, 3),
+            transactional_id=longest.row["transactional_id"],
+            producer_id=state["producer_id"],
+            state=longest.row["state"],
+            coordinator=longest.row["broker"],
+        ),
         "evidence": [
             evidence_row(
                 "producer_states",

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from checkers.evidence import Row
 from checkers.partition.decisions import COMMITTED
+from checkers.records import facts_text
 from checkers.tables.output import FINDING, ISOLATION
 from checkers.tables.source import Source, read_file
 
@@ -223,11 +224,6 @@ def _components(graph: Graph) -> list[list[Transaction]]:
 
 
 def _of_read(anomaly: str, read: _Read, allowed: bool) -> dict[str, Any]:
-    texts = {
-        "precommitted_read": "it read its own message before it had committed it",
-        "G1a": f"it read a message of the aborted transaction {_name(read.of)}",
-        "G1b": f"it read a part of what transaction {_name(read.of)} wrote to the partition",
-    }
     names = ("topic", "partition", "offset", "seq")
     return {
         "anomaly": anomaly,
@@ -235,7 +231,7 @@ def _of_read(anomaly: str, read: _Read, allowed: bool) -> dict[str, Any]:
         "writer": read.row["writer"],
         "txn": read.by[1],
         "transactions": [_name(read.of), _name(read.by)] if read.of != read.by else [_name(read.by)],
-        "detail": f"transaction {_name(read.by)}: {texts[anomaly]}",
+        "detail": facts_text(reader=_name(read.by), writer=_name(read.of)),
         **{name: read.row[name] for name in names},
     }
 
@@ -244,9 +240,15 @@ def _of_cycle(anomaly: str, cycle: list[Transaction], graph: Graph, allowed: boo
     steps = []
     for one, other in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
         row = graph[one][other]
-        did = "read" if "txn_writer" in row else "wrote after"
-        place = f"{row['topic']}/{row['partition']} at offset {row['offset']}"
-        steps.append(f"{_name(other)} {did} {_name(one)} ({place})")
+        steps.append(
+            {
+                "transaction": _name(other),
+                "step": "read" if "txn_writer" in row else "wrote_after",
+                "other": _name(one),
+                "partition": f"{row['topic']}/{row['partition']}",
+                "offset": row["offset"],
+            }
+        )
     first = graph[cycle[0]][cycle[1]]
     names = ("topic", "partition", "offset", "writer", "seq")
     return {
@@ -254,7 +256,7 @@ def _of_cycle(anomaly: str, cycle: list[Transaction], graph: Graph, allowed: boo
         "allowed": allowed,
         "txn": cycle[0][1],
         "transactions": [_name(node) for node in cycle],
-        "detail": "; ".join(steps),
+        "detail": facts_text(steps=steps),
         **{name: first[name] for name in names},
     }
 

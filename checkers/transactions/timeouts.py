@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from checkers.causes import Causes, evidence_row, no_rows
+from checkers.causes import Causes
 from checkers.evidence import Evidence
 from checkers.partition.decisions import ABORTED, Decisions
 from checkers.partition.messages import Sends
+from checkers.records import Cause, evidence_row
 from checkers.transactions.answers import CLEANUP_MS
 
 
@@ -21,28 +22,27 @@ def timeout_causes(evidence: Evidence, sends: Sends, decisions: Decisions | None
     count = len(sends)
     known = evidence.transactions
     if decisions is None or not len(known):
-        return Causes(texts=pa.nulls(count, pa.string()), evidence=no_rows(count))
+        return Causes.none(count)
     rows = decisions.row[decisions.state == ABORTED]
     transaction = sends.transaction[rows]
     begin_ns, ending_ns = (known.ns_of(name, transaction) for name in ("begin_ns", "ending_ns"))
-    limit_ns = known.timeouts(sends.writer[rows]) - CLEANUP_MS * 1_000_000
-    late = (begin_ns >= 0) & ((ending_ns < 0) | (ending_ns - begin_ns >= limit_ns))
+    limits_ns = known.timeouts(sends.writer[rows]) - CLEANUP_MS * 1_000_000
+    late = (begin_ns >= 0) & ((ending_ns < 0) | (ending_ns - begin_ns >= limits_ns))
     distinct, first, inverse = np.unique(transaction[late], return_index=True, return_inverse=True)
     chosen = np.full(count, -1, dtype=np.int64)
     chosen[rows[late]] = inverse.reshape(-1)
-    limits_ms = (limit_ns[late][first] // 1_000_000).tolist()
+    limits_ms = (limits_ns[late][first] // 1_000_000).tolist()
     begun, asked = begin_ns[late][first].tolist(), ending_ns[late][first].tolist()
     numbers = known.txn[distinct].tolist()
-    texts = [f"transaction timed out: transaction.timeout.ms={limit}" for limit in limits_ms]
-    grounds = [
-        [
-            evidence_row("transactions", since, f"transaction {number} began"),
-            *([evidence_row("transactions", end, "its end was first asked for")] if end >= 0 else ()),
-        ]
-        for number, since, end in zip(numbers, begun, asked, strict=True)
+    causes = [
+        Cause(
+            kind="transaction_timed_out",
+            facts={"timeout_ms": limit_ms},
+            rows=(
+                evidence_row("transactions", since, f"transaction {number} began"),
+                *([evidence_row("transactions", end, "its end was first asked for")] if end >= 0 else ()),
+            ),
+        )
+        for limit_ms, number, since, end in zip(limits_ms, numbers, begun, asked, strict=True)
     ]
-    which = pa.array(chosen, mask=chosen < 0)
-    return Causes(
-        texts=pa.array(texts, pa.string()).take(which),
-        evidence=pa.array(grounds, pa.list_(pa.string())).take(which),
-    )
+    return Causes.of(causes, pa.array(chosen, mask=chosen < 0))

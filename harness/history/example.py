@@ -60,5 +60,5 @@ Run folder: DIR
 
 FINDING = """\
 {"class": "lost", "topic": "orders", "partition": 0, "offset": 1, "message": "7/1", "writer": 7, "seq": 1,
- "cause": "not known: no election, truncation or fault in the history explains it"}
+ "cause": "unexplained_loss"}
 """

@@ -39,10 +39,14 @@ class Journal:
             if self._file >= 0:
                 os.write(self._file, text.encode())
 
-    def mark(self, name: str, text: str = "") -> int:
-        """Append a row of `marks` with the present time, and return that time in ns."""
+    def mark(self, name: str, text: str = "", **facts: object) -> int:
+        """Append a row of `marks` with the present time, and return that time in ns.
+
+        ``facts`` are what ``text`` says to people, as data.
+        """
         at = now_ns()
-        self.write("marks", ns=at, name=name, text=text or name)
+        stated = {"facts": json.dumps(facts, separators=(",", ":"))} if facts else {}
+        self.write("marks", ns=at, name=name, text=text or name, **stated)
         return at
 
     def close(self) -> None:

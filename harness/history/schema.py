@@ -495,7 +495,11 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 (
                     _NS,
                     _need("fault", "int", "number of the fault in the run"),
-                    _need("name", "text", "for example `isolate az1`"),
+                    _need(
+                        "name",
+                        "text",
+                        "a label for people, for example `isolate az1`; nothing is read from it",
+                    ),
                     _need("kind", "text", "`link`, `degrade`, `process`, `storage` or `operator`"),
                     _need(
                         "moment",
@@ -510,7 +514,9 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         '["t/0"]}`; keys that causes use: `hosts`, `links` (`broker1 -> broker2`, also with '
                         "`:port`), `partitions`, `offset` (of damaged or truncated logs, unless the "
                         "evidence has `first_offset`), `before_offset` (of a DeleteRecords request), "
-                        "`properties` (new values of a topic's configuration)",
+                        "`properties` (new values of a topic's configuration). Of cuts, what was asked for: "
+                        "`ends` (`from`, `to`, `both` ways or not), `isolated`, `without_zookeeper`, "
+                        "`halves`, `bridge` or `ring`; of a held request: `request` and `producer`",
                     ),
                     Column(
                         "evidence",
@@ -518,7 +524,11 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "JSON: probes and counters, for `injected` and `healed`; key that causes use: "
                         "`first_offset`, the first offset of a damaged batch or of what was truncated",
                     ),
-                    Column("mechanism", "text", "what the fault does: one of the [mechanisms](#mechanisms)"),
+                    Column(
+                        "mechanism",
+                        "text",
+                        "what the fault does: one of the [mechanisms](#mechanisms); null: `other`",
+                    ),
                 ),
             ),
             Table(
@@ -543,7 +553,10 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 (
                     _NS,
                     _need("name", "text", "short name, by which claims refer to the step"),
-                    Column("text", "text", "description of the step"),
+                    Column("text", "text", "description of the step, for people; nothing is read from it"),
+                    Column(
+                        "facts", "text", "JSON object of what the step observed or did, such as an error code"
+                    ),
                 ),
             ),
             Table(

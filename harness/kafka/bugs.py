@@ -31,7 +31,7 @@ BUGS = (
         says="an ISR change that a leader requested from an isolated controller is neither answered nor sent "
         "again, so the ISR stays incomplete until the replicas are reordered or the leader restarts",
         finding="not_converged",
-        where="cause = 'ISR change never answered'",
+        where="cause = 'isr_change_unanswered'",
         since="2.7.0",
         before="2.7.2",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import MappingProxyType
 
 from harness.clock import now_ns
 from harness.errors import AckedError, InvalidRunError, UsageError
@@ -46,12 +47,20 @@ class Cut(ScheduledFault):
     )
 
     def __init__(
-        self, registry: FaultRegistry, name: str, links: tuple[Link, ...], action: CutAction = "drop"
+        self,
+        registry: FaultRegistry,
+        name: str,
+        links: tuple[Link, ...],
+        action: CutAction = "drop",
+        asked: Targets = MappingProxyType({}),
     ) -> None:
-        """Cut ``links``; ``action`` is `drop` (silence) or `reject` (a TCP reset)."""
+        """Cut ``links``; ``action`` is `drop` (silence) or `reject` (a TCP reset).
+
+        ``asked`` says as data what the caller asked for, for example ``{"isolated": "az1"}``.
+        """
         self.name = name
         self._context, self._number, self._action = registry.context, registry.next_number(), action
-        self._links = links
+        self._links, self._asked = links, asked
         self._rules: Ruleset = cut_rules(registry.topology, registry.next_chain(), links, action)
         self._proof = LinkProof(self._context, self._number, name, links)
         self._vanished: tuple[str, ...] = ()
@@ -61,11 +70,12 @@ class Cut(ScheduledFault):
     def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
         """Of the links."""
         name = f"isolate {aim.isolated}" if aim.isolated else f"cut {aim.title}"
-        return cls(registry, name, aim.links)
+        asked = {"isolated": aim.isolated} if aim.isolated else {"ends": aim.ends}
+        return cls(registry, name, aim.links, asked=asked)
 
     def targets(self) -> Targets:
         """The links, and what happens to their packets."""
-        return {"links": [str(link) for link in self._links], "action": self._action}
+        return {"links": [str(link) for link in self._links], "action": self._action, **self._asked}
 
     def inject(self) -> None:
         """Probe all links, hold connections over those to be cut, and load the rules."""

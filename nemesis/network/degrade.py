@@ -19,7 +19,9 @@ class Degrade:
     def lose(self, *texts: str, percent: float) -> Injection:
         """Lose a share of the packets of links, for example `az1 <-> az2`."""
         text, registry = ", ".join(texts), self._registry
-        return registry.add(Loss(registry, text, links.parse(registry.topology, text), percent))
+        return registry.add(
+            Loss(registry, text, links.parse(registry.topology, text), percent, links.ends(text))
+        )
 
     def throttle(self, pattern: str, *, rate_kbit: float) -> Injection:
         """Limit the rate at which hosts send."""

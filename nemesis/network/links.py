@@ -96,6 +96,22 @@ def parse(topology: Topology, text: str) -> tuple[Link, ...]:
     return ordered(links)
 
 
+def ends(*texts: str) -> list[dict[str, object]]:
+    """The ends of cuts as `parse` reads them: ``from``, ``to`` (with its service), and whether ``both`` ways.
+
+    They are what a cut was asked for, as data for the history; `parse` makes the links of it.
+    """
+    found: list[dict[str, object]] = []
+    for part in ",".join(texts).split(","):
+        match = _SHAPE.match(part)
+        if match is not None:
+            service = f":{match['service']}" if match["service"] else ""
+            one, other = match["left"], match["right"] + service
+            start, end = (other, one) if match["arrow"] == "<-" else (one, other)
+            found.append({"from": start, "to": end, "both": match["arrow"] == "<->"})
+    return found
+
+
 def ordered(links: Iterable[Link]) -> tuple[Link, ...]:
     """Each link once, in a fixed order."""
     return tuple(sorted(set(links), key=lambda link: (link.source, link.destination, link.port or 0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from harness.errors import InvalidRunError, UsageError
 from nemesis.fault import Evidence, Fault, Kind, Targets
@@ -28,14 +29,25 @@ class Loss(ScheduledFault):
     unit = "%"
     weight = 2
 
-    def __init__(self, registry: FaultRegistry, title: str, links: tuple[Link, ...], percent: float) -> None:
-        """``percent`` is the share that each link loses. Raises UsageError outside of 0.1 to 99."""
+    def __init__(
+        self,
+        registry: FaultRegistry,
+        title: str,
+        links: tuple[Link, ...],
+        percent: float,
+        ends: Sequence[Targets] = (),
+    ) -> None:
+        """``percent`` is the share that each link loses; ``ends`` are those of the links that were asked for.
+
+        Raises UsageError for less than 0.1 % or more than 99 %.
+        """
         if not 0.1 <= percent <= 99:
             raise UsageError(f"A loss of {percent:g} % is not possible; use 0.1 to 99, or cut the link.")
         if any(link.port is not None for link in links):
             raise UsageError("Loss applies to all packets of a link: name the link without a service.")
         self.name = f"lose {percent:g} % {title}"
         self._context, self._number, self._links = registry.context, registry.next_number(), links
+        self._ends = list(ends)
         self._probability = percent / 100
         self._rules = loss_rules(registry.topology, registry.next_chain(), links, self._probability)
         self._vanished: tuple[str, ...] = ()
@@ -43,11 +55,12 @@ class Loss(ScheduledFault):
     @classmethod
     def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
         """Of the links; the strength is the share that they lose."""
-        return cls(registry, aim.title, aim.links, aim.value)
+        return cls(registry, aim.title, aim.links, aim.value, aim.ends)
 
     def targets(self) -> Targets:
         """The links and the percentage."""
-        return {"links": [str(link) for link in self._links], "percent": self._probability * 100}
+        links = [str(link) for link in self._links]
+        return {"links": links, "percent": self._probability * 100, "ends": self._ends}
 
     def inject(self) -> None:
         """Load the rules at the destinations."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 
-from report.model.chains import AFTER_HEAL, REJOINED, Chain, most_held
+from harness.kafka.model import broker_name
+from report.model.chains import UNKNOWN, Chain, kind_of, leaders_of, most_held
 from report.model.messages import LOST
-from report.model.model import FindingGroup, counted, grouped, listed
+from report.model.model import FindingGroup, counted, grouped
 from report.model.other_findings import MOST
+from report.words.causes import Facts, cause_in_words
+from report.words.lists import listed
 
-_ELECTED = re.compile(r"(broker\d+) became leader")
-_TRUNCATED = re.compile(r"(broker\d+) truncated")
-_CUT = re.compile(r"; ((?:broker\d+(?:, )?)+) truncated (?:its log|their logs) to offset (\d+)")
-_FAULT = re.compile(r"`([^`]*)`")
-_APART = "the replicas differ"
-"""The cause of a message that the leader lacks and a follower has; the checker names none."""
+_AFTER_HEAL = "zombie_after_heal"
+_APART = ""
+"""The kind of cause of a message that the leader lacks and a follower has; the checker names none."""
 
 
 def reasons(
@@ -39,27 +38,23 @@ def reasons(
 
 
 def _of_causes(groups: Sequence[FindingGroup], asked: str) -> list[str]:
-    counts: dict[tuple[str, tuple[str, ...]], int] = {}
-    details: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    counts: dict[tuple[str, tuple[int, ...]], int] = {}
+    facts: dict[tuple[str, tuple[int, ...]], list[Facts]] = {}
     for one in groups:
-        if one.name in LOST and one.cause:
-            name, _, detail = one.cause.partition(": ")
-            found = REJOINED.search(detail)
-            key = (name, found.groups() if found else ())
+        kind = kind_of(one.cause_kind)
+        if one.name in LOST and (kind or one.name == "diverged"):
+            key = (kind, leaders_of(kind, one.cause_facts) or ())
             counts[key] = counts.get(key, 0) + one.count
-            details.setdefault(key, []).append(detail)
-    apart = sum(one.count for one in groups if one.name == "diverged" and not one.cause)
-    if apart:
-        counts[_APART, ()], details[_APART, ()] = apart, [""]
+            facts.setdefault(key, []).append(one.cause_facts)
     chosen = sorted(counts, key=lambda key: -counts[key])
-    return [_sentence(key[0], details[key], counts[key], asked) for key in chosen]
+    return [_sentence(key[0], facts[key], counts[key], asked) for key in chosen]
 
 
 def _of_chains(chains: Sequence[Chain], asked: str) -> list[str]:
     """A text for each cause: about the partition that lost the most, and where else the same happened."""
-    alike: dict[tuple[str, tuple[str, str] | None, bool], list[Chain]] = {}
+    alike: dict[tuple[str, tuple[int, int] | None, bool], list[Chain]] = {}
     for one in chains:
-        key = (one.name, one.brokers, one.instead is not None)
+        key = (one.kind, one.brokers, one.instead is not None)
         alike.setdefault(key, []).append(one)
     sentences = []
     for members in sorted(alike.values(), key=lambda found: -sum(one.count for one in found)):
@@ -76,23 +71,22 @@ def _of_chains(chains: Sequence[Chain], asked: str) -> list[str]:
 def _chain(one: Chain, asked: str) -> str:
     if one.instead is not None:
         return _apart_at(one)
-    if one.name == "un-fsynced data lost" and one.power:
+    if one.kind == "unflushed_data_lost" and one.power:
         return _power_cut(one, asked)
     if one.brokers is not None:
         return _deposed(one, asked)
-    new = _ELECTED.search(one.details[0]) if one.name == "unclean election" else None
-    if new and one.acked_by:
-        return _out_of_sync(one, new[1], asked)
-    return _sentence(one.name or _APART, one.details, one.count, asked)
+    if one.kind == "unclean_election" and one.acked_by:
+        return _out_of_sync(one, one.facts[0]["broker"], asked)
+    return _sentence(one.kind, one.facts, one.count, asked)
 
 
-def _out_of_sync(one: Chain, new: str, asked: str) -> str:
+def _out_of_sync(one: Chain, new: int, asked: str) -> str:
     """Which broker acknowledged, and which was elected although it was not in sync."""
     old = listed([f"broker{number}" for number in one.acked_by])
     them = "it" if one.count == 1 else "them"
     return (
-        f"{old} acknowledged {_which(one)}{_acknowledged(one, asked)}. {new}, which was not in sync, became "
-        f"leader without {them} (an unclean leader election)."
+        f"{old} acknowledged {_which(one)}{_acknowledged(one, asked)}. broker{new}, which was not in sync, "
+        f"became leader without {them} (an unclean leader election)."
     )
 
 
@@ -118,14 +112,14 @@ def _acknowledged(one: Chain, asked: str) -> str:
 def _deposed(one: Chain, asked: str) -> str:
     """An old leader acknowledged, another replica was elected, and the old one followed it."""
     assert one.brokers is not None
-    old, new = one.brokers
+    number = one.brokers[1]
+    old, new = map(broker_name, one.brokers)
     them = "it" if one.count == 1 else "them"
     sentences = [f"{old} acknowledged {_which(one)}{_acknowledged(one, asked)}."]
-    number = int(new.removeprefix("broker"))
     cut_s = one.power.get(number)
     if cut_s is not None:
         sentences.append(f"{new} had {them}, too, and lost {them} in the power cut at {cut_s:.1f} s.")
-    if one.gone and one.name != "zombie accepted after heal":
+    if one.gone and one.kind != _AFTER_HEAL:
         sentences.append(f"{_capital(one.gone)}.")
     if one.elected_s is not None:
         after = one.acked_from_s is not None and one.acked_from_s > one.elected_s
@@ -133,14 +127,15 @@ def _deposed(one: Chain, asked: str) -> str:
         sentences.append(f"{new} {had} from {one.elected_s:.1f} s" + _lacked(one, number, them) + ".")
     elif cut_s is None:
         sentences.append(f"{new} led{_lacked(one, number, them)}.")
-    if one.name == "zombie accepted after heal":
+    if one.kind == _AFTER_HEAL:
         sentences.append(f"The fault was healed by then, but {old} still took itself for the leader.")
-    if one.unaware and one.name != "zombie accepted after heal":
+    if one.unaware and one.kind != _AFTER_HEAL:
         sentences.append(f"{_capital(one.unaware)}.")
     others = {broker: seen for broker, seen in one.held.items() if broker != number}
-    cuts = {found[1] for detail in one.details if (found := _CUT.search(detail))}
-    who = listed(sorted(cuts)[0].split(", ")) if len(cuts) == 1 else old
-    truncated = f"{who} truncated {'their logs' if ' and ' in who else 'its log'} to follow {new}"
+    truncating = {tuple(facts["truncated"]) for facts in one.facts if facts.get("truncated")}
+    brokers = [broker_name(broker) for broker in truncating.pop()] if len(truncating) == 1 else [old]
+    logs = "their logs" if len(brokers) > 1 else "its log"
+    truncated = f"{listed(brokers)} truncated {logs} to follow {new}"
     single = one.count == 1 and len(others) == 1
     if others:
         copies = f"{'copy' if single else 'copies'} on {most_held(others, one.count)}"
@@ -208,104 +203,95 @@ def _capital(text: str) -> str:
     return text if text.startswith("broker") else text[:1].upper() + text[1:]
 
 
-def _sentence(name: str, details: Sequence[str], count: int, asked: str) -> str:
-    messages = counted(count, "message")
-    if name == "not known":
+def _sentence(kind: str, facts: Sequence[Facts], count: int, asked: str) -> str:
+    """What a cause did to a number of messages; ``facts`` are those of all of them, the first at least."""
+    if kind == UNKNOWN:
+        messages = counted(count, "message")
         return f"The history does not show why {messages} {'is' if count == 1 else 'are'} lost."
-    make = _SENTENCES.get(name)
-    sentence = make(details, messages, asked) if make else ""
-    return sentence or f"{messages}: {name}{f', {details[0]}' if details[0] else ''}."
+    make = _SENTENCES.get(kind)
+    if make is None:
+        return f"{counted(count, 'message')}: {cause_in_words(kind, facts[0])}."
+    return make(facts, count, f" with {asked}" if asked else "")
 
 
-def _them(messages: str) -> str:
-    return "it" if messages.startswith("1 ") else "them"
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
 
 
-def _rejoined(details: Sequence[str], messages: str, asked: str) -> str:
-    found = REJOINED.search(details[0])
-    if not found:
-        return ""
-    old, new = found.groups()
-    alone = f" with {asked}" if asked else ""
-    later = {"acknowledged it while" in detail for detail in details}
-    when = f"although {new} had been elected already" if later == {True} else f"before {new} was elected"
-    if len(later) > 1:
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _rejoined(facts: Sequence[Facts], count: int, asked: str) -> str:
+    old, new = broker_name(facts[0]["broker"]), broker_name(facts[0]["leader"])
+    elected = {one["elected"] for one in facts}
+    when = (
+        f"although {new} had been elected already" if elected == {"before"} else f"before {new} was elected"
+    )
+    if len(elected) > 1:
         when = f"before and after {new} was elected"
-    them = _them(messages)
+    them = _them(count)
     return (
-        f"{old} acknowledged {messages}{alone} {when}. {new} led without {them}, so {old} removed {them} "
-        f"from its own log when it began to follow {new}."
+        f"{old} acknowledged {counted(count, 'message')}{asked} {when}. {new} led without {them}, so {old} "
+        f"removed {them} from its own log when it began to follow {new}."
     )
 
 
-def _apart(_details: Sequence[str], messages: str, _asked: str) -> str:
-    verb = "is" if messages.startswith("1 ") else "are"
+def _apart(_facts: Sequence[Facts], count: int, _asked: str) -> str:
+    verb = "is" if count == 1 else "are"
     return (
-        f"{messages} {verb} on a follower only: the leader's log has another record, or none, at that offset."
+        f"{counted(count, 'message')} {verb} on a follower only: the leader's log has another record, or "
+        f"none, at that offset."
     )
 
 
-def _after_heal(details: Sequence[str], messages: str, asked: str) -> str:
-    found = AFTER_HEAL.search(details[0])
-    if not found:
-        return ""
-    old, new = found.groups()
-    alone = f" with {asked}" if asked else ""
-    those = "this one was" if messages.startswith("1 ") else "these were"
+def _after_heal(facts: Sequence[Facts], count: int, asked: str) -> str:
+    old, new = broker_name(facts[0]["broker"]), broker_name(facts[0]["leader"])
+    those = "this one was" if count == 1 else "these were"
     return (
-        f"{old} acknowledged {messages}{alone} even after the fault was healed, because it had not yet "
-        f"learned that {new} led; {those} removed as well."
+        f"{old} acknowledged {counted(count, 'message')}{asked} even after the fault was healed, because it "
+        f"had not yet learned that {new} led; {those} removed as well."
     )
 
 
-def _not_flushed(details: Sequence[str], messages: str, asked: str) -> str:
-    fault = _FAULT.search(details[0])
-    named = f"The fault “{fault[1]}”" if fault else "A power cut"
-    kept = f", with {asked}" if asked else ""
+def _not_flushed(facts: Sequence[Facts], count: int, asked: str) -> str:
+    kept = f",{asked}" if asked else ""
+    them = _them(count)
     return (
-        f"{named} erased {messages}{kept}: the brokers acknowledged {_them(messages)} as soon as they had "
-        f"{_them(messages)} in memory, and had not flushed {_them(messages)} to disk."
+        f"The fault “{facts[0]['fault_name']}” erased {counted(count, 'message')}{kept}: the brokers "
+        f"acknowledged {them} as soon as they had {them} in memory, and had not flushed {them} to disk."
     )
 
 
-def _unclean(details: Sequence[str], messages: str, _asked: str) -> str:
-    new = _ELECTED.search(details[0])
-    if not new:
-        return ""
-    verb = "was" if messages.startswith("1 ") else "were"
+def _unclean(facts: Sequence[Facts], count: int, _asked: str) -> str:
     return (
-        f"{new[1]} became leader although it was not in sync (an unclean leader election): {messages} that "
-        f"had been acknowledged {verb} not in its log."
+        f"broker{facts[0]['broker']} became leader although it was not in sync (an unclean leader election): "
+        f"{counted(count, 'message')} that had been acknowledged {_were(count)} not in its log."
     )
 
 
-def _high_watermark(details: Sequence[str], messages: str, _asked: str) -> str:
-    cut = _TRUNCATED.search(details[0])
-    if not cut:
-        return ""
+def _high_watermark(facts: Sequence[Facts], count: int, _asked: str) -> str:
     return (
-        f"{cut[1]} truncated its log to its own high watermark, which lagged behind, instead of asking its "
-        f"leader up to which offset their logs agree; this removed {messages} that had been acknowledged."
+        f"broker{facts[0]['broker']} truncated its log to its own high watermark, which lagged behind, "
+        f"instead of asking its leader up to which offset their logs agree; this removed "
+        f"{counted(count, 'message')} that had been acknowledged."
     )
 
 
-def _wiped(details: Sequence[str], messages: str, _asked: str) -> str:
-    host = re.search(r"emptied (broker\d+)", details[0])
-    if not host:
-        return ""
+def _wiped(facts: Sequence[Facts], count: int, _asked: str) -> str:
     return (
-        f"{host[1]}, the last replica in sync, lost its log and led again with an empty one: {messages} that "
-        f"had been acknowledged {'was' if messages.startswith('1 ') else 'were'} in it."
+        f"broker{facts[0]['broker']}, the last replica in sync, lost its log and led again with an empty one"
+        f": {counted(count, 'message')} that had been acknowledged {_were(count)} in it."
     )
 
 
-_SENTENCES: dict[str, Callable[[Sequence[str], str, str], str]] = {
-    "old leader truncated on rejoin": _rejoined,
-    "zombie accepted after heal": _after_heal,
-    "un-fsynced data lost": _not_flushed,
-    "unclean election": _unclean,
-    "high-watermark truncation": _high_watermark,
-    "last in-sync replica wiped": _wiped,
+_SENTENCES: dict[str, Callable[[Sequence[Facts], int, str], str]] = {
+    "deposed_leader": _rejoined,
+    _AFTER_HEAL: _after_heal,
+    "unflushed_data_lost": _not_flushed,
+    "unclean_election": _unclean,
+    "high_watermark_truncation": _high_watermark,
+    "last_replica_wiped": _wiped,
     _APART: _apart,
 }
-"""By the name of the cause: a sentence from its details, the number of messages, and their acks."""
+"""By the kind of the cause: a sentence from its facts, the number of messages, and their acks."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.records import NOT_KNOWN
+from harness.kafka.model import broker_name
 from report.model.beliefs import Seconds, Zombie, node_number
 from report.model.messages import LOST
-from report.model.model import Fault, Lane, listed
+from report.model.model import Fault, Lane
 from report.model.removals import MESSAGES, power_cut
 from report.model.tables import Row, RunTables
+from report.words.causes import Facts, facts_of
+from report.words.lists import listed
 
 PLACES = 6
 """Number of topic partitions whose losses are traced, beginning with those that lost the most."""
@@ -21,9 +24,10 @@ NAMED = 3
 """At most this many messages are named one by one."""
 _WHEN_S = 0.6
 """By how much a view may be later than the change that it shows."""
-REJOINED = re.compile(r"(broker\d+) acknowledged it(?: while|, then) (broker\d+)")
-AFTER_HEAL = re.compile(r"(broker\d+) acknowledged it after .* while (broker\d+) led")
-_EPOCH = re.compile(r"(broker\d+) (?:was elected|led) in epoch (\d+)")
+_DEPOSED = ("deposed_leader", "zombie_after_heal")
+"""Kinds of causes that name an old leader and a new one."""
+UNKNOWN = "unknown"
+"""Stands for all kinds of causes that say that the history does not show one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +35,10 @@ class Chain:
     """What the history shows of the messages of one topic partition that were lost for one cause."""
 
     place: str
-    name: str
-    """The cause, without its details; empty if the checker names none."""
-    details: tuple[str, ...]
+    kind: str
+    """The kind of the cause, or `UNKNOWN`; empty if the checker names none."""
+    facts: tuple[Facts, ...]
+    """The different facts of the cause of these messages."""
     count: int
     labels: tuple[str, ...]
     """How the page names the messages, if they are few."""
@@ -58,13 +63,21 @@ class Chain:
     offset: int | None = None
 
     @property
-    def brokers(self) -> tuple[str, str] | None:
+    def brokers(self) -> tuple[int, int] | None:
         """The old leader and the new one, if the cause names them."""
-        for detail in self.details:
-            found = REJOINED.search(detail) or AFTER_HEAL.search(detail)
-            if found:
-                return found[1], found[2]
+        return leaders_of(self.kind, self.facts[0]) if self.facts else None
+
+
+def kind_of(cause: str | None) -> str:
+    """The kind of a cause as chains and sentences distinguish it; empty without a cause."""
+    return UNKNOWN if cause in NOT_KNOWN else cause or ""
+
+
+def leaders_of(kind: str, facts: Facts) -> tuple[int, int] | None:
+    """The old leader and the new one, if a cause names them."""
+    if kind not in _DEPOSED or facts["broker"] < 0:  # not known which broker acknowledged it
         return None
+    return facts["broker"], facts["leader"]
 
 
 def chains(
@@ -87,14 +100,13 @@ def chains(
     if not findings.num_rows:
         return ()
     lost = findings.filter(pc.is_in(findings["class"], pa.array(LOST, findings["class"].type)))
-    groups: dict[tuple[str, str, tuple[str, ...]], list[Row]] = {}
+    groups: dict[tuple[str, str, tuple[int, ...]], list[Row]] = {}
     for row in lost.slice(0, MESSAGES).to_pylist():
         if row["topic"] is None or row["writer"] is None:
             continue
-        name, _, detail = (row["cause"] or "").partition(": ")
-        pair = REJOINED.search(detail) or AFTER_HEAL.search(detail)
+        kind = kind_of(row["cause"])
         place = f"{row['topic']}/{row['partition']}"
-        groups.setdefault((place, name, pair.groups() if pair else ()), []).append(row)
+        groups.setdefault((place, kind, leaders_of(kind, facts_of(row)) or ()), []).append(row)
     if sum(len(rows) for rows in groups.values()) < lost.num_rows:
         return ()
     chosen = sorted(groups, key=lambda key: (-len(groups[key]), key))
@@ -124,8 +136,8 @@ class _History:
     views: Sequence[Row]
     log_events: Sequence[Row]
 
-    def chain(self, place: str, name: str, rows: Sequence[Row], *, deep: bool) -> Chain:
-        details = tuple(dict.fromkeys((row["cause"] or "").partition(": ")[2] for row in rows))
+    def chain(self, place: str, kind: str, rows: Sequence[Row], *, deep: bool) -> Chain:
+        different = {row["cause_facts"]: facts_of(row) for row in rows}
         labels = self._names(rows)
         times = sorted(self.seconds(row["acked_ns"]) for row in rows if row["acked_ns"] is not None)
         at = (rows[0]["topic"], rows[0]["partition"])
@@ -133,8 +145,8 @@ class _History:
         held, power = self._held(sightings, rows, times) if sightings is not None else ({}, {})
         chain = Chain(
             place=place,
-            name=name,
-            details=details,
+            kind=kind,
+            facts=tuple(different.values()),
             count=len(rows),
             labels=labels if len(labels) <= NAMED else (),
             acked_from_s=times[0] if times else None,
@@ -217,15 +229,14 @@ class _History:
     def _elected(self, chain: Chain) -> Chain:
         """The chain with what the history shows of the election that the cause names."""
         pair = chain.brokers
-        epochs = [found[2] for detail in chain.details for found in _EPOCH.finditer(detail)]
-        if pair is None or not epochs:
+        if pair is None:
             return chain
-        old, new = pair
+        (old, new), epoch = pair, chain.facts[0]["epoch"]
         at = [
             belief.from_s
             for lane in self.lanes.get(chain.place, ())
             for belief in lane.beliefs
-            if not belief.error and belief.epoch == int(epochs[0]) and f"broker{belief.leader}" == new
+            if not belief.error and belief.epoch == epoch and belief.leader == new
         ]
         if not at:
             return chain
@@ -237,32 +248,33 @@ class _History:
             unaware=self._unaware(chain.place, old, elected_s),
         )
 
-    def _gone(self, old: str, new: str, elected_s: float) -> str:
+    def _gone(self, old: int, new: int, elected_s: float) -> str:
         """A clause that says that the old leader was no longer registered, by ZooKeeper or the new leader."""
         before: dict[str, set[int]] = {}
         found: tuple[str, float] | None = None
-        number = int(old.removeprefix("broker"))
+        successor = broker_name(new)
         for row in self.views:
             if row["subject"] != "brokers" or self.seconds(row["ns"]) > elected_s + _WHEN_S:
                 continue
             source, now = row["source"], set(row["brokers"] or ())
-            if source.startswith("zookeeper") or source == new:
-                if number in before.get(source, ()) and number not in now:
+            if source.startswith("zookeeper") or source == successor:
+                if old in before.get(source, ()) and old not in now:
                     found = found or (source, self.seconds(row["ns"]))
-                elif number in now:
+                elif old in now:
                     found = None
             before[source] = now
         if found is None:
             return ""
         if found[0].startswith("zookeeper"):
-            return f"{old}'s ZooKeeper session had ended by {found[1]:.1f} s"
-        return f"{old} was fenced: {new}'s metadata no longer listed it as alive"
+            return f"broker{old}'s ZooKeeper session had ended by {found[1]:.1f} s"
+        return f"broker{old} was fenced: {successor}'s metadata no longer listed it as alive"
 
-    def _unaware(self, place: str, old: str, elected_s: float) -> str:
+    def _unaware(self, place: str, number: int, elected_s: float) -> str:
         """A clause that says that the old leader followed a replaced controller.
 
         The broker's metadata log shows this: it was truncated when the broker left that controller.
         """
+        old = broker_name(number)
         until = [
             belief.to_s
             for lane in self.lanes.get(place, ())

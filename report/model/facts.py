@@ -18,11 +18,9 @@ from report.model.model import (
     Promise,
     counted,
     grouped,
-    listed,
 )
+from report.words.faults import clause
 
-EXPECTED = ", as the scenario expects"
-"""The end of a sentence on losses that adds nothing to the meaning of the verdict."""
 WORTH_A_SENTENCE_S = 1.0
 SHORT_S = 0.3
 """A fault that lasts at most this long is said to happen at one moment."""
@@ -65,20 +63,6 @@ def lost_messages(fates: Mapping[str, int]) -> int:
 
 _MOST_FAULTS = 5
 """At most this many faults get a sentence. The limit is high because often the last fault matters."""
-_HOST = r"[\w-]+"
-_CLAUSES = (
-    (re.compile(r"isolate (.+)"), r"\1 was cut off from everything else"),
-    (re.compile(rf"({_HOST}) without zookeeper"), r"\1 could not reach ZooKeeper"),
-    (re.compile(rf"flapping ({_HOST}) <-> ({_HOST})"), r"\1 and \2 lost and regained each other many times"),
-    (re.compile(rf"lose (\d+ %) ({_HOST}) -> ({_HOST})"), r"\1 of what \2 sent to \3 was lost"),
-    (re.compile(rf"cut ({_HOST}) -> ({_HOST})"), r"Nothing that \1 sent to \2 arrived"),
-    (
-        re.compile(rf"corrupt offset (\d+) of (\S+) on ({_HOST})"),
-        r"The record at offset \1 of \2 was damaged on \3",
-    ),
-    (re.compile(rf"hold connections ({_HOST}) -> ({_HOST})"), r"What \1 sent to \2 was held back"),
-)
-"""Names of faults of links and records, and what they did in words."""
 
 
 def _of_faults(faults: Sequence[Fault], consequences: Mapping[int, str]) -> list[str]:
@@ -101,52 +85,19 @@ def fault_in_words(fault: Fault) -> str:
     if not fault.proven:
         begun = f"“{fault.name}” was injected at {fault.from_s:.1f} s"
         return f"{begun}, and did not last until it was healed; its proof says why."
-    clause = _clause(fault)
-    lasting = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s" if fault.to_s is not None else ""
-    if not clause:
-        verb = f"was in force {lasting}" if lasting else f"happened at {fault.from_s:.1f} s"
-        return f"“{fault.name}” {verb}."
-    if lasting and not _starts_again(fault):
-        return f"{clause} {lasting}."
-    back = ""
-    if fault.to_s is not None and fault.to_s - fault.from_s > SHORT_S:
-        back = f" and {_plural('was ', clause)}started again at {fault.to_s:.1f} s"
-    return f"{clause} at {fault.from_s:.1f} s{back}."
-
-
-def _starts_again(fault: Fault) -> bool:
+    times = f"at {fault.from_s:.1f} s"
+    if fault.to_s is not None:
+        times = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s"
+    said = clause(fault.mechanism, fault.details)
+    if not said:
+        return f"“{fault.name}” {'happened' if fault.to_s is None else 'was in force'} {times}."
     mechanism = MECHANISMS.get(fault.mechanism)
-    return mechanism is not None and mechanism.starts_again
-
-
-def _clause(fault: Fault) -> str:
-    """What a fault did, in words; empty for faults that have no words here."""
-    mechanism = MECHANISMS.get(fault.mechanism)
-    if mechanism is not None and mechanism.clause and fault.hosts:
-        hosts = listed(sorted(fault.hosts, key=_by_number))
-        clause = mechanism.clause.format(hosts=hosts, partitions=listed(fault.partitions))
-        return _plural(clause, hosts) if clause.startswith(hosts) else clause
-    name = fault.name
-    links = [part.split(" <-> ") for part in name.removeprefix("cut ").split(", ")]
-    if name.startswith("cut ") and all(len(link) == 2 and ":" not in "".join(link) for link in links):
-        if len({one for one, _ in links}) == 1:
-            return f"{links[0][0]} was cut off from {listed([other for _, other in links])}"
-        return ""
-    for pattern, words in _CLAUSES:
-        found = pattern.fullmatch(name)
-        if found:
-            return found.expand(words)
-    return ""
-
-
-def _by_number(name: str) -> tuple[str, int]:
-    """Sorts broker2 before broker10."""
-    stem = name.rstrip("0123456789")
-    return stem, int(name[len(stem) :] or 0)
-
-
-def _plural(verb: str, names: str) -> str:
-    return verb.replace("was ", "were ", 1) if " and " in names else verb
+    if fault.to_s is None or mechanism is None or not mechanism.starts_again:
+        return f"{said} {times}."
+    started = "were started" if len(fault.hosts) > 1 else "was started"
+    late = fault.to_s - fault.from_s > SHORT_S
+    back = f" and {started} again at {fault.to_s:.1f} s" if late else ""
+    return f"{said} at {fault.from_s:.1f} s{back}."
 
 
 def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[PartitionStory]) -> list[str]:
@@ -189,6 +140,13 @@ def _flat(story: PartitionStory, zombie: Zombie) -> str:
     )
 
 
+def said_by_meaning(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> str:
+    """The sentence on losses, if it adds nothing to the meaning of the verdict: all are expected."""
+    lost = [one for one in groups if one.name in LOST]
+    said = _of_losses(fates, groups) if lost_messages(fates) and all(one.expected for one in lost) else []
+    return said[0] if said and groups else ""
+
+
 def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list[str]:
     """Sentences on losses; without ``groups`` they do not say what the scenario expects."""
     total = sum(fates.values())
@@ -205,7 +163,7 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
     ending = (
         f"; the scenario does not expect {'them' if surprising == lost else f'{surprising} of them'}"
         if surprising
-        else EXPECTED
+        else ", as the scenario expects"
     )
     verb = "is" if lost == 1 else "are"
     return [f"{counted(lost, 'acknowledged message')} {verb} lost{ending if groups else ''}."]
@@ -274,47 +232,6 @@ def names_in(text: str, aliases: Mapping[str, str]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-_OBSERVED = (
-    (
-        re.compile(
-            r"(?:: )?(?:(?:\d+\.){3}\d+:\d+ )(cannot be reached|did not answer): \[Errno \d+\] [A-Z][a-z ]+"
-        ),
-        r" \1",
-    ),
-    (re.compile(r"\bdifferent logs: 1(?!\d)"), "all logs alike"),
-    (re.compile(r"copies of each on ([\w, ]+): 1(?!\d)"), r"each once on \1"),
-    (re.compile(r"\blost or lost after read or overwritten"), "lost"),
-    (re.compile(r"in epoch (\d+), then \1(?!\d)"), r"in epoch \1 both times"),
-)
-"""Words of the queries, and the words that the page uses instead."""
-
-
-def observed_in_words(text: str) -> str:
-    """What the queries of a claim found, without repetitions and the operating system's own words."""
-    for pattern, words in _OBSERVED:
-        text = pattern.sub(words, text)
-    return "; ".join(dict.fromkeys(text.split("; "))).strip()
-
-
-_STEP = " s after the step “"
-_AFTER_STEP = re.compile(r"\b(\d+(?:\.\d+)?) s after ([\w-]+)")
-
-
-def _with_steps(text: str, steps: Mapping[str, float]) -> str:
-    """The text with the moment of each step of the scenario from which it counts."""
-
-    def with_step(match: re.Match[str]) -> str:
-        step = steps.get(match[2])
-        return match[0] if step is None else f"{match[1]}{_STEP}{match[2]}” at {step:.1f} s"
-
-    return _AFTER_STEP.sub(with_step, text)
-
-
-def counts_from_step(observed: str) -> bool:
-    """Whether what a claim observed says from which step it counts."""
-    return _STEP in observed
-
-
 def claim_of(
     stored: Mapping[str, Any],
     seconds: Seconds | None,
@@ -330,6 +247,7 @@ def claim_of(
     instead = erratum or (either if either and occurred == either["says"] else None) or {}
     evidence = stored.get("evidence") or {}
     begin, end = evidence.get("from_ns"), evidence.get("to_ns")
+    counted_from = evidence.get("counts_from") or ()
     return Claim(
         name=stored["name"],
         says=stored["says"],
@@ -337,7 +255,8 @@ def claim_of(
         section=stored["section"],
         status=stored["status"],
         as_declared=bool(stored["as_declared"]),
-        observed=_with_steps(observed_in_words(str(stored.get("observed") or "")), steps or {}),
+        observed=str(stored.get("observed") or ""),
+        counts_from={name: s for name, s in (steps or {}).items() if name in counted_from},
         instead=instead.get("says", ""),
         because=instead.get("because", ""),
         instead_kind="erratum" if erratum else "either" if instead else "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from harness.errors import BadDataError, json_value
 from report.model.beliefs import Seconds
 from report.model.model import Fault, Proof
 from report.model.tables import Row
+from report.words.faults import state_in_words
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     "dead": ("probes over the cut links", "no answer"),
@@ -47,8 +47,6 @@ def _fault(number: int, found: Mapping[str, Row], ends: Sequence[Row], seconds: 
     targets = _object(begun["targets"])
     links = _texts(targets.get("links"))
     hosts = _texts(targets.get("hosts"))
-    if not hosts and targets and not links and "partitions" not in targets:
-        hosts = tuple(targets)
     injected = "injected" in found
     begun_ns = begun["ns"]
     if injected and begun["mechanism"] in ("kill", "power_cut") and "injecting" in found:
@@ -74,6 +72,7 @@ def _fault(number: int, found: Mapping[str, Row], ends: Sequence[Row], seconds: 
         hosts=hosts,
         links=links,
         partitions=_texts(targets.get("partitions")),
+        details=targets,
         first_offset=_first_offset(begun, targets),
         links_without_effect=_texts(_object(found.get("failed", {}).get("evidence")).get("links")),
         proofs=tuple(_proofs(found)),
@@ -106,20 +105,13 @@ def _proofs(found: Mapping[str, Row]) -> Iterable[Proof]:
             yield Proof("probes after healing", "an answer", f"{healed['alive']} answered", True)
 
 
-_STATE = re.compile(
-    r"PartitionState\(leader=(-?\d+), leader_epoch=(\d+), isr=\(([\d, ]*?),?\)"
-    r"(?:, replicas=(?:None|\([\d, ]*\)))?(?:, moving=\([\d, ]*\))?\)"
-)
-"""How a partition's state looks in the evidence of an operator's action."""
-
-
 def _in_words(value: object) -> str:
-    return _STATE.sub(_state_in_words, str(value))
-
-
-def _state_in_words(found: re.Match[str]) -> str:
-    leader = "no leader" if int(found[1]) < 0 else f"leader broker{found[1]}"
-    return f"{leader}, epoch {found[2]}, ISR {found[3] or 'empty'}"
+    """What an operator's action observed: states of partitions in words, other values as they are."""
+    if isinstance(value, dict):
+        return state_in_words(value) if {"leader", "isr"} <= value.keys() else str(value)
+    if isinstance(value, list):
+        return ", ".join(_in_words(one) for one in value if one is not None)
+    return str(value)
 
 
 def _seen(key: str, value: Any) -> str:
@@ -131,10 +123,10 @@ def _seen(key: str, value: Any) -> str:
         return "; ".join(filter(None, (_disk(host, one) for host, one in value.items())))
     if key == "exit_status" and isinstance(value, dict):
         return ", ".join(f"{name}: {_ended(status)}" for name, status in value.items())
-    if isinstance(value, dict):
+    if key == "flips" and isinstance(value, list):
+        return str(len(value))
+    if isinstance(value, dict) and not {"leader", "isr"} <= value.keys():
         return ", ".join(f"{name}: {_in_words(one)}" for name, one in value.items())
-    if isinstance(value, list):
-        return f"{len(value)}" if key == "flips" else ", ".join(map(str, value))
     return _in_words(value)
 
 
@@ -162,6 +154,4 @@ def _object(text: str | None) -> Mapping[str, Any]:
         found = json_value(text or "{}", "targets or evidence of faults")
     except BadDataError:
         return {}
-    if isinstance(found, list):
-        return {"partitions": found}
     return found if isinstance(found, dict) else {}

@@ -17,7 +17,7 @@ from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, split
 from report.model.blocked import blocked_readers
 from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
-from report.model.facts import claim_of, promises_of, sentences
+from report.model.facts import claim_of, promises_of, said_by_meaning, sentences
 from report.model.faults import faults as faults_of
 from report.model.judged import by_promises, verdict_of, writers_of
 from report.model.logs import Damage, log_figure
@@ -45,7 +45,17 @@ _QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)")
 _BEFORE_S, _AFTER_S = 1.0, 1.5
 _FINDING_COLUMNS = (
     *("class", "topic", "partition", "offset", "epoch", "writer", "seq", "label", "acked_ns", "acked_by"),
-    *("acked_during", "last_broker", "brokers", "cause", "detail", "expected", "promise", "txn"),
+    *(
+        "acked_during",
+        "last_broker",
+        "brokers",
+        "cause",
+        "cause_facts",
+        "detail",
+        "expected",
+        "promise",
+        "txn",
+    ),
 )
 
 
@@ -128,6 +138,7 @@ class _Gathering:
                         self.tables, self.findings, self.faults, self.small["log_events"], self.seconds
                     ),
                 ),
+                said_by_meaning=said_by_meaning(verdict.fates, groups),
                 also=explanations(groups, verdict.lost),
                 why=causes.reasons(groups, self._acks_of_lost(), self._chains(drawn, controllers)),
             ),

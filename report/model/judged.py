@@ -8,6 +8,8 @@ from typing import Any
 from report.model.facts import claim_of, lost_messages, promises_of
 from report.model.meaning import meaning
 from report.model.model import Finding, FindingGroup, ReportModel, Run, Verdict, WriterFates
+from report.words.causes import cause_of, facts_of
+from report.words.details import detail_in_words
 
 
 def judged_model(judgement: Mapping[str, Any]) -> ReportModel:
@@ -63,21 +65,24 @@ def writers_of(judgement: Mapping[str, Any]) -> tuple[WriterFates, ...]:
 
 def _groups(sample: Sequence[Mapping[str, Any]], *, sampled: bool) -> tuple[FindingGroup, ...]:
     """Findings with the same class and cause, either all expected or none."""
-    members: dict[tuple[bool, str, str], list[Mapping[str, Any]]] = {}
+    members: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
     for row in sample:
-        key = (bool(row.get("expected")), str(row.get("class")), str(row.get("cause") or ""))
+        key = (bool(row.get("expected")), row.get("class"), row.get("cause"), row.get("cause_facts"))
         members.setdefault(key, []).append(row)
     groups = []
-    for (expected, name, cause), rows in members.items():
+    for rows in members.values():
+        first = rows[0]
         promises: dict[str, int] = {}
         for row in rows:
             if row.get("promise"):
                 promises[row["promise"]] = promises.get(row["promise"], 0) + 1
         groups.append(
             FindingGroup(
-                name=name,
-                cause=cause,
-                expected=expected,
+                name=str(first.get("class")),
+                cause=cause_of(first),
+                cause_kind=str(first.get("cause") or ""),
+                cause_facts=facts_of(first),
+                expected=bool(first.get("expected")),
                 count=len(rows),
                 sampled=sampled,
                 promises=promises,
@@ -113,7 +118,7 @@ def finding_of(
         last_broker=row.get("last_broker"),
         brokers=tuple(row.get("brokers") or ()),
         copies=None if writer is None or seq is None else (copies or {}).get((writer, seq)),
-        detail=row.get("detail") or "",
+        detail=detail_in_words(row),
         promise=row.get("promise") or "",
         story=message in with_story,
     )

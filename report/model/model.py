@@ -6,7 +6,7 @@ changes its meaning or goes away; a new field needs no new version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -54,11 +54,6 @@ def acks_in_words(acks: int | None) -> str:
     return "" if acks is None else "all" if acks == -1 else str(acks)
 
 
-def listed(words: Sequence[str]) -> str:
-    """Words of a list, the last after “and”."""
-    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The verdict of the stored judgement, and sentences made from the history."""
@@ -66,6 +61,8 @@ class Verdict:
     verdict: str
     meaning: str
     """What the word means for this run, in a sentence; with the expected losses, if there are any."""
+    said_by_meaning: str = ""
+    """The one of the sentences that adds nothing to the meaning, if any."""
     reasons: tuple[str, ...]
     messages: int
     fates: Mapping[str, int]
@@ -119,6 +116,8 @@ class Fault:
     """`topic/partition` of the topic partitions to which the fault is restricted; empty: no restriction."""
     first_offset: int = -1
     """The first offset that it damaged in them; -1: not recorded."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Its `targets` as the history has them: also what was asked for, a percentage, a signal."""
     links_without_effect: tuple[str, ...] = ()
     """Links that the fault names and on which it had no effect, each as ``broker1 -> broker2``."""
     proofs: tuple[Proof, ...] = ()
@@ -301,6 +300,8 @@ class Claim:
     """Hosts by the names that the article gives them in this claim, where those differ."""
     from_s: float | None
     to_s: float | None
+    counts_from: Mapping[str, float] = field(default_factory=dict)
+    """The steps of the scenario from which the claim counts a time, each with its moment."""
     sources: tuple[str, ...]
     partitions: tuple[str, ...]
     offsets: tuple[int, ...]
@@ -442,6 +443,10 @@ class FindingGroup:
 
     name: str
     cause: str
+    """The cause as a sentence; empty: none is known."""
+    cause_kind: str = ""
+    """The kind of the cause, one of the kinds of `docs/findings.md`."""
+    cause_facts: Mapping[str, Any] = field(default_factory=dict)
     expected: bool
     count: int
     sampled: bool = False
@@ -451,9 +456,9 @@ class FindingGroup:
     shown: tuple[Finding, ...]
 
     @property
-    def rank(self) -> tuple[bool, int, str, str]:
+    def rank(self) -> tuple[bool, int, str, str, str]:
         """Sorts groups: unexpected ones first, then the largest."""
-        return self.expected, -self.count, self.name, self.cause
+        return self.expected, -self.count, self.name, self.cause_kind, str(self.cause_facts)
 
 
 @dataclass(frozen=True, kw_only=True)

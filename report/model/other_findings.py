@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from report.model.messages import LOST
-from report.model.model import FindingGroup, grouped, listed
+from report.model.model import FindingGroup, grouped
+from report.words.lists import listed
 
 MOST = 3
 """At most this many causes get a sentence, and at most this many messages are named."""
@@ -112,15 +113,15 @@ SAID: Mapping[str, tuple[str, str]] = {
 """By class of finding: what happened, once and several times."""
 
 _BECAUSE: Mapping[str, str] = {
-    "client retry of an unknown outcome": "The producer got no answer and sent again; more than one of its "
+    "retry_of_unknown_outcome": "The producer got no answer and sent again; more than one of its "
     "attempts arrived.",
-    "client retry": "The producer sent again because an attempt had got no answer, and that attempt had "
-    "arrived as well.",
-    "idempotence broken": "The producer is idempotent, so the broker should have refused the second copy.",
-    "refused after a retry": "The last attempt was refused, but an earlier one had arrived.",
-    "reported as definitely failed, yet appended": "",
+    "retry_of_acknowledged": "The producer sent again because an attempt had got no answer, and that attempt "
+    "had arrived as well.",
+    "idempotence_broken": "The producer is idempotent, so the broker should have refused the second copy.",
+    "refused_after_retry": "The last attempt was refused, but an earlier one had arrived.",
+    "failed_yet_appended": "",
 }
-"""A sentence for the part of a cause before its colon. Other causes are quoted."""
+"""A sentence by the kind of the cause. Other causes are quoted."""
 
 
 def in_words(name: str, count: int) -> str:
@@ -144,9 +145,10 @@ def clauses(groups: Iterable[FindingGroup]) -> list[str]:
 
 def explanations(groups: Sequence[FindingGroup], lost: int) -> tuple[str, ...]:
     """What happened besides losses and why, the most frequent cause first."""
-    known = [one for one in others(groups, lost) if one.cause]
-    chosen = sorted(known, key=lambda one: (-one.count, one.name, one.cause))[:MOST]
-    return tuple(_explanation(one) for one in chosen)
+    explained = sorted(
+        (one for one in others(groups, lost) if one.cause_kind), key=lambda one: (-one.count, *one.rank)
+    )
+    return tuple(_explanation(one) for one in explained[:MOST])
 
 
 def _explanation(group: FindingGroup) -> str:
@@ -157,7 +159,7 @@ def _explanation(group: FindingGroup) -> str:
     more = [listed(labels)] if len(labels) == group.count <= MOST else []
     more += [f"{grouped(sum(copies))} copies"] if len(copies) == group.count else []
     which = f" ({', '.join(more)})" if more else ""
-    because = _BECAUSE.get(group.cause.partition(":")[0])
+    because = _BECAUSE.get(group.cause_kind)
     if because is None:
         because = f"Cause: {group.cause}."
     begin = f"{places[0]}: " if len(places) == 1 else ""

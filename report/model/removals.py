@@ -11,6 +11,7 @@ from report.model.beliefs import Seconds, node_name
 from report.model.messages import LOST
 from report.model.model import Fault, Lane, Turn, counted
 from report.model.tables import Row, RunTables
+from report.words.causes import facts_of
 
 TOGETHER_S = 0.6
 """Copies that a replica loses within this time are one removal: the observer reads at this interval."""
@@ -141,14 +142,14 @@ def _removals(
         key = (row["writer"], row["seq"])
         if key not in acknowledged:
             continue
-        s, why = seconds(row["gone_ns"]), "not found any more on"
+        s, why = seconds(row["gone_ns"]), ""
         eraser, truncated_s = _eraser(row, faults, seconds), _truncation(row, here, seconds)
         if eraser is not None:
-            s, why = eraser.from_s, "lost power: " if eraser.mechanism == "power_cut" else "was erased: "
+            s, why = eraser.from_s, "lost power" if eraser.mechanism == "power_cut" else "was erased"
         elif truncated_s is not None:
-            s, why = truncated_s, "truncated: "
+            s, why = truncated_s, "truncated"
         elif (start_s := _start_moved(row, log_events, seconds)) is not None:
-            s, why = start_s, "moved its log start: "
+            s, why = start_s, "moved its log start"
         host = f"broker{row['broker']}"
         for group in groups:
             if group[1:3] == (host, why) and abs(group[0] - s) <= TOGETHER_S:
@@ -158,7 +159,7 @@ def _removals(
             groups.append((s, host, why, {key}))
     for s, host, why, keys in groups:
         removed = f"{counted(len(keys), 'acknowledged message')}"
-        text = f"{removed} {why} {host}" if why.startswith("not") else f"{host} {why}{removed} removed"
+        text = f"{host} {why}: {removed} removed" if why else f"{removed} not found any more on {host}"
         yield Turn(s=s, kind="removed", source=host, count=len(keys), text=text)
 
 
@@ -216,7 +217,7 @@ def _consequence(
         acked_s = None if row["acked_ns"] is None else seconds(row["acked_ns"])
         own = copies.get(key, ())
         erased = sum(_eraser(one, faults, seconds) is fault for one in own)
-        if erased == len(own) and (erased or f"`{fault.name}`" in (row["cause"] or "")):
+        if erased == len(own) and (erased or facts_of(row).get("fault") == fault.number):
             took += 1
         elif erased:
             parts += 1

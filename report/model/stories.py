@@ -11,9 +11,11 @@ from report.model.beliefs import Seconds
 from report.model.judged import finding_of
 from report.model.model import Fault, FindingGroup, Lane, Mark, Story, StoryEvent
 from report.model.tables import Row, RunTables
+from report.words.causes import cause_of, facts_of
 
 SHOWN = 200
 """At most this many findings of a group are listed; the group has their number."""
+_GROUPED = ["class", "cause", "cause_facts", "expected"]
 STORIES = 24
 """At most this many messages have their story in the model."""
 
@@ -28,8 +30,7 @@ def finding_groups(
     if not table.num_rows:
         return ()
     stories = frozenset(with_story)
-    keys = ["class", "cause", "expected"]
-    counts = table.group_by(keys).aggregate([([], "count_all")]).to_pylist()
+    counts = table.group_by(_GROUPED).aggregate([([], "count_all")]).to_pylist()
     groups = []
     for row in counts:
         rows = _members(table, row).slice(0, SHOWN).to_pylist()
@@ -47,7 +48,9 @@ def finding_groups(
         groups.append(
             FindingGroup(
                 name=row["class"],
-                cause=row["cause"] or "",
+                cause=cause_of(row),
+                cause_kind=row["cause"] or "",
+                cause_facts=facts_of(row),
                 expected=bool(row["expected"]),
                 count=row["count_all"],
                 promises=_promises(_members(table, row)),
@@ -69,10 +72,11 @@ def _promises(members: pa.Table) -> dict[str, int]:
 
 
 def _members(table: pa.Table, group: Row) -> pa.Table:
-    kept = pc.equal(table["class"], group["class"])
-    cause = pc.is_null(table["cause"]) if group["cause"] is None else pc.equal(table["cause"], group["cause"])
-    kept = pc.and_(kept, pc.fill_null(cause, False))
-    return table.filter(pc.and_(kept, pc.equal(table["expected"], group["expected"])))
+    kept = pc.and_(pc.equal(table["class"], group["class"]), pc.equal(table["expected"], group["expected"]))
+    for name in ("cause", "cause_facts"):
+        same = pc.is_null(table[name]) if group[name] is None else pc.equal(table[name], group[name])
+        kept = pc.and_(kept, pc.fill_null(same, False))
+    return table.filter(kept)
 
 
 def chosen_messages(table: pa.Table) -> list[tuple[int, int]]:
@@ -80,9 +84,8 @@ def chosen_messages(table: pa.Table) -> list[tuple[int, int]]:
     if not table.num_rows:
         return []
     named = table.filter(pc.and_(pc.is_valid(table["writer"]), pc.is_null(table["txn"])))
-    keys = ["class", "cause", "expected"]
     queues = []
-    for group in named.group_by(keys).aggregate([([], "count_all")]).to_pylist():
+    for group in named.group_by(_GROUPED).aggregate([([], "count_all")]).to_pylist():
         rows = (
             _members(named, group).select(["writer", "seq", "label", "expected"]).slice(0, 2000).to_pylist()
         )
@@ -127,7 +130,7 @@ def stories(
             row = life[key]
             place = (row["topic"], row["partition"])
             around = _around(place, lanes.get(place, ()), faults, marks, log_events, seconds)
-            found.append(_story(row, own[key], around, seconds))
+            found.append(_story(row, own[key], around, faults, seconds))
     return tuple(found)
 
 
@@ -211,7 +214,13 @@ def _around(
     return events
 
 
-def _story(life: Row, own: list[StoryEvent], around: Sequence[StoryEvent], seconds: Seconds) -> Story:
+def _story(
+    life: Row,
+    own: list[StoryEvent],
+    around: Sequence[StoryEvent],
+    faults: Sequence[Fault],
+    seconds: Seconds,
+) -> Story:
     client = life["host"] or life["az"] or "client"
     sent = seconds(life["sent_ns"])
     broker = next((b for b in (life["acked_by"], life["broker"]) if b is not None), None)
@@ -231,9 +240,9 @@ def _story(life: Row, own: list[StoryEvent], around: Sequence[StoryEvent], secon
     last = max(event.s for event in events)
     settled = life["fate"] in ("kept", "failed") or any(event.kind == "gone" for event in events)
     until = last if settled else last + 1.0
-    events += [
-        one for one in around if sent <= one.s <= until or (one.kind == "fault" and _lasts(one, around, sent))
-    ]
+    in_force = [one for one in faults if one.from_s < sent and (one.to_s is None or one.to_s > sent)]
+    events += [one for one in marks_and_faults((), in_force) if one.kind == "fault"]
+    events += [one for one in around if sent <= one.s <= until]
     leading = [one for one in around if one.kind == "elected" and one.s < sent]
     events += leading[-1:] and [max(leading, key=lambda one: one.s)]
     columns = dict.fromkeys([client])
@@ -248,18 +257,11 @@ def _story(life: Row, own: list[StoryEvent], around: Sequence[StoryEvent], secon
         label=life["label"] or "",
         place=f"{life['topic']}/{life['partition']}",
         fate=life["fate"],
-        cause=life["cause"] or "",
+        cause=cause_of(life),
         ending=_ending(life),
         columns=(client, *brokers, *readers),
         events=tuple(sorted(thinned(events), key=lambda event: event.s)),
     )
-
-
-def _lasts(event: StoryEvent, around: Sequence[StoryEvent], at_s: float) -> bool:
-    """Whether a fault that began before a time was still in force at that time."""
-    name = event.text.removesuffix(": in force")
-    healed = [one.s for one in around if one.kind == "healed" and one.text == f"{name}: healed"]
-    return event.s < at_s and (not healed or min(healed) > at_s)
 
 
 def thinned(events: Sequence[StoryEvent]) -> list[StoryEvent]:

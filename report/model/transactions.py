@@ -12,6 +12,7 @@ from report.model.judged import transaction_name
 from report.model.model import Fault, Mark, Story, StoryEvent, TransactionGroup
 from report.model.stories import marks_and_faults, thinned
 from report.model.tables import Row, RunTables
+from report.words.causes import cause_of
 
 SHOWN = 12
 """At most this many transactions with a finding have their story in the model."""
@@ -281,6 +282,6 @@ def _causes(findings: pa.Table, keys: set[tuple[int, int]]) -> Mapping[tuple[int
     if "txn" not in findings.column_names:
         return {}
     return {
-        (row["writer"], row["txn"]): f"{row['class'].replace('_', ' ')}: {row['cause'] or 'not known'}"
+        (row["writer"], row["txn"]): f"{row['class'].replace('_', ' ')}: {cause_of(row) or 'not known'}"
         for row in _of(findings, keys)
     }

@@ -13,7 +13,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from report.model.beliefs import node_name
-from report.model.facts import EXPECTED, counts_from_step
 from report.model.model import Claim, FindingGroup, ReportModel, grouped
 from report.page.ladder import ladder
 from report.page.legend import legend_keys
@@ -81,7 +80,7 @@ def page(model: ReportModel) -> str:
             sentences=[
                 one
                 for one in model.verdict.sentences
-                if not (model.verdict.meaning and one.endswith(f" lost{EXPECTED}."))
+                if not (model.verdict.meaning and one == model.verdict.said_by_meaning)
             ],
             older=any(
                 replica.older
@@ -111,7 +110,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["counts_from_step"] = counts_from_step
     environment.filters["size"] = _size
     environment.filters["grouped"] = grouped
     environment.filters["quoted"] = lambda text: re.sub(r"`([^`]*)`", "“\\1”", str(text))

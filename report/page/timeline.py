@@ -20,9 +20,9 @@ from report.model.model import (
     Split,
     Turn,
     grouped,
-    listed,
 )
 from report.page.svg import block, fit, joined, picture, tag, text, titled
+from report.words.lists import listed
 
 WIDTH, LEFT, RIGHT = 1180.0, 124.0, 92.0
 _LANE, _GAP, _SENDS, _OFFSETS = 27.0, 5.0, 46.0, 62.0

@@ -120,7 +120,7 @@ CLAIMS = (
             messages(("az2-to-old", "az3-to-old", "az3-bootstrapped")).became(
                 "failed", "unknown_dropped", at_least=3
             ),
-            noted("read-in-az3", "0 records%"),
+            noted("read-in-az3", records=0),
         ),
     ),
     Claim(

@@ -126,7 +126,7 @@ CLAIMS = (
         section="000 §3.1",
         quote="az1 内的客户端无法生产消费",
         says="Clients in az1 cannot consume, while those elsewhere can.",
-        holds=both(noted("read-in-az1", "0 records%"), _LATER.consumed(since="cut", until="before-heal")),
+        holds=both(noted("read-in-az1", records=0), _LATER.consumed(since="cut", until="before-heal")),
     ),
     Claim(
         name="isr-follows",

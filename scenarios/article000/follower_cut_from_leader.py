@@ -91,7 +91,7 @@ CLAIMS = (
         holds=both(
             messages("az2-retry").not_acknowledged(),
             broker(2).believes(T, leader=1, at="before-heal"),
-            noted("read-in-az2", "0 records%"),
+            noted("read-in-az2", records=0),
             _LATER.consumed(since="cut", until="before-heal"),
         ),
     ),

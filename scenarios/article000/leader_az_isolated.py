@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checkers.claims.builders import (
+    about,
     both,
     broker,
     controller_stays,
@@ -65,30 +66,37 @@ _HANGS_ELSEWHERE = both(
 """Before KIP-497 the thread that shrinks ISRs may wait for ZooKeeper before it comes to this partition."""
 _CDE, _FG = messages("az1-acks1", label=("c", "d", "e")), messages("az2-acks-all", label=("f", "g"))
 _EPOCHS = "array_join(transform(epochs, e -> concat(e, '')), ' and ')"
-_SAME_EPOCHS = (
+_SAME_EPOCHS = about(
     "SELECT CASE WHEN {final:*} IS NOT NULL AND count(*) >= 2 "
     "THEN bool_and(held = array(1, 2, 3) AND size(epochs) = 1 AND epochs[0] > 0) END AS holds, "
     f"concat({counted('message')}, ' on ', {listed(brokers_of('held'))}, ', leader epoch ', {listed(_EPOCHS)}) "
     "AS observed "
     "FROM (SELECT m.seq, sort_array(collect_set(c.broker)) AS held, collect_set(c.epoch) AS epochs "
     f"FROM (SELECT * FROM life WHERE {_FG.where}) m LEFT JOIN copies c "
-    "ON c.writer = m.writer AND c.seq = m.seq AND c.topic = m.topic GROUP BY m.seq)"
+    "ON c.writer = m.writer AND c.seq = m.seq AND c.topic = m.topic GROUP BY m.seq)",
+    _FG,
+    tables=("life", "copies"),
 )
 _ENTRY = "concat('epoch ', entry.epoch, ' from offset ', entry.start_offset)"
 _ENTRIES = f"SELECT broker, explode(epochs) AS entry FROM replicas WHERE {T.where}"
-_EPOCH_STARTS = (
+_EPOCH_STARTS = about(
     "SELECT CASE WHEN count(*) >= 6 THEN bool_and(entry.start_offset = first) END AS holds, "
     "concat(count(*), ' entries of leader epochs on ', count(DISTINCT broker), ' replicas: ', "
     f"{listed(_ENTRY, between=', ')}) AS observed "
     f"FROM ({_ENTRIES}) e JOIN (SELECT epoch, min(offset) AS first FROM copies WHERE {T.where} GROUP BY epoch) c "
-    "ON e.entry.epoch = c.epoch"
+    "ON e.entry.epoch = c.epoch",
+    T,
+    tables=("replicas", "copies"),
 )
 """At least two epochs with messages, on three replicas."""
-_EMPTY_EPOCH = (
+_EMPTY_EPOCH = about(
     "SELECT CASE WHEN count(*) >= 2 THEN count_if(first IS NULL) > 0 END AS holds, "
     f"concat('entries of leader epochs on broker1: ', {listed(_ENTRY, between=', ')}) AS observed "
     f"FROM ({_ENTRIES} AND broker = 1) e LEFT JOIN (SELECT epoch, min(offset) AS first FROM copies "
-    f"WHERE {T.where} GROUP BY epoch) c ON e.entry.epoch = c.epoch"
+    f"WHERE {T.where} GROUP BY epoch) c ON e.entry.epoch = c.epoch",
+    T,
+    broker(1),
+    tables=("replicas", "copies"),
 )
 
 

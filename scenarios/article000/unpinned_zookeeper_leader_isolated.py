@@ -66,7 +66,7 @@ CLAIMS = (
         section="000 §1",
         quote=_LEFT_ASIDE,
         says="The partition's leader and the controller are connected to zk-0 at first.",
-        holds=noted("moved", "broker1 and broker3 are connected to zookeeper1"),
+        holds=noted("moved", connected_to="zookeeper1"),
         precondition=True,
     ),
     Claim(

@@ -87,7 +87,9 @@ def _sent(*names: str, after: str, before: str) -> Messages:
     listed = ", ".join(f"'{name}'" for name in names)
     return messages_where(
         f"writer_name IN ({listed}) AND partition = 0 "
-        f"AND sent_ns >= {mark(after)} AND sent_ns <= {mark(before)}"
+        f"AND sent_ns >= {mark(after)} AND sent_ns <= {mark(before)}",
+        since=after,
+        until=before,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checkers.claims.builders import (
+    about,
     both,
     broker,
     controller_changes,
@@ -105,10 +106,15 @@ def _nobody_elects(timings: Timings) -> Claim:
         f"{at_least_s:.1f} s, the state of the partition that the dead one led does not change; then it has "
         "another leader.",
         holds=both(
-            f"SELECT CASE WHEN changed < coalesce(elected, changed + 1) THEN false "
-            f"WHEN elected IS NOT NULL THEN elected - {killed} >= {int(at_least_s * 1e9)} END AS holds, "
-            f"concat('after the kill, another controller {_after('elected')}, another state {_after('changed')}') "
-            f"AS observed FROM ({changed}) CROSS JOIN ({elected})",
+            about(
+                f"SELECT CASE WHEN changed < coalesce(elected, changed + 1) THEN false "
+                f"WHEN elected IS NOT NULL THEN elected - {killed} >= {int(at_least_s * 1e9)} END AS holds, "
+                f"concat('after the kill, another controller {_after('elected')}, another state {_after('changed')}') "
+                f"AS observed FROM ({changed}) CROSS JOIN ({elected})",
+                C,
+                since="killed",
+                tables=("truth", "controllers"),
+            ),
             C.is_led_by(1, isr=(1, 2), at="elected"),
         ),
     )
@@ -171,7 +177,9 @@ CLAIMS = (
         section="beyond 001, consensus",
         says="In that partition acks=all waits until the new controller removes the dead replica from the ISR, and then succeeds.",
         holds=both(
-            messages_where(f"{_PATIENT.where} AND done_ns > {mark('headless')}").acknowledged(),
+            messages_where(
+                f"{_PATIENT.where} AND done_ns > {mark('headless')}", of=_PATIENT, since="headless"
+            ).acknowledged(),
             B.is_led_by(1, isr=(1, 2), epoch=1, at="elected"),
         ),
     ),

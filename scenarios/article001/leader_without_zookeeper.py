@@ -66,9 +66,12 @@ def hanging(stage: Stage) -> None:
 T = partition(TOPIC)
 _ZOMBIE = messages("az1-acks1", after="cut")
 _WHILE_WANTED = messages("az1-acks1", after="wanted", before="before-heal")
-_LATE_ANSWER = messages_where(f"writer_name = 'az1-patient' AND done_ns > {mark('before-heal')}")
+_PATIENT, _BOTH = messages("az1-patient"), messages(("az1-patient", "az1-blocked-short"))
+_LATE_ANSWER = messages_where(
+    f"{_PATIENT.where} AND done_ns > {mark('before-heal')}", of=_PATIENT, since="before-heal"
+)
 _ANSWERED = messages_where(
-    f"writer_name IN ('az1-patient', 'az1-blocked-short') AND done_ns <= {mark('before-heal')}"
+    f"{_BOTH.where} AND done_ns <= {mark('before-heal')}", of=_BOTH, until="before-heal"
 )
 LOCK_RELEASED = "3.1.0"
 """First version whose leader changes the ISR outside the partition's lock (KAFKA-13091), also in ZooKeeper.

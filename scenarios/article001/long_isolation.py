@@ -49,9 +49,12 @@ def body(stage: Stage) -> None:
 
 T = partition(TOPIC)
 _ACKS_1, _ACKS_ALL = messages("az1-after-acks1"), messages("az1-after-acks-all")
-_LATE_ANSWER = messages_where(f"writer_name = 'az1-patient' AND done_ns > {mark('before-heal')}")
+_PATIENT, _BOTH = messages("az1-patient"), messages(("az1-patient", "az1-after-acks1"))
+_LATE_ANSWER = messages_where(
+    f"{_PATIENT.where} AND done_ns > {mark('before-heal')}", of=_PATIENT, since="before-heal"
+)
 _ANSWERED = messages_where(
-    f"writer_name IN ('az1-patient', 'az1-after-acks1') AND done_ns <= {mark('before-heal')}"
+    f"{_BOTH.where} AND done_ns <= {mark('before-heal')}", of=_BOTH, until="before-heal"
 )
 _STOPS = "因此它不再接收新的写入请求"
 ONE_FIRST = "It tries to remove one follower first."

@@ -177,7 +177,7 @@ L = partition(leader_az_isolated.TOPIC)
 _INSIDE = "az1-acks1"
 _AFTER_L = messages(_INSIDE, after="wanted", before="split")
 _SERVED = messages(topic=leader_az_isolated.TOPIC, acks=1, az="az2", after="failover", before="wanted")
-_BY_NEW = messages_where(f"{_SERVED.where} AND outcome = 'ok'")
+_BY_NEW = messages_where(f"{_SERVED.where} AND outcome = 'ok'", of=_SERVED)
 """The new leader acknowledged them before messages `_AFTER_L` were sent to the old one."""
 
 

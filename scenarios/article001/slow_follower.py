@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from checkers.claims.builders import both, broker, heard_at, mark, messages, partition
+from checkers.claims.builders import about, both, broker, heard_at, mark, messages, partition
 from checkers.claims.builders.sql import listed
 from harness.cluster.setup import Setup
 from harness.errors import WaitTimeoutError
@@ -83,22 +83,37 @@ _LEAVES = (
     "如果一个follower在replica.lag.time.max.ms设定的时间范围内没有向leader发出fetch操作请求"
     "或者滞后于leader的最新的数据点超过replica.lag.time.max.ms所设定的时间,那么这个follower将被leader从ISR中剔除"
 )
-_FETCHED = f"""SELECT CASE WHEN count(*) >= 10 THEN true WHEN {heard_at(2, "before-heal")} THEN false END AS holds,
+_FETCHED = about(
+    f"""SELECT CASE WHEN count(*) >= 10 THEN true WHEN {heard_at(2, "before-heal")} THEN false END AS holds,
     concat(count(*), ' records fetched by broker2 during the loss') AS observed
-FROM sightings WHERE {T.where} AND broker = 2 AND seen_ns > {mark("slow")} AND seen_ns <= {mark("before-heal")}"""
+FROM sightings WHERE {T.where} AND broker = 2 AND seen_ns > {mark("slow")} AND seen_ns <= {mark("before-heal")}""",
+    T,
+    broker(2),
+    since="slow",
+    until="before-heal",
+    tables=("sightings",),
+)
 _IN_OR_OUT = f"""SELECT m.writer, m.seq, max(m.done_ns - m.sent_ns) / 1e6 AS ms,
     array_contains(max_by(t.isr, struct(t.epoch, t.ns)), 2) AS waits
 FROM (SELECT * FROM life WHERE {messages("az1-waiting%", after="slow").where} AND outcome = 'ok') m
 JOIN (SELECT * FROM truth WHERE {T.where}) t ON t.ns <= m.sent_ns GROUP BY m.writer, m.seq"""
 """How long each acknowledgement took, and whether broker2 was in the ISR when the message was sent."""
-_FASTER_WITHOUT = f"""SELECT CASE WHEN least(inside, outside) >= 3 THEN inside_ms > outside_ms END AS holds,
+_FASTER_WITHOUT = about(
+    f"""SELECT CASE WHEN least(inside, outside) >= 3 THEN inside_ms > outside_ms END AS holds,
     concat(inside, ' acknowledgements with broker2 in the ISR ', coalesce(cast(inside_ms AS string), 'unknown'),
         ' ms on average, ', outside, ' without it ', coalesce(cast(outside_ms AS string), 'unknown'), ' ms') AS observed
 FROM (SELECT count_if(waits) AS inside, round(avg(ms) FILTER (WHERE waits), 1) AS inside_ms,
-    count_if(NOT waits) AS outside, round(avg(ms) FILTER (WHERE NOT waits), 1) AS outside_ms FROM ({_IN_OR_OUT}))"""
-_SET_TO_30_S = f"""SELECT CASE WHEN count(*) > 0 THEN count_if(value = '30000') = count(*) END AS holds,
+    count_if(NOT waits) AS outside, round(avg(ms) FILTER (WHERE NOT waits), 1) AS outside_ms FROM ({_IN_OR_OUT}))""",
+    T,
+    messages("az1-waiting%", after="slow"),
+    tables=("life", "truth"),
+)
+_SET_TO_30_S = about(
+    f"""SELECT CASE WHEN count(*) > 0 THEN count_if(value = '30000') = count(*) END AS holds,
     concat('replica.lag.time.max.ms=', {listed("value")}) AS observed
-FROM configs WHERE scope = 'broker' AND key = 'replica.lag.time.max.ms'"""
+FROM configs WHERE scope = 'broker' AND key = 'replica.lag.time.max.ms'""",
+    tables=("configs",),
+)
 _FETCHES = Claim(
     name="does-not-stop",
     section="beyond 001, use of the ISR",

@@ -50,7 +50,7 @@ def body(stage: Stage) -> None:
 
 C, U = partition(CLEAN), partition(UNCLEAN)
 _LOST, _KEPT = messages("az1-pair", topic=UNCLEAN), messages("az1-pair", topic=CLEAN)
-_OTHERS = messages_where(f"NOT ({_LOST.where})")
+_OTHERS = messages_where(f"NOT ({_LOST.where})", of=_LOST)
 CLAIMS = (
     Claim(
         name="two-acknowledge",

@@ -6,7 +6,7 @@ byte on one replica's disk.
 
 from __future__ import annotations
 
-from checkers.claims.builders import both, messages
+from checkers.claims.builders import about, both, messages
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from run.scenario import Claim, Expected, Scenario
@@ -27,12 +27,13 @@ def body(stage: Stage) -> None:
     stage.wait_replicated(TOPIC)
 
 
-_ALTERED_ALONE = (
+_ALTERED_ALONE = about(
     f"SELECT count(*) = 1 AND count_if(class = 'corrupt' AND offset = 1 AND topic = '{TOPIC}' "
     "AND array_contains(brokers, 3)) = 1 AS holds, concat('findings: ', count(*), ', ', coalesce(concat_ws(', ', "
     "collect_list(concat(class, ' at offset ', offset, ' of ', topic, ' on ', array_join(transform(brokers, "
     "b -> concat('broker', b)), ', ')))), '')) "
-    "AS observed FROM findings"
+    "AS observed FROM findings",
+    tables=("findings",),
 )
 SCENARIO = Scenario(
     name="canary",

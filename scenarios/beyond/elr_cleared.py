@@ -115,9 +115,9 @@ SCENARIOS = (
                 says="The change clears not only the eligible leader replicas, but also the last known leader.",
                 holds=both(
                     C.has_no_leader(isr=(), at="no-leader"),
-                    noted("no-leader", "%last known [1]%"),
-                    noted("lowered", "%eligible [], last known []%"),
-                    noted("not-lowered", "%eligible [1, 2], last known [1]%"),
+                    noted("no-leader", last_known=[1]),
+                    noted("lowered", eligible=[], last_known=[]),
+                    noted("not-lowered", eligible=[1, 2], last_known=[1]),
                 ),
             ),
             Claim(

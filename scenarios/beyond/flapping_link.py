@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import both, controller_stays, mark, messages, partition
+from checkers.claims.builders import about, both, broker, controller_stays, mark, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from run.scenario import Claim, Either, Scenario
@@ -61,14 +61,19 @@ def _stalls(at_least: int) -> str:
     stall_ns = int(_STALL_S * 1e9)
     waited = f"count_if(on2 - on1 > {stall_ns} AND on2 - before > {stall_ns} AND on3 - on1 <= {stall_ns})"
     beside = f"count_if(on3 - on1 > {stall_ns})"
-    return (
+    return about(
         f"SELECT CASE WHEN {{tailed:broker2}} < {mark('before-heal')} THEN NULL "
         f"WHEN {waited} >= {at_least} THEN true WHEN {beside} = 0 THEN false END AS holds, "
         f"concat('broker2 waited ', {waited}, ' times for records that broker3 had at once; broker3 waited for ', "
         f"{beside}) AS observed "
         f"FROM (SELECT *, lag(on2) OVER (ORDER BY offset) AS before FROM (SELECT offset, {seen} "
         f"FROM sightings WHERE {_LED_BY_BROKER1.where} GROUP BY offset)) "
-        f"WHERE on1 > {mark('seeded')} AND on1 <= {mark('before-heal')}"
+        f"WHERE on1 > {mark('seeded')} AND on1 <= {mark('before-heal')}",
+        _LED_BY_BROKER1,
+        broker(2),
+        since="seeded",
+        until="before-heal",
+        tables=("sightings",),
     )
 
 
@@ -79,8 +84,11 @@ CLAIMS = (
         section="beyond the articles",
         says="The link came back at least twice and was cut again, and each change was verified.",
         precondition=True,
-        holds=f"SELECT max({_FLIPS}) >= 4 AS holds, concat(max({_FLIPS}), ' changes') AS observed "
-        "FROM faults WHERE moment = 'healed'",
+        holds=about(
+            f"SELECT max({_FLIPS}) >= 4 AS holds, concat(max({_FLIPS}), ' changes') AS observed "
+            "FROM faults WHERE moment = 'healed'",
+            tables=("faults",),
+        ),
     ),
     Claim(
         name="fetches-stop",

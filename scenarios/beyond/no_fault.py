@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkers.claims.builders import both, controller_stays, messages, messages_where, partition
+from checkers.claims.builders import about, both, controller_stays, messages, messages_where, partition
 from checkers.claims.builders.sql import TOO_BUSY
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
@@ -51,14 +51,16 @@ def _waits(comparison: str) -> str:
     # difference says nothing: an acks=all write waits for three processes, an acks=1 write for one.
     delay = "median(CASE WHEN writer_name = 'az1-acks-{}' THEN (done_ns - sent_ns) / 1e6 END)"
     busy = f"ms_all - ms_one >= {_POLLED_MS} AND ms_one >= {_PROMPT_MS}"
-    return (
+    return about(
         f"SELECT CASE WHEN least(n_all, n_one) >= 20 AND NOT ({busy}) "
         f"THEN ms_all - ms_one {comparison} {_POLLED_MS} END AS holds, "
         "concat('half of ', n_all, ' acks=all writes were acknowledged within ', round(ms_all, 1), "
         "' ms, half of ', n_one, ' acks=1 writes within ', round(ms_one, 1), ' ms', "
         f"if({busy}, '; {TOO_BUSY}', '')) AS observed "
         "FROM (SELECT count_if(writer_name = 'az1-acks-all') AS n_all, count_if(writer_name = 'az1-acks-one') AS n_one, "
-        f"{delay.format('all')} AS ms_all, {delay.format('one')} AS ms_one FROM life WHERE outcome = 'ok')"
+        f"{delay.format('all')} AS ms_all, {delay.format('one')} AS ms_one FROM life WHERE outcome = 'ok')",
+        messages(("az1-acks-all", "az1-acks-one")),
+        tables=("life",),
     )
 
 

@@ -91,7 +91,7 @@ def _paid(name: str | tuple[str, ...]) -> Messages:
 def _behind(*topics: str) -> Messages:
     """Writes outside transactions, tried until the new leader takes one."""
     tried = messages("az2-probe-%", topic=topics, label="_")
-    return messages_where(f"{tried.where} AND outcome = 'ok'")
+    return messages_where(f"{tried.where} AND outcome = 'ok'", of=tried)
 
 
 CLAIMS = (

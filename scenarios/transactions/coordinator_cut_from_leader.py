@@ -52,7 +52,7 @@ def body(protocol: Generation) -> Callable[[Stage], None]:
             stage.mark("refused", f"a message of the next transaction: error {next_one.error}")
             anew = stage.transactional("az2", ID, name="orders-anew", protocol=protocol, timeout_s=TIMEOUT_S)
             error = anew.initialise(within_s=2.0)
-            stage.mark("anew", f"a new producer with this transactional id: error {error}")
+            stage.mark("anew", f"a new producer with this transactional id: error {error}", error=error)
             # Longer than a coordinator needs to abort a transaction that nobody has ended.
             stand(stage, reported, TIMEOUT_S + CLEANUP_S + 2.0)
             for topic in (NEAR, FAR):
@@ -100,7 +100,7 @@ CLAIMS = (
         holds=both(
             messages(ID, label="next").refused_with(51),
             messages(ID, label="next").in_final_log(copies=0),
-            noted("anew", like="%error 51"),
+            noted("anew", error=51),
         ),
     ),
     Claim(

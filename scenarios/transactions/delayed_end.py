@@ -125,7 +125,7 @@ V1 = (
         section=SECTION,
         says="A request to end the first transaction that arrives during the second one is carried out: it writes "
         "a second marker.",
-        holds=both(late_answer("EndTxn%", 0, at_least=4), markers_are(partition(ALONE), "commit", "commit")),
+        holds=both(late_answer("EndTxn", 0, at_least=4), markers_are(partition(ALONE), "commit", "commit")),
     ),
     Claim(
         name="half-lost",
@@ -195,7 +195,7 @@ V2 = (
         section=SECTION,
         says="The late request names an epoch that is over: it is answered with error 90 and has no effect.",
         holds=both(
-            late_answer("EndTxn%", 90, at_least=4),
+            late_answer("EndTxn", 90, at_least=4),
             markers_are(partition(ABORT), "abort", "commit"),
             markers_are(partition(COMMIT), "commit", "abort"),
         ),

@@ -44,7 +44,7 @@ def body(stage: Stage) -> None:
             stage.mark("written", f"the producer writes on to the leader beside it: error {inside.error}")
             stage.wait_for_no_leader(TOPIC)
             error = new.initialise(within_s=5.0)
-            stage.mark("fencing", f"a successor asks for the transactional id: error {error}")
+            stage.mark("fencing", f"a successor asks for the transactional id: error {error}", error=error)
             after = old.send(TOPIC, "w4", to=ZOMBIE)
             stage.mark("written-on", f"the old producer writes on: error {after.error}")
             stage.read("az1", TOPIC, ZOMBIE)
@@ -82,7 +82,7 @@ CLAIMS = (
         section=SECTION,
         says="The successor gets no producer id (error 51) while the partition has no leader that its coordinator "
         "reaches.",
-        holds=both(partition(TOPIC).has_no_leader(at="fencing"), noted("fencing", like="%error 51")),
+        holds=both(partition(TOPIC).has_no_leader(at="fencing"), noted("fencing", error=51)),
         before="4.3.0",
     ),
     Claim(
@@ -91,7 +91,7 @@ CLAIMS = (
         says="The successor gets a producer id at once: the coordinator regards a partition without a leader as deleted, and ends the old transaction without its marker (KAFKA-20734).",
         holds=both(
             partition(TOPIC).has_no_leader(at="fencing"),
-            noted("fencing", like="%error 0"),
+            noted("fencing", error=0),
             markers_are(partition(TOPIC), "commit"),
         ),
         since="4.3.0",

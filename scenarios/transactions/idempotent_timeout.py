@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from checkers.claims.builders import both, messages, partition
+from checkers.claims.builders import about, both, messages, partition
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.waiting import wait_until
@@ -101,13 +101,16 @@ def timing_out(via: Via) -> Callable[[Stage], None]:
 
 def _numbered(producer: str, label: str, *numbers: str) -> str:
     """A producer's message has these numbers in the log, `producer epoch/sequence number`, of one producer id."""
+    numbered = messages(producer, label=label)
     distinct_numbers = "array_join(sort_array(collect_set(concat(producer_epoch, '/', sequence))), ', ')"
-    return (
+    return about(
         f"SELECT CASE WHEN {{final:{TOPIC}}} IS NOT NULL AND count(*) > 0 "
         f"THEN {distinct_numbers} = '{', '.join(numbers)}' AND count(DISTINCT producer_id) = 1 END AS holds, "
         f"concat('{label} in producer epoch/sequence number ', {distinct_numbers}) AS observed "
-        f"FROM (SELECT * FROM life WHERE {messages(producer, label=label).where}) m "
-        f"JOIN copies c ON c.writer = m.writer AND c.seq = m.seq"
+        f"FROM (SELECT * FROM life WHERE {numbered.where}) m "
+        f"JOIN copies c ON c.writer = m.writer AND c.seq = m.seq",
+        numbered,
+        tables=("life", "copies"),
     )
 
 

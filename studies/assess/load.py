@@ -73,8 +73,9 @@ class Load:
         stage, topics = self.stage, self.stage.setup.topics
         for topic, name in zip(topics, self.names, strict=True):
             for key, replicas in zip(topic.topic_partitions, topic.assignment, strict=True):
-                inside = led_inside(self.case, replicas[0])
-                stage.journal.mark("led-inside" if inside else "led-outside", f"{key}/{name}")
+                led = "inside" if led_inside(self.case, replicas[0]) else "outside"
+                facts = {"led": led, "topic": key.topic, "partition": key.partition, "described": name}
+                stage.journal.mark(f"led-{led}", f"{key}/{name}", **facts)
         partitions = [key for topic in topics for key in topic.topic_partitions]
         own = default_times(stage.user.producer.given, stage.timings)
         due: list[tuple[Callable[[], int], int]] = []
@@ -91,7 +92,8 @@ class Load:
                     due.append((lambda stream=stream: stream.counts().ok, 2 * topic.partitions))  # type: ignore[misc]
             reader = stage.start_reader(az, partitions, CALM_FETCHES)
             self.readers.append(reader)
-            stage.journal.mark(f"reader-{az}", str(reader.consumer.reader))
+            number = reader.consumer.reader
+            stage.journal.mark(f"reader-{az}", str(number), reader=number, az=az)
             due.append((lambda reader=reader: reader.progress().count, 2 * len(partitions)))  # type: ignore[misc]
         wait_until(
             lambda: [count() for count, _ in due],

@@ -38,9 +38,9 @@ PROMISED = "promised"
 _TABLES = ("marks", "writers", "reads", "views", "machine")
 """Tables of the history that the queries use."""
 
-_LED = """(SELECT run, substring(name, 5) AS led, substring_index(text, '/', 1) AS topic,
-    cast(substring_index(substring_index(text, '/', 2), '/', -1) AS int) AS partition,
-    substring_index(text, '/', -1) AS described FROM marks WHERE name LIKE 'led-%')"""
+_LED = """(SELECT run, fact.* FROM (SELECT run,
+    from_json(facts, 'led string, topic string, partition int, described string') AS fact
+    FROM marks) WHERE fact.led IS NOT NULL)"""
 _SPAN = """(SELECT run, min(ns) FILTER (WHERE name = 'begin') AS begin_ns,
     min(ns) FILTER (WHERE name = 'injected') AS injected_ns, min(ns) FILTER (WHERE name = 'heal') AS heal_ns,
     min(ns) FILTER (WHERE name = 'recovered') AS recovered_ns,
@@ -106,9 +106,9 @@ GROUP BY run, class""",
         ),
         "reads": _gaps(
             "read",
-            """SELECT r.run, r.topic, r.partition, substring(m.name, 8) AS az, r.ns
-    FROM reads r JOIN marks m ON r.run = m.run AND m.text = cast(r.reader AS string)
-    WHERE m.name LIKE 'reader-%'""",
+            """SELECT r.run, r.topic, r.partition, m.fact.az, r.ns FROM reads r JOIN
+    (SELECT run, from_json(facts, 'reader int, az string') AS fact FROM marks) m
+    ON r.run = m.run AND m.fact.reader = r.reader""",
             by="az",
         ),
         "failover": f"""WITH led AS {_LED}, span AS {_SPAN},

@@ -17,6 +17,7 @@ from checkers.promises.judging import Judged, judge
 from checkers.run_folder import read_manifest
 from checkers.tables.output import FINDING
 from checkers.tables.source import Source, read_small
+from harness.errors import json_object
 
 _OUTCOMES = {"broken": "kept", "not promised": "not promised", "unknown": "unknown"}
 """The judgement of a lost message → that of a message that is not lost."""
@@ -65,10 +66,10 @@ def _hypotheses(
     for number, writer in sorted(evidence.writers.items()):
         writers.setdefault(str(writer["name"]).rpartition("-")[2], number)
     for mark in marks:
-        kind, _, led = str(mark["name"]).partition("-")
-        if kind != "led":
+        stated = json_object(mark["facts"] or "{}", "facts of marks")
+        if "led" not in stated:
             continue
-        topic, partition, described = str(mark["text"]).split("/")
+        led, topic, partition, described = (stated[key] for key in ("led", "topic", "partition", "described"))
         state = facts.state_at(topic, int(partition), begin)
         for setting, number in writers.items():
             yield (

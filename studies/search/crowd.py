@@ -198,9 +198,13 @@ class Crowd:
                 self.stage.mark(
                     "finding-client-stuck",
                     f"{name} ({label}) had nothing acknowledged for {patience_s:g} s",
+                    finding="client-stuck",
+                    producer=name,
+                    settings=label,
                 )
         for number in self.wait_groups(patience_s):
-            self.stage.mark("finding-client-stuck", f"group {number} read nothing for {patience_s:g} s")
+            text = f"group {number} read nothing for {patience_s:g} s"
+            self.stage.mark("finding-client-stuck", text, finding="client-stuck", group=number)
         if self.transactions and (left := self.stage.nemesis.wait_delivered()):
             # Requests that clients gave up long ago may still arrive, and decide later transactions.
             self.stage.mark("note", f"not delivered while the producers ran: {', '.join(left)}")

@@ -18,11 +18,12 @@ import pyarrow.parquet as pq
 
 from checkers.promises.table import UNEXPLAINED
 from checkers.tables.source import Source, open_source, read_small
-from harness.errors import json_file
+from harness.errors import json_file, json_object
 from studies.search.crowd import number_of
 from studies.search.schedule import Schedule
-from studies.steps.body import NO_CANDIDATE
 
+Facts = Mapping[str, Any]
+"""The facts of a mark."""
 Weight = Literal["new", "unknown", "known", "not promised"]
 WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
 """How much a finding matters, the most important weight first.
@@ -31,6 +32,7 @@ WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
 bug explains. `unknown`: the history does not decide. `known`: a known bug of the version. `not promised`:
 Kafka does not promise to prevent it."""
 MARK = "finding-"
+"""Begins the names of marks about what must not happen; their facts have the rest as `finding`."""
 CLEARED = "min.insync.replicas changed without a leader"
 """A known bug: the change clears the eligible leader replicas and the last known leader (KIP-966)."""
 _COLUMNS = (
@@ -38,8 +40,6 @@ _COLUMNS = (
     *("writer", "topic", "partition", "detail", "count"),
 )
 _BEGINNING = 70
-_INCOMPLETE = re.compile(r"(\S+/\d+) has leader \d+ and ISR \[.*\] of \[.*\]")
-"""A text of `incomplete` about a partition that has a leader."""
 SEQUENCE_REFUSED = "librdkafka: fatal error after OUT_OF_ORDER_SEQUENCE_NUMBER"
 """A known bug: librdkafka also takes the answer of a leader that was deposed for a loss of messages."""
 _OF_A_START = ("Fatal error during KafkaServer start", "Exiting Kafka")
@@ -60,7 +60,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     row: str = ""
     known_bug: str = ""
     cause: str = ""
-    """The cause, or the wording of a log line, without numbers."""
+    """The kind of the cause; for an error, an exit or a setting, what it is about, without numbers."""
     settings: str = ""
     count: int = 1
 
@@ -103,12 +103,13 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
         for row in rows:
             found = _of_row(row, _settings(row, writers, schedule), failed)
             counts[found] += 1
-    marks = [(str(row["name"]), str(row["text"])) for row in read_small(source, "marks").to_pylist()]
+    texts = read_small(source, "marks")["facts"].drop_null().to_pylist()
+    marks = [json_object(text, "facts of marks") for text in texts]
     bug = _offline_because(marks, schedule) or _incomplete_because(marks, stuck)
-    stopped = _stopped(source, writers) if any(name == f"{MARK}client-stuck" for name, _ in marks) else {}
-    for name, text in marks:
-        if name.startswith(MARK):
-            counts[_of_mark(name, text, bug, stopped)] += 1
+    stopped = _stopped(source, writers) if any(one.get("finding") == "client-stuck" for one in marks) else {}
+    for facts in marks:
+        if "finding" in facts:
+            counts[_of_mark(facts, bug, stopped)] += 1
     grouped = (msgspec.structs.replace(found, count=count) for found, count in counts.items())
     # A cluster or client that is stuck is often the effect of what broke a promise.
     return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), not one.promise, one.signature)))
@@ -146,12 +147,15 @@ def _stuck_isrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> Finding:
     name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
-    cause = str(row["cause"] or "").partition(":")[0]  # the rest has numbers, and faults by their targets
+    cause = str(row["cause"] or "")
+    detail = json_object(row["detail"] or "{}", "detail of findings")
+    line = str(detail.get("text", ""))
     if name in UNEXPLAINED:
-        cause, settings = _wording(str(row["detail"] or "")), ""
+        cause, settings = _wording(detail), ""
     weight: Weight = "not promised"
-    host, _, says = str(row["detail"] or "").partition(" ")
-    if host in failed_starts and (name == "process_exit" or any(part in says for part in _OF_A_START)):
+    if detail.get("host") in failed_starts and (
+        name == "process_exit" or any(part in line for part in _OF_A_START)
+    ):
         return Finding(name=name, weight=weight, cause="paused while it started")
     if bug:
         weight = "known"
@@ -165,23 +169,23 @@ def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str
         promise="" if name in UNEXPLAINED else promise,
         row="" if name in UNEXPLAINED else str(row["promise_row"] or ""),
         known_bug=bug,
-        cause=_wording(cause),
+        cause=cause,
         settings=settings,
     )
 
 
-def _offline_because(marks: Sequence[tuple[str, str]], schedule: Schedule) -> str:
+def _offline_because(marks: Sequence[Facts], schedule: Schedule) -> str:
     """The known bug that left a partition without candidates; then no client can get through either."""
     changed = any(step.fault == "configure" for step in schedule.steps)
-    return CLEARED if changed and any(NO_CANDIDATE in text for _, text in marks) else ""
+    return CLEARED if changed and any(one.get("without_candidates") for one in marks) else ""
 
 
-def _incomplete_because(marks: Sequence[tuple[str, str]], stuck: Mapping[str, str]) -> str:
+def _incomplete_because(marks: Sequence[Facts], stuck: Mapping[str, str]) -> str:
     """The known bug that left ISRs incomplete, if that is all that the marks `no-recovery` name."""
-    texts = [text.partition(" s: ")[2] for name, text in marks if name == f"{MARK}no-recovery"]
-    found = [_INCOMPLETE.fullmatch(one) for text in texts for one in text.split("; ")]
-    bugs = {stuck.get(one[1], "") if one else "" for one in found}
-    return ", ".join(sorted(bugs)) if all(bugs) else ""
+    unrecovered = [one for one in marks if one.get("finding") == "no-recovery"]
+    bugs = {stuck.get(key, "") for one in unrecovered for key in one["incomplete"]}
+    explained = all(one["only_incomplete"] for one in unrecovered) and all(bugs)
+    return ", ".join(sorted(bugs)) if explained else ""
 
 
 def _stopped(source: Source, writers: Mapping[int, str]) -> dict[str, str]:
@@ -198,23 +202,22 @@ def _stopped(source: Source, writers: Mapping[int, str]) -> dict[str, str]:
     }
 
 
-def _of_mark(name: str, text: str, bug: str, stopped: Mapping[str, str]) -> Finding:
-    settings = re.search(r"\((acks.*?)\)", text)
-    name = name.removeprefix(MARK)
-    producer = text.partition(" ")[0]
+def _of_mark(facts: Facts, bug: str, stopped: Mapping[str, str]) -> Finding:
+    name, producer = str(facts["finding"]), str(facts.get("producer", ""))
     because = stopped.get(producer, "") or (bug if name in ("no-recovery", "client-stuck") else "")
     return Finding(
         name=name,
         weight="known" if because else "new",
         known_bug=because,
         cause="fatal error of the client library" if producer in stopped else "",
-        settings=settings[1] if settings else "",
+        settings=str(facts.get("settings", "")),
     )
 
 
-def _wording(text: str) -> str:
-    """The beginning of a text without numbers, which differ from run to run."""
-    return re.sub(r"\d+", "#", text)[:_BEGINNING].strip()
+def _wording(detail: Mapping[str, Any]) -> str:
+    """The facts of an error, an exit or a setting in a row, without numbers, which differ from run to run."""
+    facts = " ".join(str(fact) for fact in detail.values())
+    return re.sub(r"\d+", "#", facts)[:_BEGINNING].strip()
 
 
 def _settings(row: Mapping[str, Any], writers: Mapping[int, str], schedule: Schedule) -> str:

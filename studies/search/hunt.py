@@ -28,7 +28,7 @@ import msgspec
 
 from checkers.verdict import NOT_JUDGED
 from harness.cluster.settings import Settings
-from harness.errors import BadDataError
+from harness.errors import BadDataError, json_object
 from harness.lab.model import Topology
 from studies.assess.series import Target, timings
 from studies.search.findings import WEIGHTS, Finding
@@ -230,8 +230,8 @@ class Search:
             if run.judged:
                 states, promises = reached(judged.folder), exercised(judged.folder)
                 marks = read_small(open_source(str(judged.folder / "history")), "marks")
-                names = marks.column("name").to_pylist()
-                skipped = sum(name.startswith("skipped-") for name in names)
+                stated = marks.column("facts").drop_null().to_pylist()
+                skipped = sum("skipped" in json_object(text, "facts of marks") for text in stated)
         new = tuple(sorted(state for state in states if not self.known[state]))
         record = TriedSchedule(
             number=job.number,

@@ -13,7 +13,7 @@ from harness.errors import BadDataError, UsageError
 from harness.lab.model import Topology
 from harness.plain_files import require_file
 from nemesis.catalogue import FAULTS
-from studies.search.schedule import COORDINATED, FILE, READABLE, VERSION, Producer, Schedule
+from studies.search.schedule import COORDINATED, FILE, VERSION, Producer, Schedule
 from studies.steps.step import AZ_OF, OTHER_CONTROLLERS, ROLES, SIDES, Step
 
 _TOPIC = re.compile(r"[a-z][a-z0-9]{0,40}")
@@ -42,12 +42,11 @@ def decode(data: bytes, place: str) -> Schedule:
     version = raw.get("acked_schedule") if isinstance(raw, dict) else None
     if version is None:
         raise BadDataError(f"{place} holds no schedule: it has no key 'acked_schedule'; name a {FILE}.")
-    if version not in READABLE:
+    if version != VERSION:
         raise BadDataError(
-            f"{place} has a schedule of version {version!r}, and this acked reads the versions "
-            f"{', '.join(map(str, READABLE[:-1]))} and {READABLE[-1]}; use the acked that wrote it."
+            f"{place} has a schedule of version {version!r}, and this acked reads version {VERSION}; use the "
+            "acked that wrote it."
         )
-    raw["acked_schedule"] = VERSION
     for number, step in enumerate(_list(raw, "steps"), start=1):
         fault = step.get("fault") if isinstance(step, dict) else None
         if isinstance(fault, str) and fault not in FAULTS:

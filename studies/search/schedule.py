@@ -17,10 +17,6 @@ from studies.steps.step import Step
 
 VERSION = 3
 """Version of the format. A seed belongs to a version, because another grammar makes other schedules."""
-READABLE = (1, 2, VERSION)
-"""Versions of files that can be read: a later version adds keys and names, and changes none. Version 2 added
-transactions. Version 3 added consumer groups, successors of producers, `group-coordinator`,
-`other-controllers`, `configure`, and `marker-written`."""
 FILE = "schedule.json"
 
 COORDINATED = 3

@@ -205,6 +205,7 @@ def _story(folder: Path, finding: Finding) -> list[str]:
     from checkers.ask.story import story
     from checkers.ask.transaction import PREFIX
     from checkers.spark.session import start_session
+    from report.words.causes import cause_of
 
     file = folder / "findings.parquet"
     if not file.exists():
@@ -213,7 +214,7 @@ def _story(folder: Path, finding: Finding) -> list[str]:
         if row["class"] != finding.name or (row["promise_row"] or "") != finding.row or row["writer"] is None:
             continue
         if row["txn"] is not None:
-            return story(start_session(), folder, f"{PREFIX}{row['writer']}/{row['txn']}")
+            return story(start_session(), folder, f"{PREFIX}{row['writer']}/{row['txn']}", cause_of)
         if row["seq"] is not None:
-            return story(start_session(), folder, f"{row['writer']}/{row['seq']}")
+            return story(start_session(), folder, f"{row['writer']}/{row['seq']}", cause_of)
     return []

@@ -22,21 +22,22 @@ fault is healed and every process runs, and the cluster must converge.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import starmap
 from typing import Literal, Protocol
 
 from harness.clock import now_ns
 from harness.errors import AckedError, InvalidRunError, ProcessDiedError, UnfitError, WaitTimeoutError
-from harness.kafka.model import TopicPartition, broker_name
+from harness.kafka.model import PartitionState, TopicPartition, broker_name
 from harness.kafka.wire.metadata import describe_topic_partitions
 from harness.lab.model import Host
 from harness.waiting import wait_until
 from nemesis.catalogue import FAULTS
-from nemesis.fault import Injection
+from nemesis.fault import Injection, Targets
 from nemesis.processes.killing import Kill
 from nemesis.scheduled import Aim, ScheduledFault
 from run.sessions import steered
@@ -50,8 +51,6 @@ WARM_S = 40.0
 POLL_S = 0.2
 _WHOLE_POLL_S = 0.1
 _START_TRIES = 2
-NO_CANDIDATE = "no replica may become leader"
-"""How the mark `no-recovery` says that Kafka has neither an ISR nor another candidate for a partition."""
 
 
 class Clients(Protocol):
@@ -79,9 +78,11 @@ class Clients(Protocol):
         """Let them begin nothing more, because the run is over."""
 
 
-def incomplete(key: TopicPartition, leader: int, isr: Iterable[int], replicas: Iterable[int]) -> str:
-    """What the mark `no-recovery` says of a partition without a leader or a full ISR."""
-    return f"{key} has leader {leader} and ISR {sorted(isr)} of {sorted(replicas)}"
+def _trouble(key: TopicPartition, state: PartitionState | None) -> str:
+    """What is wrong with a partition without a leader or a full ISR."""
+    if state is None:
+        return f"nothing is known of {key}"
+    return f"{key} has leader {state.leader} and ISR {sorted(state.isr)} of {sorted(state.replicas or ())}"
 
 
 def _heal(injections: Iterable[Injection]) -> None:
@@ -176,7 +177,7 @@ class Body:
         try:
             self.clients.warm_up()
             wait_until(
-                lambda: next((text for _, text in self._troubles()), ""),
+                self._unhealthy,
                 accept=lambda trouble: not trouble,
                 within_s=WARM_S,
                 poll_s=POLL_S,
@@ -265,7 +266,8 @@ class Body:
         except (AckedError, OSError) as error:
             if self.measured:
                 raise
-            self.stage.mark(f"skipped-{number}", f"{step.fault}: {getattr(error, 'message', error)}")
+            why = f"{step.fault}: {getattr(error, 'message', error)}"
+            self.stage.mark(f"skipped-{number}", why, skipped=number)
             return
         if end is not None:
             self.lasting.append(
@@ -292,7 +294,11 @@ class Body:
             return self._hit(fault, step, aim)
         if fault.takes == "links":
             isolated = " + ".join(step.targets) if (step.arrow, step.toward) == ("<->", (OTHERS,)) else ""
-            aim = replace(aim, links=links_of(stage, step, key), title=link_title(step), isolated=isolated)
+            one, other = " + ".join(step.targets), " + ".join(step.toward)
+            start, end = (other, one) if step.arrow == "<-" else (one, other)
+            ends: Targets = {"from": start, "to": end, "both": step.arrow == "<->"}
+            links, title = links_of(stage, step, key), link_title(step)
+            aim = replace(aim, links=links, title=title, ends=(ends,), isolated=isolated)
         with steered(stage.lab, stage.setup.zookeeper_sessions if fault.takes == "cluster" else {}):
             injection = self._inject(fault, aim, stage.lab.topology.role("broker"))
         if fault.reverses:
@@ -413,7 +419,8 @@ class Body:
         self._note_ends()
         for name, host in dead.items():
             if not stage.lab.alive(name):
-                stage.mark("finding-broker-down", f"{host.role} {name} does not run although it was started")
+                text = f"{host.role} {name} does not run although it was started"
+                stage.mark("finding-broker-down", text, finding="broker-down", host=name)
 
     def _becomes_whole(self) -> bool:
         """Wait until every partition has a leader and a full ISR; otherwise say what is missing."""
@@ -431,12 +438,26 @@ class Body:
             if self.measured:
                 stage.progress.say(error.message)
                 return False
-            missing = "; ".join(text for _, text in self._troubles()) or self._missing()
-            missing = f"after {self.recovery_s:g} s: {missing}{self._without_candidates()}"
-            stage.mark("finding-no-recovery", missing)
+            self._mark_no_recovery()
             return False
         stage.mark("recovered", "every partition has a leader and a full ISR")
         return True
+
+    def _mark_no_recovery(self) -> None:
+        unhealthy = dict(self.stage.unhealthy((*self.partitions, *self.internal)))
+        incomplete = [str(key) for key, state in unhealthy.items() if state and state.leader >= 0]
+        without_candidates = self._are_without_candidates(set(unhealthy))
+        missing = "; ".join(starmap(_trouble, unhealthy.items())) or self._missing()
+        if without_candidates:
+            missing += "; no replica may become leader there"
+        self.stage.mark(
+            "finding-no-recovery",
+            f"after {self.recovery_s:g} s: {missing}",
+            finding="no-recovery",
+            incomplete=incomplete,
+            only_incomplete=len(incomplete) == len(unhealthy) > 0 and not without_candidates,
+            without_candidates=without_candidates,
+        )
 
     def _operate(self) -> bool:
         """Do what an operator would about partitions that do not recover; False if there is nothing to do."""
@@ -463,12 +484,14 @@ class Body:
 
     def _missing(self) -> str:
         """What keeps the cluster from being whole; empty if nothing does."""
-        trouble = next((text for _, text in self._troubles()), "")
-        return trouble or next(self.stage.silent_replicas(self.partitions), "")
+        return self._unhealthy() or next(self.stage.silent_replicas(self.partitions), "")
 
-    def _without_candidates(self) -> str:
-        """That Kafka knows no replica that may lead, if it says so of every unhealthy partition (KIP-966)."""
-        unhealthy = {key for key, _ in self._troubles()}
+    def _unhealthy(self) -> str:
+        """A partition without a leader or a full ISR; empty if there is none."""
+        return next(starmap(_trouble, self.stage.unhealthy((*self.partitions, *self.internal))), "")
+
+    def _are_without_candidates(self, unhealthy: set[TopicPartition]) -> bool:
+        """Whether Kafka knows no replica that may lead, in any of the unhealthy partitions (KIP-966)."""
         topics = {key.topic for key in unhealthy}
         for broker in self.stage.lab.topology.role("broker"):
             try:
@@ -476,12 +499,5 @@ class Body:
             except (OSError, UnfitError):
                 continue
             nobody = {key for key, one in seen.items() if one.state.leader < 0 and not one.candidates}
-            return f"; {NO_CANDIDATE} there" if unhealthy and unhealthy <= nobody else ""
-        return ""
-
-    def _troubles(self) -> Iterator[tuple[TopicPartition, str]]:
-        for key, state in self.stage.unhealthy((*self.partitions, *self.internal)):
-            if state is None:
-                yield key, f"nothing is known of {key}"
-            else:
-                yield key, incomplete(key, state.leader, state.isr, state.replicas or ())
+            return bool(unhealthy) and unhealthy <= nobody
+        return False

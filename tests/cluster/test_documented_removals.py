@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.history.tables import read_table
+from report.words.causes import cause_of
 from tests.cluster.conftest import acked
 from tests.cluster.removals import AGAIN, COUNT, DELETED, GONE, KEPT_FROM, SIZE, TIME
 
@@ -31,7 +32,7 @@ def test_documented_removals(tmp_path: Path, version: str, mode: str) -> None:
     assert judgement["verdict"] == "as declared", (judgement["reasons"], done.stderr[-2000:])
     run = (tmp_path / "removals" / "latest").resolve()
     retired = [row for row in pq.read_table(run / "life.parquet").to_pylist() if row["fate"] == "retired"]
-    assert {row["topic"]: row["cause"] for row in retired} == CAUSES
+    assert {row["topic"]: cause_of(row) for row in retired} == CAUSES
     for topic in (GONE, AGAIN):
         assert sum(row["topic"] == topic for row in retired) == COUNT
     lines = [row for row in read_table(run, "log_events").to_pylist() if row["kind"] == "topic_deleted"]

@@ -93,6 +93,6 @@ def test_what_was_flushed_survives_and_nothing_else(tmp_path: Path) -> None:
     assert {one["name"]: one["status"] for one in judgement["claims"]} == dict.fromkeys(
         ("topics-there", "kept", "lost"), "confirmed"
     )
-    (fault,) = (one for one in {row["cause"] for row in judgement["findings"]} if one)
+    (fault,) = (one for one in {row["cause_facts"] for row in judgement["findings"]} if one)
     assert "(emulated)" in fault
     assert left_on_machine(tmp_path) == []

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.claims.citations import cite
-from checkers.claims.evaluate import queries_of, texts_of
+from checkers.claims.citations import cite, subject_of_claim
+from checkers.claims.evaluate import texts_of
 from checkers.claims.expected import described
 from checkers.claims.moments import read_moments
 from checkers.evidence import gather
@@ -58,7 +58,7 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
     moments = read_moments(open_source(history), texts_of(stored.declared))
     declared: Mapping[str, Mapping[str, Any]] = {one["name"]: one for one in stored.declared["claims"]}
     cited = tuple(
-        replace(one, evidence=cite(queries_of([declared[one.name]]).values(), moments)) for one in claims
+        replace(one, evidence=cite(subject_of_claim(declared[one.name]), moments)) for one in claims
     )
     fates = Counter(found.life["fate"].to_pylist())
     evidence = gather(open_source(history))

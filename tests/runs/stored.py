@@ -328,6 +328,7 @@ _NAMES = {
     "explode": "unnest",
     "max_by": "arg_max_null",
     "count_if": "number_of",
+    "get_json_object": "json_extract_string",
 }
 _NUMBER_OF = "CREATE TEMP MACRO number_of(fits) AS count(CASE WHEN fits THEN 1 END)"
 """Spark's `count_if` of no rows is 0; DuckDB's is null."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,13 @@ def history() -> History:
     to the heal. A message that is acknowledged after the end, and a reader that no mark names, do not count.
     """
     made = History()
+    for facts in (
+        {"led": "inside", "topic": "t", "partition": 0, "described": "audit"},
+        {"led": "outside", "topic": "t", "partition": 1, "described": "orders"},
+        {"reader": 9, "az": "az2"},
+    ):
+        made.add("marks", ns=int(0.5 * S), name="clients", facts=json.dumps(facts))
     for second, name, text in (
-        (0.5, "led-inside", "t/0/audit"),
-        (0.5, "led-outside", "t/1/orders"),
-        (0.5, "reader-az2", "9"),
         (BEGIN, "begin", ""),
         (INJECTED, "injected", ""),
         (HEAL, "heal", ""),

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from checkers.claims.evaluate import ask
-from checkers.claims.moments import Moments, marks_named
+from checkers.claims.moments import Moments
 from checkers.claims.understood import make_empty_tables, queries_declared, refused
 from checkers.spark.session import settings_for_small_data
 from run.scenario import Scenario
 from scenarios.catalogue import all_scenarios
+
+_MARKS = re.compile(r"\{mark\??:([^{}]+)\}")
+"""The marks that a query names in braces."""
 
 pytestmark = pytest.mark.spark
 
@@ -92,7 +95,7 @@ def test_claims_are_sql_and_do_not_hold_where_nothing_was_seen(name: str, empty:
     """With every mark set and every table empty no claim is confirmed and no erratum holds."""
     scenario = all_scenarios()[name]
     queries = queries_declared(_declared(scenario))
-    marks = {mark: 10**9 * n for n, mark in enumerate(marks_named(" ".join(queries.values())))}
+    marks = {mark: 10**9 * n for n, mark in enumerate(_MARKS.findall(" ".join(queries.values())))}
     with settings_for_small_data(empty):
         answers = ask(empty, queries, Moments(marks=marks))
     preconditions = {claim.name for claim in scenario.claims if claim.precondition}

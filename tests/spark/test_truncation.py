@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,8 @@ def test_what_lies_below_the_high_watermark_is_lost_and_the_truncation_named(
     assert judgement.fates == {"kept": 2, "lost_after_read": 1}
     (finding,) = judgement.findings
     assert (finding["class"], finding["offset"], finding["seq"]) == ("lost_after_read", 2, 2)
-    assert finding["cause"].startswith(
-        "high-watermark truncation: broker1 truncated to its own high watermark 2"
-    )
+    assert finding["cause"] == "high_watermark_truncation"
+    assert json.loads(finding["cause_facts"]) == {"broker": 1, "offset": 2}
 
 
 def test_nothing_below_it_was_taken_where_the_follower_had_heard_of_it(spark: Any, tmp_path: Path) -> None:

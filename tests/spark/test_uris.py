@@ -95,7 +95,7 @@ def test_by_path_and_by_uri(spark: Any, s3: Any, tmp_path: Path) -> None:
     )
     assert (found["brokers"], found["detail"], found["promise"]) == (
         [2],
-        "its log ends earlier",
+        '{"difference": "log_ends_earlier"}',
         "not promised",
     )
 

@@ -90,6 +90,7 @@ from checkers.claims.builders.quorum import Controller, quorum_controller, quoru
 from checkers.claims.builders.reads import Reads, reads
 from checkers.claims.builders.sql import (
     FRESH_S,
+    about,
     both,
     condition,
     heard_at,
@@ -122,6 +123,7 @@ __all__ = [
     "Partition",
     "Reads",
     "Transactions",
+    "about",
     "answers_until_silent",
     "both",
     "broker",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from checkers.claims.builders.sql import (
@@ -22,11 +23,13 @@ from checkers.claims.builders.sql import (
     mark,
     observed_at,
     optional_mark,
+    sentence,
     settled,
     text_of,
     times,
     window,
 )
+from checkers.claims.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,16 @@ class Partition:
     """Number of the partition."""
 
     @property
+    def subject(self) -> Subject:
+        """What sentences about it are about."""
+        return Subject(partitions=(f"{self.topic}/{self.number}",))
+
+    @property
     def where(self) -> str:
         """SQL condition on tables with `topic` and `partition`."""
         return f"topic = '{self.topic}' AND partition = {self.number}"
 
+    @sentence("truth")
     def is_led_by(
         self,
         leader: int | tuple[int, ...],
@@ -54,18 +63,22 @@ class Partition:
         """At a mark it has this leader (or one of these), and this ISR and leader epoch if they are given."""
         return self._state(is_in("leader", leader), isr=isr, epoch=epoch, at=at)
 
+    @sentence("truth")
     def has_no_leader(self, *, isr: tuple[int, ...] | None = None, epoch: int | None = None, at: str) -> str:
         """At a mark it has no leader."""
         return self._state("leader = -1", isr=isr, epoch=epoch, at=at)
 
+    @sentence("truth")
     def has_isr(self, *members: int, at: str) -> str:
         """At a mark exactly these replicas are in sync, whoever leads."""
         return self._state("", isr=members, epoch=None, at=at)
 
+    @sentence("truth")
     def has_out_of_isr(self, replica: int, *, at: str) -> str:
         """At a mark this replica is not in sync."""
         return self._state(f"NOT array_contains(isr, {replica})", isr=None, epoch=None, at=at)
 
+    @sentence("truth")
     def has_epoch(self, epoch: int, *, at: str) -> str:
         """At a mark it has this leader epoch."""
         return self._state("", isr=None, epoch=epoch, at=at)
@@ -86,6 +99,7 @@ class Partition:
             ),
         )
 
+    @sentence("truth")
     def stays(self, *, since: str, until: str, what: str = "leader, epoch, isr") -> str:
         """Between two marks none of these columns changes: `leader`, `epoch`, `isr`."""
         state = f"concat_ws(', ', {', '.join(PARTS[column] for column in what.split(', '))})"
@@ -104,6 +118,7 @@ class Partition:
             ),
         )
 
+    @sentence("truth")
     def epoch_rises(self, *, by: int | None = None, since: str, until: str) -> str:
         """Between two marks the leader epoch rises; if ``by`` is given, by exactly that number."""
         wanted = "later > earlier" if by is None else f"later - earlier = {by}"
@@ -118,6 +133,7 @@ class Partition:
             ),
         )
 
+    @sentence("truth", "machine")
     def becomes(
         self,
         *,
@@ -139,6 +155,7 @@ class Partition:
             never="never",
         )
 
+    @sentence("truth")
     def exists(self, *, at: str) -> str:
         """At a mark the metadata store knows it. The observer must watch the topic."""
         return settled(
@@ -151,6 +168,7 @@ class Partition:
             ),
         )
 
+    @sentence("reads")
     def consumers_read(self, count: int, *, until: str, since: str = "") -> str:
         """Up to a mark consumers received exactly ``count`` of its records (at least one).
 
@@ -162,6 +180,7 @@ class Partition:
             f"reads WHERE {self.where}{window(since, until)}",
         )
 
+    @sentence("reads", "sightings")
     def consumers_see_nothing_from(self, offset: int, *, until: str, since: str = "") -> str:
         """Up to a mark consumers read records below this offset and none from it on, although some exist."""
         return answer(
@@ -174,14 +193,17 @@ class Partition:
             f"AND seen_ns <= {mark(until)})",
         )
 
+    @sentence("copies")
     def replicas_agree(self, *, at_offset: int) -> str:
         """In the final logs all replicas (at least two) that hold a message at this offset hold the same."""
         return _different(self, at_offset, "= 1")
 
+    @sentence("copies")
     def replicas_differ(self, *, at_offset: int) -> str:
         """In the final logs replicas hold different messages at this offset."""
         return _different(self, at_offset, "> 1")
 
+    @sentence("replicas", "copies")
     def epoch_cache_is(self, *entries: tuple[int, int], replicas: int) -> str:
         """At the end ``replicas`` epoch caches have exactly these entries (epoch, start offset).
 
@@ -203,19 +225,22 @@ class Partition:
             f"AND epoch IS NOT NULL GROUP BY broker, epoch) GROUP BY broker) USING (broker)",
         )
 
+    @sentence("copies", "replicas")
     def logs_agree(self, *, replicas: int, at_least: int) -> str:
         """``replicas`` final logs, read to their ends, hold the same messages, at least ``at_least``."""
         log = "array_join(sort_array(collect_list(concat(offset, ':', writer, '/', seq))), ' ')"
         return answer(
             f"CASE WHEN {WHOLE} AND count(*) = {replicas} AND max(messages) >= {at_least} "
             f"THEN count(DISTINCT log) = 1 END",
-            "concat(count(*), ' replicas; different logs: ', count(DISTINCT log), "
+            "concat(count(*), ' replicas; ', if(count(DISTINCT log) = 1, 'all logs alike', "
+            "concat('different logs: ', count(DISTINCT log))), "
             "'; messages in the longest: ', coalesce(max(messages), 0))",
             f"(SELECT broker, count(*) AS messages, {log} AS log FROM copies "
             f"WHERE {self.where} AND writer IS NOT NULL GROUP BY broker) CROSS JOIN {REPLICAS}",
         )
 
 
+@sentence("truth")
 def isrs_are_full(*, at: str, if_set: bool = False) -> str:
     """At a mark every partition that the metadata store knows has all its replicas in sync.
 
@@ -269,6 +294,12 @@ class Broker:
         """Its host."""
         return f"broker{self.number}"
 
+    @property
+    def subject(self) -> Subject:
+        """What sentences about it are about."""
+        return Subject(hosts=(self.host,))
+
+    @sentence("views")
     def believes(
         self,
         place: Partition,
@@ -291,6 +322,7 @@ class Broker:
             at,
         )
 
+    @sentence("views")
     def names_controller(self, *numbers: int, at: str) -> str:
         """At a mark it names one of these brokers as the controller."""
         spoken = "FILTER (WHERE subject = 'controller' AND controller IS NOT NULL)"
@@ -301,6 +333,7 @@ class Broker:
             at,
         )
 
+    @sentence("views")
     def knows(self, topic: str, *, at: str) -> str:
         """At a mark it has heard of a topic."""
         return self._says(
@@ -323,6 +356,7 @@ class Broker:
             ),
         )
 
+    @sentence("log_events")
     def logged(
         self,
         kind: str,
@@ -338,6 +372,7 @@ class Broker:
         holds = f"CASE WHEN count(*) >= {at_least} THEN true WHEN {absent} THEN false END"
         return self._log(holds, kind, of, after, before, where)
 
+    @sentence("log_events")
     def never_logged(
         self, kind: str, *, of: Partition | None = None, after: str = "", before: str, where: str = "true"
     ) -> str:
@@ -345,6 +380,7 @@ class Broker:
         holds = f"CASE WHEN count(*) > 0 THEN false WHEN {followed(self.host, before=before)} THEN true END"
         return self._log(holds, kind, of, after, before, where)
 
+    @sentence("log_events")
     def truncated(self, place: Partition, *, to: int, after: str) -> str:
         """After a mark it truncated its log to this offset, and not below it."""
         return answer(
@@ -355,6 +391,7 @@ class Broker:
             f"log_events WHERE {self._events('truncated', place, after, '', 'true')}",
         )
 
+    @sentence("log_events", "copies")
     def truncated_to_end_of(self, place: Partition, epoch: int, *, after: str) -> str:
         """After a mark it truncated its log to where a leader epoch ends in the final log, not below it."""
         return answer(
@@ -367,6 +404,7 @@ class Broker:
             f"(SELECT min(offset) AS epoch_end FROM copies WHERE {place.where} AND epoch > {epoch})",
         )
 
+    @sentence("log_events")
     def starts(
         self, role: str, place: Partition, *, epoch: int, log_end_offset: int, high_watermark: int, after: str
     ) -> str:
@@ -384,6 +422,7 @@ class Broker:
             f"log_events WHERE {self._events(f'became_{role}', place, after, '', 'true')}",
         )
 
+    @sentence("views")
     def is_registered(self, *, at: str) -> str:
         """At a mark it is registered in ZooKeeper, so that it counts as alive."""
         return settled(
@@ -397,10 +436,12 @@ class Broker:
             ),
         )
 
+    @sentence("log_events")
     def resigned(self, *, after: str) -> str:
         """After a mark it gave up the controller's role."""
         return self.logged("resigned", after=after)
 
+    @sentence("configs")
     def speaks_before(self, protocol: str) -> str:
         """Its inter.broker.protocol.version, read back, is older than this one (`2.7`). False if unknown.
 
@@ -437,6 +478,7 @@ def broker(number: int) -> Broker:
     return Broker(number)
 
 
+@sentence("views")
 def does_not_answer(host: str, *, at: str) -> str:
     """At a mark a host (a broker, a ZooKeeper node, a controller) did not answer the observer."""
     return settled(
@@ -452,6 +494,7 @@ def does_not_answer(host: str, *, at: str) -> str:
     )
 
 
+@sentence("views")
 def answers_until_silent(host: str, *, after: str, at_least_s: float) -> str:
     """A host still answered ``at_least_s`` after the fault before a mark took effect, and then fell silent.
 
@@ -472,6 +515,7 @@ def answers_until_silent(host: str, *, after: str, at_least_s: float) -> str:
 # The controller ---------------------------------------------------------------------------------------------
 
 
+@sentence("controllers")
 def controller_is(*numbers: int, at: str) -> str:
     """At a mark the metadata store (in KRaft: the quorum) names one of these as controller; -1 for none.
 
@@ -488,11 +532,13 @@ def controller_is(*numbers: int, at: str) -> str:
     )
 
 
+@sentence("controllers")
 def controller_stays(*, since: str, until: str) -> str:
     """Between two marks no controller is elected: the controller's epoch stays, not only its id."""
     return _controllers(since, until, f"later.epoch = earlier.epoch AND {observed_at(until)}")
 
 
+@sentence("controllers")
 def controller_changes(*, since: str, until: str) -> str:
     """Between two marks another controller is elected, in a higher epoch."""
     return _controllers(
@@ -500,11 +546,13 @@ def controller_changes(*, since: str, until: str) -> str:
     )
 
 
+@sentence("controllers")
 def controller_epoch_rises(*, since: str, until: str, at_least: int = 1) -> str:
     """Between two marks the controller's epoch (in KRaft: the quorum's) rises, whoever is elected."""
     return _controllers(since, until, f"later.epoch >= earlier.epoch + {at_least}")
 
 
+@sentence("views")
 def quorum_leaders_are(count: int, *, at: str) -> str:
     """At a mark ``count`` controllers of a KRaft quorum name themselves as its leader."""
     return settled(
@@ -530,7 +578,9 @@ def _controllers(since: str, until: str, wanted: str) -> str:
         until,
         lambda time: answer(
             f"CASE WHEN later.epoch > earlier.epoch OR {observed_at(until)} THEN {wanted} END",
-            f"concat({named('earlier')}, ', then ', {named('later')})",
+            f"if(later.controller = earlier.controller AND later.epoch = earlier.epoch, "
+            f"concat({named('earlier')}, ' both times'), "
+            f"concat({named('earlier')}, ', then ', {named('later')}))",
             f"({_controller(time(since))}) earlier CROSS JOIN ({_controller(time(until))}) later",
         ),
     )
@@ -546,15 +596,22 @@ def _controller(moment: str) -> str:
 # What the harness itself recorded ---------------------------------------------------------------------------
 
 
-def noted(name: str, like: str = "%") -> str:
-    """The scenario set this mark with a text like ``like`` (SQL LIKE)."""
+@sentence("marks")
+def noted(name: str, **facts: str | int | list[int]) -> str:
+    """The scenario set this mark, with these facts (`Stage.mark`)."""
+    stated = [
+        f"get_json_object(facts, '$.{fact}') = "
+        f"'{value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}'"
+        for fact, value in facts.items()
+    ]
     return answer(
-        f"count_if(text LIKE '{like}') > 0",
+        f"count_if({' AND '.join(stated) or 'true'}) > 0",
         f"coalesce(max(text), 'no mark {name}')",
         f"marks WHERE name = '{name}'",
     )
 
 
+@sentence("configs")
 def topic_is_set(topic: str, key: str, value: str) -> str:
     """A topic's effective setting, read back from the cluster, has this value. For ``given``."""
     return answer(

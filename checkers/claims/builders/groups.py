@@ -14,6 +14,7 @@ from checkers.claims.builders.sql import (
     listed,
     mark,
     quoted,
+    sentence,
     text_of,
     window,
 )
@@ -38,6 +39,7 @@ class GroupOffsets:
     where: str
     """SQL condition on the columns of `groups`."""
 
+    @sentence("groups")
     def commits_answered(
         self,
         *errors: int,
@@ -63,6 +65,7 @@ class GroupOffsets:
             f"AND {is_in('broker', at)}{chosen}{window(after, before)}",
         )
 
+    @sentence("groups")
     def is_answered(
         self,
         offset: int,
@@ -75,6 +78,7 @@ class GroupOffsets:
         """Whenever these brokers were asked between two marks, they named this committed offset."""
         return self._fetched(f"error = 0 AND offset = {offset}", by, after, before, at_least)
 
+    @sentence("groups")
     def is_refused(
         self,
         *errors: int,
@@ -86,6 +90,7 @@ class GroupOffsets:
         """Whenever these brokers were asked between two marks, they answered with one of these errors."""
         return self._fetched(is_in("error", errors), by, after, before, at_least)
 
+    @sentence("groups")
     def acknowledged_then_lost(
         self, *, by: int | tuple[int, ...], after: str, before: str, at_least: int = 1
     ) -> str:
@@ -96,6 +101,7 @@ class GroupOffsets:
         """
         return self._compared(f"count_if(offset > answered) >= {at_least}", by, after, before)
 
+    @sentence("groups")
     def none_lost(self, *, by: int | tuple[int, ...], after: str, before: str, at_least: int = 1) -> str:
         """No commit acknowledged before the second mark is higher than the answer at that mark.
 
@@ -154,6 +160,7 @@ class Members:
     names: tuple[str, ...]
     """Their names (client.id)."""
 
+    @sentence("groups")
     def take_over(
         self, topic: str, partitions: int, *, after: str, before: str, not_within_s: float = 0.0
     ) -> str:
@@ -170,6 +177,7 @@ class Members:
             self._with_any(topic, "event = 'assigned'", after, before),
         )
 
+    @sentence("groups")
     def lose(self, topic: str, *, after: str, before: str, at_least: int = 1) -> str:
         """Between two marks these members learn that they have lost at least ``at_least`` partitions."""
         return answer(
@@ -179,6 +187,7 @@ class Members:
             self._with_any(topic, "event = 'lost'", after, before),
         )
 
+    @sentence("groups")
     def keep(self, topic: str, *, since: str, until: str, at_least: int = 1) -> str:
         """These members own ``at_least`` partitions at the first mark, and give none up before the second."""
         return answer(
@@ -190,6 +199,7 @@ class Members:
             f"max(ns) AS heard FROM groups WHERE {self._own(topic)})",
         )
 
+    @sentence("groups")
     def share(self, topic: str, others: Members, *, since: str, until: str, at_least: int = 1) -> str:
         """Others are assigned at least ``at_least`` partitions that these members still own.
 
@@ -210,6 +220,7 @@ class Members:
             f"CROSS JOIN (SELECT max(ns) AS heard FROM {theirs})) WHERE newest = 'assigned'",
         )
 
+    @sentence("groups")
     def are_refused(self, topic: str, *errors: int, after: str, before: str) -> str:
         """Every commit that these members sent between two marks was refused with one of these errors.
 
@@ -226,6 +237,7 @@ class Members:
             f"groups WHERE {self._own(topic)} AND event IN ('committed', 'commit_failed') AND {sent}",
         )
 
+    @sentence("reads", "findings")
     def continue_at_commits(self, topic: str, *, after: str, before: str, at_least: int) -> str:
         """Between two marks the group received ``at_least`` messages. It has no `skip` or `replay` at all."""
         received = f"reads.group = '{self.group}' AND topic = '{topic}'{window(after, before)}"
@@ -275,6 +287,7 @@ class Output:
     target: str
     """The topic that it writes."""
 
+    @sentence("sends", "reads")
     def is_one_to_one(self, *, after: str, before: str, at_least: int = 1) -> str:
         """Readers of committed records received one output message for each acknowledged input message.
 
@@ -289,6 +302,7 @@ class Output:
             before,
         )
 
+    @sentence("sends", "reads")
     def is_complete(self, *, after: str, before: str, at_least: int = 1) -> str:
         """The same, but several output messages for one input message are allowed."""
         return self._counted(
@@ -299,6 +313,7 @@ class Output:
             before,
         )
 
+    @sentence("sends", "reads")
     def is_repeated(self, *, isolation: str, after: str, before: str, at_least: int = 1) -> str:
         """Readers with this isolation level received several output messages for ``at_least`` inputs."""
         return self._counted(

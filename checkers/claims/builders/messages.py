@@ -17,9 +17,11 @@ from checkers.claims.builders.sql import (
     listed,
     mark,
     quoted,
+    sentence,
     text_of,
     window,
 )
+from checkers.claims.subject import NOTHING, Bound, Subject, merged, subject_of
 from checkers.partition.fate import LOSSES, LOST
 
 
@@ -29,15 +31,20 @@ class Messages:
 
     where: str
     """SQL condition on `life`."""
+    subject: Subject = NOTHING
+    """What sentences about them are about."""
 
+    @sentence("life")
     def acknowledged(self, *, at_least: int = 1) -> str:
         """Every one was acknowledged."""
         return self._all("outcome = 'ok'", "acknowledged", at_least)
 
+    @sentence("life")
     def not_acknowledged(self, *, at_least: int = 1) -> str:
         """None was acknowledged: refused, or never answered."""
         return self._all("coalesce(outcome, 'info') != 'ok'", "not acknowledged", at_least)
 
+    @sentence("life")
     def refused_with(self, *errors: int, at_least: int = 1) -> str:
         """Every one was answered with one of these error codes."""
         wanted = ", ".join(map(str, errors))
@@ -47,6 +54,7 @@ class Messages:
             f"life WHERE {self.where}",
         )
 
+    @sentence("life")
     def answered_by(self, *brokers: int, at_least: int = 1) -> str:
         """The last answer to each came from one of these brokers. Unknown where the client does not say."""
         wanted = ", ".join(map(str, brokers))
@@ -58,14 +66,17 @@ class Messages:
             f"life WHERE {self.where}",
         )
 
+    @sentence("life")
     def failed(self, *, at_least: int = 1) -> str:
         """Every one definitely failed: the answer was an error after which nothing was written."""
         return self._all("outcome = 'fail'", "failed", at_least)
 
+    @sentence("life")
     def unanswered(self, *, at_least: int = 1) -> str:
         """No one was answered: the client gave up, or lost its connection."""
         return self._all("coalesce(outcome, 'info') = 'info' AND error < 0", "not answered", at_least)
 
+    @sentence("life")
     def kept(self, *, at_least: int = 1) -> str:
         """Every one was acknowledged, is in the final log at the acknowledged offset, and was not aborted.
 
@@ -80,16 +91,20 @@ class Messages:
             f"life WHERE {self.where}",
         )
 
+    @sentence("life")
     def acknowledged_then_lost(self, *, at_least: int = 1) -> str:
         """Some were acknowledged, and none of those is in the final log."""
-        return messages_where(f"({self.where}) AND outcome = 'ok'").became(*LOST, at_least=at_least)
+        return Messages(f"({self.where}) AND outcome = 'ok'").became(*LOST, at_least=at_least)
 
+    @sentence("life")
     def became(self, *fates: str, at_least: int = 1) -> str:
         """Every one has one of these fates (`docs/findings.md`), by logs that were read to their end."""
         # `kept` says of aborted messages only that they are in the log.
-        named = " or ".join("in the log" if name == "kept" else name.replace("_", " ") for name in fates)
+        words = ("in the log" if name == "kept" else name.replace("_", " ") for name in fates)
+        named = "lost" if fates == LOST else " or ".join(words)
         return self._all(f"fate IN ({quoted(fates)})", named, at_least, given=FINAL)
 
+    @sentence("life")
     def none_lost(self, *, at_risk_after: str, at_least: int = 1) -> str:
         """No acknowledged one is gone, and enough of them were sent after the mark that put them at risk."""
         lost = f"fate IN ({quoted(LOSSES)})"
@@ -102,10 +117,12 @@ class Messages:
             f"life WHERE ({self.where}) AND outcome = 'ok'",
         )
 
+    @sentence("life", "copies")
     def in_final_log(self, *, copies: int, at_least: int = 1) -> str:
         """Every one is at exactly ``copies`` offsets of the final log."""
         return self._found(f"count(DISTINCT r.offset) = {copies}", "copies", "", FINAL, at_least)
 
+    @sentence("life", "copies", "replicas")
     def held_by(self, *brokers: int, at_least: int = 1) -> str:
         """In the final logs every one is on exactly these brokers; if none is named, on no broker."""
         wanted = array_of(brokers) if brokers else "cast(array() AS array<int>)"
@@ -117,6 +134,7 @@ class Messages:
             f"AND c.seq = m.seq AND c.topic = m.topic GROUP BY m.writer, m.seq) CROSS JOIN {REPLICAS}",
         )
 
+    @sentence("life", "sightings")
     def seen_on(self, *brokers: int, copies: int = 1, until: str, at_least: int = 1) -> str:
         """Up to a mark every one was seen at exactly ``copies`` offsets of each of these brokers' logs."""
         wanted = " AND ".join(
@@ -125,6 +143,7 @@ class Messages:
         )
         return self._found(wanted, "sightings", f"seen_ns <= {mark(until)}", "true", at_least, on=brokers)
 
+    @sentence("life", "sightings")
     def still_on(self, *brokers: int, at: str, at_least: int = 1) -> str:
         """At a mark every one is in the log of each of these brokers, which were followed after it."""
         wanted = " AND ".join(f"count_if(r.broker = {number}) > 0" for number in brokers)
@@ -132,6 +151,7 @@ class Messages:
         there = f"seen_ns <= {mark(at)} AND coalesce(gone_ns > {mark(at)}, true)"
         return self._found(wanted, "sightings", there, followed, at_least, on=brokers)
 
+    @sentence("life", "sightings")
     def not_seen_on(self, number: int, *, until: str, at_least: int = 1) -> str:
         """Up to a mark none was seen on this broker, whose replicas were followed until after the mark."""
         return self._found(
@@ -143,6 +163,7 @@ class Messages:
             on=(number,),
         )
 
+    @sentence("life", "reads", "groups")
     def consumed(self, *, since: str = "", until: str, at_least: int = 1, readers: int = 1) -> str:
         """Between two marks at least ``readers`` consumers received every one.
 
@@ -154,7 +175,6 @@ class Messages:
         anybody = f" CROSS JOIN (SELECT count(*) AS received FROM reads WHERE {limit})"
         wanted, given = f"count(DISTINCT r.reader) >= {readers}", "max(received) > 0"
         if since:
-            # Marks are on the left, so that `citations` does not take these limits for the claim's window.
             rows = " UNION ALL ".join(
                 f"SELECT reader, topic, ns FROM {table}" for table in ("reads", "groups")
             )
@@ -166,6 +186,7 @@ class Messages:
             given = "max(received) + max(waiting) > 0"
         return self._found(wanted, "reads", limit, given, at_least, beside=anybody, by_reader=readers > 1)
 
+    @sentence("life", "reads")
     def not_consumed(self, *, beside: Messages, until: str, at_least: int = 1) -> str:
         """Up to a mark consumers received none of them, but every one of ``beside``."""
         read = f"SELECT DISTINCT writer, seq, topic FROM reads WHERE ns <= {mark(until)}"
@@ -183,6 +204,7 @@ class Messages:
             f"{counts(self.where)} these CROSS JOIN {counts(beside.where)} others",
         )
 
+    @sentence("life")
     def slower_than(self, others: Messages, *, at_least: int) -> str:
         """Acknowledgements of these took longer in the median than those of others; enough of each came."""
         return answer(
@@ -221,9 +243,14 @@ class Messages:
         where = f" on {', '.join(f'broker{number}' for number in on)}" if on else ""
         each, shown = ("consumers", "r.reader") if by_reader else ("copies", offset)
         rows = f"(SELECT * FROM {table} WHERE {limit})" if limit else table
+        shown_found = f"', {each} of each{where}: ', {listed('found')}"
+        if on and not by_reader:
+            shown_found = (
+                f"if(min(found) = 1 AND max(found) = 1, ', each once{where}', concat({shown_found}))"
+            )
         return answer(
             f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if(fits) = count(*) END",
-            f"concat({counted('message')}, ', {each} of each{where}: ', {listed('found')})",
+            f"concat({counted('message')}, {shown_found})",
             f"(SELECT m.writer, m.seq, count(DISTINCT {shown}) AS found, {wanted} AS fits "
             f"FROM (SELECT * FROM life WHERE {self.where}) m "
             f"LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq GROUP BY m.writer, m.seq){beside}",
@@ -252,9 +279,18 @@ def messages(
         *([f"sent_ns >= {mark(after)}"] if after else []),
         *([f"sent_ns <= {mark(before)}"] if before else []),
     ]
-    return Messages(" AND ".join(conditions) or "true")
+    subject = Subject(
+        writers=tuple(filter(None, by if isinstance(by, tuple) else (by,))),
+        since=(Bound(after),) if after else (),
+        until=(Bound(before),) if before else (),
+    )
+    return Messages(" AND ".join(conditions) or "true", subject)
 
 
-def messages_where(where: str) -> Messages:
-    """Messages by an SQL condition on `life`."""
-    return Messages(where)
+def messages_where(where: str, *, of: Messages | None = None, since: str = "", until: str = "") -> Messages:
+    """Messages by an SQL condition on `life`.
+
+    ``of`` are messages that the condition restricts, and ``since`` and ``until`` marks that it names.
+    """
+    window = Subject(since=(Bound(since),) if since else (), until=(Bound(until),) if until else ())
+    return Messages(where, merged([subject_of(of), window]))

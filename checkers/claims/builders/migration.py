@@ -13,11 +13,13 @@ from checkers.claims.builders.sql import (
     array_of,
     is_in,
     mark,
+    sentence,
     settled,
     text_of,
 )
 
 
+@sentence("views", hosts=("zookeeper1",))
 def zookeeper_names(*node_ids: int, at: str) -> str:
     """At a mark `/controller` names one of these nodes; dedicated KRaft controllers are 11 to 13."""
     return _holds(
@@ -29,6 +31,7 @@ def zookeeper_names(*node_ids: int, at: str) -> str:
     )
 
 
+@sentence("views", hosts=("zookeeper1",))
 def zookeeper_epoch_rises(*, since: str, until: str) -> str:
     """Between two marks the epoch in `/controller_epoch` rises."""
     return _holds(
@@ -40,6 +43,7 @@ def zookeeper_epoch_rises(*, since: str, until: str) -> str:
     )
 
 
+@sentence("views", hosts=("zookeeper1",))
 def zookeeper_has(place: Partition, *, leader: int, isr: tuple[int, ...], at: str) -> str:
     """At a mark the partition's znode has this leader and this ISR."""
     return _holds(
@@ -52,6 +56,7 @@ def zookeeper_has(place: Partition, *, leader: int, isr: tuple[int, ...], at: st
     )
 
 
+@sentence("views", hosts=("zookeeper1",))
 def zookeeper_has_topic(topic: str, *, at: str) -> str:
     """At a mark the topic has a znode. The observer must watch the topic."""
     return _holds(
@@ -63,6 +68,7 @@ def zookeeper_has_topic(topic: str, *, at: str) -> str:
     )
 
 
+@sentence("views", hosts=("zookeeper1",))
 def zookeeper_registers(*brokers: int, at: str) -> str:
     """At a mark exactly these brokers are registered in ZooKeeper; a broker in KRaft mode is not."""
     return _holds(

@@ -10,11 +10,13 @@ from checkers.claims.builders.sql import (
     followed,
     in_time,
     mark,
+    sentence,
     settled,
     text_of,
     times,
     window,
 )
+from checkers.claims.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,16 @@ class Controller:
     """Node id."""
 
     @property
+    def subject(self) -> Subject:
+        """What sentences about it are about."""
+        return Subject(hosts=(self.host,))
+
+    @property
     def host(self) -> str:
         """Its host."""
         return f"controller{self.number}"
 
+    @sentence("views")
     def leads(self, *, at: str) -> str:
         """At a mark it names itself as the quorum's leader, and was followed until then."""
         return settled(
@@ -45,18 +53,22 @@ class Controller:
             ),
         )
 
+    @sentence("views")
     def epoch_rises(self, *, at_least: int = 1, since: str, until: str) -> str:
         """Between two marks its own epoch rises by at least ``at_least``, with a leader or without one."""
         return self._epochs(since, until, f"later >= earlier + {at_least}", "true", "false")
 
+    @sentence("views")
     def epoch_stays(self, *, since: str, until: str) -> str:
         """Between two marks its own epoch stays, and it was followed until the second."""
         return self._epochs(since, until, "later > earlier", "false", "true")
 
+    @sentence("log_events")
     def resigned(self, *, after: str, before: str) -> str:
         """Between two marks it logged that it gave up leading, because no majority fetched from it."""
         return self._resigned("true", "false", after, before)
 
+    @sentence("log_events", "machine")
     def resigns(self, *, after: str, within_s: float, not_within_s: float = 0.0) -> str:
         """It logs that it resigns within ``within_s`` after a mark, and not within ``not_within_s``.
 
@@ -77,6 +89,7 @@ class Controller:
         read = f"{{log:{self.host}}} >= {mark(after)} + {int(within_s * 1e9)}"
         return answer(f"CASE WHEN holds OR {read} THEN holds END", "observed", f"({in_its_log})")
 
+    @sentence("log_events")
     def never_resigned(self, *, after: str, before: str) -> str:
         """Between two marks it did not log that it resigned, and its log was followed to the second."""
         return self._resigned("false", "true", after, before)
@@ -99,7 +112,8 @@ class Controller:
             lambda time: answer(
                 f"CASE WHEN {seen} THEN {then} "
                 f"WHEN earlier IS NOT NULL AND {self._followed(until)} THEN {otherwise} END",
-                f"concat('{self.host} in epoch ', {text_of('earlier')}, ', then ', {text_of('later')})",
+                f"concat('{self.host} in epoch ', {text_of('earlier')}, "
+                f"if(later = earlier, ' both times', concat(', then ', {text_of('later')})))",
                 f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {time(since)}) AS earlier "
                 f"FROM views WHERE source = '{self.host}' AND subject = 'controller' "
                 f"AND ns <= {time(until)})",
@@ -112,6 +126,7 @@ def quorum_controller(number: int) -> Controller:
     return Controller(number)
 
 
+@sentence("controllers", "machine")
 def quorum_elects(*, after: str, within_s: float, not_within_s: float = 0.0) -> str:
     """A leader of a higher epoch is named within ``within_s`` after a mark, not within ``not_within_s``."""
     return in_time(

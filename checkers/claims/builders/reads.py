@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.claims.builders.sql import answer, mark
+from checkers.claims.builders.sql import answer, mark, sentence
+from checkers.claims.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,11 @@ class Reads:
     partition: int = 0
     """Number of the partition."""
 
+    @property
+    def subject(self) -> Subject:
+        """What sentences about it are about."""
+        return Subject(partitions=(f"{self.topic}/{self.partition}",))
+
     def _steps(self) -> str:
         """Query: each read with the offset that the same reader had received before it."""
         return (
@@ -24,6 +30,7 @@ class Reads:
             f"FROM reads WHERE topic = '{self.topic}' AND partition = {self.partition} AND `group` IS NULL)"
         )
 
+    @sentence("reads")
     def receive(self, offset: int, *, after: str, before: str) -> str:
         """Between two marks, every reader of the partition receives this offset."""
         return answer(
@@ -36,6 +43,7 @@ class Reads:
             f"AND ns <= {mark(before)}",
         )
 
+    @sentence("reads")
     def go_back(self, *, to: int, after: str, before: str) -> str:
         """Between two marks, a reader that had read further receives the offset ``to``."""
         back = f"offset <= before AND ns > {mark(after)} AND ns <= {mark(before)}"
@@ -46,6 +54,7 @@ class Reads:
             self._steps(),
         )
 
+    @sentence("reads")
     def stay_in_order(self, *, after: str, until: str, at_least: int = 1) -> str:
         """From one mark on, no reader that had read before receives an offset at or below its last one.
 

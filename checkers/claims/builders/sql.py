@@ -2,9 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import ParamSpec
 
+from checkers.claims.subject import NOTHING, Bound, Sentence, Subject, merged, subject_of
 from harness.processors import BUSY_PERCENT
+
+P = ParamSpec("P")
+_BEGINS, _ENDS = ("after", "since", "at_risk_after"), ("at", "before", "until")
+_OFFSETS = ("offset", "at_offset", "to", "log_end_offset")
+_BROKERS = ("broker", "brokers", "number")
+
+
+def sentence(
+    *tables: str, hosts: tuple[str, ...] = ()
+) -> Callable[[Callable[P, str]], Callable[P, Sentence]]:
+    """Makes a `Sentence` of what a builder returns: its subject follows from the builder's own arguments.
+
+    ``tables`` are those that its query reads, and ``hosts`` those that it asks, whatever the arguments. An
+    argument means what its name says: a mark that begins the window (`after`, `since`) or ends it (`at`,
+    `before`, `until`; with ``within_s``, so long after the begin), an offset, or brokers. What has a
+    subject itself, such as a partition or messages, adds it.
+    """
+
+    def decorated(builder: Callable[P, str]) -> Callable[P, Sentence]:
+        signature = inspect.signature(builder)
+
+        @wraps(builder)
+        def built(*args: P.args, **kwargs: P.kwargs) -> Sentence:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            parts = [Subject(tables=tables, hosts=hosts)]
+            parts += [_of_argument(name, value) for name, value in given.arguments.items()]
+            within_s, begin = given.arguments.get("within_s"), given.arguments.get("after")
+            if within_s and begin:
+                parts.append(Subject(until=(Bound(begin, int(within_s * 1e9)),)))
+            if begin and (within_s or given.arguments.get("not_within_s")):
+                parts.append(Subject(counts_from=(begin,)))
+            return Sentence(builder(*args, **kwargs), merged(parts))
+
+        return built
+
+    return decorated
+
+
+def _of_argument(name: str, value: object) -> Subject:
+    found = getattr(value, "subject", None)
+    if isinstance(found, Subject):
+        return found
+    if isinstance(value, str) and value:
+        if name in _BEGINS:
+            return Subject(since=(Bound(value),))
+        if name in _ENDS:
+            return Subject(until=(Bound(value),))
+        return Subject(hosts=(value,)) if name == "host" else NOTHING
+    numbers = value if isinstance(value, tuple) else (value,)
+    if not all(type(number) is int for number in numbers):
+        return NOTHING
+    if name in _OFFSETS:
+        return Subject(offsets=tuple(numbers))
+    return Subject(hosts=tuple(f"broker{number}" for number in numbers)) if name in _BROKERS else NOTHING
+
 
 FRESH_S = 1.0
 """How much older than a sentence's moment an observation may be."""
@@ -60,7 +120,6 @@ def effective(after: str) -> str:
     Without such a fault, the time of the mark itself. Lower limits of time count from here, because on a busy
     machine the proof of a fault takes seconds.
     """
-    # The mark is on the left, so that `citations` does not take these limits for the claim's window.
     earlier = f"SELECT coalesce(max(ns), 0) FROM marks WHERE {mark(after)} > ns"
     fault = (
         f"SELECT max(ns) FROM faults WHERE moment = 'injected' AND {mark(after)} >= ns AND ns > ({earlier})"
@@ -94,20 +153,43 @@ def condition(holds: str, observed: str) -> str:
     return f"SELECT {holds} AS holds, {observed} AS observed"
 
 
-def both(*sentences: str) -> str:
+def both(*sentences: str) -> Sentence:
     """All of these sentences hold. False if any is false, otherwise unknown if any is unknown."""
     tables = " CROSS JOIN ".join(f"({sentence}) s{number}" for number, sentence in enumerate(sentences))
     numbers = range(len(sentences))
-    return answer(
+    query = answer(
         " AND ".join(f"s{number}.holds" for number in numbers),
         f"concat_ws('; ', {', '.join(f's{number}.observed' for number in numbers)})",
         tables,
     )
+    return Sentence(query, merged(map(subject_of, sentences)))
 
 
-def opposite(sentence: str) -> str:
+def opposite(sentence: str) -> Sentence:
     """The sentence is false; unknown stays unknown."""
-    return f"SELECT NOT holds AS holds, observed FROM ({sentence})"
+    query = f"SELECT NOT holds AS holds, observed FROM ({sentence})"
+    return Sentence(query, subject_of(sentence))
+
+
+def about(
+    query: str,
+    *subjects: object,
+    since: str = "",
+    until: str = "",
+    hosts: Iterable[str] = (),
+    tables: Iterable[str] = (),
+) -> Sentence:
+    """A query of your own, with what it is about: so the page of a run links to that part of the history.
+
+    ``subjects`` are partitions, brokers or messages of this module, ``since`` and ``until`` are marks.
+    """
+    window = Subject(
+        since=(Bound(since),) if since else (),
+        until=(Bound(until),) if until else (),
+        hosts=tuple(hosts),
+        tables=tuple(tables),
+    )
+    return Sentence(query, merged([subject_of(query), window, *map(subject_of, subjects)]))
 
 
 def answer(holds: str, observed: str, source: str) -> str:

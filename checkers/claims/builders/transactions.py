@@ -16,9 +16,11 @@ from checkers.claims.builders.sql import (
     listed,
     mark,
     quoted,
+    sentence,
     text_of,
     window,
 )
+from checkers.claims.subject import NOTHING, Subject
 from checkers.partition.fate import TRANSACTION_ENDS
 
 
@@ -28,11 +30,15 @@ class Transactions:
 
     where: str
     """SQL condition on the columns of `transactions` and `writer_name`."""
+    subject: Subject = NOTHING
+    """What sentences about them are about."""
 
+    @sentence("transactions", "writers")
     def reported(self, outcome: str, *, errors: tuple[int, ...] = (), at_least: int = 1) -> str:
         """The last answer to every one is `committed`, `aborted` or `unknown`, with one of these errors."""
         return self._reported(self.where, outcome, errors, at_least)
 
+    @sentence("transactions", "writers")
     def never_reported(self, outcome: str, *, after: str, before: str) -> str:
         """None is reported as this between two marks, but one began before and one is reported later."""
         inside = f"event = '{outcome}'{window(after, before)}"
@@ -44,6 +50,7 @@ class Transactions:
             f"({_EVENTS}) WHERE {self.where}",
         )
 
+    @sentence("transactions", "writers")
     def was_reported(
         self,
         outcome: str,
@@ -88,9 +95,11 @@ def transactions(
         *like_any("writer_name", by),
         *([f"txn = {number}"] if number is not None else []),
     ]
-    return Transactions(" AND ".join(conditions) or "true")
+    writers = tuple(filter(None, by if isinstance(by, tuple) else (by,)))
+    return Transactions(" AND ".join(conditions) or "true", Subject(writers=writers))
 
 
+@sentence("life", "copies", "replicas")
 def decided(found: Messages, how: str, *, at_least: int = 1) -> str:
     """In the leader's final log the next marker of each message's producer is a `commit`, or an `abort`.
 
@@ -118,6 +127,7 @@ _DECIDED = (
 )
 
 
+@sentence("transactions", "writers", "sends", "copies", "replicas")
 def decided_whole(found: Transactions, *, committed: int, unanswered: int) -> str:
     """Every transaction was decided as a whole, and committed if that was reported.
 
@@ -142,6 +152,7 @@ def decided_whole(found: Transactions, *, committed: int, unanswered: int) -> st
     )
 
 
+@sentence("copies", "replicas")
 def markers_are(place: Partition, *kinds: str, retried: bool = False) -> str:
     """In the leader's final log the markers are these, in this order: `commit`, `abort`.
 
@@ -161,6 +172,7 @@ def markers_are(place: Partition, *kinds: str, retried: bool = False) -> str:
     )
 
 
+@sentence("watermarks")
 def readers_wait(place: Partition, broker: int, *, since: str, until: str) -> str:
     """From a second after one mark to another the leader's last stable offset stays below its high watermark.
 
@@ -176,6 +188,7 @@ def readers_wait(place: Partition, broker: int, *, since: str, until: str) -> st
     )
 
 
+@sentence("watermarks")
 def readers_are_served(place: Partition, broker: int, *, at: str) -> str:
     """At a mark the last stable offset of the leader is its high watermark: no reader waits."""
     return _stable(place, broker, at, "max_by(lso, ns) = max_by(hw, ns)", "")
@@ -193,6 +206,7 @@ def _stable(place: Partition, broker: int, until: str, wanted: str, since: str) 
     )
 
 
+@sentence("producer_states", "transaction_states")
 def hangs(place: Partition, broker: int, *, at: str) -> str:
     """At a mark every transaction that is open at the leader of the partition is over for its coordinator.
     Needs Kafka 3.0 or later: earlier brokers cannot be asked.
@@ -213,16 +227,18 @@ def hangs(place: Partition, broker: int, *, at: str) -> str:
     )
 
 
+@sentence("faults")
 def late_answer(what: str, *errors: int, at_least: int = 1) -> str:
-    """Every held request whose name is like ``what`` was delivered, and answered with one of ``errors``."""
-    wanted = " OR ".join('evidence LIKE \'{"error": ' + f"{error},%'" for error in errors)
+    """Every held request like ``what`` (`EndTxn`) was delivered, and answered with one of ``errors``."""
+    wanted = f"get_json_object(evidence, '$.error') IN ({quoted(tuple(map(str, errors)))})"
     return answer(
         f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
         f"concat({counted('late request')}, ': ', {listed('evidence')})",
-        f"faults WHERE name LIKE 'hold {what}' AND moment = 'healed'",
+        f"faults WHERE get_json_object(targets, '$.request') LIKE '{what}%' AND moment = 'healed'",
     )
 
 
+@sentence("faults")
 def was_held_and_delivered(*, at_least: int = 1) -> str:
     """Every fault that held connections delivered a request when it was healed, as the kernels report."""
     wanted = """evidence RLIKE '"request": [{]"bytes": [0-9]+, "fate": "delivered"'"""

@@ -9,20 +9,20 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.causes import (
-    ATTEMPTS_UNKNOWN,
-    EXPIRED,
-    NEVER_SEEN,
-    NO_EVIDENCE,
-    NOT_IDEMPOTENT,
-    ONE_ATTEMPT,
-)
-from checkers.evidence import gather, mechanism_of, named_in
+from checkers.evidence import gather
 from checkers.judging.plan import judge_all
 from checkers.judging.run import run_here
 from checkers.judging.tasks import JudgingContext
 from checkers.tables.source import open_source
+from report.words.causes import cause_in_words, cause_of
 from tests.histories import History
+
+ATTEMPTS_UNKNOWN = cause_in_words("requests_not_recorded", {})
+EXPIRED = cause_in_words("producer_id_expired", {})
+NEVER_SEEN = cause_in_words("never_seen", {})
+NO_EVIDENCE = cause_in_words("unexplained_loss", {})
+NOT_IDEMPOTENT = cause_in_words("idempotence_broken", {})
+ONE_ATTEMPT = cause_in_words("single_request", {})
 
 PLACE = {"topic": "t", "partition": 0}
 
@@ -286,7 +286,7 @@ def lives(history: History, folder: Path) -> list[dict[str, Any]]:
 
 def causes(history: History, folder: Path) -> list[str]:
     """The causes in the life table."""
-    return [row["cause"] for row in lives(history, folder) if row["cause"] is not None]
+    return [cause_of(row) for row in lives(history, folder) if cause_of(row)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -320,39 +320,8 @@ def test_a_cause_names_the_rows_it_rests_on(tmp_path: Path, name: str) -> None:
         assert grounds[1]["what"].startswith("at offset") and grounds[1]["what"].endswith(" of t/0")
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "targets", "mechanism", "hosts", "partitions"),
-    [
-        ("storage", "power cut broker2 (emulated)", '{"broker2": "emulation"}', "power_cut", {"broker2"}, ()),
-        ("storage", "power cut broker1, broker10", '{"broker1": "ext4", "broker10": "ext4"}', "power_cut",
-         {"broker1", "broker10"}, ()),
-        ("storage", "wipe sync-log/0 on broker1", '["broker1:sync-log-0"]', "wipe",
-         {"broker1"}, {"sync-log/0"}),
-        ("storage", "wipe precious on broker1", '{"hosts": ["broker1"], "partition": "precious-0"}', "wipe",
-         {"broker1"}, {"precious/0"}),
-        ("storage", "corrupt offset 1 of t/0 on broker3", '["broker3:t-0"]', "damage", {"broker3"}, {"t/0"}),
-        ("storage", "fill the disk of broker1", '{"broker1": "ext4"}', "disk_full", {"broker1"}, ()),
-        ("link", "broker1 without zookeeper", '{"links": ["broker1 -> zookeeper1:2181"]}', "cut", (), ()),
-        ("link", "flapping az1 <-> az2", '{"cut": {"links": []}, "period_s": 2}', "flap", None, ()),
-        ("process", "kill broker1, broker2", '{"hosts": ["broker1", "broker2"]}', "kill",
-         {"broker1", "broker2"}, ()),
-        ("process", "pause broker1", '{"hosts": ["broker1"], "signal": "SIGSTOP"}', "pause", {"broker1"}, ()),
-        ("operator", "elect unclean leader of power-log/0", '["power-log/0"]', "elect_unclean", (), ()),
-        ("operator", "make broker3 controller", '["/controller"]', "move_controller", (), ()),
-        ("storage", "a name of somebody else's", '["broker1"]', "other", {"broker1"}, ()),
-    ],
-)  # fmt: skip
-def test_faults_recorded_without_a_mechanism(
-    kind: str, name: str, targets: str, mechanism: str, hosts: Any, partitions: Any
-) -> None:
-    assert mechanism_of(kind, name) == mechanism
-    named = named_in(targets)
-    assert hosts is None or named[0] == frozenset(hosts)
-    assert named[1] == frozenset(partitions)
-
-
-def test_a_mechanism_that_is_recorded_counts(tmp_path: Path) -> None:
-    """Not the name: it says `wipe`, and the power was cut."""
+def test_the_mechanism_counts_and_not_the_name(tmp_path: Path) -> None:
+    """The name says `wipe`, and the power was cut."""
     history = fault(lost(), "wipe t/0 on broker1", "storage", 2000, mechanism="power_cut")
     assert causes(history, tmp_path)[0].startswith("un-fsynced data lost: `wipe t/0 on broker1`")
 

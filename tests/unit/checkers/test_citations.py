@@ -1,13 +1,17 @@
-"""What a claim cites: the window, the hosts, the partitions and the offsets that its query names."""
+"""What a claim cites: the window, the hosts, the partitions and the offsets that its builder states."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
-from checkers.claims.builders import both, broker, messages, partition
-from checkers.claims.citations import Citation, cite
-from checkers.claims.evaluate import queries_of
+from checkers.claims.builders import about, both, broker, messages, opposite, partition
+from checkers.claims.citations import Citation, cite, subject_of_claim
 from checkers.claims.moments import Moments
+from checkers.claims.subject import NOTHING, subject_of
+from run.scenario import Claim
 from scenarios.catalogue import all_scenarios
 
 T = partition("t")
@@ -52,26 +56,43 @@ MOMENTS = Moments(marks={"seeded": 10, "cut": 20, "split": 30, "healed": 40})
         (T.is_led_by(2, at="never"), {"to_ns": None, "marks": ("never",)}),
     ],
 )
-def test_a_query_cites_what_it_names(query: str, cited: dict[str, object]) -> None:
-    found = cite([query], MOMENTS)
+def test_a_sentence_cites_what_it_is_about(query: str, cited: dict[str, object]) -> None:
+    found = cite(subject_of(query), MOMENTS)
     assert {name: getattr(found, name) for name in cited} == cited
 
 
 def test_nothing_asked_cites_nothing() -> None:
-    assert cite([], MOMENTS) == Citation()
+    assert cite(NOTHING, MOMENTS) == Citation()
 
 
 def test_most_claims_of_the_catalogue_cite_a_place() -> None:
     """A time, a host, a partition or a producer to look at."""
     claims = [claim for one in all_scenarios().values() for claim in one.declared()["claims"]]
-    marks = {name: 1 for claim in claims for query in queries_of([claim]).values() for name in _marks(query)}
-    vague = []
-    for claim in claims:
-        found = cite(queries_of([claim]).values(), Moments(marks=marks))
-        if not (found.marks or found.sources or found.partitions or found.writers):
-            vague.append(claim["name"])
+    subjects = {claim["name"]: subject_of_claim(claim) for claim in claims}
+    vague = [
+        name
+        for name, one in subjects.items()
+        if not (one.since or one.until or one.hosts or one.partitions or one.writers)
+    ]
     assert len(vague) < len(claims) / 20, vague
+    assert [name for name, one in subjects.items() if not one.tables] == []
 
 
-def _marks(query: str) -> tuple[str, ...]:
-    return cite([query], Moments()).marks
+def test_a_query_of_ones_own_says_what_it_is_about() -> None:
+    query = "SELECT true AS holds, 'x' AS observed"
+    of = subject_of(about(query, T, broker(2), since="cut", until="split", tables=("views",)))
+    found = cite(of, MOMENTS)
+    assert (found.from_ns, found.to_ns, found.partitions) == (20, 30, ("t/0",))
+    assert (found.sources, found.tables) == (("broker2",), ("views",))
+
+
+def test_what_a_sentence_is_about_is_kept_when_claims_are_stored() -> None:
+    """`claims.json` has it beside the SQL, for each query of the claim."""
+    claim = Claim(
+        name="c", says="", holds=opposite(T.has_epoch(1, at="cut")), given=broker(3).resigned(after="a")
+    )
+    scenario = replace(next(iter(all_scenarios().values())), claims=(claim,), expected=())
+    (stored,) = json.loads(json.dumps(scenario.declared()))["claims"]
+    assert subject_of_claim(stored).partitions == ("t/0",)
+    assert subject_of_claim(stored).hosts == ("broker3",)
+    assert stored["holds"] == claim.holds

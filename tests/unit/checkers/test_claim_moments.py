@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.ask.sql import with_moments
-from checkers.claims.moments import Moments, marks_named, read_moments, resolve
+from checkers.claims.moments import Moments, read_moments, resolve
 from checkers.tables.source import open_source
 from harness.errors import UsageError
 from harness.history.schema import TABLES
@@ -44,18 +44,9 @@ def test_other_braces_stay() -> None:
     assert resolve("'{x}' RLIKE 'a{2}'", Moments()).sql == "'{x}' RLIKE 'a{2}'"
 
 
-def test_claims_of_runs_stored_earlier() -> None:
-    """They asked for marks by a sub-query, and a missing one was null, not a reason to know nothing."""
-    old = "ns > (SELECT max(ns) FROM marks WHERE name = 'cut')"
-    assert resolve(old, Moments(marks={"cut": 5})).sql == "ns > 5L"
-    assert resolve(old, Moments()).missing == ()
-    assert marks_named("{mark:a} {mark?:b} {heard:store}") == ("a", "b")
-
-
 def test_the_last_of_several_marks_counts(tmp_path: Path) -> None:
     source = _history(tmp_path, marks=[{"ns": 1, "name": "cut"}, {"ns": 7, "name": "cut"}])
     assert read_moments(source, ["{mark:cut}"]).marks == {"cut": 7}
-    assert read_moments(source, ["(SELECT max(ns) FROM marks WHERE name = 'cut')"]).marks == {"cut": 7}
     assert read_moments(source, ["nothing"]).marks == {}
 
 

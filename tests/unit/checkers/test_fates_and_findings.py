@@ -13,7 +13,6 @@ from checkers.evidence import gather
 from checkers.judging.plan import judge_all
 from checkers.judging.run import run_here
 from checkers.judging.tasks import JudgingContext
-from checkers.partition.replicas import KINDS
 from checkers.tables.source import open_source
 from tests.blocks import blocks_of_rows
 from tests.histories import History
@@ -35,7 +34,7 @@ def judged(history: History, folder: Path) -> Said:
     return (
         [row["fate"] for row in sorted(_rows(life), key=lambda row: row["seq"])],
         sorted(((row["class"], row["offset"]) for row in _rows(findings)), key=str),
-        {row["offset"]: row["count"] for row in _rows(findings) if row["detail"] in KINDS},
+        {row["offset"]: row["count"] for row in _rows(findings) if "difference" in (row["detail"] or "")},
     )
 
 

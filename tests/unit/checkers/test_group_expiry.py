@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from checkers.groups.findings import group_findings
-from checkers.groups.history import NOT_KNOWN
 from checkers.groups.steps import StreamStep, causes_of_steps
 from checkers.promises.facts import facts_of
 from checkers.promises.judging import judge
 from checkers.tables.output import FINDING
+from report.words.causes import cause_in_words, cause_of
 from tests.unit.checkers.test_group_findings import Row, commit, elected, evidence, fetched, member, names
+
+NOT_KNOWN = cause_in_words("unexplained", {})
 
 S = 10**9
 RETENTION: Row = {
@@ -54,7 +56,7 @@ def test_an_offset_expires_after_its_group_was_empty_for_the_retention() -> None
         evidence(*LEFT, *returns(95 * S), configs=[RETENTION], log_events=[line], kafka="2.7.1")
     )
     assert (found["class"], found["offset"], found["found_offset"]) == ("offset_expired", 12, None)
-    assert found["cause"] == (
+    assert cause_of(found) == (
         "offset retention: offsets.retention.minutes=1 had passed since group g had no member any more"
     )
     rows = [json.loads(row) for row in found["evidence"]]
@@ -91,7 +93,7 @@ LOOK_ALIKE = {
 def test_an_offset_that_cannot_have_expired_is_lost(name: str) -> None:
     rows, configs = LOOK_ALIKE[name]
     (found,) = group_findings(evidence(*rows, configs=configs))
-    assert (found["class"], found["cause"]) == ("commit_lost", NOT_KNOWN)
+    assert (found["class"], cause_of(found)) == ("commit_lost", NOT_KNOWN)
     assert promise(found, configs=configs) != "not promised"
 
 
@@ -138,7 +140,8 @@ def test_what_a_group_receives_again_after_its_offset_expired_is_no_finding_of_i
     lost = evidence(*LEFT, *returns(75 * S), configs=[RETENTION])
     early = StreamStep(group="g", reader=2, ns=76 * S, before_reader=1, before_ns=9 * S, back=True)
     causes = causes_of_steps(lost, "t", 0, [early])
-    assert (causes.own.to_pylist(), causes.texts.to_pylist()) == ([True], [f"commit lost: {NOT_KNOWN}"])
+    row = {name: column[0].as_py() for name, column in causes.causes.columns().items()}
+    assert (causes.own.to_pylist(), cause_of(row)) == ([True], f"commit lost: {NOT_KNOWN}")
 
 
 def storage(mechanism: str, host: str, ns: int, *partitions: str) -> Row:
@@ -178,7 +181,7 @@ def test_a_storage_fault_that_took_the_offsets_is_the_cause(
 ) -> None:
     rows = [commit(300, 20, broker=broker), fetched(700, None, broker=broker)]
     (found,) = group_findings(evidence(*rows, views=ALONE, faults=[storage(mechanism, "broker1", 500, LOG)]))
-    assert (found["class"], found["cause"]) == ("commit_lost", cause)
+    assert (found["class"], cause_of(found)) == ("commit_lost", cause)
     assert json.loads(found["evidence"][2])["table"] == "faults"
 
 
@@ -211,4 +214,4 @@ def test_a_storage_fault_that_did_not_take_the_offsets(
     answered_by = 2 if views[1]["leader"] == 2 else 1
     rows = [commit(300, 20, broker=1), fetched(700, None, broker=answered_by)]
     (found,) = group_findings(evidence(*rows, views=views, faults=[fault]))
-    assert found["cause"] == cause
+    assert cause_of(found) == cause

@@ -16,12 +16,16 @@ import pytest
 from checkers.evidence import SMALL, Evidence, evidence_of
 from checkers.groups.commits import judge
 from checkers.groups.findings import group_findings
-from checkers.groups.history import NOT_KNOWN, Commit, FetchedOffset, group_histories, offsets_partition
+from checkers.groups.history import Commit, FetchedOffset, group_histories, offsets_partition
 from checkers.groups.steps import StreamStep, cause_of_step, causes_of_steps
 from harness.history.schema import TABLES
+from report.words.causes import cause_in_words, cause_of
+from report.words.details import detail_in_words
 from tests.anomalies.readers import READERS, committed_past
 from tests.histories import History
 from tests.unit.checkers.test_causes import lives
+
+NOT_KNOWN = cause_in_words("unexplained", {})
 
 PLACE: dict[str, Any] = {"group": "g", "topic": "t", "partition": 0}
 Row = dict[str, Any]
@@ -90,7 +94,7 @@ def test_a_later_coordinator_that_does_not_know_a_commit_shows_that_it_is_lost()
         10,
         2,
     )
-    assert found["cause"].startswith("new coordinator: broker2 leads __consumer_offsets/0 since epoch 1")
+    assert cause_of(found).startswith("new coordinator: broker2 leads __consumer_offsets/0 since epoch 1")
 
 
 def test_an_unclean_election_is_named_as_the_cause() -> None:
@@ -101,14 +105,14 @@ def test_an_unclean_election_is_named_as_the_cause() -> None:
         )
     )
     assert found["class"] == "commit_lost"
-    assert found["cause"].startswith("unclean election: broker2")
+    assert cause_of(found).startswith("unclean election: broker2")
 
 
 def test_a_replaced_coordinator_answers_with_an_old_offset() -> None:
     rows = [commit(100, 10, broker=1), commit(700, 12, broker=2), fetched(800, 10, broker=1)]
     (found,) = group_findings(evidence(*rows, views=FAILOVER))
     assert (found["class"], found["offset"], found["found_offset"]) == ("stale_offset", 12, 10)
-    assert found["cause"] == (
+    assert cause_of(found) == (
         "stale coordinator: broker1 answered, which broker2 had replaced in leader epoch 1 of "
         "__consumer_offsets/0"
     )
@@ -159,8 +163,8 @@ def test_two_owners_at_one_time() -> None:
     rows.append(member(3_000_000_000, "revoked", 2))
     (found,) = group_findings(evidence(*rows))
     assert (found["class"], found["reader"]) == ("double_ownership", "group g")
-    assert found["cause"] == "late notice: reader 1 learnt later that it had lost the partition"
-    assert found["detail"] == "readers 1 and 2 owned it together for 2.0 s"
+    assert cause_of(found) == "late notice: reader 1 learnt later that it had lost the partition"
+    assert detail_in_words(found) == "readers 1 and 2 owned it together for 2.0 s"
 
 
 @pytest.mark.parametrize(
@@ -183,10 +187,10 @@ def test_ownership(rows: list[tuple[int, str, int]], found: list[str]) -> None:
 def test_an_owner_that_gives_the_partition_up_late() -> None:
     rows = [member(100, "assigned", 1), member(300, "assigned", 2), member(400, "revoked", 1)]
     (found,) = group_findings(evidence(*rows))
-    assert found["cause"] == "late revocation: reader 1 gave the partition up later"
+    assert cause_of(found) == "late revocation: reader 1 gave the partition up later"
     rows[-1] = member(400, "commit_failed", 1, offset=3)
     (found,) = group_findings(evidence(*rows))
-    assert found["cause"] == "reader 1 is not known to have given the partition up"
+    assert cause_of(found) == "reader 1 is not known to have given the partition up"
 
 
 def grounds_of(texts: list[str]) -> list[tuple[str, int, str]]:
@@ -295,9 +299,9 @@ def test_a_finding_about_a_group_names_the_rows_it_rests_on(name: str) -> None:
 
 def cause(*rows: Row, views: tuple[Row, ...] = (), before: int = 1, back: bool = True) -> str:
     step = StreamStep(group="g", reader=2, ns=1000, before_reader=before, before_ns=350, back=back)
-    text, grounds = cause_of_step(group_histories(evidence(*rows, views=views))["g", "t", 0], step)
-    assert bool(grounds) != (text == NOT_KNOWN), "a cause rests on rows of the history"
-    return text
+    found = cause_of_step(group_histories(evidence(*rows, views=views))["g", "t", 0], step)
+    assert bool(found.rows) != (found.kind == "unexplained"), "a cause rests on rows of the history"
+    return cause_in_words(found.kind, found.facts)
 
 
 def test_causes_of_what_a_group_receives_again() -> None:
@@ -352,7 +356,7 @@ def test_a_group_skips_what_a_member_committed_unread(tmp_path: Path, name: str)
     found = skips(history, tmp_path)
     assert [row["reader"] for row in found] == ["group g"]
     for row in found:
-        assert row["cause"] == "commit past what was handed over: reader 1 committed offset 3"
+        assert cause_of(row) == "commit past what was handed over: reader 1 committed offset 3"
         assert grounds_of(row["evidence"]) == [("groups", 9002, "offset 3 acknowledged")]
 
 
@@ -384,7 +388,7 @@ def test_a_skip_has_another_cause_than_a_commit_of_what_was_handed_over(tmp_path
     """A member committed no more than it had received; the next one continued beyond that."""
     _, history, _ = READERS[name]
     found = skips(history, tmp_path)
-    assert [(row["cause"], row["evidence"]) for row in found] == [(NOT_KNOWN, [])]
+    assert [(cause_of(row), row["evidence"]) for row in found] == [(NOT_KNOWN, [])]
 
 
 @pytest.mark.parametrize(
@@ -487,10 +491,10 @@ def of_a_reader(views: list[Row], *, back: bool = True, processes: tuple[Row, ..
         {name: pa.Table.from_pylist(rows.get(name, []), TABLES[name].arrow()) for name in SMALL}
     )
     step = StreamStep(group=None, reader=2, ns=1000, before_reader=2, before_ns=350, back=back)
-    causes = causes_of_steps(history, "t", 0, [step])
-    (text,), (grounds,) = causes.texts, causes.evidence
-    assert (text.as_py() is None) == (grounds.as_py() is None)
-    found: str | None = text.as_py()
+    causes = causes_of_steps(history, "t", 0, [step]).causes
+    row = {name: column[0].as_py() for name, column in causes.columns().items()}
+    assert (row["cause"] is None) == (row["evidence"] is None)
+    found: str | None = cause_of(row) or None
     return found
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from checkers.causes import EARLY_START
 from checkers.evidence import gather
 from checkers.groups.findings import group_findings
 from checkers.groups.steps import StreamStep, causes_of_steps
@@ -17,7 +16,11 @@ from checkers.promises.facts import facts_of
 from checkers.promises.judging import judge
 from checkers.tables.output import FINDING
 from checkers.tables.source import open_source
+from report.words.causes import cause_in_words, cause_of
+from report.words.details import detail_in_words
 from tests.histories import History
+
+EARLY_START = cause_in_words("log_start_moved", {})
 
 Row = dict[str, Any]
 S = 10**9
@@ -108,7 +111,7 @@ def test_a_group_starts_again_since_an_unclean_election_cut_the_log(tmp_path: Pa
         0,
         22,
     )
-    assert reset["cause"] == (
+    assert cause_of(reset) == (
         "unclean election: broker2 became leader in epoch 2 although the in-sync replicas were [1]"
     )
     assert [(row["table"], row["ns"] // S) for row in map(json.loads, reset["evidence"])] == [
@@ -139,7 +142,7 @@ def test_a_group_starts_again_since_the_log_was_wiped_or_cut(tmp_path: Path) -> 
     marks = (log(2, 10, 22), log(2, 28, 0))
     made = history(COMMITTED, [*RECEIVED, *AGAIN], marks=marks, views=views, faults=[wiped(26, "t/0")])
     (reset,) = found(made, tmp_path / "wiped")
-    assert reset["cause"].startswith("last in-sync replica wiped")
+    assert cause_of(reset).startswith("last in-sync replica wiped")
     cut = {"ns": 28 * S, "host": "broker1", "kind": "truncated", **PLACE, "offset": 12}
     made = history(
         COMMITTED, [*RECEIVED, *AGAIN], marks=LOGS, views=(UNCLEAN[0], UNCLEAN[2]), log_events=[cut]
@@ -147,7 +150,7 @@ def test_a_group_starts_again_since_the_log_was_wiped_or_cut(tmp_path: Path) -> 
     for row in made.rows["views"]:
         row["isr"] = [1, 2, 3]
     (reset,) = found(made, tmp_path / "cut")
-    assert reset["cause"] == "truncated: broker1 cut its log at offset 12"
+    assert cause_of(reset) == "truncated: broker1 cut its log at offset 12"
 
 
 BACK = {
@@ -194,7 +197,7 @@ def test_retention_removes_what_a_group_has_not_received(tmp_path: Path) -> None
     made = history(SLOW, [*RECEIVED, (1, 41, 100), (1, 41, 101)], marks=RETIRED, views=LED, topic=TOPIC)
     (reset,) = found(made, tmp_path)
     assert (reset["class"], reset["offset"], reset["found_offset"]) == ("group_reset", 22, 100)
-    assert reset["cause"] == "retention by time: retention.ms=3000"
+    assert cause_of(reset) == "retention by time: retention.ms=3000"
     assert [row["table"] for row in map(json.loads, reset["evidence"])] == [
         *("groups", "configs", "watermarks", "reads")
     ]
@@ -211,7 +214,7 @@ def test_a_log_that_begins_late_without_retention_breaks_a_promise(tmp_path: Pat
     off = TOPIC | {"retention.ms": "-1"}
     made = history(SLOW, [*RECEIVED, (1, 41, 100)], marks=RETIRED, views=LED, topic=off)
     (reset,) = found(made, tmp_path)
-    assert reset["cause"] == EARLY_START
+    assert cause_of(reset) == EARLY_START
     assert promise_of(reset, tmp_path) == "broken"
 
 
@@ -261,14 +264,14 @@ def test_why_a_log_begins_above_a_position(
 ) -> None:
     made = history(SLOW, [*RECEIVED, (1, 41, 100)], marks=RETIRED, views=LED, topic=TOPIC | topic, **tables)
     (reset,) = found(made, tmp_path)
-    assert reset["cause"] == cause
+    assert cause_of(reset) == cause
     assert promise_of(reset, tmp_path) == ("broken" if cause == EARLY_START else "not promised")
 
 
 def test_a_log_that_begins_late_for_an_unknown_reason_is_not_judged(tmp_path: Path) -> None:
     made = history(SLOW, [*RECEIVED, (1, 41, 100)], marks=RETIRED, views=LED)
     (reset,) = found(made, tmp_path)
-    assert reset["cause"].startswith("not known: retention may have removed it")
+    assert cause_of(reset).startswith("not known: retention may have removed it")
     assert promise_of(reset, tmp_path) == "unknown"
 
 
@@ -312,8 +315,8 @@ def test_a_group_stands_still_without_a_coordinator(tmp_path: Path) -> None:
     made = history(STOOD, [*READ, (1, 45, 12)], marks=ARRIVED, views=NO_COORDINATOR)
     (stall,) = found(made, tmp_path)
     assert (stall["class"], stall["offset"]) == ("group_stalled", 12)
-    assert stall["cause"] == "no coordinator: __consumer_offsets/0 had no leader for 20.0 s"
-    assert stall["detail"] == "nobody owned it for 22.0 s"
+    assert cause_of(stall) == "no coordinator: __consumer_offsets/0 had no leader for 20.0 s"
+    assert detail_in_words(stall) == "nobody owned it for 22.0 s"
     assert [(row["table"], row["ns"] // S) for row in map(json.loads, stall["evidence"])] == [
         ("groups", 18),
         ("watermarks", 22),
@@ -335,7 +338,7 @@ def test_a_group_stands_still_without_a_coordinator(tmp_path: Path) -> None:
 def test_why_a_group_stands_still(tmp_path: Path, more: list[Row], cause: str) -> None:
     made = history([*STOOD, *more], [*READ, (1, 45, 12)], marks=ARRIVED, views=NO_COORDINATOR[:2])
     (stall,) = found(made, tmp_path)
-    assert stall["cause"].startswith(cause)
+    assert cause_of(stall).startswith(cause)
 
 
 def cut_client(until: int) -> tuple[Row, Row]:

@@ -15,6 +15,8 @@ from checkers.health import check_health
 from checkers.tables.output import FINDINGS, TALLY
 from checkers.tables.source import open_source
 from harness.history.schema import TABLES
+from report.words.causes import cause_of
+from report.words.details import detail_in_words
 
 FAULT = [
     {"ns": 100, "fault": 1, "name": "isolate az1", "kind": "link", "moment": "injected"},
@@ -49,7 +51,7 @@ def test_a_known_complaint_counts_only_before_the_first_fault(tmp_path: Path) ->
     """After it, the same line may be an effect of the fault."""
     found = _check(tmp_path, faults=FAULT, log_events=[_line(50, OFFLINE), _line(150, OFFLINE)])
     assert [(row["class"], row["count"]) for row in found] == [("server_error", 1)]
-    assert OFFLINE in found[0]["detail"]
+    assert OFFLINE in detail_in_words(found[0])
 
 
 def test_a_fault_has_effects_while_it_is_being_injected(tmp_path: Path) -> None:
@@ -90,7 +92,13 @@ def test_some_complaints_of_a_cluster_that_starts_are_known_before_any_fault(tmp
         "[RaftManager id=2] Unexpected error INVALID_REQUEST in UPDATE_RAFT_VOTER response: Inbound",
     ]
     found = _check(tmp_path, faults=FAULT, log_events=[_line(50, line) for line in lines])
-    assert [line in row["detail"] for row in found for line in lines] == [False, False, False, False, True]
+    assert [line in row["detail"] for row in found for line in lines] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_an_unknown_complaint_counts_also_during_a_fault_once_per_wording(tmp_path: Path) -> None:
@@ -138,7 +146,7 @@ def test_a_process_that_ended_by_itself_and_a_key_without_effect_are_found(tmp_p
         ],
     )
     assert [row["class"] for row in found] == ["process_exit", "config_mismatch"]
-    assert "broker2 ended by itself with status 1" in found[0]["detail"]
+    assert "broker2 ended by itself with status 1" in detail_in_words(found[0])
 
 
 @pytest.mark.parametrize(
@@ -161,7 +169,7 @@ def test_an_isr_change_without_an_answer_is_the_cause(
         {**place, "broker": 2, "complete": True, "leo": end, "in_sync": False, "leader": False},
     ]
     found = _check(tmp_path, replicas=rows, log_events=lines)
-    assert [(row["class"], row["cause"]) for row in found] == [("not_converged", cause)]
+    assert [(row["class"], cause_of(row) or None) for row in found] == [("not_converged", cause)]
     grounds = [json.loads(text) for text in found[0]["evidence"] or ()]
     assert [(ground["table"], ground["ns"]) for ground in grounds] == ([("log_events", 20)] if cause else [])
 
@@ -177,7 +185,7 @@ def test_events_of_the_same_moment_have_no_order(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         lines = [_line(20, "ISR", kind) | place for kind in kinds]
-        assert [row["cause"] for row in _check(folder, replicas=rows, log_events=lines)] == [None]
+        assert [cause_of(row) or None for row in _check(folder, replicas=rows, log_events=lines)] == [None]
 
 
 def _replica(broker: int, aborted: list[tuple[int, int]] | None, **more: Any) -> dict[str, Any]:
@@ -219,4 +227,4 @@ def test_a_replica_that_names_other_aborted_transactions_has_diverged(
         return
     (row,) = found
     assert (row["class"], row["offset"], row["brokers"]) == ("diverged", expected[1], [1])
-    assert f"producer id {expected[0]} wrote from offset {expected[1]} on" in row["detail"]
+    assert f"producer id {expected[0]} wrote from offset {expected[1]} on" in detail_in_words(row)

@@ -14,6 +14,7 @@ from checkers.evidence import SMALL, evidence_of
 from checkers.transactions import hung
 from checkers.transactions.hung import hung_transactions
 from harness.history.schema import TABLES
+from report.words.details import detail_in_words
 from tests.mutants import Mutant, mutated
 from tests.sampling import every
 
@@ -67,8 +68,8 @@ def test_a_transaction_that_its_coordinator_has_forgotten_hung() -> None:
         0,
         4,
     )
-    assert "broker2 from 1.0 s to 6.0 s" in found["detail"]
-    assert "orders (producer id 7) is CompleteCommit on broker3" in found["detail"]
+    assert "broker2 from 1.0 s to 6.0 s" in detail_in_words(found)
+    assert "orders (producer id 7) is CompleteCommit on broker3" in detail_in_words(found)
     assert [json.loads(row) for row in found["evidence"]] == [
         {
             "table": "producer_states",
@@ -209,7 +210,7 @@ def _leader(views: Rows, second: int) -> int:
 
 
 def _broker(finding: dict[str, Any]) -> int:
-    return int(finding["detail"].removeprefix("open on broker").split()[0])
+    return int(json.loads(finding["detail"])["broker"])
 
 
 def hung_differences(numbers: range) -> list[int]:

@@ -9,9 +9,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.causes import EARLY_START, NO_EVIDENCE
+from report.words.causes import cause_in_words, cause_of
 from tests.histories import History
 from tests.unit.checkers.test_causes import lives
+
+EARLY_START = cause_in_words("log_start_moved", {})
+NO_EVIDENCE = cause_in_words("unexplained_loss", {})
 
 S = 1_000_000_000
 PLACE = {"topic": "t", "partition": 0}
@@ -145,7 +148,7 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
 
 def fates(history: History, folder: Path) -> list[tuple[str, str | None]]:
     rows = sorted(lives(history, folder), key=lambda row: row["seq"])
-    return [(row["fate"], row["cause"]) for row in rows]
+    return [(row["fate"], cause_of(row) or None) for row in rows]
 
 
 def findings(folder: Path) -> list[dict[str, Any]]:
@@ -178,7 +181,7 @@ def test_a_gap_above_the_log_start_is_a_loss_whatever_retention_says(tmp_path: P
     history = run(start=1, retention_ms="3000")
     history.rows["copies"] = [row for row in history.rows["copies"] if row["seq"] != 2]
     assert [fate for fate, _ in fates(history, tmp_path)] == ["retired", "kept", "lost", "kept"]
-    assert [row["cause"] for row in findings(tmp_path)] == [NO_EVIDENCE]
+    assert [cause_of(row) or None for row in findings(tmp_path)] == [NO_EVIDENCE]
 
 
 def test_what_was_sent_to_the_new_topic_is_not_explained_by_the_deletion(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.causes import NO_EVIDENCE
+from report.words.causes import cause_in_words, cause_of
 from tests.histories import History
 from tests.unit.checkers.test_causes import SEEN, cut, fault, led, lives, lost
+
+NO_EVIDENCE = cause_in_words("unexplained_loss", {})
 
 NAME = "corrupt offset 1 of t/0 on broker1"
 TRUNCATED = "truncated: broker1 cut its log at offset 1"
@@ -46,7 +48,6 @@ def loss(history: History, folder: Path) -> dict[str, Any]:
         pytest.param(damaged(), id="the partition"),
         pytest.param(damaged(targets=at("broker1")), id="all partitions of the broker"),
         pytest.param(damaged(targets=at("broker1", "t/1", "t/0")), id="one of several partitions"),
-        pytest.param(damaged(mechanism=None, targets='["broker1:t-0"]'), id="recorded without a mechanism"),
         pytest.param(damaged(targets=at("broker1", "t/0", offset=0)), id="at an earlier offset"),
         pytest.param(
             damaged(targets=at("broker1", "t/0", offset=2), evidence='{"first_offset": 1}'),
@@ -58,7 +59,7 @@ def loss(history: History, folder: Path) -> dict[str, Any]:
 )
 def test_damage_is_the_cause_of_a_loss(tmp_path: Path, history: History) -> None:
     found = loss(history, tmp_path)
-    assert found["cause"] == f"storage fault: `{NAME}` on broker1"
+    assert cause_of(found) == f"storage fault: `{NAME}` on broker1"
     assert [json.loads(text) for text in found["evidence"]] == [
         {"table": "faults", "ns": 2000, "what": f"fault 1 `{NAME}` injected"}
     ]
@@ -83,7 +84,7 @@ def test_damage_is_the_cause_of_a_loss(tmp_path: Path, history: History) -> None
 )
 def test_damage_elsewhere_or_at_another_time_is_no_cause_of_a_loss(tmp_path: Path, history: History) -> None:
     found = loss(history, tmp_path)
-    assert found["cause"].startswith(TRUNCATED), found["cause"]
+    assert cause_of(found).startswith(TRUNCATED), cause_of(found)
     assert [json.loads(text)["table"] for text in found["evidence"]] == ["log_events"]
 
 
@@ -94,12 +95,12 @@ def test_damage_to_a_message_that_other_replicas_hold_takes_nothing(tmp_path: Pa
     history.log(2, [(0, 0), (1, 1)]).log(3, [(0, 0), (1, 1)])
     fault(history, NAME, "storage", 2000, mechanism="damage", targets=at("broker1", "t/0"))
     found = lives(history, tmp_path)
-    assert [(row["fate"], row["cause"]) for row in found] == [("kept", None)] * 2
+    assert [(row["fate"], cause_of(row) or None) for row in found] == [("kept", None)] * 2
 
 
 def test_damage_explains_only_what_lies_behind_it(tmp_path: Path) -> None:
     """Recovery truncates a log from its damaged batch on; the message before it was lost otherwise."""
     history = lost().send(2, offset=2, broker=1)
     fault(history, NAME, "storage", 4000, mechanism="damage", targets=at("broker1", "t/0", offset=2))
-    causes = {row["seq"]: row["cause"] for row in lives(history, tmp_path) if row["fate"] == "lost"}
+    causes = {row["seq"]: cause_of(row) or None for row in lives(history, tmp_path) if row["fate"] == "lost"}
     assert causes == {1: NO_EVIDENCE, 2: f"storage fault: `{NAME}` on broker1"}

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkers.ask.story import _relevant, _settled_ns
+from checkers.ask.story import _relevant, _Reported
 from checkers.ask.transaction import offset_events
 from checkers.evidence import gather
 from checkers.tables.source import open_source
 from tests.histories import History
 
 EVENTS = [
-    (1, "broker1 says: leader 1", "view of broker1"),
-    (2, "broker1 says: leader 2", "view of broker1"),
-    (3, "fault `cut` injected", "fault 1"),
-    (4, "fault `cut` healed", "fault 1"),
-    (5, "fault `kill` injected", "fault 2"),
-    (6, "— a mark", ""),
-    (12, "broker2 logged: became leader", ""),
-    (30, "broker1 says: leader 3", "view of broker1"),
+    _Reported(1, "broker1 says: leader 1", "view of broker1"),
+    _Reported(2, "broker1 says: leader 2", "view of broker1"),
+    _Reported(3, "fault `cut` injected", "fault 1"),
+    _Reported(4, "fault `cut` healed", "fault 1", over=True),
+    _Reported(5, "fault `kill` injected", "fault 2"),
+    _Reported(6, "— a mark"),
+    _Reported(12, "broker2 logged: became leader"),
+    _Reported(30, "broker1 says: leader 3", "view of broker1"),
 ]
 
 
@@ -36,13 +36,6 @@ def test_an_unsettled_fate_keeps_everything_after_the_send() -> None:
     shown, later = _relevant(EVENTS, since=10, until=None)
     assert (30, "broker1 says: leader 3") in shown
     assert later == 0
-
-
-def test_a_fate_is_settled_by_the_last_event_of_the_message() -> None:
-    sent = [(10, "sent"), (11, "acknowledged")]
-    assert _settled_ns(sent, {"fate": "kept"}) == 11
-    assert _settled_ns(sent, {"fate": "lost"}) is None
-    assert _settled_ns([*sent, (40, "gone from broker1")], {"fate": "lost"}) == 40
 
 
 def test_the_story_of_a_transaction_has_its_offsets(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from checkers.transactions.findings import NOT_KNOWN
+from report.words.causes import cause_in_words, cause_of
 from tests.anomalies.transactions import (
     TRANSACTIONS,
     Story,
@@ -24,6 +24,8 @@ from tests.blocks import blocks_of_rows
 from tests.histories import History
 from tests.sampling import every
 from tests.transactions import judged, ordered
+
+NOT_KNOWN = cause_in_words("unexplained_transaction", {})
 
 
 @cache
@@ -120,10 +122,10 @@ CAUSES = {
 @pytest.mark.parametrize("name", CAUSES)
 def test_the_cause_is_named(name: str) -> None:
     (found,) = found_in(name)["findings"]
-    assert found["cause"].startswith(CAUSES[name])
+    assert cause_of(found).startswith(CAUSES[name])
     tables = [json.loads(text)["table"] for text in found["evidence"]]
     assert tables, "a cause rests on rows of the history"
-    assert ("views" in tables) == ("became leader" in found["cause"])
+    assert ("views" in tables) == ("became leader" in cause_of(found))
 
 
 def aborted_in_one_partition(*, raised: bool, asked_earlier: bool) -> History:
@@ -227,7 +229,7 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
 def test_what_looks_like_a_cause_is_none(name: str, tmp_path: Path) -> None:
     history, says = LOOKALIKES[name]
     (found,) = judged(history, tmp_path)["findings"]
-    assert found["cause"].startswith(says)
+    assert cause_of(found).startswith(says)
     assert found["evidence"], "what was reported and the markers"
 
 

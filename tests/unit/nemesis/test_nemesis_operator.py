@@ -182,7 +182,7 @@ def test_records_are_deleted_when_the_log_begins_later(
     monkeypatch.setattr(
         nemesis.operator, "end_offsets", lambda *_, **__: {TopicPartition("t", 0): Offset(next(starts), 0)}
     )
-    assert operator.delete_records("t", 20).evidence == {"seen": "20"}
+    assert operator.delete_records("t", 20).evidence == {"seen": 20}
 
 
 def test_a_deletion_of_records_without_effect_makes_the_run_invalid(
@@ -208,7 +208,7 @@ def test_a_topic_is_deleted_when_no_running_broker_leads_it(
     monkeypatch.setattr(nemesis.operator, "metadata", state)
     with pytest.raises(UsageError, match="'t' was not deleted"):
         operator.create_topic(Topic("t", (1, 2)))
-    assert operator.delete_topic("t").evidence == {"seen": "{'broker1': []}"}
+    assert operator.delete_topic("t").evidence == {"seen": {"broker1": []}}
     assert operator._requests.registry.deleted_topics == {"t"}
     assert operator.create_topic(Topic("t", (1, 2))).evidence
     assert operator._requests.registry.deleted_topics == set()
@@ -228,7 +228,7 @@ def test_a_deletion_is_in_force_when_no_broker_leads_any_more(
         return BrokerMetadata(1, (1, 2), {TopicPartition("t", 0): left})
 
     monkeypatch.setattr(nemesis.operator, "metadata", state)
-    assert operator.delete_topic("t").evidence == {"seen": "{'broker1': []}"}
+    assert operator.delete_topic("t").evidence == {"seen": {"broker1": []}}
     (injected,) = Rows(tmp_path).all(lambda row: row["moment"] == "injected")
     assert injected["ns"] > last_led[-1]
 

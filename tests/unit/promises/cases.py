@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from checkers.causes import evidence_row
+from checkers.records import evidence_row, facts_text
 from tests.unit.promises.runs import Run, S
 
 LOST: dict[str, Any] = {}
@@ -344,28 +344,28 @@ CASES: dict[str, Callable[[], Expected]] = {
         "diverged",
         "broken",
         "identical-replicas",
-        {"detail": "another record stands there"},
+        {"detail": facts_text(difference="other_record")},
     ),
     "a follower lacks what is not committed": lambda: Expected(
         _acks(1).replica(1, leader=True, high_watermark=7),
         "diverged",
         "not promised",
         "above-high-watermark",
-        {"detail": "its log ends earlier", "offset": 7},
+        {"detail": facts_text(difference="log_ends_earlier"), "offset": 7},
     ),
     "a follower lacks what is committed": lambda: Expected(
         _acks(1).replica(1, leader=True, high_watermark=8),
         "diverged",
         "broken",
         "identical-replicas",
-        {"detail": "its log ends earlier", "offset": 7},
+        {"detail": facts_text(difference="log_ends_earlier"), "offset": 7},
     ),
     "a follower lacks records, no high watermark": lambda: Expected(
         _acks(1).replica(1, leader=True),
         "diverged",
         "unknown",
         "above-high-watermark",
-        {"detail": "its log ends earlier", "offset": 7},
+        {"detail": facts_text(difference="log_ends_earlier"), "offset": 7},
     ),
     "only a replica out of sync holds it": lambda: Expected(
         _failover(_acks(1)).replica(1, in_sync=False),
@@ -386,7 +386,7 @@ CASES: dict[str, Callable[[], Expected]] = {
         "diverged",
         "not promised",
         "storage-damage",
-        {"detail": "its log ends earlier", "brokers": [2]},
+        {"detail": facts_text(difference="log_ends_earlier"), "brokers": [2]},
     ),
     # ---- bytes and strangers
     "corrupt where a fault changed bytes": lambda: Expected(
@@ -567,24 +567,24 @@ CASES: dict[str, Callable[[], Expected]] = {
         "replay",
         "not promised",
         "stale-coordinator",
-        {"cause": "stale coordinator: broker1 answered"},
+        {"cause": "stale_coordinator"},
     ),
     "replay, two owners": lambda: Expected(
         _offsets(Run()),
         "replay",
         "not promised",
         "replay-by-two-owners",
-        {"cause": "rebalance: readers 1 and 2 both owned the partition"},
+        {"cause": "two_owners"},
     ),
     "an old offset of a replaced coordinator": lambda: Expected(
         _offsets(Run()),
         "stale_offset",
         "not promised",
         "stale-coordinator",
-        {"cause": "stale coordinator: broker1 answered"},
+        {"cause": "stale_coordinator"},
     ),
     "commit lost": lambda: Expected(
-        _offsets(Run()), "commit_lost", "broken", "committed-offsets", {"cause": "new coordinator: broker2"}
+        _offsets(Run()), "commit_lost", "broken", "committed-offsets", {"cause": "new_coordinator"}
     ),
     "commit lost, commits wait for one replica": lambda: Expected(
         _offsets(Run(), "1"), "commit_lost", "not promised", "offset-commit-acks"
@@ -684,17 +684,21 @@ CASES: dict[str, Callable[[], Expected]] = {
         "lost_transaction",
         "not promised",
         "transaction-ended-by-operator",
-        {"txn": 1, "cause": "ended by an operator: the marker at offset 2"},
+        {"txn": 1, "cause": "ended_by_operator"},
     ),
     "torn": lambda: Expected(
-        _acks(-1), "torn_transaction", "broken", "transaction-atomicity", {"txn": 1, "cause": "not known"}
+        _acks(-1),
+        "torn_transaction",
+        "broken",
+        "transaction-atomicity",
+        {"txn": 1, "cause": "unexplained_transaction"},
     ),
     "marker taken by an unclean election": lambda: Expected(
         _unclean(_with_unclean("true")),
         "torn_transaction",
         "not promised",
         "transaction-marker-unclean",
-        {"txn": 1, "cause": "its own marker is not in the log"},
+        {"txn": 1, "cause": "own_marker_missing"},
         "KAFKA-20716",
     ),
     "torn, and an unclean election elsewhere in time": lambda: Expected(
@@ -702,14 +706,14 @@ CASES: dict[str, Callable[[], Expected]] = {
         "torn_transaction",
         "broken",
         "transaction-atomicity",
-        {"txn": 1, "cause": "not known"},
+        {"txn": 1, "cause": "unexplained_transaction"},
     ),
     "marker missing without an unclean election": lambda: Expected(
         _failover(_acks(-1)),
         "hanging_transaction",
         "broken",
         "transaction-ends",
-        {"txn": 1, "cause": "the marker is missing: reported as committed"},
+        {"txn": 1, "cause": "marker_missing"},
     ),
     "hung during the run": lambda: Expected(
         _failover(_acks(-1)), "hung_transaction", "broken", "transaction-ends"
@@ -727,7 +731,7 @@ CASES: dict[str, Callable[[], Expected]] = {
         "hanging_transaction",
         "not promised",
         "transaction-marker-under-fault",
-        {"txn": 1, "cause": "the marker is missing: reported as committed"},
+        {"txn": 1, "cause": "marker_missing"},
     ),
     "read its own": lambda: Expected(
         _acks(-1), "precommitted_read", "broken", "transaction-isolation", {"txn": 1}
@@ -750,7 +754,7 @@ def _stuck(
     *,
     answered: bool = False,
     kafka: str = "2.7.1",
-    cause: str = "the marker is missing: none follows offset 2",
+    cause: str = "marker_missing",
     bug: str | None = "KAFKA-12686, KAFKA-12751",
 ) -> Expected:
     """A transaction without its marker, in a partition with one replica in sync."""
@@ -766,8 +770,12 @@ def _stuck(
 
 
 _NOT_PENDING = {
-    "detail": "broker1 ERROR: TransactionMetadata(...)'s transition to TxnTransitMetadata(...) failed since "
-    "pendingState is not defined: this should not happen (TransactionMetadata)"
+    "detail": facts_text(
+        host="broker1",
+        level="error",
+        text="TransactionMetadata(...)'s transition to TxnTransitMetadata(...) failed since pendingState is "
+        "not defined: this should not happen (TransactionMetadata)",
+    )
 }
 BUGS: dict[str, Callable[[], Expected]] = {
     "back to what a stale leader has": lambda: Expected(
@@ -775,7 +783,7 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "non_monotonic",
         "broken",
         "read-order",
-        {"acked_ns": None, "cause": "stale leader: broker1 still led in epoch 0"},
+        {"acked_ns": None, "cause": "stale_leader"},
         "librdkafka: leader epoch forgotten",
     ),
     "back, for no known reason": lambda: Expected(
@@ -795,7 +803,7 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "diverged",
         "broken",
         "identical-replicas",
-        {"detail": "another record stands there"},
+        {"detail": facts_text(difference="other_record")},
         "KIP-101 (KAFKA-1211)",
     ),
     "not KIP-101 with leader epochs": lambda: Expected(
@@ -811,7 +819,7 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "diverged",
         "broken",
         "identical-replicas",
-        {"detail": "another record stands there"},
+        {"detail": facts_text(difference="other_record")},
         "KIP-279 (KAFKA-6361)",
     ),
     "not KIP-279 after one election": lambda: Expected(
@@ -819,14 +827,14 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "diverged",
         "broken",
         "identical-replicas",
-        {"detail": "another record stands there"},
+        {"detail": facts_text(difference="other_record")},
     ),
     "KIP-279 is fixed": lambda: Expected(
         _failover(Run(kafka="2.0.1", mode="zookeeper").writer(1)).state(40, 1, 2, 1, 2, 3),
         "diverged",
         "broken",
         "identical-replicas",
-        {"detail": "another record stands there"},
+        {"detail": facts_text(difference="other_record")},
     ),
     "zombie controller": lambda: Expected(
         _two_claims(_failover(Run(kafka="3.6.2").writer(1).safe())),
@@ -847,7 +855,11 @@ BUGS: dict[str, Callable[[], Expected]] = {
         Run(kafka="3.6.2"), "server_error", "not promised", "log-lines", _NOT_PENDING, bug="KAFKA-15468"
     ),
     "transactions loaded again, and another line": lambda: Expected(
-        Run(kafka="3.6.2"), "server_error", "not promised", "log-lines", {"detail": "broker1 ERROR: other"}
+        Run(kafka="3.6.2"),
+        "server_error",
+        "not promised",
+        "log-lines",
+        {"detail": facts_text(host="broker1", level="error", text="other")},
     ),
     "transactions loaded again is fixed": lambda: Expected(
         Run(kafka="3.8.0"), "server_error", "not promised", "log-lines", _NOT_PENDING
@@ -860,7 +872,7 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "aborted_read",
         "broken",
         "read-committed",
-        {"txn": 2, "cause": "late marker: a delayed request"},
+        {"txn": 2, "cause": "late_marker"},
         "KAFKA-17754",
     ),
     "a delayed EndTxn that tears": lambda: Expected(
@@ -868,18 +880,22 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "torn_transaction",
         "broken",
         "transaction-atomicity",
-        {"txn": 2, "cause": "late marker: a delayed request"},
+        {"txn": 2, "cause": "late_marker"},
         "KAFKA-17754",
     ),
     "not a delayed EndTxn": lambda: Expected(
-        _librdkafka(), "lost_transaction", "broken", "transaction-atomicity", {"txn": 2, "cause": "not known"}
+        _librdkafka(),
+        "lost_transaction",
+        "broken",
+        "transaction-atomicity",
+        {"txn": 2, "cause": "unexplained_transaction"},
     ),
     "late write": lambda: Expected(
         _librdkafka(),
         "hanging_transaction",
         "broken",
         "transaction-ends",
-        {"txn": 1, "cause": "late write: offset 2"},
+        {"txn": 1, "cause": "late_write"},
         "KIP-890",
     ),
     "late write of a client that numbers its transactions": lambda: Expected(
@@ -887,14 +903,14 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "hanging_transaction",
         "broken",
         "transaction-ends",
-        {"txn": 1, "cause": "late write: offset 2"},
+        {"txn": 1, "cause": "late_write"},
     ),
     "marker lost by an unclean election": lambda: Expected(
         _unclean(_with_unclean("true")),
         "lost_transaction",
         "not promised",
         "transaction-marker-unclean",
-        {"txn": 1, "cause": "its own marker is not in the log"},
+        {"txn": 1, "cause": "own_marker_missing"},
         "KAFKA-20716",
     ),
     "fenced while the partition had no leader": lambda: Expected(
@@ -918,7 +934,7 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "hanging_transaction",
         "broken",
         "transaction-ends",
-        {"txn": 1, "cause": "the marker is missing: none follows offset 2"},
+        {"txn": 1, "cause": "marker_missing"},
         "KAFKA-20734",
     ),
     "a stuck ISR refuses its marker": lambda: _stuck(2),
@@ -926,17 +942,15 @@ BUGS: dict[str, Callable[[], Expected]] = {
     "a stuck ISR, min.insync.replicas not recorded": lambda: _stuck(None, bug=None),
     "an ISR that is too small but not stuck": lambda: _stuck(2, answered=True, bug=None),
     "a stuck ISR, after the bug was fixed": lambda: _stuck(2, kafka="2.8.0", bug=None),
-    "a stuck ISR, and the coordinator goes on": lambda: _stuck(
-        2, cause="the coordinator had not finished: it"
-    ),
-    "a stuck ISR, and a late write": lambda: _stuck(2, cause="late write: offset 2", bug="KIP-890"),
-    "a stuck ISR, and another cause": lambda: _stuck(2, cause="not known", bug=None),
+    "a stuck ISR, and the coordinator goes on": lambda: _stuck(2, cause="coordinator_not_finished"),
+    "a stuck ISR, and a late write": lambda: _stuck(2, cause="late_write", bug="KIP-890"),
+    "a stuck ISR, and another cause": lambda: _stuck(2, cause="unexplained_transaction", bug=None),
     "without its marker, and the partition always had a leader": lambda: Expected(
         Run(kafka="4.3.1").writer(-1).safe().state(1, 1, 0, 1, 2).state(2, 2, 1, 2),
         "hanging_transaction",
         "broken",
         "transaction-ends",
-        {"txn": 1, "cause": "the marker is missing: none follows offset 2"},
+        {"txn": 1, "cause": "marker_missing"},
     ),
     "fenced, and the partition always had a leader": lambda: Expected(
         Run(kafka="4.3.1").writer(-1).safe().state(1, 1, 0, 1, 2).state(2, 2, 1, 2),
@@ -989,7 +1003,7 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "not_converged",
         "broken",
         "isr-rejoins",
-        {"brokers": [2], "cause": "ISR change never answered"},
+        {"brokers": [2], "cause": "isr_change_unanswered"},
         "KAFKA-12686, KAFKA-12751",
     ),
     "an ISR that was never expanded": lambda: Expected(
@@ -997,7 +1011,7 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "not_converged",
         "broken",
         "isr-rejoins",
-        {"brokers": [2], "cause": "ISR never expanded"},
+        {"brokers": [2], "cause": "isr_never_expanded"},
         "KAFKA-12686, KAFKA-12751",
     ),
     "an ISR that stays incomplete for another reason": lambda: Expected(
@@ -1012,7 +1026,7 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "not_converged",
         "broken",
         "isr-rejoins",
-        {"brokers": [2], "cause": "ISR change never answered"},
+        {"brokers": [2], "cause": "isr_change_unanswered"},
     ),
 }
 """Runs in which a known bug explains the finding, beside runs in which it does not."""

@@ -114,7 +114,11 @@ def _variations(row: Mapping[str, Any]) -> list[dict[str, Any]]:
         {"writer": 2},
     ]
     changes += [{"seq": 1}, {"offset": 7}, {"offset": None}, {"brokers": [2]}, {"brokers": [1, 2]}]
-    changes += [{"cause": "ISR change never answered"}, {"detail": "its log ends earlier"}, {"topic": "u"}]
+    changes += [
+        {"cause": "isr_change_unanswered"},
+        {"detail": '{"difference": "log_ends_earlier"}'},
+        {"topic": "u"},
+    ]
     changes += [{"acked_ns": seconds * S} for seconds in (4, 11, 14, 17, 33, 50)]
     return [dict(row) | change for change in changes]
 

@@ -42,10 +42,14 @@ def test_numbers_are_those_of_queries(judged: Judged, name: str) -> None:
     ((lost,),) = ask(folder, f"SELECT count(*) FROM life WHERE fate IN {LOST}")
     assert model.verdict.lost == lost
     assert (f"the loss of {lost} acknowledged" in model.verdict.meaning) == (lost != 0)
-    counts = {(one.name, one.cause or None): one.count for one in model.groups}
+    counts = sorted(
+        (one.name, one.cause_kind, json.dumps(one.cause_facts) if one.cause_facts else "", one.count)
+        for one in model.groups
+    )
     assert all(sum(one.promises.values()) == (one.count if _told(folder) else 0) for one in model.groups)
-    found = ask(folder, "SELECT class, cause, count(*) FROM findings GROUP BY class, cause")
-    assert counts == {(name, cause): count for name, cause, count in found}
+    causes = "coalesce(cause, '') AS cause, coalesce(cause_facts, '') AS cause_facts"
+    rows = ask(folder, f"SELECT class, {causes}, count(*) FROM findings GROUP BY ALL")
+    assert counts == sorted(rows)
     for story in model.partitions:
         here = f"topic = '{story.topic}' AND partition = {story.partition}"
         sent = {az: sum(one.ok + one.info + one.fail for one in bins) for az, bins in story.sends.items()}

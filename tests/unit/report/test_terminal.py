@@ -53,7 +53,7 @@ _JUDGEMENT: dict[str, Any] = {
             "writer": 1,
             "seq": 4,
             "expected": False,
-            "cause": "client retry of an unknown outcome",
+            "cause": "retry_of_unknown_outcome",
         },
     ],
 }
@@ -89,12 +89,12 @@ def _lost(seq: int, cause: str) -> dict[str, Any]:
 
 def test_findings_of_one_class_and_cause_are_one_group_with_an_example() -> None:
     """The largest group first, with the number that `acked story` takes."""
-    found = [_lost(0, "power cut"), *(_lost(seq, "unclean election") for seq in range(1, 40))]
+    found = [_lost(0, "power cut"), *(_lost(seq, "another cause") for seq in range(1, 40))]
     lines = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 40}, "findings": found}).splitlines()
     start = lines.index("Findings: 40 lost")
     example = "message c (1/{}) in t/0 at offset 2, acknowledged by broker1 at 1.50 s"
     assert [line.strip() for line in lines[start + 1 : start + 5]] == [
-        "expected   39 lost: unclean election",
+        "expected   39 lost: another cause",
         f"for example {example.format(1)}",
         "expected   1 lost: power cut",
         example.format(0),

@@ -11,12 +11,14 @@ from types import ModuleType
 
 import pytest
 
-from checkers.claims.moments import marks_named
 from checkers.tables.output import FATES, FINDINGS
 from run.scenario import Scenario
 from scenarios import document
 from scenarios.beyond.configuration_matrix import KINDS, PRODUCERS, SCENARIO, fate_of
 from scenarios.catalogue import all_scenarios
+
+_MARKS = re.compile(r"\{mark\??:([^{}]+)\}")
+"""The marks that a query names in braces."""
 
 EVERY = sorted(all_scenarios().values(), key=lambda scenario: scenario.name)
 _NOTED = re.compile(r"FROM marks WHERE name = '([^']+)'")
@@ -65,7 +67,7 @@ def test_claims_name_marks_that_the_scenario_sets(scenario: Scenario) -> None:
         if origin is not None and origin.__name__.startswith("scenarios."):
             written |= _texts(origin)
     for query in _queries(scenario):
-        for mark in (*marks_named(query), *_NOTED.findall(query)):
+        for mark in (*_MARKS.findall(query), *_NOTED.findall(query)):
             assert mark in written, f"{scenario.name} has no mark {mark!r}"
 
 

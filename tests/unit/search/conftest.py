@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from studies.search import hunt, shrinking
@@ -87,12 +87,7 @@ class SimulatedFleet:
         return JudgedRun(job, summary, findings)
 
 
-class Marks:
-    def column(self, name: str) -> Any:
-        return self
-
-    def to_pylist(self) -> list[str]:
-        return ["begin", "skipped-1"]
+MARKS = pa.table({"name": ["begin", "skipped-1"], "facts": [None, '{"skipped": 1}']})
 
 
 @pytest.fixture
@@ -107,5 +102,5 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr("studies.search.reached.reached", reached)
     monkeypatch.setattr("studies.search.reached.exercised", lambda folder: Counter({"committed": 2}))
     monkeypatch.setattr("checkers.tables.source.open_source", lambda folder: folder)
-    monkeypatch.setattr("checkers.tables.source.read_small", lambda source, table: Marks())
+    monkeypatch.setattr("checkers.tables.source.read_small", lambda source, table: MARKS)
     return made

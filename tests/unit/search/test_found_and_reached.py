@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from checkers.records import facts_text
 from checkers.tables.output import FINDING
 from harness.history.schema import TABLES
 from harness.history.tables import write_table
-from harness.kafka.model import TopicPartition
-from studies.search.findings import CLEARED, SEQUENCE_REFUSED, findings_of, select, weightiest
+from studies.search.findings import (
+    CLEARED,
+    SEQUENCE_REFUSED,
+    findings_of,
+    select,
+    weightiest,
+)
 from studies.search.reached import TESTABLE, exercised, reached
 from studies.search.schedule import Producer, Schedule, TopicPlan
-from studies.steps.body import NO_CANDIDATE, incomplete
 from studies.steps.step import Step
 
 SCHEDULE = Schedule(
@@ -63,47 +69,61 @@ def found(name: str, **columns: Any) -> dict[str, Any]:
     return {**dict.fromkeys(FINDING.names), "class": name, **columns}
 
 
+def mark(finding: str, **facts: object) -> dict[str, object]:
+    return {"ns": 1, "name": f"finding-{finding}", "facts": facts_text(finding=finding, **facts)}
+
+
+def no_recovery(*incomplete: str, only: bool = True, without_candidates: bool = False) -> dict[str, object]:
+    return mark(
+        "no-recovery",
+        incomplete=list(incomplete),
+        only_incomplete=only,
+        without_candidates=without_candidates,
+    )
+
+
 @pytest.mark.parametrize(
-    ("fault", "text", "bug"),
-    [
-        ("configure", f"t1/0 has leader -1 and ISR []; {NO_CANDIDATE} there", CLEARED),
-        ("configure", "t1/0 has leader -1 and ISR []", ""),
-        ("kill", f"t1/0 has leader -1 and ISR []; {NO_CANDIDATE} there", ""),
-    ],
+    ("fault", "without_candidates", "bug"),
+    [("configure", True, CLEARED), ("configure", False, ""), ("kill", True, "")],
 )
-def test_a_partition_lost_its_candidates_to_a_change(tmp_path: Path, fault: str, text: str, bug: str) -> None:
+def test_a_partition_lost_its_candidates_to_a_change(
+    tmp_path: Path, fault: str, without_candidates: bool, bug: str
+) -> None:
     """Only a change of min.insync.replicas explains that nobody may lead; a process that ended is new."""
-    names = ("no-recovery", "client-stuck", "broker-down")
-    marks = [{"ns": 1, "name": f"finding-{name}", "text": text} for name in names]
+    marks = [
+        no_recovery(only=False, without_candidates=without_candidates),
+        mark("client-stuck", producer="producer-1b", settings="acks=all"),
+        mark("broker-down", host="broker2"),
+    ]
     schedule = msgspec.structs.replace(SCHEDULE, steps=(Step(fault=fault),))
     seen = findings_of(written(tmp_path, {"marks": marks}), schedule)
-    assert {one.name: one.known_bug for one in seen} == dict.fromkeys(names[:2], bug) | {"broker-down": ""}
+    known = {"no-recovery": bug, "client-stuck": bug, "broker-down": ""}
+    assert {one.name: one.known_bug for one in seen} == known
     assert {one.weight for one in seen if one.known_bug != bug or not bug} == {"new"}
 
 
 STUCK = "KAFKA-12686, KAFKA-12751"
-INCOMPLETE = incomplete(TopicPartition("t1", 0), 1, (1,), (1, 2, 3))
 
 
 @pytest.mark.parametrize(
-    ("text", "known", "explained"),
+    ("unrecovered", "known", "explained"),
     [
-        (INCOMPLETE, True, True),
-        (INCOMPLETE, False, False),
-        (f"{INCOMPLETE}; {incomplete(TopicPartition('t1', 1), 2, (2, 3), (1, 2, 3))}", True, False),
-        (f"{INCOMPLETE}; broker2 does not answer (timed out)", True, False),
-        (incomplete(TopicPartition("t1", 0), -1, (), (1, 2, 3)), True, False),
-        (incomplete(TopicPartition("t2", 0), 1, (1,), (1, 2, 3)), True, False),
+        (no_recovery("t1/0"), True, True),
+        (no_recovery("t1/0"), False, False),
+        (no_recovery("t1/0", "t1/1"), True, False),
+        (no_recovery("t1/0", only=False), True, False),
+        (no_recovery(only=False), True, False),
+        (no_recovery("t2/0"), True, False),
     ],
 )
 def test_what_follows_from_a_stuck_isr_is_known_with_it(
-    tmp_path: Path, text: str, known: bool, explained: bool
+    tmp_path: Path, unrecovered: dict[str, object], known: bool, explained: bool
 ) -> None:
     """Only a cluster in which nothing else is wrong. (The promise table explains transactions that hang.)"""
     marks = [
-        {"ns": 1, "name": "finding-no-recovery", "text": f"after 40 s: {text}"},
-        {"ns": 2, "name": "finding-client-stuck", "text": "producer-1b (acks=all) had nothing"},
-        {"ns": 3, "name": "finding-broker-down", "text": "broker broker2 does not run"},
+        unrecovered,
+        mark("client-stuck", producer="producer-1b", settings="acks=all"),
+        mark("broker-down", host="broker2"),
     ]
     rows = [
         found("not_converged", topic="t1", partition=0, promise="broken", known_bug=STUCK if known else None),
@@ -131,11 +151,10 @@ def test_a_producer_that_its_library_stopped_is_told_from_one_that_is_stuck(
     tmp_path: Path, refusal: int, signature: str
 ) -> None:
     """Only a refused sequence number of the same producer is the known reason."""
-    texts = (
-        "producer-1b (acks=all, 5 in flight) had nothing",
-        "producer-2a (acks=1, 3 in flight) had nothing",
-    )
-    marks = [{"ns": 2, "name": "finding-client-stuck", "text": text} for text in texts]
+    marks = [
+        mark("client-stuck", producer="producer-1b", settings="acks=all, 5 in flight"),
+        mark("client-stuck", producer="producer-2a", settings="acks=1, 3 in flight"),
+    ]
     errors = ((1, refusal), (1, -150), (2, 45))
     sends = [
         {"topic": "t1-3", "partition": 0, "writer": writer, "seq": seq, "sent_ns": 1, "outcome": "fail"}
@@ -166,12 +185,12 @@ def test_a_broker_may_give_up_a_start_during_which_it_was_paused(
         {"ns": 9, "host": "broker2", "event": "started"},
     ]
     folder = written(tmp_path, {"processes": processes})
-    broker1 = "broker1 ERROR: [KafkaServer id=1] Fatal error during KafkaServer startup. Prepare to shutdown"
+    line = "[KafkaServer id=1] Fatal error during KafkaServer startup. Prepare to shutdown"
     rows = [
-        found("process_exit", detail="broker1 ended by itself with status 1"),
-        found("server_error", detail=broker1),
-        found("server_error", detail=broker1.replace("broker1", "broker2")),
-        found("server_error", detail="broker1 ERROR: something else"),
+        found("process_exit", detail=facts_text(host="broker1", status=1)),
+        found("server_error", detail=facts_text(host="broker1", level="error", text=line)),
+        found("server_error", detail=facts_text(host="broker2", level="error", text=line)),
+        found("server_error", detail=facts_text(host="broker1", level="error", text="something else")),
     ]
     (tmp_path / "findings.parquet").mkdir()
     pq.write_table(pa.Table.from_pylist(rows, schema=FINDING), tmp_path / "findings.parquet" / "part.parquet")
@@ -182,30 +201,41 @@ def test_a_broker_may_give_up_a_start_during_which_it_was_paused(
 def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
     marks = [
         {"ns": 1, "name": "begin", "text": "x"},
-        {"ns": 2, "name": "finding-client-stuck", "text": "producer-2a (acks=1, 3 in flight) had nothing"},
+        mark("client-stuck", producer="producer-2a", settings="acks=1, 3 in flight"),
     ]
     folder = written(tmp_path, {"writers": WRITERS, "marks": marks})
     lost = {"promise": "not promised", "promise_row": "acks-1-leader", "topic": "t2-3", "writer": 2}
-    why = "old leader truncated on rejoin: broker{} acknowledged it, then broker2 was elected in epoch {}"
+    led = partial(facts_text, broker=1, leader=2, elected="before")
     broken = {"promise": "broken", "promise_row": "committed", "topic": "t1-3", "writer": 1}
     error = {"promise": "not promised", "promise_row": "log-lines"}
     rows = [
-        *(found("lost", **lost, seq=number, cause=why.format(number, number)) for number in range(3)),
+        *(
+            found("lost", **lost, seq=number, cause="deposed_leader", cause_facts=led(epoch=number))
+            for number in range(3)
+        ),
         found("lost", **lost | {"known_bug": "KAFKA-15489"}, seq=9),
         found("lost", **broken, seq=1),
-        found("server_error", **error, detail="broker1 ERROR: [Log 7] cannot 12"),
-        found("server_error", **error, detail="broker2 ERROR: [Log 8] cannot 13"),
+        found(
+            "server_error",
+            **error,
+            detail=facts_text(host="broker1", level="error", text="[Log 7] cannot 12"),
+        ),
+        found(
+            "server_error",
+            **error,
+            detail=facts_text(host="broker2", level="error", text="[Log 8] cannot 13"),
+        ),
         found("undetermined", promise="unknown", topic="t1-3"),
     ]
     (tmp_path / "findings.parquet").mkdir()
     pq.write_table(pa.Table.from_pylist(rows, schema=FINDING), tmp_path / "findings.parquet" / "part.parquet")
     groups = findings_of(folder, SCHEDULE)
-    because = "old leader truncated on rejoin"
+    because = "deposed_leader"
     unclean = "acks=1, 3 in flight, min.insync.replicas=1, unclean election"
     assert [(one.weight, one.count, one.signature) for one in groups] == [
         ("new", 1, "lost: broken: committed [acks=all, idempotent, 5 in flight, min.insync.replicas=2]"),
         ("new", 1, "client-stuck [acks=1, 3 in flight]"),
-        ("new", 2, "server_error: broker# ERROR: [Log #] cannot #"),
+        ("new", 2, "server_error: broker# error [Log #] cannot #"),
         ("unknown", 1, "undetermined: unknown [min.insync.replicas=2]"),
         ("known", 1, f"lost: not promised: KAFKA-15489 [{unclean}]"),
         ("not promised", 3, f"lost: not promised: acks-1-leader: {because} [{unclean}]"),

@@ -89,7 +89,7 @@ def test_the_seed_still_makes_the_same_schedule() -> None:
         (b"[" * 9**5, "not a whole JSON document"),
         (b"[]", "holds no schedule"),
         (b"{}", "no key 'acked_schedule'"),
-        (changed(put("acked_schedule", value=9)), "version 9, and this acked reads the versions 1, 2 and 3"),
+        (changed(put("acked_schedule", value=9)), "version 9, and this acked reads version 3"),
         (changed(put("steps", 0, "fault", value="meteor")), "step 1: there is no fault 'meteor'; use cut,"),
         (changed(put("steps", 0, "colour", value=1)), "unknown field `colour`"),
         (changed(put("steps", 0, "until", "after_s", value=-1)), ">= 0.0"),
@@ -138,19 +138,6 @@ def test_a_host_that_the_cluster_lacks() -> None:
     schedule = decode(changed(put("steps", 0, "targets", value=["broker9"])), "my.json")
     with pytest.raises(UsageError, match="my.json: step 1: 'broker9' names no host"):
         require_hosts(schedule, TOPOLOGY, "my.json")
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_file_of_a_version_before_is_the_same_schedule(version: int) -> None:
-    def before(data: dict[str, Any]) -> None:
-        data["acked_schedule"] = version
-        del data["groups"]
-        for producer in data["producers"]:
-            del producer["succeeds"]
-            if version < 2:
-                del producer["transactional"]
-
-    assert decode(changed(before), "my.json") == replace(SCHEDULE, groups=())
 
 
 @pytest.mark.parametrize("end", range(1, len(SCHEDULE.encode()) - 2, 40))

@@ -22,7 +22,7 @@ class _Stage:
     def killed_by(self, *hosts: str) -> None:
         self.killed += hosts
 
-    def mark(self, name: str, text: str) -> None:
+    def mark(self, name: str, text: str, **facts: object) -> None:
         self.marks.append(text)
 
 

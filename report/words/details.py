@@ -1,0 +1,127 @@
+"""What the details of a finding say, by its class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from harness.errors import json_object
+from report.words.lists import by_broker, named_offset
+
+Row = Mapping[str, Any]
+
+
+def details_of(row: Row) -> Row:
+    """The facts in the details of a row of findings."""
+    return json_object(row.get("detail") or "{}", "detail")
+
+
+def detail_in_words(row: Row) -> str:
+    """What the details of a row of findings say; empty if it has none."""
+    name = str(row.get("class"))
+    if name == "undetermined":
+        return "the final read did not reach the end of every log that could hold them"
+    facts = details_of(row)
+    said = _SENTENCES.get(name)
+    return said(facts, row) if facts and said is not None else ""
+
+
+_DIFFERENCES = {
+    "other_record": "another record stands there",
+    "other_epoch": "the same record, written in another leader epoch",
+    "record_missing": "the record is missing there",
+    "record_extra": "a record that the reference log does not have",
+    "log_ends_earlier": "its log ends earlier",
+    "log_begins_later": "its log begins later",
+    "reference_ends_earlier": "the reference log ends earlier",
+}
+
+
+def _diverged(facts: Row, _row: Row) -> str:
+    if facts["difference"] != "aborted_transactions":
+        return _DIFFERENCES.get(facts["difference"], str(facts["difference"]))
+    return (
+        f"broker{facts['broker']} tells readers of committed records to leave out what producer id "
+        f"{facts['producer_id']} wrote from offset {facts['offset']} on, and broker{facts['other_broker']} "
+        "does not"
+    )
+
+
+def _exited(facts: Row, _row: Row) -> str:
+    status = f" with status {facts['status']}" if "status" in facts else ""
+    return f"{facts['host']} ended by itself{status}"
+
+
+def _not_converged(facts: Row, _row: Row) -> str:
+    ends = ", ".join(f"broker {one['broker']} to {one['leo']}" for one in facts["log_ends"])
+    return f"not in the ISR at the end; logs reach: {ends}"
+
+
+def _mismatch(facts: Row, _row: Row) -> str:
+    key = facts["key"]
+    return (
+        f"{facts['scope']} {facts['name']}: {key}={facts['asked']} was asked for, "
+        f"{key}={facts['value']} took effect"
+    )
+
+
+def _commit(facts: Row, _row: Row) -> str:
+    return (
+        f"offset {facts['acknowledged']} was acknowledged{by_broker(facts.get('acknowledged_by'))}, offset "
+        f"{named_offset(facts.get('answered'))} answered{by_broker(facts.get('answered_by'))}"
+    )
+
+
+def _transaction(facts: Row, row: Row) -> str:
+    reported = {"unknown": "nothing reported", "open": "never asked to end"}.get(
+        facts["reported"], f"reported that it {facts['reported']}"
+    )
+    asked = f"asked to {facts['asked']}, " if facts.get("asked") else ""
+    counts = ", ".join(f"{count} {name}" for name, count in facts["messages"].items())
+    return f"transaction {row.get('txn')}: {asked}{reported}; messages: {counts}"
+
+
+def _hung(facts: Row, _row: Row) -> str:
+    return (
+        f"open on broker{facts['broker']} from {facts['from_s']:.1f} s to {facts['until_s']:.1f} s or longer"
+        f", while {facts.get('transactional_id')} (producer id {facts['producer_id']}) is {facts['state']} "
+        f"on broker{facts['coordinator']}"
+    )
+
+
+def _circle(facts: Row, _row: Row) -> str:
+    did = {"read": "read", "wrote_after": "wrote after"}
+    return "; ".join(
+        f"{one['transaction']} {did[one['step']]} {one['other']} "
+        f"({one['partition']} at offset {one['offset']})"
+        for one in facts["steps"]
+    )
+
+
+_SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
+    "diverged": _diverged,
+    "misrouted": lambda facts, _: f"sent to {facts['sent_to']}",
+    "process_exit": _exited,
+    "server_error": lambda facts, _: f"{facts['host']} {facts['level'].upper()}: {facts['text']}",
+    "not_converged": _not_converged,
+    "config_mismatch": _mismatch,
+    **dict.fromkeys(("commit_lost", "stale_offset", "offset_expired"), _commit),
+    "double_ownership": lambda facts, _: (
+        f"readers {facts['readers'][0]} and {facts['readers'][1]} owned it together for "
+        f"{facts['seconds']:.1f} s"
+    ),
+    "group_stalled": lambda facts, _: f"nobody owned it for {facts['seconds']:.1f} s",
+    "group_reset": lambda facts, _: (
+        f"reader {facts['reader']} was to continue at offset {facts['position']}, and continued at "
+        f"{facts['continued']}"
+    ),
+    **dict.fromkeys(
+        ("lost_transaction", "torn_transaction", "hanging_transaction", "fenced_write_read", "aborted_read"),
+        _transaction,
+    ),
+    "hung_transaction": _hung,
+    "precommitted_read": lambda facts, _: (
+        f"transaction {facts['reader']}: it read its own message before it had committed it"
+    ),
+    "circular_read": _circle,
+}

@@ -1,0 +1,96 @@
+"""What a fault did, as a clause, from its mechanism and what it was asked to hit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from harness.history.mechanisms import MECHANISMS
+from report.words.lists import listed
+
+Details = Mapping[str, Any]
+"""The `targets` of a fault."""
+
+
+def clause(mechanism: str, details: Details) -> str:
+    """What a fault did; empty for one that has no words, which reports quote by its name."""
+    known = MECHANISMS.get(mechanism)
+    if known is not None and known.clause and details.get("hosts"):
+        names = sorted(details["hosts"], key=_by_number)
+        words = known.clause.replace("{hosts} was ", "{hosts} were ") if len(names) > 1 else known.clause
+        return words.format(hosts=listed(names), partitions=listed(details.get("partitions") or ()))
+    say = _CLAUSES.get(mechanism)
+    return "" if say is None else say(details)
+
+
+def _cut(details: Details) -> str:
+    if "isolated" in details:
+        return f"{details['isolated']} was cut off from everything else"
+    if "without_zookeeper" in details:
+        return f"{details['without_zookeeper']} could not reach ZooKeeper"
+    ends = _plain_ends(details)
+    if not ends:
+        return ""
+    first = ends[0]
+    if len(ends) == 1 and not first["both"]:
+        return f"Nothing that {first['from']} sent to {first['to']} arrived"
+    if all(one["both"] and one["from"] == first["from"] for one in ends):
+        return f"{first['from']} was cut off from {listed([one['to'] for one in ends])}"
+    return ""
+
+
+def _flap(details: Details) -> str:
+    ends = _plain_ends(details)
+    if len(ends) != 1 or not ends[0]["both"]:
+        return ""
+    return f"{ends[0]['from']} and {ends[0]['to']} lost and regained each other many times"
+
+
+def _loss(details: Details) -> str:
+    ends = _plain_ends(details)
+    if len(ends) != 1 or ends[0]["both"]:
+        return ""
+    return f"{details['percent']:g} % of what {ends[0]['from']} sent to {ends[0]['to']} was lost"
+
+
+def _damage(details: Details) -> str:
+    return (
+        f"The record at offset {details.get('offset')} of {listed(details['partitions'])} was damaged on "
+        f"{listed(details['hosts'])}"
+    )
+
+
+def _hold(details: Details) -> str:
+    links = details.get("links") or []
+    if "request" in details or len(links) != 1:
+        return ""
+    source, _, destination = links[0].partition(" -> ")
+    return f"What {source} sent to {destination} was held back"
+
+
+def _plain_ends(details: Details) -> Sequence[Details]:
+    """The ends of the links that were asked for; none if a service of a host is among them."""
+    ends: Sequence[Details] = details.get("ends") or ()
+    return () if any(":" in one["to"] for one in ends) else ends
+
+
+_CLAUSES: Mapping[str, Callable[[Details], str]] = {
+    "cut": _cut,
+    "flap": _flap,
+    "loss": _loss,
+    "damage": _damage,
+    "hold": _hold,
+}
+
+
+def _by_number(name: str) -> tuple[str, int]:
+    """Sorts broker2 before broker10."""
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or 0)
+
+
+def state_in_words(state: Details) -> str:
+    """A partition's state as an operator's action observed it: `leader broker1, epoch 3, ISR 2, 1`."""
+    leader = "no leader" if state["leader"] < 0 else f"leader broker{state['leader']}"
+    isr = ", ".join(map(str, state["isr"])) or "empty"
+    return f"{leader}, epoch {state['leader_epoch']}, ISR {isr}"
