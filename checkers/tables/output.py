@@ -220,7 +220,7 @@ PARTS = pa.schema(
         ("last_before", pa.int64()),
     ]
 )
-"""Messages of one partition (or of a range of one) by transaction; an internal table.
+"""Messages of one partition by transaction; an internal table.
 
 `owed` counts undecided messages whose marker a coordinator still had to write. `first_commit` is the offset
 of the first commit marker that decided some of them (`FOREVER` for none). `last_before` is that of the last

@@ -405,11 +405,6 @@ def undetermined(partition: PartitionReplicas, messages: int) -> pa.Table:
     )
 
 
-def joined(parts: Sequence[pa.Table]) -> pa.Table:
-    """Findings of several parts as one table."""
-    return pa.concat_tables([part for part in parts if part.num_rows] or [FINDING.empty_table()])
-
-
 def counted(findings: pa.Table) -> pa.Table:
     """Findings by class: columns `class` and `count`."""
     counts = findings.group_by(["class"]).aggregate([([], "count_all")])

@@ -271,13 +271,9 @@ def read_rows(
     table: str,
     columns: Sequence[str],
     where: TopicPartition,
-    windows: Sequence[Window] = (),
 ) -> pa.Table:
-    """Rows of one topic partition as an Arrow table with exactly ``columns``; absent columns are null.
-
-    With ``windows``, only row groups whose statistics may meet all of them are read; rows are not filtered.
-    """
-    parts = [part for part in row_blocks(files, table, columns, where, windows) if part.num_rows]
+    """Rows of one topic partition as an Arrow table with exactly ``columns``; absent columns are null."""
+    parts = [part for part in row_blocks(files, table, columns, where) if part.num_rows]
     if parts:
         return _together(parts)
     schema = TABLES[table].arrow()
@@ -305,7 +301,10 @@ def row_blocks(
     where: TopicPartition,
     windows: Sequence[Window] = (),
 ) -> Iterator[pa.Table]:
-    """The same rows as of `read_rows` in blocks: row groups of together about `messages.BLOCK_ROWS` rows."""
+    """The same rows as of `read_rows` in blocks: row groups of together about `messages.BLOCK_ROWS` rows.
+
+    With ``windows``, only row groups whose statistics may meet all of them are read; rows are not filtered.
+    """
     for file in files:
         if file.topic_partition in (None, where):
             with open_parquet(file.path, [name for name in CODED if name in columns]) as parquet:
