@@ -17,7 +17,9 @@ def clause(mechanism: str, details: Details) -> str:
     known = MECHANISMS.get(mechanism)
     if known is not None and known.clause and details.get("hosts"):
         names = sorted(details["hosts"], key=_by_number)
-        words = known.clause.replace("{hosts} was ", "{hosts} were ") if len(names) > 1 else known.clause
+        words, several = known.clause, len(names) > 1
+        if several and words.startswith("{hosts} was "):
+            words = words.replace("{hosts} was ", "{hosts} were ")
         return words.format(hosts=listed(names), partitions=listed(details.get("partitions") or ()))
     say = _CLAUSES.get(mechanism)
     return "" if say is None else say(details)

@@ -59,7 +59,7 @@ class World:
             nemesis=self.nemesis,
             cluster=SimpleNamespace(start=self._start, check_alive=lambda: None),
             dialect=None,
-            mark=self.marks.__setitem__,
+            mark=lambda name, text, **_: self.marks.update({name: text}),
             processes=SimpleNamespace(ended=set()),
             setup=SimpleNamespace(topics=(topic,), zookeeper_sessions={}),
             since=lambda ns: 100.0,
