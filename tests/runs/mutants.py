@@ -102,7 +102,7 @@ def answers_that_it_is_no_controller(recorded: Recorded) -> Recorded | None:
     rows = recorded.rows("marks")
     for row in rows:
         if " asked to create " in (row["text"] or ""):
-            row["text"] = row["text"].replace("no answer", "answered with error 41")
+            row["facts"] = row["facts"].replace('"answered":0', '"answered":1')
     return recorded.having(marks=rows)
 
 
