@@ -148,7 +148,7 @@ class ProgramCheck:
         )
 
     def _assigned(self, stage: Stage) -> None:
-        self._read(stage, "assigned", group="assigned", self_assigned=True)
+        self._read(stage, "assigned")
 
     def _group(self, stage: Stage) -> None:
         self._read(stage, "group", group="check")

@@ -327,8 +327,6 @@ class Stage:
             brokers=self._all_brokers(),
             via=self._through(az, via),
             partitions=tuple(partitions),
-            group=f"{az}-reader",
-            self_assigned=True,
             config={**(defaults or {}), **self.user.consumer.librdkafka("consumer")},
         )
         return self.clients[az].start_consumer(consumer)
@@ -428,7 +426,7 @@ class Stage:
             brokers=brokers or self._all_brokers(),
             partitions=(TopicPartition(topic, partition),),
             pinned=len(brokers) == 1,
-            config={} if len(brokers) == 1 else self.user.consumer.kafka_python(),
+            config={} if len(brokers) == 1 else self.user.consumer.librdkafka("consumer"),
         )
         return self.clients[az].read(consumer, within_s)
 
@@ -447,7 +445,7 @@ class Stage:
             brokers=self._all_brokers(),
             partitions=tuple(partitions),
             isolation_level=isolation,
-            config=self.user.consumer.kafka_python(),
+            config=self.user.consumer.librdkafka("consumer"),
         )
         return self.clients[az].read(consumer, within_s)
 

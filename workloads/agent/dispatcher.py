@@ -300,12 +300,12 @@ class Dispatcher:
         self._pinned[command.producer.writer] = PinnedWriter(self._recorder, command)
 
     def _read(self, spec: ConsumerSpec, within_s: float) -> Work:
-        from workloads.agent.consumers.assigned import AssignedConsumer
+        from workloads.agent.consumers.assigned import BoundedConsumer
         from workloads.agent.consumers.pinned import read_pinned
 
         if spec.pinned:
             return lambda: read_pinned(self._journal, spec, within_s)
-        consumer = AssignedConsumer(self._journal, spec)
+        consumer = BoundedConsumer(self._journal, spec)
         return lambda: consumer.read_to_end(within_s)
 
     def _group_offset(self, command: CommitOffset | FetchOffset) -> Work:
@@ -319,7 +319,7 @@ class Dispatcher:
         from workloads.agent.consumers.assigned import AssignedConsumer
         from workloads.agent.consumers.group_member import GroupMember
 
-        if spec.via in PROGRAMS and spec.group:
+        if spec.via in PROGRAMS:
             from workloads.agent.programs.consumers import ProgramConsumer
 
             program = self._program(spec.via)

@@ -184,18 +184,12 @@ class ConsumerSpec:
     name: str
     brokers: tuple[str, ...]
     via: Via = "librdkafka"
-    """The library of a consumer with a group. A consumer without a group uses kafka-python."""
+    """The library of a consumer that reads until it is stopped; one that reads to the end uses librdkafka."""
     partitions: tuple[TopicPartition, ...]
     """The partitions to assign; a group member subscribes to their topics."""
     group: str = ""
     commit: bool = True
     """A group member commits its offsets after each poll that returned records."""
-    self_assigned: bool = False
-    """With a group: assign the partitions without joining it, read them from the start, and do not commit.
-
-    librdkafka requires the name of a group. Its consumer continues while a broker is silent; kafka-python's,
-    which reads without a group, may wait for that broker's answer.
-    """
     isolation_level: Isolation = "read_committed"
     check_crcs: bool = True
     pinned: bool = False
@@ -204,14 +198,14 @@ class ConsumerSpec:
     This shows what a client sees that can reach only this broker.
     """
     config: Config = field(default_factory=dict)
-    """More settings, which override all others: librdkafka's for a group member, else kafka-python's."""
+    """More settings, by librdkafka's names; they override all others."""
 
     def librdkafka_config(self) -> dict[str, ConfigValue]:
-        """The complete librdkafka configuration of a group member."""
+        """The complete librdkafka configuration, which always names a group."""
         config: dict[str, ConfigValue] = {
             "bootstrap.servers": ",".join(self.brokers),
             "client.id": self.name,
-            "group.id": self.group,
+            "group.id": self.group or self.name,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": self.isolation_level,
@@ -245,22 +239,3 @@ class ConsumerSpec:
             "protocol": str(config.get("group.protocol", "classic")),
             "session_ms": config.get("session.timeout.ms"),
         }
-
-    def kafka_python_config(self) -> dict[str, object]:
-        """The complete kafka-python configuration of a consumer with assigned partitions."""
-        config: dict[str, object] = {
-            "bootstrap_servers": list(self.brokers),
-            "client_id": self.name,
-            "group_id": None,
-            "enable_auto_commit": False,
-            "isolation_level": self.isolation_level,
-            "check_crcs": self.check_crcs,
-            "fetch_max_wait_ms": 100,
-            "request_timeout_ms": 5000,
-            "reconnect_backoff_ms": 50,
-            "reconnect_backoff_max_ms": 500,
-            "metadata_max_age_ms": 1000,
-            "allow_auto_create_topics": False,
-            "metrics_enabled": False,
-        }
-        return config | dict(self.config)

@@ -180,11 +180,8 @@ def test_the_image_has_the_projects_own_client_versions() -> None:
         "cramjam",
         "kafka-python",
         "kazoo",
-        "lz4",
         "msgspec",
-        "python-snappy",
         "tenacity",
-        "zstandard",
     ]
 
 

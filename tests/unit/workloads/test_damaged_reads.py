@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka.record.util import calc_crc32c
+from confluent_kafka import KafkaError
 from fake_broker import FakeBroker
 
 from harness.kafka.model import TopicPartition
@@ -43,8 +44,8 @@ def test_a_batch_that_cannot_be_decompressed_is_an_error_of_the_read(
     read = client.read(consumer(broker), 5)
     assert [part.complete for part in read.partitions] == [False]
     ((code, text),) = read.errors
-    assert code == 2
-    assert text.startswith("a batch cannot be decompressed: ")
+    assert code == KafkaError._BAD_COMPRESSION
+    assert "decompress" in text.lower()
 
 
 def test_a_background_consumer_stops_at_it_and_can_be_stopped(client: Client, broker: FakeBroker) -> None:
@@ -53,4 +54,4 @@ def test_a_background_consumer_stops_at_it_and_can_be_stopped(client: Client, br
     reading = client.start_consumer(consumer(broker))
     wait_until(lambda: reading.progress().errors, within_s=30, awaiting="the error to be noted")
     read = reading.stop()
-    assert (read.count, [code for code, _ in read.errors]) == (0, [2])
+    assert (read.count, [code for code, _ in read.errors]) == (0, [KafkaError._BAD_COMPRESSION])

@@ -292,7 +292,7 @@ def test_the_request_timeout_leaves_room_for_the_delivery_timeout() -> None:
 
 
 def test_a_consumer_that_assigns_its_partitions_has_no_group() -> None:
-    assert "group.id" not in consumer_properties(consumer_spec(self_assigned=True))
+    assert "group.id" not in consumer_properties(consumer_spec(group=""))
     assert consumer_properties(consumer_spec())["group.id"] == "g"
 
 
