@@ -56,6 +56,7 @@ from run.stage import Stage
 from run.standing import RunningCluster, StandingCluster
 from run.watch import Watch
 from workloads.client.client import Client
+from workloads.protocol.commands import DescribeProgram, ShowConfiguration
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.spec import PROGRAMS, ClientProgram
 
@@ -348,7 +349,7 @@ class _Run:
                 client={"name": choice.name, "library": library, "version": installed_version(library)}
             )
             return
-        found = [client.describe_program(choice.via) for client in stage.clients.values()]
+        found = [client.call(DescribeProgram(choice.via)) for client in stage.clients.values()]
         self.folder.update(
             client={
                 "name": choice.name,
@@ -363,7 +364,7 @@ class _Run:
         """Record the most memory that a client program has taken."""
         via = self.options.client.via
         if via != "librdkafka":
-            found = [client.describe_program(via) for client in stage.clients.values() if client.alive]
+            found = [client.call(DescribeProgram(via)) for client in stage.clients.values() if client.alive]
             recorded = self.folder.manifest()["client"]
             peak = max((one.memory_mib for one in found), default=None)
             self.folder.update(client={**recorded, "memory_mib": peak})
@@ -385,7 +386,7 @@ class _Run:
         self.folder.update(settings={**self.applied.manifest, "streams": streams})
         if producer.given:
             client = next(iter(stage.clients.values()))
-            check_took_effect(producer, client.configuration(spec), config)
+            check_took_effect(producer, client.call(ShowConfiguration(spec)), config)
 
     def _body(self, stage: Stage) -> None:
         if self.rate > 0:

@@ -107,7 +107,7 @@ def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
     Their sessions last: the connections are reset, so the brokers look for another node at once.
     """
     zookeepers = stage.lab.topology.role("zookeeper")
-    address = stage.lab.topology.host(node).zookeeper_address
+    endpoint = stage.lab.topology.host(node).zookeeper_endpoint
     addresses = {stage.lab.topology.host(broker).address for broker in brokers}
     refused = (
         f"{broker} -> {other.name}:zookeeper"
@@ -117,7 +117,7 @@ def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
     )
     with stage.nemesis.cut(*refused, action="reject"):
         wait_until(
-            lambda: addresses <= clients(address),
+            lambda: addresses <= clients(endpoint),
             within_s=10.0 + stage.timings.recovery_s,
             awaiting=f"{', '.join(brokers)} to connect to {node}",
             abort=stage.cluster.check_alive,
@@ -258,7 +258,7 @@ def wait_answered(stage: Stage, producer: Producer, topic: str, error: int) -> N
         lambda: producer.send(topic, "probe"),
         accept=lambda result: result.error == error,
         within_s=15.0 + stage.timings.recovery_s,
-        awaiting=f"{', '.join(producer.spec.brokers)} to answer a message to {topic} with error {error}",
+        awaiting=f"{', '.join(broker.label for broker in producer.spec.brokers)} to answer a message to {topic} with error {error}",
         abort=stage.cluster.check_alive,
     )
 
@@ -346,9 +346,9 @@ def note_eligible(stage: Stage, broker: str, topic: str, mark: str) -> None:
 
     Sets none if the version has no eligible leader replicas (KIP-966).
     """
-    address = stage.lab.topology.host(broker).broker_address
+    endpoint = stage.lab.topology.host(broker).broker_endpoint
     try:
-        seen = describe_topic_partitions(address, [topic], timeout_s=2.0)[TopicPartition(topic, 0)]
+        seen = describe_topic_partitions(endpoint, [topic], timeout_s=2.0)[TopicPartition(topic, 0)]
     except UnfitError as error:
         stage.progress.say(error.message)
         return
@@ -367,11 +367,12 @@ def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int,
     The observer sees whether the topic is created: see `partition(topic).exists` of the claims' builders.
     """
     stage.observer.watch([topic])
-    address = stage.lab.topology.host(broker).broker_address
+    endpoint = stage.lab.topology.host(broker).broker_endpoint
     new = Topic(topic, replicas)
     error: int | None = None
     try:
-        error = create_topics(address, [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)[topic].error
+        answers = create_topics(endpoint, [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)
+        error = answers[topic].error
     except OSError:
         last_answer = "no answer"
     else:

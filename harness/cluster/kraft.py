@@ -107,7 +107,7 @@ class KRaftCluster:
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics with explicit assignments and wait until every broker knows their leaders."""
         broker = self._lab.topology.host(self.operator_host())
-        for name, answer in create_topics(broker.broker_address, topics).items():
+        for name, answer in create_topics(broker.broker_endpoint, topics).items():
             if answer.error not in (0, TOPIC_ALREADY_EXISTS):
                 raise InvalidRunError(
                     f"Topic {name!r} was refused with error {answer.error}: {answer.message}"

@@ -97,7 +97,7 @@ class MigratingCluster:
 
     def _to_zookeeper(self) -> dict[str, str]:
         """What a controller needs to write to ZooKeeper."""
-        nodes = [host.zookeeper_address for host in self._lab.topology.role("zookeeper")]
+        nodes = [host.zookeeper_endpoint for host in self._lab.topology.role("zookeeper")]
         given = {key: self._given.get(key, value) for key, value in ZOOKEEPER_SESSION.items()}
         return {"zookeeper.connect": connect_string(nodes), **given}
 

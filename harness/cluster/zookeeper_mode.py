@@ -58,7 +58,7 @@ class ZooKeeperCluster:
         self._leads = "leader" if others else "standalone"
         # The wanted leader comes first: scenarios cut other nodes, so its clients keep their session.
         preferred = [self._leader, *others]
-        self._session = ZooKeeperSession([node.zookeeper_address for node in preferred])
+        self._session = ZooKeeperSession([node.zookeeper_endpoint for node in preferred])
 
     @property
     def asked_config(self) -> Mapping[str, Mapping[str, str]]:
@@ -80,7 +80,7 @@ class ZooKeeperCluster:
         for name in (*self._start_order[: self._majority], first_broker):
             self._processes.start(name, self._prepared[name])
         self._wait(
-            lambda: zookeeper_mode(self._leader.zookeeper_address) == self._leads,
+            lambda: zookeeper_mode(self._leader.zookeeper_endpoint) == self._leads,
             f"{self._leader.name} to lead the ZooKeeper ensemble",
         )
         for name in self._start_order[self._majority :]:
@@ -105,7 +105,7 @@ class ZooKeeperCluster:
         node_ids = frozenset(self._setup.brokers)
         for _ in range(_PLACING_ATTEMPTS):
             leading = self._zookeepers_that("leader")
-            if zookeeper_mode(self._leader.zookeeper_address) == self._leads or not leading:
+            if zookeeper_mode(self._leader.zookeeper_endpoint) == self._leads or not leading:
                 break
             if len(self._start_order) < _FEWEST_WITH_A_SPARE:
                 raise InvalidRunError(
@@ -143,7 +143,7 @@ class ZooKeeperCluster:
     def _zookeepers_that(self, mode: str | None) -> list[str]:
         """The nodes in this mode; with None, the nodes that do not serve."""
         nodes = self._lab.topology.role("zookeeper")
-        return [node.name for node in nodes if zookeeper_mode(node.zookeeper_address) == mode]
+        return [node.name for node in nodes if zookeeper_mode(node.zookeeper_endpoint) == mode]
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics by their znodes and wait until the preferred replica of each partition leads."""
@@ -211,7 +211,7 @@ class ZooKeeperCluster:
     def roles(self) -> Mapping[str, str]:
         """The controller, and the mode of each ZooKeeper node."""
         seen = {
-            node.name: zookeeper_mode(node.zookeeper_address) or "down"
+            node.name: zookeeper_mode(node.zookeeper_endpoint) or "down"
             for node in self._lab.topology.role("zookeeper")
         }
         controller = self.controller()
@@ -237,7 +237,7 @@ class ZooKeeperCluster:
 
     def _serves(self, host: str) -> bool:
         """Whether its listener is open; newer brokers (seen with 3.5 and 3.9) open it once registered."""
-        return accepts(self._lab.topology.host(host).broker_address)
+        return accepts(self._lab.topology.host(host).broker_endpoint)
 
     def _broker_names(self) -> tuple[str, ...]:
         return tuple(broker_name(number) for number in self._setup.brokers)
@@ -263,7 +263,7 @@ class ZooKeeperCluster:
             az=self._lab.topology.az_name(host.az),
             address=host.address,
             data_dir=self._lab.inside(name, self._lab.data_dir(name) / "data"),
-            zookeepers=tuple(self._lab.topology.host(node).zookeeper_address for node in nodes),
+            zookeepers=tuple(self._lab.topology.host(node).zookeeper_endpoint for node in nodes),
         )
         overrides = {**self._extra.get(name, {}), **self._setup.broker_config}
         return broker_properties(broker, overrides, self._unsupported)
@@ -283,7 +283,7 @@ class ZooKeeperCluster:
                 f"The scenario needs {self._setup.controller} as controller, but broker {active} "
                 f"took the role; the run would judge another situation."
             )
-        if zookeeper_mode(self._leader.zookeeper_address) != self._leads:
+        if zookeeper_mode(self._leader.zookeeper_endpoint) != self._leads:
             raise InvalidRunError(
                 f"The scenario needs {self._leader.name} to lead ZooKeeper, but it does not; the run would "
                 f"judge another situation."

@@ -20,7 +20,7 @@ from harness.kafka.model import (
     CONTROLLER_PORT,
     ZOOKEEPER_PEER_PORTS,
     ZOOKEEPER_PORT,
-    Address,
+    Endpoint,
 )
 
 ROLES = ("zookeeper", "controller", "broker", "client")
@@ -54,19 +54,22 @@ class Host:
     """TCP ports its main process listens on."""
 
     @property
-    def broker_address(self) -> Address:
+    def broker_endpoint(self) -> Endpoint:
         """Where a broker in this host listens."""
-        return self.address, BROKER_PORT
+        return self._endpoint(BROKER_PORT, "PLAINTEXT")
 
     @property
-    def controller_address(self) -> Address:
+    def controller_endpoint(self) -> Endpoint:
         """Where a KRaft controller in this host listens."""
-        return self.address, CONTROLLER_PORT
+        return self._endpoint(CONTROLLER_PORT, "CONTROLLER")
 
     @property
-    def zookeeper_address(self) -> Address:
+    def zookeeper_endpoint(self) -> Endpoint:
         """Where a ZooKeeper node in this host serves clients."""
-        return self.address, ZOOKEEPER_PORT
+        return self._endpoint(ZOOKEEPER_PORT, "")
+
+    def _endpoint(self, port: int, listener: str) -> Endpoint:
+        return Endpoint(self.address, port, listener=listener, node_id=self.node_id, node=self.name)
 
 
 @dataclass(frozen=True)

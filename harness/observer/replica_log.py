@@ -55,7 +55,7 @@ def read_broker(
     """
     logs = [ReplicaLog(topic_partition=key, broker=broker.node_id) for key in partitions]
     silent: str | None = None
-    with Connection(broker.address, timeout_s=5.0) as connection:
+    with Connection(broker.endpoint, timeout_s=5.0) as connection:
         for log in logs:
             folder = broker.data_dir / log.topic_partition.folder if broker.data_dir else None
             try:

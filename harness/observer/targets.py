@@ -1,4 +1,4 @@
-"""The nodes to observe, by role, with their addresses."""
+"""The nodes to observe, by role, with their endpoints."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.kafka.model import CONTROLLER_PORT, Address
+from harness.kafka.model import CONTROLLER_PORT, Endpoint
 from harness.lab.model import Topology
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node: host name, node id, listener address, and its data folder where it can be read."""
+    """One node: host name, node id, listener, and its data folder where it can be read."""
 
     name: str
     node_id: int
-    address: Address
+    endpoint: Endpoint
     data_dir: Path | None = None
 
 
@@ -43,21 +43,21 @@ class Targets:
             Node(
                 host.name,
                 host.node_id,
-                host.broker_address,
+                host.broker_endpoint,
                 data_dir(host.name) if data_dir else None,
             )
             for host in topology.role("broker")
             if brokers is None or host.node_id in brokers
         )
         zookeepers = tuple(
-            Node(host.name, host.node_id, host.zookeeper_address) for host in topology.role("zookeeper")
+            Node(host.name, host.node_id, host.zookeeper_endpoint) for host in topology.role("zookeeper")
         )
         # A combined node is observed twice: as a broker, and as a controller with the same id.
         controllers = tuple(
             Node(
                 f"controller{host.name.removeprefix(host.role)}",
                 host.node_id,
-                host.controller_address,
+                host.controller_endpoint,
             )
             for host in topology.hosts
             if CONTROLLER_PORT in host.ports

@@ -102,7 +102,7 @@ def two_messages(stage: Stage, leader: str, *followers: str) -> None:
 def write(stage: Stage, writer: Producer, label: str) -> None:
     """Write until a newly elected leader accepts it; the first write that it accepts is the message."""
     for topic in TOPICS:
-        writer.client.wait_writable(topic, writer.spec, label=label, within_s=15)
+        writer.wait_writable(topic, label=label, within_s=15)
 
 
 def rejoin(stage: Stage, *members: int) -> None:

@@ -85,9 +85,9 @@ class AgentProcess:
                 settle(self._death())
         return future
 
-    def call(self, command: Command[R], within_s: float) -> R:
+    def call(self, command: Command[R]) -> R:
         """Send a command and wait for its result. Raises what `submit` does, and WaitTimeoutError."""
-        return self.wait(self.submit(command), type(command).__name__, within_s)
+        return self.wait(self.submit(command), type(command).__name__, command.limit_s + ANSWER_S)
 
     def wait(self, future: Future[R], name: str, within_s: float) -> R:
         """The result of the submitted command ``name``."""
@@ -106,7 +106,7 @@ class AgentProcess:
         """Ask the agent to end, and kill it if it does not. Safe to call twice."""
         if self.alive:
             try:
-                self.call(Quit(), within_s)
+                self.wait(self.submit(Quit()), Quit.__name__, within_s)
             except AckedError:
                 self._pipe.kill()
         self._close_input()

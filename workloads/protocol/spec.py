@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from harness.errors import UsageError
-from harness.kafka.model import Generation, TopicPartition
+from harness.kafka.model import Endpoint, Generation, TopicPartition
+from workloads.protocol.lines import HELLO_S
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 """isolation.level of a consumer."""
@@ -48,8 +49,8 @@ class ProducerSpec:
     writer: int
     """The producer's number in the history, unique in the run (see `workloads.protocol`)."""
     name: str
-    brokers: tuple[str, ...]
-    """Host names (`broker1`) or `address:port`; the bootstrap servers, except for ``raw``.
+    brokers: tuple[Endpoint, ...]
+    """The bootstrap servers, except for ``raw``.
 
     A ``raw`` producer has exactly one, and sends every message there, whether or not that broker leads the
     partition. With a raw transactional producer each request names its broker.
@@ -73,8 +74,6 @@ class ProducerSpec:
     produce_version: int = 7
     """Version of raw ProduceRequests: 2 for brokers before 0.11, 3 or higher for later ones."""
     connect_timeout_s: float = 1.0
-    broker_id: int | None = None
-    """Id of a raw producer's one broker; `workloads.client.client` fills it in if it knows the host."""
     config: Config = field(default_factory=dict)
     """More settings, by librdkafka's names (`workloads.protocol.java_names` renames them for other clients).
     They override all others."""
@@ -83,10 +82,16 @@ class ProducerSpec:
         who = f"Producer {self.writer} ({self.name})"
         pinned = self.via == "raw" and not self.transactional_id
         if not self.brokers or (pinned and len(self.brokers) != 1):
-            wanted = "exactly one broker" if pinned else "at least one broker"
-            raise UsageError(f"{who} has the brokers {list(self.brokers)}; name {wanted}.")
+            count = "exactly one broker" if pinned else "at least one broker"
+            labels = [broker.label for broker in self.brokers]
+            raise UsageError(f"{who} has the brokers {labels}; name {count}.")
         if (self.idempotent or self.transactional_id) and self.acks != -1:
             raise UsageError(f"{who} is idempotent and has acks={self.acks}; idempotence needs acks=-1.")
+
+    @property
+    def creation_s(self) -> float:
+        """Time that the producer's creation may take: a client program may start a process for it."""
+        return HELLO_S if self.via in PROGRAMS else 0.0
 
     @property
     def names_sequences(self) -> bool:
@@ -117,7 +122,7 @@ class ProducerSpec:
         delivery_timeout_ms = int(self.effective_delivery_timeout_s * 1000)
         socket_timeout_ms = request_timeout_ms + 5000
         config: dict[str, ConfigValue] = {
-            "bootstrap.servers": ",".join(self.brokers),
+            "bootstrap.servers": ",".join(map(str, self.brokers)),
             "client.id": self.name,
             "acks": self.acks,
             "enable.idempotence": self.idempotent,
@@ -146,6 +151,16 @@ class ProducerSpec:
             least = DEFAULT_RETRIES if self.transactional_id else 1
             config |= {"enable.idempotence": True, "acks": -1, "retries": max(self.retries, least)}
         return config | dict(self.config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """The brokers that the requests for one message of a raw transactional producer go to."""
+
+    leader: Endpoint
+    """The broker to write to."""
+    coordinator: Endpoint
+    """The coordinator of the producer's transactions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +197,7 @@ class ConsumerSpec:
     reader: int
     """The consumer's number in the history, unique in the run."""
     name: str
-    brokers: tuple[str, ...]
+    brokers: tuple[Endpoint, ...]
     via: Via = "librdkafka"
     """The library of a consumer that reads until it is stopped; one that reads to the end uses librdkafka."""
     partitions: tuple[TopicPartition, ...]
@@ -203,7 +218,7 @@ class ConsumerSpec:
     def librdkafka_config(self) -> dict[str, ConfigValue]:
         """The complete librdkafka configuration, which always names a group."""
         config: dict[str, ConfigValue] = {
-            "bootstrap.servers": ",".join(self.brokers),
+            "bootstrap.servers": ",".join(map(str, self.brokers)),
             "client.id": self.name,
             "group.id": self.group or self.name,
             "enable.auto.commit": False,

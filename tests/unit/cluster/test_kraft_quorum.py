@@ -9,7 +9,7 @@ import pytest
 from harness.cluster import kraft_quorum
 from harness.cluster.kraft import KRaftCluster
 from harness.cluster.kraft_quorum import QuorumProbe
-from harness.kafka.model import NO_LEADER, Address, PartitionState, TopicPartition
+from harness.kafka.model import NO_LEADER, Endpoint, PartitionState, TopicPartition
 from harness.kafka.wire.metadata import BrokerMetadata
 from harness.kafka.wire.quorum import LeaderAndEpoch, QuorumInfo
 from harness.lab.layout import three_azs
@@ -27,8 +27,8 @@ def probe(
     """A probe whose nodes give these answers; nodes without one are down."""
     by_address = {(host.address, port): host.name for host in HOSTS.hosts for port in host.ports}
 
-    def answer(table: dict[str, object], target: Address) -> object:
-        name = by_address[target]
+    def answer(table: dict[str, object], target: Endpoint) -> object:
+        name = by_address[target.address]
         if name not in table:
             raise ConnectionRefusedError(name)
         return table[name]
@@ -94,8 +94,8 @@ def test_a_broker_that_does_not_answer_is_passed_over(monkeypatch: pytest.Monkey
 def test_whom_a_controller_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """None for one that is down, -1 for one that knows no leader."""
 
-    def answer(target: Address) -> LeaderAndEpoch:
-        if target[0] == CONTROLLERS[0].address:
+    def answer(target: Endpoint) -> LeaderAndEpoch:
+        if target.host == CONTROLLERS[0].address:
             raise ConnectionRefusedError
         return LeaderAndEpoch(NO_LEADER, 3, 74)
 

@@ -15,7 +15,7 @@ from record_bytes import batch
 
 from harness.history.identity import decode
 from harness.kafka.batches import parse
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Endpoint, TopicPartition
 from harness.kafka.wire.dialect import MODERN
 from harness.observer.replica_log import read_broker
 from harness.observer.targets import Node
@@ -96,7 +96,7 @@ def test_a_replicas_log_says_which_batches_are_damaged(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
     (folder / f"{0:020}.log").write_bytes(good + bytes(bad))
-    node = Node("broker1", 1, ("127.0.0.1", 1), data_dir=tmp_path)
+    node = Node("broker1", 1, Endpoint("127.0.0.1", 1), data_dir=tmp_path)
     (log,) = read_broker(node, [TopicPartition("t", 0)], MODERN, stopped=True)
     assert log.complete
     assert log.error is not None

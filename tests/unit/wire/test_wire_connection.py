@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from harness.kafka.model import Address
+from harness.kafka.model import Endpoint
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, Question
 from harness.kafka.wire.metadata import api_versions
 from harness.kafka.wire.produce import produce_once
@@ -20,7 +20,7 @@ Behaviour = Callable[[socket.socket], None]
 
 
 @contextmanager
-def server(*behaviours: Behaviour) -> Iterator[Address]:
+def server(*behaviours: Behaviour) -> Iterator[Endpoint]:
     """Accepts one connection after the other and treats each as requested."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -32,7 +32,7 @@ def server(*behaviours: Behaviour) -> Iterator[Address]:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield listener.getsockname()[:2]
+        yield Endpoint(*listener.getsockname()[:2])
         thread.join(5)
 
 
@@ -55,10 +55,9 @@ def void(_: object) -> None:
     """Nothing."""
 
 
-def unused_address() -> Address:
+def unused_address() -> Endpoint:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address: Address = listener.getsockname()[:2]
-    return address
+        return Endpoint(*listener.getsockname()[:2])
 
 
 def test_nobody_listens() -> None:

@@ -9,6 +9,7 @@ import pytest
 from fake_broker import FakeBroker
 from local_lab import LocalLab
 
+from harness.kafka.model import Endpoint
 from workloads.client.client import Client
 
 Rows = Callable[[str], list[dict[str, Any]]]
@@ -34,7 +35,9 @@ def journal_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def client(lab: LocalLab, journal_path: Path) -> Iterator[Client]:
+def client(lab: LocalLab, journal_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    """A client whose brokers are named by their addresses."""
+    monkeypatch.setattr(Client, "broker", lambda _, host: Endpoint.parse(host))
     with Client(lab, "client1", journal_path) as running:  # type: ignore[arg-type]
         yield running
 

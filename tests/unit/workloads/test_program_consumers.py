@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from harness.history.journal import Journal
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Endpoint, TopicPartition
 from workloads.agent.consumers.progress import MOST_ERRORS
 from workloads.agent.programs.consumers import ProgramConsumer
 from workloads.agent.programs.process import Handler, RunningProgram
@@ -48,7 +48,7 @@ class Told:
 
 def reading(tmp_path: Path, asked: TopicPartition, **settings: Any) -> tuple[ProgramConsumer, Told, Path]:
     told, journal = Told(), tmp_path / "journal.jsonl"
-    given = {"brokers": ("b:1",), "group": "g", **settings}
+    given = {"brokers": (Endpoint("b", 1),), "group": "g", **settings}
     spec = ConsumerSpec(reader=9, name="c", partitions=(asked,), via="program", **given)
     consumer = ProgramConsumer(Journal(journal), spec, cast(RunningProgram, told))
     return consumer, told, journal
