@@ -15,11 +15,11 @@ from pathlib import Path
 
 from harness import artifacts
 from harness.clock import Anchor
-from harness.cluster.model import Cluster, Distribution
+from harness.cluster.model import Cluster, Distribution, StartedCluster
 from harness.cluster.processes import Processes
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.cluster.setup import Setup
-from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.cluster.zookeeper_start import StartedZooKeeperCluster
 from harness.console import Progress
 from harness.errors import (
     AckedError,
@@ -318,7 +318,7 @@ class _Run:
             standing.running = running
         return running, clients
 
-    def _boot(self, cluster: Cluster) -> None:
+    def _boot(self, cluster: StartedCluster) -> None:
         """Start the cluster. Raises InvalidRunError if the user's settings prevent it."""
         try:
             cluster.boot()
@@ -549,17 +549,17 @@ def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> Lab:
     return EmbeddedLab(topology, run_dir)
 
 
-def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> Cluster:
+def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> StartedCluster:
     """The cluster of the options' metadata mode."""
     if options.mode == "zookeeper":
-        return ZooKeeperCluster(processes, setup, options.version.unsupported_keys)
+        return StartedZooKeeperCluster(processes, setup, options.version.unsupported_keys)
     if options.mode == "migration":
         from harness.cluster.migration import MigratingCluster
 
         return MigratingCluster(processes, setup, options.version)
-    from harness.cluster.kraft import KRaftCluster
+    from harness.cluster.kraft_start import StartedKRaftCluster
 
-    return KRaftCluster(processes, setup, options.version, options.mode)
+    return StartedKRaftCluster(processes, setup, options.version, options.mode)
 
 
 def _roles(cluster: Cluster) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.clock import now_ns
 from harness.cluster.client_settings import NONE
-from harness.cluster.model import Cluster, first_answer
+from harness.cluster.model import StartedCluster, first_answer
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
 from harness.cluster.timings import BASE, Timings
@@ -64,7 +64,7 @@ class Stage:
     """The scenario's set-up, on the layout of the run."""
     lab: Lab
     """The hosts."""
-    cluster: Cluster
+    cluster: StartedCluster
     """The Kafka cluster."""
     processes: Processes
     observer: Observer

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from harness.cluster.model import Cluster
+from harness.cluster.model import StartedCluster
 from harness.cluster.processes import Processes
 from harness.lab.model import Lab
 from harness.waiting import wait_until
@@ -28,7 +28,7 @@ class RunningCluster:
     lab: Lab
     disks: Disks
     processes: Processes
-    cluster: Cluster
+    cluster: StartedCluster
 
 
 class StandingCluster:

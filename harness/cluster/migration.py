@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from harness.cluster.kraft import KRaftCluster
-from harness.cluster.model import Cluster
+from harness.cluster.kraft_start import StartedKRaftCluster
+from harness.cluster.model import StartedCluster
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
-from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.cluster.zookeeper_start import StartedZooKeeperCluster
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.config import MIGRATION_ENABLED, ZOOKEEPER_SESSION, connect_string, quorum_properties
 from harness.kafka.model import PartitionState, Topic
@@ -42,14 +42,14 @@ class MigratingCluster:
         self._processes = processes
         self._lab = processes.lab
         self._given = setup.broker_config
-        self._zookeeper = ZooKeeperCluster(processes, setup, version.unsupported_keys)
-        self._kraft = KRaftCluster(processes, setup, version)
+        self._zookeeper = StartedZooKeeperCluster(processes, setup, version.unsupported_keys)
+        self._kraft = StartedKRaftCluster(processes, setup, version)
         self._controllers = self._lab.topology.role("controller")
         self._next: dict[str, Phase] = {}
         self._follow(self._zookeeper)
 
-    def _follow(self, store: ZooKeeperCluster | KRaftCluster) -> None:
-        self._store: Cluster = store
+    def _follow(self, store: StartedZooKeeperCluster | StartedKRaftCluster) -> None:
+        self._store: StartedCluster = store
         self.mode = store.mode
         self.poll_s = store.poll_s
 

@@ -23,7 +23,7 @@ from cli.clean import clean
 from harness import artifacts
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
-from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.cluster.zookeeper_start import StartedZooKeeperCluster
 from harness.errors import LabError, UsageError
 from harness.history.journal import Journal
 from harness.kafka.model import Topic
@@ -56,7 +56,7 @@ class Running:
     """A booted cluster and how long it took."""
 
     lab: ComposeLab
-    cluster: ZooKeeperCluster
+    cluster: StartedZooKeeperCluster
     processes: Processes
     up_s: float
     boot_s: float
@@ -80,7 +80,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             processes = Processes(
                 lab=lab, distribution=distribution, journal=journal, log_syntax=kafka.log_syntax
             )
-            cluster = ZooKeeperCluster(processes, setup, kafka.unsupported_keys)
+            cluster = StartedZooKeeperCluster(processes, setup, kafka.unsupported_keys)
             cluster.boot()
             boot_s = time.monotonic() - started - up_s
             yield Running(lab, cluster, processes, up_s, boot_s)

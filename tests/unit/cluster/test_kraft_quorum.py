@@ -7,8 +7,8 @@ from unittest.mock import Mock
 import pytest
 
 from harness.cluster import kraft_quorum
-from harness.cluster.kraft import KRaftCluster
 from harness.cluster.kraft_quorum import QuorumProbe
+from harness.cluster.kraft_start import StartedKRaftCluster
 from harness.kafka.model import NO_LEADER, Endpoint, PartitionState, TopicPartition
 from harness.kafka.wire.metadata import BrokerMetadata
 from harness.kafka.wire.quorum import LeaderAndEpoch, QuorumInfo
@@ -119,5 +119,5 @@ def test_the_wait_for_a_difference_ends_when_the_winner_leads_no_more(
     """A cluster that was started on a busy machine waited for its old leader until the time was up."""
     one, two, three = CONTROLLERS
     asked = probe(monkeypatch, {two.name: QuorumInfo(leader=leader, epoch=2, voters=ends)})
-    cluster = Mock(spec=KRaftCluster, _wanted=two)
-    assert KRaftCluster._ahead(cluster, asked, one, three) is settled
+    cluster = Mock(spec=StartedKRaftCluster, _wanted=two)
+    assert StartedKRaftCluster._ahead(cluster, asked, one, three) is settled
