@@ -131,7 +131,7 @@ def inside(program: ClientProgram, lab: Lab, host: str) -> ClientProgram:
     folder. The Java client lies in the artifact cache, which containers see. Containers have a Java of their
     own.
     """
-    if lab.kind != "compose":
+    if lab.shares_files:
         return program
     argv = []
     for word in program.argv:

@@ -36,9 +36,9 @@ from harness.history.schema import SCHEMA_VERSION
 from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
-from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Lab
+from harness.lab.registry import EMBEDDED, lab_kind
 from harness.observer.broker_log import read_logs
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
@@ -72,7 +72,7 @@ class RunOptions:
 
     version: KafkaVersion
     mode: str
-    lab: str = "embedded"
+    lab: str = EMBEDDED
     rate: float | None = None
     layout: Layout = THREE_AZS
     described: bool = False
@@ -542,11 +542,7 @@ class _Clients:
 def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> Lab:
     """The lab that the options name, with the hosts that the set-up needs; not up yet."""
     topology = hosts_of(setup, options.layout, options.mode)
-    if options.lab == "compose":
-        from harness.lab.docker.lab import ComposeLab
-
-        return ComposeLab(topology, run_dir)
-    return EmbeddedLab(topology, run_dir)
+    return lab_kind(options.lab).make(topology, run_dir)
 
 
 def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> StartedCluster:

@@ -183,6 +183,8 @@ class Lab(Protocol):
     """Its hosts."""
     run_dir: Path
     """The run folder."""
+    shares_files: bool
+    """Whether hosts see all files of this machine, under the same paths."""
 
     def up(self) -> None:
         """Create the hosts and their network, without main processes. Raises UnfitError, LabError."""

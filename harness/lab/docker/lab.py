@@ -38,6 +38,7 @@ class ComposeLab:
     """Hosts as containers of one Compose project."""
 
     kind = "compose"
+    shares_files = False
 
     def __init__(self, topology: Topology, run_dir: Path) -> None:
         """``topology`` names the hosts; `up` moves their addresses to a subnet of this run."""

@@ -63,6 +63,7 @@ class EmbeddedLab:
     """Hosts as network namespaces of this process's PID and mount namespace."""
 
     kind = "embedded"
+    shares_files = True
 
     def __init__(self, topology: Topology, run_dir: Path) -> None:
         """``run_dir`` is the run folder; hosts keep their files in ``run_dir/nodes/<host>``."""

@@ -118,7 +118,7 @@ def test_a_container_gets_a_copy_of_the_users_files(tmp_path: Path) -> None:
     lab = cast(
         Lab,
         SimpleNamespace(
-            kind="compose", data_dir=lambda host: tmp_path, inside=lambda host, path: f"/data/{path.name}"
+            shares_files=False, data_dir=lambda host: tmp_path, inside=lambda host, path: f"/data/{path.name}"
         ),
     )
     program = ClientProgram(via="program", argv=("/usr/bin/env", str(PROGRAM), "good"), name="p")
