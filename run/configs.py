@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
+from harness.host_files import FilesOf, text_of_file
 from harness.kafka.model import Endpoint, Topic, broker_name
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.metadata import finalized_features
-from harness.lab.model import Topology
+from harness.lab.model import SERVER_LOG, Topology
 from harness.secrets import holds_secret, shown, shown_properties
 from harness.waiting import wait_until
 
@@ -30,16 +30,16 @@ def record_broker_configs(
     asked: Mapping[str, Mapping[str, str]],
     journal: Journal,
     dialect: Dialect,
-    log_of: Callable[[str], Path],
+    files: FilesOf,
 ) -> None:
     """Record each broker's effective configuration and compare it with what was asked for.
 
-    Versions without DescribeConfigs log it when they start; ``log_of`` is a host's log file. Raises
+    Versions without DescribeConfigs log it when they start; ``files`` are those of the hosts. Raises
     InvalidRunError naming the first key that had no effect.
     """
     if dialect.describe_configs is None:
         for host, wanted in asked.items():
-            logged = logged_broker_config(log_of(host).read_text(errors="replace"))
+            logged = logged_broker_config(text_of_file(files(host), SERVER_LOG))
             _write(journal, "broker", host, {key: logged.get(key) for key in wanted}, wanted)
             _compare(host, logged, wanted)
         return
@@ -57,12 +57,12 @@ def record_topic_configs(
     topics: tuple[Topic, ...],
     journal: Journal,
     dialect: Dialect,
-    log_of: Callable[[str], Path],
+    files: FilesOf,
 ) -> None:
     """Record each topic's effective configuration and compare it with what was asked for."""
     if dialect.describe_configs is None:
         for topic in topics:
-            log = log_of(broker_name(topic.replicas[0])).read_text(errors="replace")
+            log = text_of_file(files(broker_name(topic.replicas[0])), SERVER_LOG)
             logged = logged_topic_config(log, topic.name)
             found = {key: logged.get(key) for key in topic.config}
             _write(journal, "topic", topic.name, found, topic.config)

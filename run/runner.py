@@ -220,9 +220,8 @@ class _Run:
             )
             stack.callback(watch.stop)
             watch.start()
-            logs = cluster.server_log
-            record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect, logs)
-            record_topic_configs(lab.topology, self.topics, journal, self.dialect, logs)
+            record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect, lab.files)
+            record_topic_configs(lab.topology, self.topics, journal, self.dialect, lab.files)
             record_features(lab.topology, self.setup.format_features, journal, self.dialect)
             nemesis = stack.enter_context(
                 Nemesis(

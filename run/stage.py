@@ -31,7 +31,7 @@ from harness.kafka.segments import read_own_log
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import FetchResult, fetch_own_log
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
-from harness.lab.model import Lab
+from harness.lab.model import DATA, Lab
 from harness.observer.observer import Observer
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
@@ -582,7 +582,7 @@ class Stage:
     def own_log(self, broker: str, topic: str, partition: int = 0) -> FetchResult:
         """One replica's own log up to 1 MiB, read without a client and without side effects."""
         if not self.dialect.own_log_by_fetch:
-            return read_own_log(self.lab.data_dir(broker) / "data", TopicPartition(topic, partition))
+            return read_own_log(self.lab.files(broker).below(DATA), TopicPartition(topic, partition))
         endpoint, key = self.lab.topology.host(broker).broker_endpoint, TopicPartition(topic, partition)
         fetched = fetch_own_log(endpoint, *key, dialect=self.dialect, timeout_s=2.0)
         if fetched.error != OFFSET_OUT_OF_RANGE:

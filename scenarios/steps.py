@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
+from harness.host_files import text_of_file
 from harness.kafka.model import Topic, TopicPartition, broker_id
 from harness.kafka.wire.admin import create_topics
 from harness.kafka.wire.metadata import describe_topic_partitions
+from harness.lab.model import SERVER_LOG
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import clients
 from run.producer import Producer
@@ -159,9 +161,8 @@ def wait_view(stage: Stage, broker: str, topic: str, *, leader: int, epoch: int 
 
 def log_lines(stage: Stage, host: str, *needles: str) -> list[str]:
     """Lines of a broker's log so far that contain all needles."""
-    file = stage.cluster.server_log(host)
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        return [line.rstrip() for line in lines if all(needle in line for needle in needles)]
+    lines = text_of_file(stage.lab.files(host), SERVER_LOG).split("\n")
+    return [line.rstrip() for line in lines if all(needle in line for needle in needles)]
 
 
 def wait_log(

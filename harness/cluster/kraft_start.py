@@ -11,7 +11,6 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 
 from harness.cluster.kraft import KRaftCluster
 from harness.cluster.kraft_quorum import QuorumProbe
@@ -24,7 +23,7 @@ from harness.errors import InvalidRunError
 from harness.kafka.config import CALM_OBSERVER, KRaftNode, kraft_properties
 from harness.kafka.java import BROKER, JavaProcess
 from harness.kafka.versions import KafkaVersion
-from harness.lab.model import Host
+from harness.lab.model import DATA, Host
 
 RESTART_S = 40.0
 """Deadlines in seconds, for the sessions and requests of the base configuration."""
@@ -115,10 +114,6 @@ class StartedKRaftCluster(KRaftCluster):
         """Raise ProcessDiedError if a process has ended that no fault has ended."""
         self._processes.check_alive()
 
-    def server_log(self, host: str) -> Path:
-        """The host's log file."""
-        return self._lab.data_dir(host) / "server.log"
-
     def _nodes(self) -> tuple[Host, ...]:
         return (*self._controllers, *(host for host in self._brokers if host not in self._controllers))
 
@@ -132,7 +127,7 @@ class StartedKRaftCluster(KRaftCluster):
         )
         voters = [host.node_id for host in self._controllers]
         for host in nodes:
-            data = self._lab.data_dir(host.name) / "data"
+            data = self._lab.data_dir(host.name) / DATA
             clone(template, data, host.node_id, cluster_id)
             if host in self._controllers:
                 cast_vote(data, self._wanted.node_id, voters)
@@ -149,7 +144,7 @@ class StartedKRaftCluster(KRaftCluster):
             roles=(*roles, "controller") if host in self._controllers else roles,
             az=self._lab.topology.az_name(host.az),
             address=host.address,
-            data_dir=self._lab.inside(host.name, self._lab.data_dir(host.name) / "data"),
+            data_dir=self._lab.inside(host.name, DATA),
             voters={voter.node_id: voter.address for voter in self._controllers},
         )
         extra = self._extra.get(host.name, {})

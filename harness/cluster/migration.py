@@ -7,7 +7,6 @@ configuration, which takes effect when a scenario stops and starts them. No node
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 from harness.cluster.kraft_start import StartedKRaftCluster
@@ -152,10 +151,6 @@ class MigratingCluster:
     def check_alive(self) -> None:
         """Raise ProcessDiedError if a process has ended that no fault has ended."""
         self._processes.check_alive()
-
-    def server_log(self, host: str) -> Path:
-        """The host's own log file."""
-        return self._lab.data_dir(host) / "server.log"
 
     def close(self) -> None:
         """Close connections; the lab ends the processes."""

@@ -105,6 +105,3 @@ class StartedCluster(Cluster, Protocol):
     @property
     def asked_config(self) -> Mapping[str, Mapping[str, str]]:
         """Broker properties by host, as configured; compared with the effective ones."""
-
-    def server_log(self, host: str) -> Path:
-        """The host's own log file."""

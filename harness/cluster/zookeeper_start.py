@@ -10,7 +10,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 from harness.cluster.model import first_answer
 from harness.cluster.processes import Processes
@@ -22,6 +21,7 @@ from harness.kafka.config import ZooKeeperModeBroker, broker_properties, zookeep
 from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess
 from harness.kafka.model import broker_name
 from harness.kafka.wire.connection import accepts
+from harness.lab.model import DATA
 from harness.zookeeper.four_letter import mode as zookeeper_mode
 
 RESTART_S = 30.0
@@ -157,10 +157,6 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
         """Raise ProcessDiedError if a process has ended that no fault has ended."""
         self._processes.check_alive()
 
-    def server_log(self, host: str) -> Path:
-        """The host's log4j file."""
-        return self._lab.data_dir(host) / "server.log"
-
     def _serves(self, host: str) -> bool:
         """Whether its listener is open; newer brokers (seen with 3.5 and 3.9) open it once registered."""
         return accepts(self._lab.topology.host(host).broker_endpoint)
@@ -169,11 +165,9 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
         return tuple(broker_name(number) for number in self._setup.brokers)
 
     def _prepare_zookeeper(self, name: str) -> None:
-        folder = self._lab.data_dir(name) / "data"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "myid").write_text(str(self._myids[name]))
+        self._lab.files(name).write(f"{DATA}/myid", str(self._myids[name]).encode())
         servers = {self._myids[node.name]: node.address for node in self._lab.topology.role("zookeeper")}
-        properties = zookeeper_properties(self._lab.inside(name, folder), servers)
+        properties = zookeeper_properties(self._lab.inside(name, DATA), servers)
         self._prepared[name] = self._processes.prepare(name, ZOOKEEPER, properties, heap_mb=128)
 
     def _prepare_broker(self, name: str) -> None:
@@ -188,7 +182,7 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
             node_id=host.node_id,
             az=self._lab.topology.az_name(host.az),
             address=host.address,
-            data_dir=self._lab.inside(name, self._lab.data_dir(name) / "data"),
+            data_dir=self._lab.inside(name, DATA),
             zookeepers=tuple(self._lab.topology.host(node).zookeeper_endpoint for node in nodes),
         )
         overrides = {**self._extra.get(name, {}), **self._setup.broker_config}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from harness.errors import UsageError
+from harness.host_files import HostFiles
 from harness.kafka.model import (
     BROKER_PORT,
     CONTROLLER_PORT,
@@ -23,6 +24,12 @@ from harness.kafka.model import (
     Endpoint,
 )
 
+DATA = "data"
+"""Where a host keeps the data of its main process, below its folder."""
+SERVER_LOG = "server.log"
+"""The log of a host's main process."""
+OUTPUT_LOG = "out.log"
+"""What a host's main process writes to its standard output and error."""
 ROLES = ("zookeeper", "controller", "broker", "client")
 SERVICES: Mapping[str, tuple[int, ...]] = {
     "kafka": (BROKER_PORT,),
@@ -195,8 +202,11 @@ class Lab(Protocol):
     def data_dir(self, host: str) -> Path:
         """The host's own folder as the harness sees it (`<run_dir>/nodes/<host>`)."""
 
-    def inside(self, host: str, path: Path) -> str:
-        """The path inside the host of a path below `data_dir(host)` or the artifact cache."""
+    def files(self, host: str) -> HostFiles:
+        """The files below the host's own folder: its configuration, its logs (`SERVER_LOG`), its `DATA`."""
+
+    def inside(self, host: str, path: Path | str) -> str:
+        """The path inside the host of one of its `files` (a str), or of one of `data_dir` or the cache."""
 
     def start(self, host: str, process: MainProcess) -> int:
         """Start the host's main process; output goes to `data_dir/out.log`. Returns its pid as seen here."""

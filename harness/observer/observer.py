@@ -130,8 +130,8 @@ class Observer:
         source: LogSource
         if self._dialect.own_log_by_fetch:
             source = WireSource(Connection(node.endpoint, ANSWER_WITHIN_S), self._dialect)
-        elif node.data_dir is not None:
-            source = FileSource(node.data_dir)
+        elif node.data is not None:
+            source = FileSource(node.data)
         else:
             return None
 

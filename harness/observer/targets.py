@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
+from harness.host_files import FilesOf, HostFiles
 from harness.kafka.model import CONTROLLER_PORT, Endpoint
-from harness.lab.model import Topology
+from harness.lab.model import DATA, Topology
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node: host name, node id, listener, and its data folder where it can be read."""
+    """One node: host name, node id, listener, and the files of its `log.dirs` where they can be read."""
 
     name: str
     node_id: int
     endpoint: Endpoint
-    data_dir: Path | None = None
+    data: HostFiles | None = None
 
 
 @dataclass(frozen=True)
@@ -33,18 +32,18 @@ class Targets:
         cls,
         topology: Topology,
         brokers: tuple[int, ...] | None = None,
-        data_dir: Callable[[str], Path] | None = None,
+        files: FilesOf | None = None,
     ) -> Targets:
         """The nodes of a topology; ``brokers`` limits the brokers to these ids (None: all).
 
-        ``data_dir`` maps a broker's host name to the folder that holds its partitions (`log.dirs`).
+        ``files`` are those of the hosts.
         """
         chosen = tuple(
             Node(
                 host.name,
                 host.node_id,
                 host.broker_endpoint,
-                data_dir(host.name) if data_dir else None,
+                files(host.name).below(DATA) if files else None,
             )
             for host in topology.role("broker")
             if brokers is None or host.node_id in brokers

@@ -10,6 +10,7 @@ import pytest
 
 from harness.history.identity import encode
 from harness.history.tables import read_table
+from harness.host_files import Folder
 from harness.kafka.model import Endpoint, PartitionState, TopicPartition
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import one_record_batch
@@ -41,7 +42,7 @@ def broker(tmp_path: Path) -> Node:
     (folder.parent / "replication-offset-checkpoint").write_text("0\n1\nt 0 3\n")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         endpoint = Endpoint(*listener.getsockname()[:2])
-    return Node("broker1", 1, endpoint, tmp_path / "data")
+    return Node("broker1", 1, endpoint, Folder(tmp_path / "data"))
 
 
 def test_a_stopped_broker_is_read_whole_from_its_files(tmp_path: Path, broker: Node) -> None:

@@ -14,6 +14,7 @@ from aiokafka.record.util import calc_crc32c
 from record_bytes import batch
 
 from harness.history.identity import decode
+from harness.host_files import Folder
 from harness.kafka.batches import parse
 from harness.kafka.model import Endpoint, TopicPartition
 from harness.kafka.wire.dialect import MODERN
@@ -96,7 +97,7 @@ def test_a_replicas_log_says_which_batches_are_damaged(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
     (folder / f"{0:020}.log").write_bytes(good + bytes(bad))
-    node = Node("broker1", 1, Endpoint("127.0.0.1", 1), data_dir=tmp_path)
+    node = Node("broker1", 1, Endpoint("127.0.0.1", 1), data=Folder(tmp_path))
     (log,) = read_broker(node, [TopicPartition("t", 0)], MODERN, stopped=True)
     assert log.complete
     assert log.error is not None
