@@ -22,6 +22,7 @@ from harness.kafka.model import (
     ZOOKEEPER_PEER_PORTS,
     ZOOKEEPER_PORT,
     Endpoint,
+    SecurityProtocol,
 )
 
 DATA = "data"
@@ -37,7 +38,7 @@ SERVICES: Mapping[str, tuple[int, ...]] = {
     "zookeeper": (ZOOKEEPER_PORT,),
     "zookeeper-peer": ZOOKEEPER_PEER_PORTS,
 }
-"""TCP ports by service name, as faults name them (`broker1 -> broker2:kafka`)."""
+"""TCP ports by service name, as faults name them (`broker1 -> broker2:kafka`), where a lab starts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,26 +58,40 @@ class Host:
     """IP address."""
     node_id: int
     """Its id in Kafka or ZooKeeper."""
-    ports: tuple[int, ...] = ()
-    """TCP ports its main process listens on."""
+    services: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    """TCP ports that its main process listens on, by service (`SERVICES`); clients connect to the first."""
+    security: SecurityProtocol = "PLAINTEXT"
+    """What its Kafka listeners speak."""
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """TCP ports that its main process listens on."""
+        return tuple(port for ports in self.services.values() for port in ports)
 
     @property
     def broker_endpoint(self) -> Endpoint:
         """Where a broker in this host listens."""
-        return self._endpoint(BROKER_PORT, "PLAINTEXT")
+        return self._endpoint("kafka", self.security, self.security)
 
     @property
     def controller_endpoint(self) -> Endpoint:
         """Where a KRaft controller in this host listens."""
-        return self._endpoint(CONTROLLER_PORT, "CONTROLLER")
+        return self._endpoint("controller", "CONTROLLER", self.security)
 
     @property
     def zookeeper_endpoint(self) -> Endpoint:
         """Where a ZooKeeper node in this host serves clients."""
-        return self._endpoint(ZOOKEEPER_PORT, "")
+        return self._endpoint("zookeeper", "", "PLAINTEXT")
 
-    def _endpoint(self, port: int, listener: str) -> Endpoint:
-        return Endpoint(self.address, port, listener=listener, node_id=self.node_id, node=self.name)
+    def _endpoint(self, service: str, listener: str, security: SecurityProtocol) -> Endpoint:
+        return Endpoint(
+            self.address,
+            self.services.get(service, SERVICES[service])[0],
+            listener=listener,
+            security=security,
+            node_id=self.node_id,
+            node=self.name,
+        )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.host_files import FilesOf, HostFiles
-from harness.kafka.model import CONTROLLER_PORT, Endpoint
+from harness.kafka.model import Endpoint
 from harness.lab.model import DATA, Topology
 
 
@@ -59,6 +59,6 @@ class Targets:
                 host.controller_endpoint,
             )
             for host in topology.hosts
-            if CONTROLLER_PORT in host.ports
+            if "controller" in host.services
         )
         return cls(chosen, zookeepers, controllers)

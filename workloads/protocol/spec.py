@@ -25,6 +25,13 @@ ConfigValue: TypeAlias = str | int | float | bool
 Config: TypeAlias = Mapping[str, ConfigValue]
 
 
+def _reaching(brokers: tuple[Endpoint, ...]) -> dict[str, ConfigValue]:
+    """The properties with which a client reaches brokers; PLAINTEXT is every library's default."""
+    servers: dict[str, ConfigValue] = {"bootstrap.servers": ",".join(map(str, brokers))}
+    security = brokers[0].security
+    return servers if security == "PLAINTEXT" else {**servers, "security.protocol": security}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClientProgram:
     """A program that speaks the client protocol; an agent starts it once, for all its producers."""
@@ -122,7 +129,7 @@ class ProducerSpec:
         delivery_timeout_ms = int(self.effective_delivery_timeout_s * 1000)
         socket_timeout_ms = request_timeout_ms + 5000
         config: dict[str, ConfigValue] = {
-            "bootstrap.servers": ",".join(map(str, self.brokers)),
+            **_reaching(self.brokers),
             "client.id": self.name,
             "acks": self.acks,
             "enable.idempotence": self.idempotent,
@@ -218,7 +225,7 @@ class ConsumerSpec:
     def librdkafka_config(self) -> dict[str, ConfigValue]:
         """The complete librdkafka configuration, which always names a group."""
         config: dict[str, ConfigValue] = {
-            "bootstrap.servers": ",".join(map(str, self.brokers)),
+            **_reaching(self.brokers),
             "client.id": self.name,
             "group.id": self.group or self.name,
             "enable.auto.commit": False,

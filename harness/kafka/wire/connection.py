@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
+from harness.errors import UnfitError
 from harness.kafka.model import Endpoint
 
 CLIENT_ID = "acked"
@@ -65,8 +66,14 @@ class Connection:
     def __init__(self, endpoint: Endpoint, timeout_s: float = 2.0, *, once: bool = False) -> None:
         """``timeout_s`` bounds connecting, and each wait for a response.
 
-        With ``once`` it is not opened again: requests after it broke raise NotSentError.
+        With ``once`` it is not opened again: requests after it broke raise NotSentError. Raises UnfitError
+        for a listener that does not speak PLAINTEXT.
         """
+        if endpoint.security != "PLAINTEXT":
+            raise UnfitError(
+                f"{endpoint.label} speaks {endpoint.security} at {endpoint}, and acked's requests cannot; "
+                "name a listener that speaks PLAINTEXT."
+            )
         self.endpoint = endpoint
         self.timeout_s = timeout_s
         self._once = once

@@ -6,6 +6,7 @@ import pytest
 
 from harness.kafka.model import Endpoint, Topic, TopicPartition, broker_id, broker_name, controller_id
 from harness.lab.layout import ROLES_BY_MODE, three_azs
+from harness.lab.model import Host
 
 
 @pytest.mark.parametrize("mode", ROLES_BY_MODE)
@@ -60,3 +61,24 @@ def test_an_endpoint_is_written_as_in_bootstrap_servers(text: str, address: tupl
 def test_what_names_no_endpoint_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         Endpoint.parse(text)
+
+
+def test_a_host_of_another_cluster_says_where_it_listens() -> None:
+    node = Host(
+        name="broker1001",
+        role="broker",
+        az="az1",
+        address="kafka-1.example",
+        node_id=1001,
+        services={"kafka": (19092, 19094)},
+        security="SASL_SSL",
+    )
+    assert node.broker_endpoint == Endpoint(
+        "kafka-1.example",
+        19092,
+        listener="SASL_SSL",
+        security="SASL_SSL",
+        node_id=1001,
+        node="broker1001",
+    )
+    assert broker_id(broker_name(node.node_id)) == 1001

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from harness.errors import UnfitError
 from harness.kafka.model import Endpoint
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, Question
 from harness.kafka.wire.metadata import api_versions
@@ -151,3 +152,9 @@ def test_a_repeated_request_is_sent_once_more_on_a_new_connection() -> None:
     with server(asking.answers(7), asking.answers(8)) as address, Connection(address) as connection:
         assert asking.again(connection, "same") == (7,)
         assert asking.again(connection, "same") == (8,)
+
+
+def test_a_listener_that_does_not_speak_plaintext_is_refused() -> None:
+    secure = Endpoint("198.18.0.21", 9094, security="SSL", node="broker1")
+    with pytest.raises(UnfitError, match=r"broker1 speaks SSL at 198.18.0.21:9094, .* PLAINTEXT\."):
+        Connection(secure)

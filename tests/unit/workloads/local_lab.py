@@ -49,7 +49,14 @@ class LocalLab:
     topology: Topology = Topology(
         (
             Host(name="client1", role="client", az="az1", address="127.0.0.1", node_id=1),
-            Host(name="broker1", role="broker", az="az1", address="127.0.0.1", node_id=1, ports=(9092,)),
+            Host(
+                name="broker1",
+                role="broker",
+                az="az1",
+                address="127.0.0.1",
+                node_id=1,
+                services={"kafka": (9092,)},
+            ),
         ),
         "127.0.0.1",
     )

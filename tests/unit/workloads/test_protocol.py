@@ -177,3 +177,13 @@ def test_librdkafka_accepts_a_short_transaction(timeout_s: float) -> None:
     confluent_kafka.Producer(config)
     assert config["transaction.timeout.ms"] == int(timeout_s * 1000)
     assert spec.effective_delivery_timeout_s <= timeout_s
+
+
+@pytest.mark.parametrize(("security", "stated"), [("PLAINTEXT", None), ("SSL", "SSL")])
+def test_clients_speak_what_their_brokers_listeners_speak(security: Any, stated: str | None) -> None:
+    brokers = (Endpoint("b", 9094, security=security),)
+    producer = ProducerSpec(writer=1, name="p", brokers=brokers, via="librdkafka")
+    consumer = ConsumerSpec(reader=1, name="c", brokers=brokers, partitions=(TopicPartition("t", 0),))
+    assert producer.librdkafka_config().get("security.protocol") == stated
+    assert consumer.librdkafka_config().get("security.protocol") == stated
+    assert producer_properties(producer).get("security.protocol") == stated
