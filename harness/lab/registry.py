@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
 from harness.lab.model import Lab, Topology
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 GROUP = "acked.labs"
 EMBEDDED = "embedded"
 """The lab that needs nothing but this machine: the default."""
-_OWN = (
-    EntryPoint(EMBEDDED, "harness.lab.embedded:KIND", GROUP),
-    EntryPoint("compose", "harness.lab.docker:KIND", GROUP),
-)
+_OWN = {EMBEDDED: "harness.lab.embedded:KIND", "compose": "harness.lab.docker:KIND"}
 
 
 def _as_it_is(work: Callable[[], int]) -> int:
@@ -52,7 +52,7 @@ def lab_kind(name: str) -> LabKind:
     try:
         kind = points[name].load()
     except Exception as error:
-        if points[name] in _OWN:
+        if name in _OWN:
             raise
         raise UsageError(
             f"The lab {name!r} of an installed package ({points[name].value}) cannot be loaded "
@@ -65,5 +65,7 @@ def lab_kind(name: str) -> LabKind:
 
 def _points() -> dict[str, EntryPoint]:
     """By name; a package cannot replace a lab of acked."""
-    own = {point.name: point for point in _OWN}
+    from importlib.metadata import EntryPoint, entry_points  # every command imports this module
+
+    own = {name: EntryPoint(name, value, GROUP) for name, value in _OWN.items()}
     return own | {point.name: point for point in entry_points(group=GROUP) if point.name not in own}

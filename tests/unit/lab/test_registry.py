@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package with a lab, two wrong ones, and one that has the name of one of acked's."""
     values = {"ssh": f"{__name__}:SSH", "absent": "no_such_module:KIND", "text": f"{__name__}:NO_KIND"}
     points = [EntryPoint(name, value, GROUP) for name, value in {**values, "embedded": "other:KIND"}.items()]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == GROUP else [])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == GROUP else [])
 
 
 def test_own_labs_make_hosts_that_are_not_up(tmp_path: Path) -> None:
