@@ -6,6 +6,7 @@ not lie on the machine of the harness.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +25,17 @@ class HostFiles(Protocol):
     def size(self, path: str) -> int | None:
         """Bytes of a file; None if there is none."""
 
-    def read(self, path: str, start: int = 0) -> bytes:
-        """A file's content from a position on. Raises FileNotFoundError, and OSError if it cannot be read."""
+    def read(self, path: str, start: int = 0, at_most: int = -1) -> bytes:
+        """A file's content from a position on, up to a number of bytes (-1: all). Raises OSError."""
 
     def write(self, path: str, content: bytes) -> None:
         """Create or replace a file, and the folders above it. Raises OSError."""
+
+    def put(self, file: Path, path: str) -> None:
+        """Copy a file of this machine to the host, with its permissions. Raises OSError."""
+
+    def take(self, path: str, file: Path) -> None:
+        """Move a file of the host to this machine. Raises OSError."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +65,25 @@ class Folder:
         except FileNotFoundError:
             return None
 
-    def read(self, path: str, start: int = 0) -> bytes:
+    def read(self, path: str, start: int = 0, at_most: int = -1) -> bytes:
         """A file's content from a position on."""
         with (self.path / path).open("rb") as file:
             file.seek(start)
-            return file.read()
+            return file.read(at_most)
 
     def write(self, path: str, content: bytes) -> None:
         """Create or replace a file, and the folders above it."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
+
+    def put(self, file: Path, path: str) -> None:
+        """Copy a file into the folder."""
+        shutil.copy(file, self.path / path)
+
+    def take(self, path: str, file: Path) -> None:
+        """Move a file out of the folder, which may be a file system of its own."""
+        shutil.move(self.path / path, file)
 
 
 def text_of_file(files: HostFiles, path: str) -> str:

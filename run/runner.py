@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -55,7 +54,7 @@ from run.settings import AppliedSettings, apply, check_took_effect, explained_re
 from run.stage import Stage
 from run.standing import RunningCluster, StandingCluster
 from run.watch import Watch
-from workloads.client.client import Client
+from workloads.client.client import JOURNAL, Client
 from workloads.protocol.commands import DescribeProgram, ShowConfiguration
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.spec import PROGRAMS, ClientProgram
@@ -253,7 +252,7 @@ class _Run:
             self._describe_client(stage)
             self._check_clients(stage)
             try:
-                live = LiveState(lab.topology, self.topics, watch.observer.views, clients.journals)
+                live = LiveState(lab.topology, self.topics, watch.observer.views, lab.files)
                 with progress.phase("scenario", "running the scenario", live.lines):
                     self._body(stage)
                 with progress.phase("final logs", "reading every replica's final log"):
@@ -506,7 +505,7 @@ class _Clients:
             }
 
     def _start(self, host: str) -> Client:
-        client = Client(self._lab, host, self._journal(host))
+        client = Client(self._lab, host)
         if self._program is not None:
             client.use(inside(self._program, self._lab, host))
         return client
@@ -518,24 +517,15 @@ class _Clients:
             found[host.name if host.az in found else host.az] = self._starting[host.name].result()
         return found
 
-    @property
-    def journals(self) -> dict[str, Path]:
-        """Where each host's client writes its journal while it runs."""
-        return {host.name: self._journal(host.name) for host in self._hosts}
-
     def close(self, folder: RunFolder) -> None:
         """End the agents and move their journals to the folder of all journals."""
         for future in self._starting.values():
             if future.exception() is None:
                 future.result().close()
         for host in self._hosts:
-            journal = self._journal(host.name)
-            if journal.exists():
-                # In containers, a host's folder may be a file system of its own.
-                shutil.move(journal, folder.journal(host.name))
-
-    def _journal(self, host: str) -> Path:
-        return self._lab.data_dir(host) / "client.jsonl"
+            files = self._lab.files(host.name)
+            if files.size(JOURNAL) is not None:
+                files.take(JOURNAL, folder.journal(host.name))
 
 
 def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> Lab:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 from harness.kafka.model import Endpoint
 from harness.lab.model import Lab
-from workloads.client.agent_process import AgentProcess
+from workloads.client.agent_process import JOURNAL, AgentProcess
 from workloads.client.background import BackgroundConsumer, PinnedWrites, Stream
 from workloads.protocol.commands import (
     Command,
@@ -25,7 +24,7 @@ from workloads.protocol.commands import (
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import LIBRARIES, ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad
 
-__all__ = ["BackgroundConsumer", "Client", "PinnedWrites", "Stream"]
+__all__ = ["JOURNAL", "BackgroundConsumer", "Client", "PinnedWrites", "Stream"]
 
 R = TypeVar("R")
 
@@ -33,16 +32,14 @@ R = TypeVar("R")
 class Client:
     """One agent. Thread-safe. Raises ProcessDiedError, with the end of its stderr, once it has ended."""
 
-    def __init__(self, lab: Lab, host: str, journal_path: Path, *, start_within_s: float = 20.0) -> None:
-        """Start the agent in ``host``. Its journal is ``journal_path``; `.err` beside it gets its stderr."""
+    def __init__(self, lab: Lab, host: str, *, start_within_s: float = 20.0) -> None:
+        """Start the agent in ``host``, which writes `JOURNAL` there, and its stderr beside it."""
         self.host = host
         self._topology = lab.topology
-        self.journal_path = journal_path
-        journal_path.parent.mkdir(parents=True, exist_ok=True)
-        journal_inside = lab.inside(host, journal_path)
-        arguments = ["--host", host, "--az", lab.topology.host(host).az, "--journal", journal_inside]
+        journal = lab.inside(host, JOURNAL)
+        arguments = ["--host", host, "--az", lab.topology.host(host).az, "--journal", journal]
         pipe = lab.open_module(host, "workloads.agent.main", arguments)
-        self._agent = AgentProcess(pipe, host, journal_path.with_suffix(".err"))
+        self._agent = AgentProcess(pipe, host, lab.files(host))
         try:
             self._agent.wait(self._agent.submit(Ping()), "Ping", start_within_s)
         except BaseException:

@@ -25,6 +25,18 @@ def test_what_was_written_is_read(files: HostFiles, tmp_path: Path) -> None:
     assert files.read("data/t-0/0.log") == b"x"
 
 
+def test_files_go_there_and_back(tmp_path: Path) -> None:
+    here, files = tmp_path / "run.sh", Folder(tmp_path / "host")
+    here.write_bytes(b"abcdef")
+    here.chmod(0o755)
+    files.path.mkdir()
+    files.put(here, "copy.sh")
+    assert files.path.joinpath("copy.sh").stat().st_mode & 0o111, "it can be run there"
+    assert files.read("copy.sh", 2, 3) == b"cde"
+    files.take("copy.sh", tmp_path / "back.sh")
+    assert (files.names(), (tmp_path / "back.sh").read_bytes()) == ([], b"abcdef")
+
+
 def test_what_is_not_there(files: HostFiles) -> None:
     assert (files.names(), files.below("data").names(), files.size("server.log")) == ([], [], None)
     assert tail(files, "server.log") == "(server.log was never written)"

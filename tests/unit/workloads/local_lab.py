@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import WaitTimeoutError
+from harness.host_files import Folder
 from harness.lab.model import Host, Topology
 
 
@@ -62,8 +63,11 @@ class LocalLab:
     )
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def inside(self, host: str, path: Path) -> str:
-        return str(path)
+    def files(self, host: str) -> Folder:
+        return Folder(self.run_dir)
+
+    def inside(self, host: str, path: str) -> str:
+        return str(self.run_dir / path)
 
     def python(self) -> tuple[str, ...]:
         return (sys.executable,)

@@ -10,6 +10,7 @@ import pytest
 from local_lab import LocalLab
 
 from harness.errors import LabError, ProcessDiedError, UsageError
+from harness.host_files import Folder
 from harness.kafka.model import Endpoint
 from workloads.client import agent_process
 from workloads.client.agent_process import AgentProcess
@@ -84,10 +85,10 @@ def test_a_command_on_something_that_was_not_started_fails(client: Client) -> No
 
 
 def test_a_start_that_fails_shows_the_end_of_its_stderr(lab: LocalLab, tmp_path: Path) -> None:
-    errors = tmp_path / "j.err"
+    errors = tmp_path / "client.err"
     errors.write_text("no such thing\n")
     pipe = lab.open_pipe("client1", [sys.executable, "-c", "raise SystemExit(3)"])
-    agent = AgentProcess(pipe, "client1", errors)
+    agent = AgentProcess(pipe, "client1", Folder(tmp_path))
     pipe.wait(60)
     with pytest.raises(ProcessDiedError, match=r"client1 has ended \(exit status 3\)") as caught:
         agent.call(Ping())
@@ -103,7 +104,7 @@ def test_an_agent_that_does_not_quit_is_killed(
     answer = 'print(json.dumps({"id": json.loads(input())["id"]}), flush=True)' if answers else ""
     code = f"import json, signal\n{answer}\nwhile True: signal.pause()"
     pipe = lab.open_pipe("client1", [sys.executable, "-c", code])
-    AgentProcess(pipe, "client1", tmp_path / "j.err").close(60.0 if answers else 0.1)
+    AgentProcess(pipe, "client1", Folder(tmp_path)).close(60.0 if answers else 0.1)
     assert pipe.wait(60) < 0
 
 
