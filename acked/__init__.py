@@ -9,11 +9,11 @@ Runs in the harness's process. Imports the modules whose names it re-exports.
 
 from __future__ import annotations
 
-from harness.cluster.model import Cluster
+from harness.cluster.model import Cluster, StartedCluster
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
 from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutError
-from harness.kafka.model import PartitionState, Topic, TopicPartition
+from harness.kafka.model import Endpoint, PartitionState, Topic, TopicPartition
 from harness.waiting import wait_until
 from run.group_offsets import GroupOffsets
 from run.producer import OngoingWrites, Producer
@@ -42,6 +42,8 @@ __all__ = [
     "Stage",
     "Timings",
     "Cluster",
+    "StartedCluster",
+    "Endpoint",
     "Producer",
     "OngoingWrites",
     "TransactionalProducer",

@@ -11,7 +11,7 @@ import typer
 from cli.options import LAB, RUNS, Lab, Runs
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED
-from harness.lab.embedded.namespaces import run_inside
+from harness.lab.registry import lab_kind
 
 if TYPE_CHECKING:
     from harness.errors import AckedError
@@ -79,7 +79,7 @@ def check(
             return EXIT_VIOLATED
         return EXIT_AS_DECLARED if result.problem is None else EXIT_UNKNOWN
 
-    raise typer.Exit(run_inside(work) if lab == "embedded" else work())
+    raise typer.Exit(lab_kind(lab).enter(work))
 
 
 def _show(check: ProgramCheck, objections: list[Objection]) -> None:

@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.console import echo
-from harness.doctor import LABS, Check, can_run, diagnose, kafka_home
+from harness.doctor import Check, diagnose, kafka_home, missing_for
 from harness.errors import EXIT_UNFIT
+from harness.lab.registry import names
 from report.console import table_console
 
 
@@ -39,16 +40,17 @@ def doctor(
     checks = diagnose()
     if home is not None:
         checks.append(kafka_home(home.expanduser()))
-    labs = {lab: can_run(lab, checks) for lab in LABS}
+    missing = {lab: missing_for(lab, checks) for lab in names()}
+    labs = {lab: not lacking for lab, lacking in missing.items()}
     if as_json:
         echo(json.dumps({"labs": labs, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
-        _show(checks, labs)
+        _show(checks, missing)
     fit = any(labs.values()) and (home is None or checks[-1].ok)
     raise typer.Exit(0 if fit else EXIT_UNFIT)
 
 
-def _show(checks: list[Check], labs: dict[str, bool]) -> None:
+def _show(checks: list[Check], missing: dict[str, list[str]]) -> None:
     console = table_console(160)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("", "check", "found", "needed for"):
@@ -60,7 +62,6 @@ def _show(checks: list[Check], labs: dict[str, bool]) -> None:
         table.add_row("[green]ok[/]" if check.ok else "[red]no[/]", check.name, description, check.needed_for)
     console.print(table)
     console.print()
-    for lab, can in labs.items():
-        missing = ", ".join(check.name for check in checks if check.name in LABS[lab] and not check.ok)
-        verdict = "[green]can run here[/]" if can else f"[red]cannot run here[/]: {missing}"
+    for lab, lacking in missing.items():
+        verdict = f"[red]cannot run here[/]: {', '.join(lacking)}" if lacking else "[green]can run here[/]"
         console.print(f"{lab} lab: {verdict}", soft_wrap=True)

@@ -13,11 +13,12 @@ import typer
 
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.errors import AckedError, UsageError
+from harness.lab.registry import EMBEDDED
 
 if TYPE_CHECKING:
     from run.client_choice import ClientChoice
 
-LAB = "embedded"
+LAB = EMBEDDED
 RUNS = Path("runs")
 
 

@@ -30,7 +30,7 @@ from harness.errors import (
     AckedError,
     UsageError,
 )
-from harness.lab.embedded.namespaces import run_inside
+from harness.lab.registry import lab_kind
 
 if TYPE_CHECKING:
     from cli.series import SeriesCluster
@@ -238,9 +238,7 @@ def _run_one(
                 progress.say(f"page: {page}")
         return outcome.exit_code
 
-    if place.lab != "embedded":
-        return work()
-    return run_inside(work)
+    return lab_kind(place.lab).enter(work)
 
 
 def _run_many(

@@ -18,23 +18,11 @@ from harness.artifacts.java import INSTALL, MIN_JAVA, find_java
 from harness.errors import UnfitError, UsageError
 from harness.extras import EXTRAS, install, missing
 from harness.kernel_probes import PROBES
+from harness.lab.registry import lab_kind
 
 GIB = 1 << 30
 MIN_DISK_BYTES, MIN_MEMORY_BYTES = 3 * GIB, 2 * GIB
-EMBEDDED = (
-    "python",
-    "packages",
-    "java",
-    "cache",
-    "disk-space",
-    "memory",
-    "namespaces",
-    "iproute2",
-    "iptables",
-)
-COMPOSE = ("python", "packages", "java", "cache", "disk-space", "memory", "docker-engine", "docker-compose")
-LABS: Mapping[str, tuple[str, ...]] = {"embedded": EMBEDDED, "compose": COMPOSE}
-"""The checks that each lab requires; the others are for single faults."""
+_EVERY_LAB = ("python", "packages", "java", "cache", "disk-space", "memory")
 
 _APT = "sudo apt-get install -y"
 _KERNEL = "sudo modprobe {1}; if that fails, use a kernel with CONFIG_{0}"
@@ -126,9 +114,15 @@ def require(names: Iterable[str]) -> None:
         )
 
 
-def can_run(lab: str, checks: Iterable[Check]) -> bool:
-    """Whether every check that ``lab`` requires has passed."""
-    return all(check.ok for check in checks if check.name in LABS[lab])
+def required(lab: str) -> tuple[str, ...]:
+    """The checks that a kind of lab requires; the others are for single faults. Raises UsageError."""
+    return (*_EVERY_LAB, *lab_kind(lab).requires)
+
+
+def missing_for(lab: str, checks: Iterable[Check]) -> list[str]:
+    """The checks that a lab requires and that have failed."""
+    names = required(lab)
+    return [check.name for check in checks if check.name in names and not check.ok]
 
 
 _Found = tuple[bool, str, str]

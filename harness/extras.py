@@ -9,7 +9,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec", "fsspec", "requests"),
     "lab": (
         *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "javaproperties", "yaml"),
-        *("cramjam", "lz4", "snappy", "zstandard"),
+        "cramjam",
     ),
 }
 """The modules that each extra of `pyproject.toml` installs; `lab` installs those of `check` as well."""

@@ -15,7 +15,7 @@ from harness.errors import InvalidRunError, UsageError, WaitTimeoutError
 from harness.kafka.model import (
     ELECTION_NOT_NEEDED,
     REQUEST_TIMED_OUT,
-    Address,
+    Endpoint,
     PartitionState,
     Topic,
     TopicPartition,
@@ -63,8 +63,8 @@ class Requests:
         """The reassignments under way, as the controller lists them."""
         return list_partition_reassignments(self.controller(), dialect=self.dialect)
 
-    def controller(self) -> Address:
-        """Address for operator requests: the controller, or on KRaft any broker that runs."""
+    def controller(self) -> Endpoint:
+        """Where operator requests go: the controller, or on KRaft any broker that runs."""
         number = first_answer(self.cluster.controller, "a controller")
         if number is None:
             raise InvalidRunError("There is no controller that could take an operator request.")
@@ -74,18 +74,18 @@ class Requests:
             raise InvalidRunError(
                 f"The controller, broker {number}, does not run, so it cannot take a request."
             )
-        return chosen[0].broker_address
+        return chosen[0].broker_endpoint
 
-    def leader(self, key: TopicPartition) -> Address:
-        """Address of a partition's leader."""
+    def leader(self, key: TopicPartition) -> Endpoint:
+        """Where a partition's leader listens."""
         state = first_answer(lambda: self.cluster.partition(*key), f"the leader of {key}")
         if state is None or state.leader < 0:
             raise InvalidRunError(f"{key} has no leader that could take an operator request.")
-        return self.registry.topology.host(broker_name(state.leader)).broker_address
+        return self.registry.topology.host(broker_name(state.leader)).broker_endpoint
 
     def stated(self, broker: Host, topic: str) -> Mapping[TopicPartition, PartitionState]:
         """The partitions of a topic, as a broker states them; none if it does not know the topic."""
-        stated = metadata(broker.broker_address, [topic], dialect=self.dialect, timeout_s=5.0)
+        stated = metadata(broker.broker_endpoint, [topic], dialect=self.dialect, timeout_s=5.0)
         return stated.partitions
 
     def check(self, what: str, outcomes: Iterable[RequestResult], *, effect_shows: bool) -> None:
@@ -574,7 +574,7 @@ def _wait_for_watches(topology: Topology, session: ZooKeeperSession, path: str) 
     A broker watches a znode again only after it has handled the znode's creation, and the new controller
     only after it has taken over. The harness's own sessions have watches too.
     """
-    nodes = [node.zookeeper_address for node in topology.role("zookeeper")]
+    nodes = [node.zookeeper_endpoint for node in topology.role("zookeeper")]
     wait_until(
         lambda: frozenset().union(*(watchers(node, path) for node in nodes)),
         accept=lambda watching: session.broker_sessions() <= watching,

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.cluster.model import Cluster
+from harness.cluster.model import StartedCluster
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.lab.model import Host
@@ -77,7 +77,7 @@ class Aim:
     """The partition that the step is about; of ``topic``."""
     value: float = 0.0
     """The strength, in the unit of the fault."""
-    cluster: Cluster
+    cluster: StartedCluster
     dialect: Dialect = MODERN
 
 

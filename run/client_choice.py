@@ -131,7 +131,7 @@ def inside(program: ClientProgram, lab: Lab, host: str) -> ClientProgram:
     folder. The Java client lies in the artifact cache, which containers see. Containers have a Java of their
     own.
     """
-    if lab.kind != "compose":
+    if lab.shares_files:
         return program
     argv = []
     for word in program.argv:
@@ -140,8 +140,8 @@ def inside(program: ClientProgram, lab: Lab, host: str) -> ClientProgram:
             argv.append("java")
             continue
         if "/" in word and file.is_file() and not file.is_relative_to("/usr"):
-            copy = lab.data_dir(host) / f"client-{file.name}"
-            shutil.copy(file, copy)
+            copy = f"client-{file.name}"
+            lab.files(host).put(file, copy)
             word = lab.inside(host, copy)
         argv.append(word)
     return replace(program, argv=tuple(argv))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
-from harness.kafka.model import Address, Topic, broker_name
+from harness.host_files import FilesOf, text_of_file
+from harness.kafka.model import Endpoint, Topic, broker_name
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.metadata import finalized_features
-from harness.lab.model import Topology
+from harness.lab.model import SERVER_LOG, Topology
 from harness.secrets import holds_secret, shown, shown_properties
 from harness.waiting import wait_until
 
@@ -30,23 +30,23 @@ def record_broker_configs(
     asked: Mapping[str, Mapping[str, str]],
     journal: Journal,
     dialect: Dialect,
-    log_of: Callable[[str], Path],
+    files: FilesOf,
 ) -> None:
     """Record each broker's effective configuration and compare it with what was asked for.
 
-    Versions without DescribeConfigs log it when they start; ``log_of`` is a host's log file. Raises
+    Versions without DescribeConfigs log it when they start; ``files`` are those of the hosts. Raises
     InvalidRunError naming the first key that had no effect.
     """
     if dialect.describe_configs is None:
         for host, wanted in asked.items():
-            logged = logged_broker_config(log_of(host).read_text(errors="replace"))
+            logged = logged_broker_config(text_of_file(files(host), SERVER_LOG))
             _write(journal, "broker", host, {key: logged.get(key) for key in wanted}, wanted)
             _compare(host, logged, wanted)
         return
     for host, wanted in asked.items():
         node = topology.host(host)
         effective = describe_configs(
-            node.broker_address, "broker", str(node.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
+            node.broker_endpoint, "broker", str(node.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
         )
         _write(journal, "broker", host, effective, wanted)
         _compare(host, effective, wanted)
@@ -57,12 +57,12 @@ def record_topic_configs(
     topics: tuple[Topic, ...],
     journal: Journal,
     dialect: Dialect,
-    log_of: Callable[[str], Path],
+    files: FilesOf,
 ) -> None:
     """Record each topic's effective configuration and compare it with what was asked for."""
     if dialect.describe_configs is None:
         for topic in topics:
-            log = log_of(broker_name(topic.replicas[0])).read_text(errors="replace")
+            log = text_of_file(files(broker_name(topic.replicas[0])), SERVER_LOG)
             logged = logged_topic_config(log, topic.name)
             found = {key: logged.get(key) for key in topic.config}
             _write(journal, "topic", topic.name, found, topic.config)
@@ -70,7 +70,7 @@ def record_topic_configs(
         return
     for topic in topics:
         leader = topology.host(broker_name(topic.replicas[0]))
-        effective = _when_known(leader.broker_address, topic, dialect)
+        effective = _when_known(leader.broker_endpoint, topic, dialect)
         _write(journal, "topic", topic.name, effective, topic.config)
         _compare(f"topic {topic.name}", effective, topic.config)
 
@@ -79,7 +79,7 @@ def record_features(topology: Topology, asked: Mapping[str, str], journal: Journ
     """Record the cluster's finalized features and compare them with the levels that were asked for."""
     if dialect.describe_quorum is None:
         return
-    levels = finalized_features(topology.role("broker")[0].broker_address, timeout_s=ANSWER_WITHIN_S)
+    levels = finalized_features(topology.role("broker")[0].broker_endpoint, timeout_s=ANSWER_WITHIN_S)
     effective: dict[str, str | None] = {name: str(level) for name, level in levels.items()}
     # A feature at level 0 is not finalized, so the broker leaves it out.
     effective |= {name: "0" for name, level in asked.items() if level == "0" and name not in effective}
@@ -87,7 +87,7 @@ def record_features(topology: Topology, asked: Mapping[str, str], journal: Journ
     _compare("the cluster", effective, asked)
 
 
-def _when_known(leader: Address, topic: Topic, dialect: Dialect) -> dict[str, str | None]:
+def _when_known(leader: Endpoint, topic: Topic, dialect: Dialect) -> dict[str, str | None]:
     """Wait until the leader of a new topic knows it, a moment later than the metadata store.
 
     The leader never shows a topic if its znode has values that the leader cannot read.
@@ -96,7 +96,7 @@ def _when_known(leader: Address, topic: Topic, dialect: Dialect) -> dict[str, st
         return wait_until(
             lambda: describe_configs(leader, "topic", topic.name, dialect=dialect),
             within_s=15,
-            awaiting=f"{leader[0]} to know topic {topic.name}",
+            awaiting=f"{leader.label} to know topic {topic.name}",
             ignoring=(LookupError,),
         )
     except WaitTimeoutError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,9 +20,11 @@ from run.group_offsets import GroupOffsets
 from run.producer import Producer
 from run.scenario import Scenario
 from run.stage import Stage
+from run.transactional import TransactionalProducer
 from workloads.client.background import BackgroundConsumer
+from workloads.protocol.commands import Prepare
 from workloads.protocol.lines import FEATURES
-from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
+from workloads.protocol.spec import ConsumerSpec, StreamLoad
 
 KAFKA = "3.9.1"
 MODE: Literal["kraft-combined"] = "kraft-combined"
@@ -148,7 +150,7 @@ class ProgramCheck:
         )
 
     def _assigned(self, stage: Stage) -> None:
-        self._read(stage, "assigned", group="assigned", self_assigned=True)
+        self._read(stage, "assigned")
 
     def _group(self, stage: Stage) -> None:
         self._read(stage, "group", group="check")
@@ -165,7 +167,7 @@ class ProgramCheck:
         spec = ConsumerSpec(
             reader=number,
             name=name,
-            brokers=tuple(f"broker{broker}" for broker in stage.setup.brokers),
+            brokers=stage.endpoints(),
             partitions=(TopicPartition(TOPIC, 0),),
             via=stage.library,
             **settings,
@@ -215,67 +217,68 @@ class ProgramCheck:
             later.result()
 
     def _transactions(self, stage: Stage) -> None:
-        client, spec = stage.clients["az1"], self._transactional(stage, "transactions")
-        for commit, label in ((True, "committed"), (False, "aborted")):
-            client.begin_transaction(spec)
+        producer = self._transactional(stage, "transactions")
+        for end_with, label in ((producer.commit, "committed"), (producer.abort, "aborted")):
+            producer.begin()
             for number in range(2):
-                client.send(TOPIC, f"{label}{number}", spec)
-            end = client.end_transaction(spec, commit=commit)
+                producer.send(TOPIC, f"{label}{number}")
+            end = end_with()
             if end.outcome != label:
                 self.problems["transactions"] = f"a transaction that was to be {label} is {end.outcome}"
 
-    def _transactional(self, stage: Stage, name: str) -> ProducerSpec:
-        settings = {"idempotent": True, "retries": 100, "delivery_timeout_s": 30.0}
-        spec = replace(self._producer(stage, name, **settings).spec, transactional_id=name)
-        stage.clients["az1"].prepare(spec, TOPIC, within_s=30.0)
-        return spec
+    @staticmethod
+    def _transactional(stage: Stage, name: str) -> TransactionalProducer:
+        producer = stage.transactional(
+            "az1", name, via="librdkafka", timeout_s=30.0, request_timeout_s=1.5, delivery_timeout_s=30.0
+        )
+        producer.client.call(Prepare(producer=producer.spec, topic=TOPIC, within_s=30.0))
+        return producer
 
     def _offsets(self, stage: Stage) -> None:
-        spec, group = self._transactional(stage, "offsets"), stage.group_offsets("az1", "offsets")
+        producer, group = self._transactional(stage, "offsets"), stage.group_offsets("az1", "offsets")
         for offset, commit, expected in ((2, True, 2), (4, False, 2), (3, True, 3)):
-            self._must_have("offsets", stage, spec, group, offset, commit=commit, expected=expected)
+            self._must_have(
+                "offsets", stage, producer, group, group, offset, commit=commit, expected=expected
+            )
 
     def _member(self, stage: Stage) -> None:
-        client, spec = stage.clients["az1"], self._transactional(stage, "member")
-        group = stage.group_offsets("az1", "member")
+        producer, group = self._transactional(stage, "member"), stage.group_offsets("az1", "member")
         # The log also has records of aborted transactions, and markers.
         member = self._reading(stage, "member", 2 * MESSAGES, group=group.group, commit=False)
-        reader = member.consumer.reader
-        self._must_have("member", stage, spec, group, 5, commit=True, expected=5, member=reader)
+        self._must_have("member", stage, producer, group, member, 5, commit=True, expected=5)
         member.stop()
-        client.begin_transaction(spec)
-        if not client.send_offsets(spec, group.group, reader, TOPIC, 6, member=True):
+        producer.begin()
+        if not producer.send_offsets(member, TOPIC, 6):
             self.problems["member"] = "offsets of a consumer that has left the group are taken"
-        client.end_transaction(spec, commit=False)
+        producer.abort()
 
     def _must_have(
         self,
         name: str,
         stage: Stage,
-        spec: ProducerSpec,
+        producer: TransactionalProducer,
         group: GroupOffsets,
+        of: BackgroundConsumer | GroupOffsets,
         offset: int,
         *,
         commit: bool,
         expected: int,
-        member: int | None = None,
     ) -> None:
         """End a transaction with an offset, and compare what the group's coordinator then answers."""
-        client, which = stage.clients["az1"], group.reader if member is None else member
-        client.begin_transaction(spec)
-        error = client.send_offsets(spec, group.group, which, TOPIC, offset, member=member is not None)
-        end = client.end_transaction(spec, commit=commit)
+        producer.begin()
+        error = producer.send_offsets(of, TOPIC, offset)
+        end = producer.commit() if commit else producer.abort()
         coordinator = stage.group_coordinator(group.group)
-        found = group.wait_answered(TOPIC, at=coordinator, stable=True).offset
+        committed = group.wait_answered(TOPIC, at=coordinator, stable=True).offset
         how = "committed" if commit else "aborted"
         if error or end.outcome != how:
             self.problems[name] = (
                 f"a transaction with offset {offset} was to be {how}; the offset ended with error {error}, "
                 f"and the transaction is {end.outcome}"
             )
-        elif found != expected:
+        elif committed != expected:
             self.problems[name] = (
-                f"offset {found} is committed, where {expected} should be: a transaction with offset "
+                f"offset {committed} is committed, where {expected} should be: a transaction with offset "
                 f"{offset} was reported as {how}"
             )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from harness.errors import InvalidRunError
 from harness.waiting import wait_until
 from workloads.client.client import Client
+from workloads.protocol.commands import CommitOffset, FetchOffset
 from workloads.protocol.results import OffsetAnswer
 
 
@@ -36,15 +37,23 @@ class GroupOffsets:
 
         An offset that was not acknowledged may still have been written.
         """
-        limit_s = within_s + _GRACE_S
-        return self.commit_later(topic, offset, at=at, partition=partition, within_s=within_s).result(limit_s)
+        return self.client.call(self._commit(topic, offset, at, partition, within_s))
 
     def commit_later(
         self, topic: str, offset: int, *, at: str, partition: int = 0, within_s: float = 10.0
     ) -> Future[OffsetAnswer]:
         """Commit an offset without waiting for the answer."""
-        return self.client.commit_offset_later(
-            self.group, topic, offset, reader=self.reader, at=at, partition=partition, within_s=within_s
+        return self.client.submit(self._commit(topic, offset, at, partition, within_s))
+
+    def _commit(self, topic: str, offset: int, at: str, partition: int, within_s: float) -> CommitOffset:
+        return CommitOffset(
+            reader=self.reader,
+            group=self.group,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            coordinator=self.client.broker(at),
+            within_s=within_s,
         )
 
     def must_commit(
@@ -66,14 +75,16 @@ class GroupOffsets:
         With ``stable`` the answer is error 88 while a transaction that commits offsets of the partition has
         no marker (KIP-447).
         """
-        return self.client.fetch_offset(
-            self.group,
-            topic,
-            reader=self.reader,
-            at=at,
-            partition=partition,
-            within_s=within_s,
-            stable=stable,
+        return self.client.call(
+            FetchOffset(
+                reader=self.reader,
+                group=self.group,
+                topic=topic,
+                partition=partition,
+                coordinator=self.client.broker(at),
+                within_s=within_s,
+                stable=stable,
+            )
         )
 
     def wait_answered(
@@ -91,7 +102,3 @@ class GroupOffsets:
             awaiting=f"{at} to answer for the offsets of group {self.group}",
             abort=self.check_alive,
         )
-
-
-_GRACE_S = 10.0
-"""Time for the agent's answer beyond the broker's."""

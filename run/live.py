@@ -6,12 +6,13 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from harness.host_files import FilesOf, HostFiles
 from harness.kafka.model import Topic
 from harness.lab.model import Topology
 from harness.observer.views import Views
 from harness.waiting import current_waits
+from workloads.client.agent_process import JOURNAL
 
 ACKNOWLEDGED = b'"outcome":"ok"'
 """A text that a client's journal contains once per acknowledged message."""
@@ -25,7 +26,8 @@ _HOST = re.compile(r"[a-z]+\d+")
 class _Count:
     """Acknowledgements in one client's journal, as far as it has been read."""
 
-    journal: Path
+    files: HostFiles
+    """Those of the client's host."""
     offset: int = 0
     found: int = 0
     fresh: int = 0
@@ -35,9 +37,7 @@ class _Count:
     def update(self, now_s: float) -> None:
         """Read what has been appended. Nobody waits for this, and the client does nothing for it."""
         try:
-            with self.journal.open("rb") as file:
-                file.seek(self.offset)
-                fresh = file.read(_AT_ONCE_BYTES)
+            fresh = self.files.read(JOURNAL, self.offset, _AT_ONCE_BYTES)
         except OSError:
             return
         fresh = fresh[: fresh.rfind(b"\n") + 1]  # a line may be half written
@@ -54,15 +54,13 @@ class _Count:
 class LiveState:
     """A line for each AZ, from what the observer knows and what the clients have recorded."""
 
-    def __init__(
-        self, topology: Topology, topics: Sequence[Topic], views: Views, journals: dict[str, Path]
-    ) -> None:
-        """``journals`` are those of the clients, by host."""
+    def __init__(self, topology: Topology, topics: Sequence[Topic], views: Views, files: FilesOf) -> None:
+        """``files`` are those of the hosts, with the journals of the clients."""
         self._topology = topology
         self._topic = topics[0].name if topics else ""
         self._views = views
         self._az_by_host = {host.name: host.az for host in topology.hosts}
-        self._counts = {host: _Count(journal=journal) for host, journal in journals.items()}
+        self._counts = {host.name: _Count(files=files(host.name)) for host in topology.role("client")}
 
     def lines(self) -> list[str]:
         """What each AZ's brokers state about the first partition, and what its clients write."""

@@ -6,11 +6,22 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from harness.errors import InvalidRunError, WaitTimeoutError
-from harness.kafka.model import BROKER_PORT
+from harness.kafka.model import Endpoint
+from harness.waiting import wait_until
 from nemesis.network.links import Connection
 from workloads.client.client import Client, PinnedWrites
+from workloads.protocol.commands import (
+    CloseConnection,
+    OpenConnection,
+    Prepare,
+    Send,
+    StartPinnedWrites,
+)
 from workloads.protocol.results import PinnedWritesResult, SendResult
 from workloads.protocol.spec import ProducerSpec
+
+NOT_YET_LEADER = (3, 6)
+"""Errors of a newly elected leader until the controller's LeaderAndIsr request has reached it."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +35,9 @@ class OngoingWrites:
         result = self.writes.wait_end(within_s)
         if result.last_error == 0:
             self.writes.stop()
+            producer = self.writes.producer
             raise WaitTimeoutError(
-                f"{self.writes.producer.brokers[0]} did not refuse a write of {self.writes.producer.name} "
+                f"{producer.brokers[0].label} did not refuse a write of {producer.name} "
                 f"within {within_s:g} s; it accepted {result.ok} of {result.sent}."
             )
         return result
@@ -42,12 +54,13 @@ class Producer:
     client: Client
     spec: ProducerSpec
 
-    def prepare(self, topic: str, *, connection: str = "") -> Producer:
-        """Let a librdkafka producer find the leader and connect to it before the first message.
+    def prepare(self, topic: str, *, within_s: float = 10.0, connection: str = "") -> Producer:
+        """Connect in advance, so that the first message need not wait.
 
-        A raw idempotent producer gets its producer id, without which it cannot send.
+        A librdkafka producer finds the leader and connects to it; a raw idempotent producer gets its producer
+        id, without which it cannot send; a transactional one also fences earlier producers of its id.
         """
-        self.client.prepare(self.spec, topic, connection=connection)
+        self.client.call(Prepare(producer=self.spec, topic=topic, within_s=within_s, connection=connection))
         return self
 
     def send(
@@ -59,13 +72,20 @@ class Producer:
         sequence: int | None = None,
         connection: str = "",
     ) -> SendResult:
-        """Send one message and wait for its outcome.
+        """Send one message and wait for its outcome. A rejected or unanswered message raises no error.
 
         A raw idempotent producer needs the ``sequence`` number of each message, from 0 on: it keeps no count.
         A raw producer sends it over the `connection` that is named.
         """
-        return self.client.send(
-            topic, label, self.spec, partition=partition, sequence=sequence, connection=connection
+        return self.client.call(
+            Send(
+                producer=self.spec,
+                topic=topic,
+                partition=partition,
+                label=label,
+                sequence=sequence,
+                connection=connection,
+            )
         )
 
     def send_later(
@@ -82,32 +102,16 @@ class Producer:
         Messages on the same named connection are sent one after another, each when the one before is answered
         or given up. Others of a raw producer are sent at once, each over a connection of its own.
         """
-        return self.client.send_later(
-            topic, label, self.spec, partition=partition, sequence=sequence, connection=connection
+        return self.client.submit(
+            Send(
+                producer=self.spec,
+                topic=topic,
+                partition=partition,
+                label=label,
+                sequence=sequence,
+                connection=connection,
+            )
         )
-
-    def keep_writing(self, topic: str, *, every_s: float = 0.1, partition: int = 0) -> OngoingWrites:
-        """Start writing to one broker at an interval, until it refuses a write."""
-        writes = self.client.start_pinned_writes(topic, self.spec, partition=partition, every_s=every_s)
-        return OngoingWrites(writes)
-
-    def connection(self, name: str) -> Connection:
-        """A raw producer's connection that is kept under this name; it is opened if it is not open.
-
-        Requests with this name use it until `close_connection`. If it breaks, they fail and open no other
-        one. Raises InvalidRunError if it has broken or cannot be opened, and for other clients.
-        """
-        port = self.client.open_connection(self.spec, name, self.spec.brokers[0])
-        return Connection(
-            client=self.client.host,
-            client_port=port,
-            server=self.spec.brokers[0],
-            server_port=BROKER_PORT,
-        )
-
-    def close_connection(self, name: str) -> None:
-        """Close a raw producer's named connection; the next request with the name opens another one."""
-        self.client.close_connection(self.spec, name)
 
     def must_send(self, topic: str, label: str, *, partition: int = 0, connection: str = "") -> SendResult:
         """Send one message that the scenario needs to be acknowledged. Raises InvalidRunError if not."""
@@ -118,3 +122,53 @@ class Producer:
                 f"{result.outcome} with error {result.error}."
             )
         return result
+
+    def wait_writable(
+        self, topic: str, *, partition: int = 0, within_s: float = 10.0, label: str = "_"
+    ) -> SendResult:
+        """Send messages with a raw producer until its broker accepts one, and so knows that it leads.
+
+        Each attempt is recorded as a separate message. Raises WaitTimeoutError.
+        """
+        brokers = ", ".join(broker.label for broker in self.spec.brokers)
+        return wait_until(
+            lambda: self.send(topic, label, partition=partition),
+            within_s=within_s,
+            awaiting=f"{brokers} to accept a write to {topic}-{partition}",
+            accept=lambda result: result.error not in NOT_YET_LEADER,
+        )
+
+    def keep_writing(
+        self,
+        topic: str,
+        *,
+        every_s: float = 0.1,
+        partition: int = 0,
+        stop_on: tuple[int, ...] | None = None,
+    ) -> OngoingWrites:
+        """Start writing to one broker at an interval, until it refuses a write.
+
+        ``stop_on`` are the errors that end it (None: any; empty: none).
+        """
+        command = StartPinnedWrites(
+            producer=self.spec, topic=topic, partition=partition, every_s=every_s, stop_on=stop_on
+        )
+        return OngoingWrites(self.client.start_pinned_writes(command))
+
+    def connection(self, name: str) -> Connection:
+        """A raw producer's connection that is kept under this name; it is opened if it is not open.
+
+        Requests with this name use it until `close_connection`. If it breaks, they fail and open no other
+        one. Raises InvalidRunError if it has broken or cannot be opened, and for other clients.
+        """
+        return opened(self.client, self.spec, name, self.spec.brokers[0])
+
+    def close_connection(self, name: str) -> None:
+        """Close a raw producer's named connection; the next request with the name opens another one."""
+        self.client.call(CloseConnection(producer=self.spec, connection=name))
+
+
+def opened(client: Client, spec: ProducerSpec, name: str, broker: Endpoint) -> Connection:
+    """A raw producer's named connection to a broker, which is opened if it is not open."""
+    port = client.call(OpenConnection(producer=spec, connection=name, broker=broker))
+    return Connection(client=client.host, client_port=port, server=broker.label, server_port=broker.port)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,11 +14,11 @@ from pathlib import Path
 
 from harness import artifacts
 from harness.clock import Anchor
-from harness.cluster.model import Cluster, Distribution
+from harness.cluster.model import Cluster, Distribution, StartedCluster
 from harness.cluster.processes import Processes
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.cluster.setup import Setup
-from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.cluster.zookeeper_start import StartedZooKeeperCluster
 from harness.console import Progress
 from harness.errors import (
     AckedError,
@@ -36,9 +35,9 @@ from harness.history.schema import SCHEMA_VERSION
 from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
-from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Lab
+from harness.lab.registry import EMBEDDED, lab_kind
 from harness.observer.broker_log import read_logs
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
@@ -55,7 +54,8 @@ from run.settings import AppliedSettings, apply, check_took_effect, explained_re
 from run.stage import Stage
 from run.standing import RunningCluster, StandingCluster
 from run.watch import Watch
-from workloads.client.client import Client
+from workloads.client.client import JOURNAL, Client
+from workloads.protocol.commands import DescribeProgram, ShowConfiguration
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.spec import PROGRAMS, ClientProgram
 
@@ -71,7 +71,7 @@ class RunOptions:
 
     version: KafkaVersion
     mode: str
-    lab: str = "embedded"
+    lab: str = EMBEDDED
     rate: float | None = None
     layout: Layout = THREE_AZS
     described: bool = False
@@ -219,9 +219,8 @@ class _Run:
             )
             stack.callback(watch.stop)
             watch.start()
-            logs = cluster.server_log
-            record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect, logs)
-            record_topic_configs(lab.topology, self.topics, journal, self.dialect, logs)
+            record_broker_configs(lab.topology, cluster.asked_config, journal, self.dialect, lab.files)
+            record_topic_configs(lab.topology, self.topics, journal, self.dialect, lab.files)
             record_features(lab.topology, self.setup.format_features, journal, self.dialect)
             nemesis = stack.enter_context(
                 Nemesis(
@@ -253,7 +252,7 @@ class _Run:
             self._describe_client(stage)
             self._check_clients(stage)
             try:
-                live = LiveState(lab.topology, self.topics, watch.observer.views, clients.journals)
+                live = LiveState(lab.topology, self.topics, watch.observer.views, lab.files)
                 with progress.phase("scenario", "running the scenario", live.lines):
                     self._body(stage)
                 with progress.phase("final logs", "reading every replica's final log"):
@@ -317,7 +316,7 @@ class _Run:
             standing.running = running
         return running, clients
 
-    def _boot(self, cluster: Cluster) -> None:
+    def _boot(self, cluster: StartedCluster) -> None:
         """Start the cluster. Raises InvalidRunError if the user's settings prevent it."""
         try:
             cluster.boot()
@@ -348,7 +347,7 @@ class _Run:
                 client={"name": choice.name, "library": library, "version": installed_version(library)}
             )
             return
-        found = [client.describe_program(choice.via) for client in stage.clients.values()]
+        found = [client.call(DescribeProgram(choice.via)) for client in stage.clients.values()]
         self.folder.update(
             client={
                 "name": choice.name,
@@ -363,7 +362,7 @@ class _Run:
         """Record the most memory that a client program has taken."""
         via = self.options.client.via
         if via != "librdkafka":
-            found = [client.describe_program(via) for client in stage.clients.values() if client.alive]
+            found = [client.call(DescribeProgram(via)) for client in stage.clients.values() if client.alive]
             recorded = self.folder.manifest()["client"]
             peak = max((one.memory_mib for one in found), default=None)
             self.folder.update(client={**recorded, "memory_mib": peak})
@@ -385,7 +384,7 @@ class _Run:
         self.folder.update(settings={**self.applied.manifest, "streams": streams})
         if producer.given:
             client = next(iter(stage.clients.values()))
-            check_took_effect(producer, client.configuration(spec), config)
+            check_took_effect(producer, client.call(ShowConfiguration(spec)), config)
 
     def _body(self, stage: Stage) -> None:
         if self.rate > 0:
@@ -506,7 +505,7 @@ class _Clients:
             }
 
     def _start(self, host: str) -> Client:
-        client = Client(self._lab, host, self._journal(host))
+        client = Client(self._lab, host)
         if self._program is not None:
             client.use(inside(self._program, self._lab, host))
         return client
@@ -518,47 +517,34 @@ class _Clients:
             found[host.name if host.az in found else host.az] = self._starting[host.name].result()
         return found
 
-    @property
-    def journals(self) -> dict[str, Path]:
-        """Where each host's client writes its journal while it runs."""
-        return {host.name: self._journal(host.name) for host in self._hosts}
-
     def close(self, folder: RunFolder) -> None:
         """End the agents and move their journals to the folder of all journals."""
         for future in self._starting.values():
             if future.exception() is None:
                 future.result().close()
         for host in self._hosts:
-            journal = self._journal(host.name)
-            if journal.exists():
-                # In containers, a host's folder may be a file system of its own.
-                shutil.move(journal, folder.journal(host.name))
-
-    def _journal(self, host: str) -> Path:
-        return self._lab.data_dir(host) / "client.jsonl"
+            files = self._lab.files(host.name)
+            if files.size(JOURNAL) is not None:
+                files.take(JOURNAL, folder.journal(host.name))
 
 
 def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> Lab:
     """The lab that the options name, with the hosts that the set-up needs; not up yet."""
     topology = hosts_of(setup, options.layout, options.mode)
-    if options.lab == "compose":
-        from harness.lab.docker.lab import ComposeLab
-
-        return ComposeLab(topology, run_dir)
-    return EmbeddedLab(topology, run_dir)
+    return lab_kind(options.lab).make(topology, run_dir)
 
 
-def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> Cluster:
+def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> StartedCluster:
     """The cluster of the options' metadata mode."""
     if options.mode == "zookeeper":
-        return ZooKeeperCluster(processes, setup, options.version.unsupported_keys)
+        return StartedZooKeeperCluster(processes, setup, options.version.unsupported_keys)
     if options.mode == "migration":
         from harness.cluster.migration import MigratingCluster
 
         return MigratingCluster(processes, setup, options.version)
-    from harness.cluster.kraft import KRaftCluster
+    from harness.cluster.kraft_start import StartedKRaftCluster
 
-    return KRaftCluster(processes, setup, options.version, options.mode)
+    return StartedKRaftCluster(processes, setup, options.version, options.mode)
 
 
 def _roles(cluster: Cluster) -> str:

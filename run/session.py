@@ -123,7 +123,7 @@ def prepare(
         force=force,
         client=client,
     )
-    doctor.require(doctor.LABS[lab])
+    doctor.require(doctor.required(lab))
     if cluster is not None:
         topology = options.layout.topology(options.mode)
         require_memory(topology)
@@ -140,10 +140,9 @@ def prepare(
 
 def require_lab(lab: str) -> None:
     """Raise UsageError for an unknown lab."""
-    from harness import doctor
+    from harness.lab.registry import lab_kind
 
-    if lab not in doctor.LABS:
-        raise UsageError(f"There is no lab {lab!r}; use {' or '.join(doctor.LABS)}.")
+    lab_kind(lab)
 
 
 def require_settings(

@@ -73,7 +73,7 @@ def place_sessions(lab: Lab, sessions: Mapping[str, str], abort: Callable[[], No
 
 def connected(topology: Topology) -> dict[str, tuple[str, ...]]:
     """The ZooKeeper nodes to which each broker is connected: one, unless it is on its way."""
-    found = {node.name: clients(node.zookeeper_address) for node in topology.role("zookeeper")}
+    found = {node.name: clients(node.zookeeper_endpoint) for node in topology.role("zookeeper")}
     return {
         broker.name: tuple(node for node, addresses in found.items() if broker.address in addresses)
         for broker in topology.role("broker")
@@ -89,10 +89,10 @@ def after_heartbeat(
     the node hears from it: if the broker falls silent now, its session lasts as long as it can. Raises
     WaitTimeoutError.
     """
-    client, address = topology.host(broker).address, topology.host(node).zookeeper_address
+    client, endpoint = topology.host(broker).address, topology.host(node).zookeeper_endpoint
 
     def heard() -> int:
-        return received(address).get(client, 0)
+        return received(endpoint).get(client, 0)
 
     before = wait_until(heard, within_s=within_s, awaiting=f"{broker} to be connected to {node}", abort=abort)
     wait_until(

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.clock import now_ns
 from harness.cluster.client_settings import NONE
-from harness.cluster.model import Cluster, first_answer
+from harness.cluster.model import StartedCluster, first_answer
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
 from harness.cluster.timings import BASE, Timings
@@ -20,6 +20,7 @@ from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.history.journal import Journal
 from harness.kafka.model import (
     OFFSET_OUT_OF_RANGE,
+    Endpoint,
     Generation,
     PartitionState,
     Topic,
@@ -30,7 +31,7 @@ from harness.kafka.segments import read_own_log
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import FetchResult, fetch_own_log
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
-from harness.lab.model import Lab
+from harness.lab.model import DATA, Lab
 from harness.observer.observer import Observer
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
@@ -63,7 +64,7 @@ class Stage:
     """The scenario's set-up, on the layout of the run."""
     lab: Lab
     """The hosts."""
-    cluster: Cluster
+    cluster: StartedCluster
     """The Kafka cluster."""
     processes: Processes
     observer: Observer
@@ -147,7 +148,7 @@ class Stage:
         spec = ProducerSpec(
             writer=next(self._numbers),
             name=name,
-            brokers=to or self._all_brokers(),
+            brokers=self.endpoints(to),
             via=via,
             produce_version=self.dialect.produce,
             config={**choice.config, **(config or {})},
@@ -180,7 +181,7 @@ class Stage:
         spec = ProducerSpec(
             writer=next(self._numbers),
             name=name or transactional_id,
-            brokers=self._all_brokers(),
+            brokers=self.endpoints(),
             via=via,
             transactional_id=transactional_id,
             transaction_timeout_s=timeout_s,
@@ -221,7 +222,7 @@ class Stage:
                     continue
                 try:
                     error, node = find_coordinator(
-                        self.lab.topology.host(broker).broker_address, name, timeout_s=2.0, group=group
+                        self.lab.topology.host(broker).broker_endpoint, name, timeout_s=2.0, group=group
                     )
                 except OSError:
                     continue
@@ -286,7 +287,7 @@ class Stage:
         return ProducerSpec(
             writer=next(self._numbers) if writer is None else writer,
             name=name,
-            brokers=self._all_brokers(),
+            brokers=self.endpoints(),
             via=self.library,
             role="stream",
             config={
@@ -324,11 +325,9 @@ class Stage:
         consumer = ConsumerSpec(
             reader=next(self._numbers),
             name=f"{az}-reader",
-            brokers=self._all_brokers(),
+            brokers=self.endpoints(),
             via=self._through(az, via),
             partitions=tuple(partitions),
-            group=f"{az}-reader",
-            self_assigned=True,
             config={**(defaults or {}), **self.user.consumer.librdkafka("consumer")},
         )
         return self.clients[az].start_consumer(consumer)
@@ -374,7 +373,7 @@ class Stage:
         producer = ProducerSpec(
             writer=next(self._numbers),
             name=f"{az}-processor",
-            brokers=self._all_brokers(),
+            brokers=self.endpoints(),
             via="librdkafka",
             idempotent=True,
             transactional_id=f"{az}-processor" if transactional else "",
@@ -400,7 +399,7 @@ class Stage:
         return ConsumerSpec(
             reader=next(self._numbers),
             name=name,
-            brokers=self._all_brokers(),
+            brokers=self.endpoints(),
             via=self.library,
             partitions=tuple(TopicPartition(topic, number) for number in range(partitions)),
             group=group,
@@ -425,10 +424,10 @@ class Stage:
         consumer = ConsumerSpec(
             reader=next(self._numbers),
             name=f"{az}-reader",
-            brokers=brokers or self._all_brokers(),
+            brokers=self.endpoints(brokers),
             partitions=(TopicPartition(topic, partition),),
             pinned=len(brokers) == 1,
-            config={} if len(brokers) == 1 else self.user.consumer.kafka_python(),
+            config={} if len(brokers) == 1 else self.user.consumer.librdkafka("consumer"),
         )
         return self.clients[az].read(consumer, within_s)
 
@@ -444,10 +443,10 @@ class Stage:
         consumer = ConsumerSpec(
             reader=next(self._numbers),
             name=f"{az}-final-reader",
-            brokers=self._all_brokers(),
+            brokers=self.endpoints(),
             partitions=tuple(partitions),
             isolation_level=isolation,
-            config=self.user.consumer.kafka_python(),
+            config=self.user.consumer.librdkafka("consumer"),
         )
         return self.clients[az].read(consumer, within_s)
 
@@ -461,6 +460,11 @@ class Stage:
             client = self.clients[az]
             client.use(inside(self.java(), self.lab, client.host))
         return via
+
+    def endpoints(self, brokers: Iterable[str] = ()) -> tuple[Endpoint, ...]:
+        """Where clients reach these brokers, or all of them."""
+        hosts = map(self.lab.topology.host, brokers or self._all_brokers())
+        return tuple(host.broker_endpoint for host in hosts)
 
     def _all_brokers(self) -> tuple[str, ...]:
         return tuple(broker_name(number) for number in self.setup.brokers)
@@ -525,9 +529,7 @@ class Stage:
     def wait_until_serving(self, topic: str, broker: str, *, az: str = "az2", partition: int = 0) -> None:
         """Wait until a broker accepts writes as leader; it learns of its election later than the store."""
         probe = self.producer(az, f"{az}-probe-{next(self._numbers)}", broker, acks=1)
-        self.clients[az].wait_writable(
-            topic, probe.spec, partition=partition, within_s=15.0 + self.timings.recovery_s
-        )
+        probe.wait_writable(topic, partition=partition, within_s=15.0 + self.timings.recovery_s)
 
     def existing_topics(self) -> list[Topic]:
         """All topics of the run that an operator action has not deleted."""
@@ -580,13 +582,13 @@ class Stage:
     def own_log(self, broker: str, topic: str, partition: int = 0) -> FetchResult:
         """One replica's own log up to 1 MiB, read without a client and without side effects."""
         if not self.dialect.own_log_by_fetch:
-            return read_own_log(self.lab.data_dir(broker) / "data", TopicPartition(topic, partition))
-        address, key = self.lab.topology.host(broker).broker_address, TopicPartition(topic, partition)
-        fetched = fetch_own_log(address, *key, dialect=self.dialect, timeout_s=2.0)
+            return read_own_log(self.lab.files(broker).below(DATA), TopicPartition(topic, partition))
+        endpoint, key = self.lab.topology.host(broker).broker_endpoint, TopicPartition(topic, partition)
+        fetched = fetch_own_log(endpoint, *key, dialect=self.dialect, timeout_s=2.0)
         if fetched.error != OFFSET_OUT_OF_RANGE:
             return fetched
-        start = end_offsets(address, [key], at=EARLIEST, dialect=self.dialect, timeout_s=2.0)[key].offset
-        return fetch_own_log(address, *key, max(start, 0), dialect=self.dialect, timeout_s=2.0)
+        start = end_offsets(endpoint, [key], at=EARLIEST, dialect=self.dialect, timeout_s=2.0)[key].offset
+        return fetch_own_log(endpoint, *key, max(start, 0), dialect=self.dialect, timeout_s=2.0)
 
     def wait_replicated(self, topic: str, partition: int = 0) -> None:
         """Wait until all in-sync replicas hold the same log and have its end as their high watermark.

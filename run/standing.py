@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from harness.cluster.model import Cluster
+from harness.cluster.model import StartedCluster
 from harness.cluster.processes import Processes
-from harness.lab.model import Lab
+from harness.lab.model import SERVER_LOG, Lab
 from harness.waiting import wait_until
 from nemesis.storage.disks import Disks
 from run.sessions import place_sessions
@@ -28,7 +28,7 @@ class RunningCluster:
     lab: Lab
     disks: Disks
     processes: Processes
-    cluster: Cluster
+    cluster: StartedCluster
 
 
 class StandingCluster:
@@ -61,7 +61,7 @@ class StandingCluster:
         cluster.place_roles()
         if place_sessions(self.running.lab, sessions, cluster.check_alive):
             cluster.place_roles()  # a session that ended on the way may have been the controller's
-        quiet = _Quiet(self.path / "nodes")
+        quiet = _Quiet(self.running.lab)
         wait_until(
             quiet.since_s,
             accept=lambda seconds: seconds >= _QUIET_S,
@@ -83,14 +83,14 @@ class StandingCluster:
 class _Quiet:
     """For how long no node has logged anything."""
 
-    def __init__(self, nodes: Path) -> None:
-        self._nodes = nodes
-        self._sizes: tuple[int, ...] = ()
+    def __init__(self, lab: Lab) -> None:
+        self._files = [lab.files(host.name) for host in lab.topology.hosts]
+        self._sizes: list[int | None] = []
         self._since = time.monotonic()
 
     def since_s(self) -> float:
         """Seconds since a log was seen to grow."""
-        sizes = tuple(file.stat().st_size for file in sorted(self._nodes.glob("*/server.log")))
+        sizes = [files.size(SERVER_LOG) for files in self._files]
         if sizes != self._sizes:
             self._sizes, self._since = sizes, time.monotonic()
         return time.monotonic() - self._since

@@ -7,14 +7,28 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from harness.errors import InvalidRunError
-from harness.kafka.model import BROKER_PORT
+from harness.kafka.model import Endpoint
 from nemesis.fault import Evidence, Injection, Kind, Targets
 from nemesis.network.links import Connection
 from run.group_offsets import GroupOffsets
+from run.producer import opened
 from workloads.client.background import BackgroundConsumer
 from workloads.client.client import Client
+from workloads.protocol.commands import (
+    AddPartition,
+    BeginTransaction,
+    CloseConnection,
+    Deliver,
+    EndTransaction,
+    HoldEnd,
+    HoldSend,
+    InitTransactions,
+    ProducerCommand,
+    Send,
+    SendOffsets,
+)
 from workloads.protocol.results import Delivered, Held, SendResult, TransactionEnd
-from workloads.protocol.spec import ProducerSpec
+from workloads.protocol.spec import ProducerSpec, Route
 
 _END_S = 10.0
 
@@ -31,36 +45,36 @@ class HeldRequest:
     undoable = True
     ends_processes = False
 
-    def __init__(
-        self, what: str, client: Client, spec: ProducerSpec, broker: str, hold: Callable[[], Held]
-    ) -> None:
-        """``what`` names the request, such as `EndTxn commit`; ``hold`` makes it."""
-        self.name = f"hold {what} of {spec.name} to {broker}"
+    def __init__(self, what: str, client: Client, broker: Endpoint, command: ProducerCommand[Held]) -> None:
+        """``what`` names the request, such as `EndTxn commit`; ``command`` makes it for ``broker``."""
+        self.name = f"hold {what} of {command.producer.name} to {broker.label}"
         self.answer: Delivered | None = None
         """What the broker answered when it was delivered."""
-        self._client, self._spec, self._broker, self._hold = client, spec, broker, hold
+        self._client, self._broker, self._command = client, broker, command
         self._what = what
         self._held: Held | None = None
 
     def targets(self) -> Targets:
         """The link that it would have used, the request, and its producer."""
-        links = [f"{self._client.host} -> {self._broker}:{BROKER_PORT}"]
-        return {"links": links, "request": self._what, "producer": self._spec.name}
+        links = [f"{self._client.host} -> {self._broker.label}:{self._broker.port}"]
+        return {"links": links, "request": self._what, "producer": self._command.producer.name}
 
     def inject(self) -> None:
         """Make the request and open its connection."""
-        self._held = self._hold()
+        self._held = self._client.call(self._command)
 
     def verify(self) -> Evidence:
         """The connection that waits."""
         if self._held is None or not self._held.connection:
-            raise InvalidRunError(f"{self.name}: there is no connection to {self._broker}.")
+            raise InvalidRunError(f"{self.name}: there is no connection to {self._broker.label}.")
         return {"connection": self._held.connection}
 
     def heal(self) -> None:
         """Send it, once."""
         if self._held is not None and self.answer is None:
-            self.answer = self._client.deliver(self._spec, self._held.number)
+            self.answer = self._client.call(
+                Deliver(producer=self._command.producer, number=self._held.number)
+            )
 
     def verify_healed(self) -> Evidence:
         """What the broker answered."""
@@ -106,8 +120,8 @@ class TransactionalProducer:
     """Makes a fault of a request that is held back."""
     group_coordinator: Callable[[str], str]
     """Finds the host that coordinates a consumer group."""
-    coordinator: str
-    """Host that a raw producer uses as its coordinator."""
+    coordinator: str = ""
+    """Host that a raw producer uses as its coordinator; empty for other producers, which find theirs."""
 
     def prepare(self, within_s: float = 30.0, *, connection: str = "") -> TransactionalProducer:
         """Get a producer id. Raises InvalidRunError if that fails: use `initialise` where it may."""
@@ -125,11 +139,18 @@ class TransactionalProducer:
         Repeated while the coordinator says that it may succeed later, until ``within_s`` has passed. A raw
         producer also repeats it when there is no connection or no answer, unless the connection has a name.
         """
-        return self.client.init_transactions(self.spec, within_s, self.coordinator, connection)
+        return self.client.call(
+            InitTransactions(
+                producer=self.spec,
+                within_s=within_s,
+                coordinator=self._coordinator,
+                connection=connection,
+            )
+        )
 
     def begin(self) -> int:
         """Begin a transaction; returns its number, from 0."""
-        return self.client.begin_transaction(self.spec)
+        return self.client.call(BeginTransaction(producer=self.spec))
 
     def add(self, topic: str, *, partition: int = 0, within_s: float = 5.0, connection: str = "") -> int:
         """Add a partition to a raw producer's transaction, as its first message there would do.
@@ -137,36 +158,46 @@ class TransactionalProducer:
         Returns the error code. With v2 of the protocol it sends no request.
         """
         self._require_raw("add")
-        return self.client.add_partition(
-            topic,
-            self.spec,
-            partition=partition,
-            coordinator=self.coordinator,
-            within_s=within_s,
-            connection=connection,
+        return self.client.call(
+            AddPartition(
+                producer=self.spec,
+                topic=topic,
+                partition=partition,
+                coordinator=self.client.broker(self.coordinator),
+                within_s=within_s,
+                connection=connection,
+            )
         )
 
     def send(
         self, topic: str, label: str = "", *, partition: int = 0, to: str = "", connection: str = ""
     ) -> SendResult:
         """Send one message in the open transaction and wait for its outcome."""
-        return self.send_later(topic, label, partition=partition, to=to, connection=connection).result()
+        return self.client.call(self._message(topic, label, partition, to, connection))
 
     def send_later(
         self, topic: str, label: str = "", *, partition: int = 0, to: str = "", connection: str = ""
     ) -> Future[SendResult]:
         """Send one message in the open transaction without waiting for its outcome."""
-        if self.spec.via != "raw":
-            return self.client.send_later(topic, label, self.spec, partition=partition, connection=connection)
-        return self.client.send_pinned_later(
-            topic,
-            label,
-            self.spec,
+        return self.client.submit(self._message(topic, label, partition, to, connection))
+
+    def _message(self, topic: str, label: str, partition: int, to: str, connection: str) -> Send:
+        return Send(
+            producer=self.spec,
+            topic=topic,
             partition=partition,
-            leader=to or self.leader(topic, partition),
-            coordinator=self.coordinator,
+            label=label,
             connection=connection,
+            route=self._route(topic, partition, to) if self.spec.via == "raw" else None,
         )
+
+    def _route(self, topic: str, partition: int, to: str) -> Route:
+        leader = to or self.leader(topic, partition)
+        return Route(leader=self.client.broker(leader), coordinator=self.client.broker(self.coordinator))
+
+    @property
+    def _coordinator(self) -> Endpoint | None:
+        return self.client.broker(self.coordinator) if self.coordinator else None
 
     def connection(self, name: str, *, to: str = "") -> Connection:
         """A raw producer's connection that is kept under this name; it is opened if it is not open.
@@ -176,13 +207,11 @@ class TransactionalProducer:
         when the one before is answered or given up. If it breaks, they fail and open no other one. Raises
         InvalidRunError if it has broken or cannot be opened.
         """
-        broker = to or self.coordinator
-        port = self.client.open_connection(self.spec, name, broker)
-        return Connection(client=self.client.host, client_port=port, server=broker, server_port=BROKER_PORT)
+        return opened(self.client, self.spec, name, self.client.broker(to or self.coordinator))
 
     def close_connection(self, name: str) -> None:
         """Close a raw producer's connections with this name; the next request with it opens another one."""
-        self.client.close_connection(self.spec, name)
+        self.client.call(CloseConnection(producer=self.spec, connection=name))
 
     def must_send(
         self, topic: str, label: str, *, partition: int = 0, to: str = "", connection: str = ""
@@ -223,18 +252,21 @@ class TransactionalProducer:
                 "uses librdkafka too."
             )
         group = of.group if isinstance(of, GroupOffsets) else of.consumer.group
-        return self.client.send_offsets(
-            self.spec,
-            group,
-            of.reader if isinstance(of, GroupOffsets) else of.consumer.reader,
-            topic,
-            offset,
-            partition=partition,
-            within_s=within_s,
-            member=member,
-            coordinator=self.coordinator,
-            group_coordinator=(to or self.group_coordinator(group)) if self.spec.via == "raw" else "",
-            connection=connection,
+        raw = self.spec.via == "raw"
+        return self.client.call(
+            SendOffsets(
+                producer=self.spec,
+                group=group,
+                reader=of.reader if isinstance(of, GroupOffsets) else of.consumer.reader,
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                within_s=within_s,
+                member=member,
+                coordinator=self._coordinator,
+                group_coordinator=self.client.broker(to or self.group_coordinator(group)) if raw else None,
+                connection=connection,
+            )
         )
 
     def commit(self, within_s: float = _END_S, *, connection: str = "") -> TransactionEnd:
@@ -242,19 +274,19 @@ class TransactionalProducer:
 
         A raw producer may then commit or abort it again.
         """
-        return self._end(commit=True, within_s=within_s, connection=connection)
+        return self.client.call(self._ending(True, within_s, connection))
 
     def abort(self, within_s: float = _END_S, *, connection: str = "") -> TransactionEnd:
         """Abort the open transaction."""
-        return self._end(commit=False, within_s=within_s, connection=connection)
+        return self.client.call(self._ending(False, within_s, connection))
 
     def must_end(self, *, commit: bool, within_s: float = _END_S, connection: str = "") -> None:
         """End the open transaction. Raises InvalidRunError if the answer does not confirm that."""
-        end = self._end(commit=commit, within_s=within_s, connection=connection)
-        wanted = "committed" if commit else "aborted"
-        if end.outcome != wanted:
+        end = self.client.call(self._ending(commit, within_s, connection))
+        needed = "committed" if commit else "aborted"
+        if end.outcome != needed:
             raise InvalidRunError(
-                f"The scenario needs a transaction of {self.spec.name} to be {wanted}, but its outcome is "
+                f"The scenario needs a transaction of {self.spec.name} to be {needed}, but its outcome is "
                 f"{end.outcome}, with error {end.error}."
             )
 
@@ -262,13 +294,7 @@ class TransactionalProducer:
         self, *, commit: bool, within_s: float = _END_S, connection: str = ""
     ) -> Future[TransactionEnd]:
         """Commit or abort the open transaction without waiting for the answer."""
-        return self.client.end_transaction_later(
-            self.spec,
-            commit=commit,
-            within_s=within_s,
-            coordinator=self.coordinator,
-            connection=connection,
-        )
+        return self.client.submit(self._ending(commit, within_s, connection))
 
     def hold_send(self, topic: str, label: str, *, partition: int = 0, to: str = "") -> DelayedRequest:
         """Make a raw producer's request for one message, and hold it back on a connection of its own.
@@ -276,19 +302,9 @@ class TransactionalProducer:
         The message counts as sent; what becomes of it is known when the request is delivered.
         """
         self._require_raw("hold_send")
-        broker = to or self.leader(topic, partition)
-
-        def hold() -> Held:
-            return self.client.hold_send(
-                topic,
-                label,
-                self.spec,
-                partition=partition,
-                leader=broker,
-                coordinator=self.coordinator,
-            )
-
-        return self._delay(f"Produce {label}", broker, hold)
+        route = self._route(topic, partition, to)
+        command = HoldSend(producer=self.spec, topic=topic, partition=partition, label=label, route=route)
+        return self._delay(f"Produce {label}", route.leader, command)
 
     def hold_end(self, *, commit: bool) -> DelayedRequest:
         """Make a raw producer's request to end the open transaction, and hold it back.
@@ -298,23 +314,21 @@ class TransactionalProducer:
         """
         self._require_raw("hold_end")
         what = f"EndTxn {'commit' if commit else 'abort'}"
-        coordinator = self.coordinator
+        coordinator = self.client.broker(self.coordinator)
         return self._delay(
-            what,
-            coordinator,
-            lambda: self.client.hold_end(self.spec, commit=commit, coordinator=coordinator),
+            what, coordinator, HoldEnd(producer=self.spec, commit=commit, coordinator=coordinator)
         )
 
-    def _delay(self, what: str, broker: str, hold: Callable[[], Held]) -> DelayedRequest:
-        request = HeldRequest(what, self.client, self.spec, broker, hold)
+    def _delay(self, what: str, broker: Endpoint, command: ProducerCommand[Held]) -> DelayedRequest:
+        request = HeldRequest(what, self.client, broker, command)
         return DelayedRequest(self.hold(request).inject(), request)
 
-    def _end(self, *, commit: bool, within_s: float, connection: str) -> TransactionEnd:
-        return self.client.end_transaction(
-            self.spec,
+    def _ending(self, commit: bool, within_s: float, connection: str) -> EndTransaction:
+        return EndTransaction(
+            producer=self.spec,
             commit=commit,
             within_s=within_s,
-            coordinator=self.coordinator,
+            coordinator=self._coordinator,
             connection=connection,
         )
 

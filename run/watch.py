@@ -36,7 +36,7 @@ class Watch:
         self._brokers = brokers
         self._topics = topics
         self._dialect = dialect
-        self._targets = Targets.of(lab.topology, brokers, lambda host: lab.data_dir(host) / "data")
+        self._targets = Targets.of(lab.topology, brokers, lab.files)
         self.observer = Observer(
             self._targets,
             journal,

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
+from harness.host_files import text_of_file
 from harness.kafka.model import Topic, TopicPartition, broker_id
 from harness.kafka.wire.admin import create_topics
 from harness.kafka.wire.metadata import describe_topic_partitions
+from harness.lab.model import SERVER_LOG
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import clients
 from run.producer import Producer
@@ -107,7 +109,7 @@ def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
     Their sessions last: the connections are reset, so the brokers look for another node at once.
     """
     zookeepers = stage.lab.topology.role("zookeeper")
-    address = stage.lab.topology.host(node).zookeeper_address
+    endpoint = stage.lab.topology.host(node).zookeeper_endpoint
     addresses = {stage.lab.topology.host(broker).address for broker in brokers}
     refused = (
         f"{broker} -> {other.name}:zookeeper"
@@ -117,7 +119,7 @@ def move_sessions(stage: Stage, node: str, *brokers: str) -> None:
     )
     with stage.nemesis.cut(*refused, action="reject"):
         wait_until(
-            lambda: addresses <= clients(address),
+            lambda: addresses <= clients(endpoint),
             within_s=10.0 + stage.timings.recovery_s,
             awaiting=f"{', '.join(brokers)} to connect to {node}",
             abort=stage.cluster.check_alive,
@@ -159,9 +161,8 @@ def wait_view(stage: Stage, broker: str, topic: str, *, leader: int, epoch: int 
 
 def log_lines(stage: Stage, host: str, *needles: str) -> list[str]:
     """Lines of a broker's log so far that contain all needles."""
-    file = stage.cluster.server_log(host)
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        return [line.rstrip() for line in lines if all(needle in line for needle in needles)]
+    lines = text_of_file(stage.lab.files(host), SERVER_LOG).split("\n")
+    return [line.rstrip() for line in lines if all(needle in line for needle in needles)]
 
 
 def wait_log(
@@ -258,7 +259,7 @@ def wait_answered(stage: Stage, producer: Producer, topic: str, error: int) -> N
         lambda: producer.send(topic, "probe"),
         accept=lambda result: result.error == error,
         within_s=15.0 + stage.timings.recovery_s,
-        awaiting=f"{', '.join(producer.spec.brokers)} to answer a message to {topic} with error {error}",
+        awaiting=f"{', '.join(broker.label for broker in producer.spec.brokers)} to answer a message to {topic} with error {error}",
         abort=stage.cluster.check_alive,
     )
 
@@ -346,9 +347,9 @@ def note_eligible(stage: Stage, broker: str, topic: str, mark: str) -> None:
 
     Sets none if the version has no eligible leader replicas (KIP-966).
     """
-    address = stage.lab.topology.host(broker).broker_address
+    endpoint = stage.lab.topology.host(broker).broker_endpoint
     try:
-        seen = describe_topic_partitions(address, [topic], timeout_s=2.0)[TopicPartition(topic, 0)]
+        seen = describe_topic_partitions(endpoint, [topic], timeout_s=2.0)[TopicPartition(topic, 0)]
     except UnfitError as error:
         stage.progress.say(error.message)
         return
@@ -367,11 +368,12 @@ def try_create_topic(stage: Stage, broker: str, topic: str, replicas: tuple[int,
     The observer sees whether the topic is created: see `partition(topic).exists` of the claims' builders.
     """
     stage.observer.watch([topic])
-    address = stage.lab.topology.host(broker).broker_address
+    endpoint = stage.lab.topology.host(broker).broker_endpoint
     new = Topic(topic, replicas)
     error: int | None = None
     try:
-        error = create_topics(address, [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)[topic].error
+        answers = create_topics(endpoint, [new], wait_ms=1500, dialect=stage.dialect, timeout_s=2.5)
+        error = answers[topic].error
     except OSError:
         last_answer = "no answer"
     else:

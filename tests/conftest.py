@@ -32,7 +32,7 @@ def _unfit(marker: str) -> str:
         return docker_engine.problem()
     if marker == "browser":
         return browser.problem()
-    missing = [check for check in doctor.diagnose(doctor.EMBEDDED) if not check.ok]
+    missing = [check for check in doctor.diagnose(doctor.required("embedded")) if not check.ok]
     return "; ".join(f"{check.name}: {check.found}" for check in missing)
 
 

@@ -26,8 +26,8 @@ from harness.kafka.java import (
     FORMAT,
     ZOOKEEPER,
     JavaProcess,
-    write_log_config,
-    write_properties,
+    log_config_text,
+    properties_text,
 )
 from harness.kafka.versions import LogSyntax
 from harness.lab.embedded.namespaces import run_inside
@@ -51,7 +51,7 @@ class TrainingCluster:
         """Start a process. With ``record`` it writes an archive when SIGTERM ends it."""
         folder = self.folder / "run" / name
         folder.mkdir(parents=True, exist_ok=True)
-        write_properties(folder / "server.properties", properties)
+        (folder / "server.properties").write_text(properties_text(properties))
         self.running[name] = self._popen(name, main_class, (str(folder / "server.properties"),), record)
 
     def tool(self, name: str, main_class: str, *arguments: str) -> None:
@@ -71,7 +71,7 @@ class TrainingCluster:
     ) -> subprocess.Popen[bytes]:
         folder = self.folder / "run" / name
         log_config = folder / "log.properties"
-        write_log_config(log_config, str(folder / "server.log"), self.log_syntax)
+        log_config.write_text(log_config_text(str(folder / "server.log"), self.log_syntax))
         argv = JavaProcess(
             main_class=main_class,
             class_path=self.class_path,
@@ -169,7 +169,7 @@ def _kraft_mode(cluster: TrainingCluster) -> tuple[str, ...]:
         }
         (data.parent).mkdir(parents=True)
         config = data.parent / "server.properties"
-        write_properties(config, properties)
+        config.write_text(properties_text(properties))
         cluster.tool(f"broker{n}", FORMAT, "format", "-t", CLUSTER_ID, "-c", str(config))
         cluster.process(f"broker{n}", BROKER, properties, record=n == 1)
     for n in (1, 2):

@@ -103,7 +103,7 @@ def _write_zookeeper_mode(processes: Processes, version: KafkaVersion, given: di
             az=lab.topology.az_name(broker.az),
             address=broker.address,
             data_dir=lab.inside(broker.name, lab.data_dir(broker.name) / "data"),
-            zookeepers=tuple(node.zookeeper_address for node in nodes),
+            zookeepers=tuple(node.zookeeper_endpoint for node in nodes),
         )
         properties = broker_properties(config, given, version.unsupported_keys)
         _write(processes, broker, BROKER, properties, version.broker_heap_mb)

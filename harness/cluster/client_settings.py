@@ -1,7 +1,7 @@
 """Translates properties of Java producers and consumers for the libraries of the harness's clients.
 
-Users write Java names (`[producer]`, `producer.properties`). Producers and group members are librdkafka's,
-consumers with assigned partitions are kafka-python's. `docs/settings.md` shows the table with its sources.
+Users write Java names (`[producer]`, `producer.properties`); the clients are librdkafka's, or the Java client
+itself. `docs/settings.md` shows the table with its sources.
 """
 
 from __future__ import annotations
@@ -75,24 +75,20 @@ class Equivalent:
 
     parse: Callable[[str], Value]
     librdkafka: str
-    """Its name there; empty: no equivalent."""
-    kafka_python: str = ""
-    """For consumers with assigned partitions; empty: no equivalent."""
+    """Its name there."""
 
 
 _MS = _whole(0)
 _SHARED = {
-    "connections.max.idle.ms": Equivalent(_MS, "connections.max.idle.ms", "connections_max_idle_ms"),
-    "metadata.max.age.ms": Equivalent(
-        _whole(1, 3_600_000), "topic.metadata.refresh.interval.ms", "metadata_max_age_ms"
-    ),
+    "connections.max.idle.ms": Equivalent(_MS, "connections.max.idle.ms"),
+    "metadata.max.age.ms": Equivalent(_whole(1, 3_600_000), "topic.metadata.refresh.interval.ms"),
     "metadata.recovery.rebootstrap.trigger.ms": Equivalent(_MS, "metadata.recovery.rebootstrap.trigger.ms"),
     "metadata.recovery.strategy": Equivalent(_text("none", "rebootstrap"), "metadata.recovery.strategy"),
     "receive.buffer.bytes": Equivalent(_buffer, "socket.receive.buffer.bytes"),
-    "reconnect.backoff.max.ms": Equivalent(_MS, "reconnect.backoff.max.ms", "reconnect_backoff_max_ms"),
-    "reconnect.backoff.ms": Equivalent(_MS, "reconnect.backoff.ms", "reconnect_backoff_ms"),
+    "reconnect.backoff.max.ms": Equivalent(_MS, "reconnect.backoff.max.ms"),
+    "reconnect.backoff.ms": Equivalent(_MS, "reconnect.backoff.ms"),
     "retry.backoff.max.ms": Equivalent(_whole(1, 300_000), "retry.backoff.max.ms"),
-    "retry.backoff.ms": Equivalent(_whole(1, 300_000), "retry.backoff.ms", "retry_backoff_ms"),
+    "retry.backoff.ms": Equivalent(_whole(1, 300_000), "retry.backoff.ms"),
     "send.buffer.bytes": Equivalent(_buffer, "socket.send.buffer.bytes"),
     "socket.connection.setup.timeout.ms": Equivalent(_whole(1000), "socket.connection.setup.timeout.ms"),
 }
@@ -122,20 +118,15 @@ CANONICAL: Mapping[str, str] = {
 """The names that librdkafka shows for properties with several names."""
 CONSUMER: Mapping[str, Equivalent] = {
     **_SHARED,
-    "check.crcs": Equivalent(_flag, "check.crcs", "check_crcs"),
-    "fetch.max.bytes": Equivalent(_whole(1024), "fetch.max.bytes", "fetch_max_bytes"),
-    "fetch.max.wait.ms": Equivalent(_whole(0, 300_000), "fetch.wait.max.ms", "fetch_max_wait_ms"),
-    "fetch.min.bytes": Equivalent(_whole(1, 100_000_000), "fetch.min.bytes", "fetch_min_bytes"),
+    "check.crcs": Equivalent(_flag, "check.crcs"),
+    "fetch.max.bytes": Equivalent(_whole(1024), "fetch.max.bytes"),
+    "fetch.max.wait.ms": Equivalent(_whole(0, 300_000), "fetch.wait.max.ms"),
+    "fetch.min.bytes": Equivalent(_whole(1, 100_000_000), "fetch.min.bytes"),
     "heartbeat.interval.ms": Equivalent(_whole(1, 3_600_000), "heartbeat.interval.ms"),
-    "isolation.level": Equivalent(
-        _text("read_committed", "read_uncommitted"), "isolation.level", "isolation_level"
-    ),
-    "max.partition.fetch.bytes": Equivalent(
-        _whole(1024, 1_000_000_000), "max.partition.fetch.bytes", "max_partition_fetch_bytes"
-    ),
+    "isolation.level": Equivalent(_text("read_committed", "read_uncommitted"), "isolation.level"),
+    "max.partition.fetch.bytes": Equivalent(_whole(1024, 1_000_000_000), "max.partition.fetch.bytes"),
     "max.poll.interval.ms": Equivalent(_whole(1, 86_400_000), "max.poll.interval.ms"),
-    "max.poll.records": Equivalent(_whole(1), "", "max_poll_records"),
-    "request.timeout.ms": Equivalent(_whole(10, 300_000), "socket.timeout.ms", "request_timeout_ms"),
+    "request.timeout.ms": Equivalent(_whole(10, 300_000), "socket.timeout.ms"),
     "session.timeout.ms": Equivalent(_whole(1, 3_600_000), "session.timeout.ms"),
 }
 
@@ -177,6 +168,7 @@ WITHOUT: Mapping[Kind, Mapping[str, str]] = {
         "group.protocol": _LIBRARY,
         "group.remote.assignor": _LIBRARY,
         "key.deserializer": "messages are made of bytes",
+        "max.poll.records": _LIBRARY,
         "partition.assignment.strategy": "partitions are assigned",
         "value.deserializer": "messages are made of bytes",
     },
@@ -205,6 +197,7 @@ OWNED: Mapping[Kind, Mapping[str, str | None]] = {
 }
 """What the harness sets itself, with its value where every client has the same."""
 _OWNED_PREFIXES = ("sasl.", "ssl.")
+_OF_MEMBERS = ("heartbeat.interval.ms", "session.timeout.ms")
 _GROUPS_ONLY = "consumers with assigned partitions do not have it"
 _BECAUSE = "acked sets these properties of its clients"
 
@@ -221,15 +214,7 @@ class ClientSettings:
     def librdkafka(self, kind: Kind) -> dict[str, Value]:
         """The settings by librdkafka's names."""
         table = PRODUCER if kind == "producer" else CONSUMER
-        return {table[key].librdkafka: value for key, value in self.given.items() if table[key].librdkafka}
-
-    def kafka_python(self) -> dict[str, Value]:
-        """A consumer's settings by kafka-python's names."""
-        return {
-            CONSUMER[key].kafka_python: value
-            for key, value in self.given.items()
-            if CONSUMER[key].kafka_python
-        }
+        return {table[key].librdkafka: value for key, value in self.given.items()}
 
 
 NONE = ClientSettings(given={})
@@ -254,7 +239,7 @@ def check_client(kind: Kind, settings: Mapping[str, Setting]) -> ClientSettings:
                 given[key] = table[key].parse(setting.value)
             except ValueError as error:
                 raise UsageError(f"{setting}: {error}.") from None
-            if kind == "consumer" and not table[key].kafka_python:
+            if key in _OF_MEMBERS:
                 left_out.append(IgnoredSetting(table=kind, setting=setting, because=_GROUPS_ONLY))
         else:
             near = difflib.get_close_matches(key, (*table, *without, *owned), n=1, cutoff=0.6)

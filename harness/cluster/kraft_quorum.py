@@ -25,13 +25,13 @@ class QuorumProbe:
 
     def describe(self) -> QuorumInfo | None:
         """The quorum as its leader describes it; if several claim to lead, the one with the latest epoch."""
-        answers = _answers(self.controllers, lambda host: describe_quorum(host.controller_address, PROBE_S))
+        answers = _answers(self.controllers, lambda host: describe_quorum(host.controller_endpoint, PROBE_S))
         leading = [info for _, info in answers if info.error == 0 and info.leader >= 0]
         return max(leading, key=lambda info: info.epoch, default=None)
 
     def follows(self, host: Host) -> int | None:
         """Node id of the leader that one controller follows (-1: none); None if it does not answer."""
-        for _, probe in _answers((host,), lambda one: controller_fetch_probe(one.controller_address)):
+        for _, probe in _answers((host,), lambda one: controller_fetch_probe(one.controller_endpoint)):
             return probe.leader
         return None
 
@@ -73,7 +73,7 @@ def leaders(broker: Host, topics: Iterable[str]) -> dict[TopicPartition, int]:
 
 def _metadata(brokers: Iterable[Host], topics: Iterable[str] | None) -> list[BrokerMetadata]:
     topic_names = None if topics is None else list(topics)
-    answers = _answers(brokers, lambda one: metadata(one.broker_address, topic_names, timeout_s=PROBE_S))
+    answers = _answers(brokers, lambda one: metadata(one.broker_endpoint, topic_names, timeout_s=PROBE_S))
     return [view for _, view in answers]
 
 

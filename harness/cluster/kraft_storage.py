@@ -15,7 +15,7 @@ from harness.artifacts.cache import locked, writable
 from harness.cluster.model import Distribution
 from harness.errors import UnfitError
 from harness.kafka.config import KRaftNode, kraft_properties
-from harness.kafka.java import CLUSTER_ID, FORMAT, JavaProcess, write_log_config, write_properties
+from harness.kafka.java import CLUSTER_ID, FORMAT, JavaProcess, log_config_text, properties_text
 from harness.kafka.versions import LogSyntax
 
 METADATA_PARTITION = "__cluster_metadata-0"
@@ -59,8 +59,8 @@ def _format(
         data_dir=str(folder / "data"),
         voters={1: address},
     )
-    write_properties(folder / "server.properties", kraft_properties(node, {}))
-    write_log_config(folder / "log.properties", str(folder / "server.log"), log_syntax)
+    (folder / "server.properties").write_text(properties_text(kraft_properties(node, {})))
+    (folder / "log.properties").write_text(log_config_text(str(folder / "server.log"), log_syntax))
     options = [part for name, level in features.items() for part in ("--feature", f"{name}={level}")]
     command = JavaProcess(
         main_class=FORMAT,

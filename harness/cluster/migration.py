@@ -7,14 +7,13 @@ configuration, which takes effect when a scenario stops and starts them. No node
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
-from harness.cluster.kraft import KRaftCluster
-from harness.cluster.model import Cluster
+from harness.cluster.kraft_start import StartedKRaftCluster
+from harness.cluster.model import StartedCluster
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
-from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.cluster.zookeeper_start import StartedZooKeeperCluster
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.config import MIGRATION_ENABLED, ZOOKEEPER_SESSION, connect_string, quorum_properties
 from harness.kafka.model import PartitionState, Topic
@@ -42,14 +41,14 @@ class MigratingCluster:
         self._processes = processes
         self._lab = processes.lab
         self._given = setup.broker_config
-        self._zookeeper = ZooKeeperCluster(processes, setup, version.unsupported_keys)
-        self._kraft = KRaftCluster(processes, setup, version)
+        self._zookeeper = StartedZooKeeperCluster(processes, setup, version.unsupported_keys)
+        self._kraft = StartedKRaftCluster(processes, setup, version)
         self._controllers = self._lab.topology.role("controller")
         self._next: dict[str, Phase] = {}
         self._follow(self._zookeeper)
 
-    def _follow(self, store: ZooKeeperCluster | KRaftCluster) -> None:
-        self._store: Cluster = store
+    def _follow(self, store: StartedZooKeeperCluster | StartedKRaftCluster) -> None:
+        self._store: StartedCluster = store
         self.mode = store.mode
         self.poll_s = store.poll_s
 
@@ -97,7 +96,7 @@ class MigratingCluster:
 
     def _to_zookeeper(self) -> dict[str, str]:
         """What a controller needs to write to ZooKeeper."""
-        nodes = [host.zookeeper_address for host in self._lab.topology.role("zookeeper")]
+        nodes = [host.zookeeper_endpoint for host in self._lab.topology.role("zookeeper")]
         given = {key: self._given.get(key, value) for key, value in ZOOKEEPER_SESSION.items()}
         return {"zookeeper.connect": connect_string(nodes), **given}
 
@@ -152,10 +151,6 @@ class MigratingCluster:
     def check_alive(self) -> None:
         """Raise ProcessDiedError if a process has ended that no fault has ended."""
         self._processes.check_alive()
-
-    def server_log(self, host: str) -> Path:
-        """The host's own log file."""
-        return self._lab.data_dir(host) / "server.log"
 
     def close(self) -> None:
         """Close connections; the lab ends the processes."""

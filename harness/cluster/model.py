@@ -1,4 +1,4 @@
-"""What every cluster offers to a run, in ZooKeeper mode and on KRaft."""
+"""What a cluster is and who starts it, in ZooKeeper mode and on KRaft."""
 
 from __future__ import annotations
 
@@ -55,27 +55,15 @@ class Distribution(Protocol):
 
 
 class Cluster(Protocol):
-    """A Kafka cluster in a lab."""
+    """A Kafka cluster, whoever started it: what its nodes state, and what they can be asked to do."""
 
     mode: str
     """The metadata mode: `zookeeper`, `kraft` or `kraft-combined`; in a migration, the current one."""
     poll_s: float
     """Time between two queries of the metadata store: on KRaft each opens new connections."""
 
-    def boot(self) -> None:
-        """Start everything with the roles of the set-up; return when all brokers are registered."""
-
-    def place_roles(self) -> None:
-        """Give the roles of the set-up back to their hosts on a running cluster, in which every process runs.
-
-        Raises InvalidRunError or WaitTimeoutError if that fails.
-        """
-
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics with explicit assignments and wait until every broker knows their leaders."""
-
-    def start(self, host: str) -> None:
-        """Start a host's process again and wait until the cluster knows it."""
 
     def registered(self) -> frozenset[int] | None:
         """Node ids of the registered, unfenced brokers; None if the metadata store does not answer."""
@@ -89,18 +77,31 @@ class Cluster(Protocol):
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
         """A partition's state in the metadata store; None if unknown, or if it does not answer."""
 
-    @property
-    def asked_config(self) -> Mapping[str, Mapping[str, str]]:
-        """Broker properties by host, as configured; compared with the effective ones."""
-
     def roles(self) -> Mapping[str, str]:
         """Current holder of each role, for the manifest."""
 
     def check_alive(self) -> None:
-        """Raise ProcessDiedError if a process has ended that no fault has ended."""
-
-    def server_log(self, host: str) -> Path:
-        """The host's own log file."""
+        """Raise ProcessDiedError if a process is known to have ended that no fault has ended."""
 
     def close(self) -> None:
-        """Close connections; the lab ends the processes."""
+        """Close connections."""
+
+
+class StartedCluster(Cluster, Protocol):
+    """A cluster whose processes this run starts in a lab, with forced roles; the lab ends them."""
+
+    def boot(self) -> None:
+        """Start everything with the roles of the set-up; return when all brokers are registered."""
+
+    def place_roles(self) -> None:
+        """Give the roles of the set-up back to their hosts on a running cluster, in which every process runs.
+
+        Raises InvalidRunError or WaitTimeoutError if that fails.
+        """
+
+    def start(self, host: str) -> None:
+        """Start a host's process again and wait until the cluster knows it."""
+
+    @property
+    def asked_config(self) -> Mapping[str, Mapping[str, str]]:
+        """Broker properties by host, as configured; compared with the effective ones."""

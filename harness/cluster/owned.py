@@ -127,7 +127,7 @@ def _own_values(topology: Topology, mode: str, setup: Setup) -> dict[str, set[st
                     az=az,
                     address=host.address,
                     data_dir=data_dir,
-                    zookeepers=tuple(node.zookeeper_address for node in nodes),
+                    zookeepers=tuple(node.zookeeper_endpoint for node in nodes),
                 ),
                 {},
             )

@@ -189,7 +189,7 @@ BOUNDS: tuple[Bound, ...] = (
         left=("consumer.fetch.max.wait.ms",),
         right="consumer.request.timeout.ms",
         because="a fetch of a quiet partition would always time out",
-        source="kafka-python's KafkaConsumer",
+        source="librdkafka's rd_kafka_conf_warn, fetch.wait.max.ms",
         strictly=True,
     ),
     Bound(

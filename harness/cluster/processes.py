@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from harness.clock import now_ns
 from harness.cluster.model import Distribution
 from harness.errors import ProcessDiedError
 from harness.history.journal import Journal
-from harness.kafka.java import JavaProcess, tail, write_log_config, write_properties
+from harness.host_files import tail
+from harness.kafka.java import JavaProcess, log_config_text, properties_text
 from harness.kafka.versions import LogSyntax
-from harness.lab.model import Lab, MainProcess
+from harness.lab.model import OUTPUT_LOG, SERVER_LOG, Lab, MainProcess
 from harness.waiting import POLL_S, wait_until
 
 
@@ -37,10 +37,11 @@ class Processes:
         self, host: str, main_class: str, properties: Mapping[str, object], heap_mb: int
     ) -> JavaProcess:
         """Write a host's configuration files and return the process that uses them."""
-        folder = self.lab.data_dir(host)
-        config, logging = folder / "server.properties", folder / "log.properties"
-        write_properties(config, properties)
-        write_log_config(logging, self.lab.inside(host, folder / "server.log"), self.log_syntax)
+        files = self.lab.files(host)
+        config, logging = "server.properties", "log.properties"
+        log_file = self.lab.inside(host, SERVER_LOG)
+        files.write(config, properties_text(properties).encode())
+        files.write(logging, log_config_text(log_file, self.log_syntax).encode())
         archive = self.distribution.archive(main_class)
         return JavaProcess(
             main_class=main_class,
@@ -75,8 +76,8 @@ class Processes:
 
     def log_tail(self, host: str) -> str:
         """The last lines of a host's log and output."""
-        folder: Path = self.lab.data_dir(host)
-        return "\n".join(f"{host}/{name}:\n{tail(folder / name)}" for name in ("server.log", "out.log"))
+        files = self.lab.files(host)
+        return "\n".join(f"{host}/{name}:\n{tail(files, name)}" for name in (SERVER_LOG, OUTPUT_LOG))
 
     def check_alive(self) -> None:
         """Raise ProcessDiedError for a process that has ended although no fault has ended it."""
@@ -89,7 +90,7 @@ class Processes:
                 self.journal.write("processes", ns=now_ns(), host=host, event="exited", status=status)
                 raise ProcessDiedError(
                     f"{host} ended by itself with exit status {status}; the end of its log is below, all of "
-                    f"it in {self.lab.data_dir(host)}.",
+                    f"it in {self.lab.files(host)}.",
                     detail=self.log_tail(host),
                 )
 

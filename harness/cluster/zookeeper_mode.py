@@ -1,149 +1,38 @@
-"""A Kafka cluster that keeps its metadata in ZooKeeper, with forced roles.
-
-The start order forces ZooKeeper's leader: a bare majority of the nodes starts first, and among them the node
-with the highest id leads. A single node is *standalone*. The start order also forces Kafka's controller: the
-first broker to register takes `/controller`.
-"""
+"""A Kafka cluster that keeps its metadata in ZooKeeper, whoever started it: what ZooKeeper states."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
 from harness.cluster.model import BOOT_S, first_answer
-from harness.cluster.processes import Processes
-from harness.cluster.setup import Setup
-from harness.cluster.timings import Timings
 from harness.errors import InvalidRunError
-from harness.kafka.config import ZooKeeperModeBroker, broker_properties, zookeeper_properties
-from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess
 from harness.kafka.model import PartitionState, Topic, TopicPartition, broker_name
-from harness.kafka.wire.connection import accepts
+from harness.lab.model import Host
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import mode as zookeeper_mode
 from harness.zookeeper.session import NoZooKeeperAnswerError, ZooKeeperSession
 from harness.zookeeper.znodes import assigned_state, state_path, topic_path
 
-RESTART_S = 30.0
-"""Deadlines in seconds, for the sessions and requests of the base configuration."""
-_PLACING_ATTEMPTS = 5
-_FEWEST_WITH_A_SPARE = 3
-_END_S = 10.0
-
 
 class ZooKeeperCluster:
-    """The ZooKeeper nodes of a lab and the brokers of a set-up."""
+    """Brokers that keep their metadata in an ensemble of ZooKeeper nodes."""
 
     mode = "zookeeper"
     poll_s = 0.05
 
-    def __init__(self, processes: Processes, setup: Setup, unsupported: frozenset[str] = frozenset()) -> None:
-        """``unsupported`` names broker keys of the base configuration that this version does not know."""
-        self._processes = processes
-        self._lab = processes.lab
-        self._setup = setup
-        self._unsupported = unsupported
-        self._restart_s = RESTART_S + Timings.of(setup.broker_config, self.mode).recovery_s
-        self._prepared: dict[str, JavaProcess] = {}
-        self._extra: dict[str, Mapping[str, str]] = {}
-        nodes = self._lab.topology.role("zookeeper")
-        self._leader = self._lab.topology.host(setup.zookeeper_leader)
-        others = [node for node in nodes if node != self._leader]
-        rising = [*others, self._leader]
-        self._myids = {node.name: number for number, node in enumerate(rising, start=1)}
-        self._start_order = tuple(node.name for node in reversed(rising))
-        self._majority = len(nodes) // 2 + 1
-        self._leads = "leader" if others else "standalone"
-        # The wanted leader comes first: scenarios cut other nodes, so its clients keep their session.
-        preferred = [self._leader, *others]
-        self._session = ZooKeeperSession([node.zookeeper_address for node in preferred])
-
-    @property
-    def asked_config(self) -> Mapping[str, Mapping[str, str]]:
-        """Properties of each broker as configured, for comparison with the effective ones."""
-        return {host: self._broker_config(host) for host in self._broker_names()}
+    def __init__(self, nodes: Sequence[Host]) -> None:
+        """``nodes`` are the ensemble; the session prefers the first. Connects with `connect`."""
+        self._nodes = tuple(nodes)
+        self._session = ZooKeeperSession([node.zookeeper_endpoint for node in nodes])
 
     @property
     def registry(self) -> ZooKeeperSession:
         """The harness's session with ZooKeeper, for operator actions on znodes."""
         return self._session
 
-    def boot(self) -> None:
-        """ZooKeeper, then the wanted controller, then the other brokers."""
-        for name in self._start_order:
-            self._prepare_zookeeper(name)
-        for name in self._broker_names():
-            self._prepare_broker(name)
-        first_broker = self._setup.controller
-        for name in (*self._start_order[: self._majority], first_broker):
-            self._processes.start(name, self._prepared[name])
-        self._wait(
-            lambda: zookeeper_mode(self._leader.zookeeper_address) == self._leads,
-            f"{self._leader.name} to lead the ZooKeeper ensemble",
-        )
-        for name in self._start_order[self._majority :]:
-            self._processes.start(name, self._prepared[name])
-        self._session.start(BOOT_S)
-        self._wait(lambda: self.controller() is not None, f"{first_broker} to become controller")
-        for name in self._broker_names():
-            if name != first_broker:
-                self._processes.start(name, self._prepared[name])
-        node_ids = frozenset(self._setup.brokers)
-        self._wait(lambda: self.registered() == node_ids, f"brokers {sorted(node_ids)} to register")
-        for name in self._broker_names():
-            self._wait(partial(self._serves, name), f"{name} to open its listener")
-            self._processes.ready(name)
-        self._assert_roles()
-
-    def place_roles(self) -> None:
-        """Restart ZooKeeper's leader until the wanted node leads, and let the wanted broker be controller.
-
-        Of the nodes that are left, the one with the highest id leads if it has seen as much as the others.
-        """
-        node_ids = frozenset(self._setup.brokers)
-        for _ in range(_PLACING_ATTEMPTS):
-            leading = self._zookeepers_that("leader")
-            if zookeeper_mode(self._leader.zookeeper_address) == self._leads or not leading:
-                break
-            if len(self._start_order) < _FEWEST_WITH_A_SPARE:
-                raise InvalidRunError(
-                    f"{leading[0]} leads ZooKeeper, and two nodes cannot elect another one."
-                )
-            for name in leading:
-                self._processes.expect_end(name)
-                self._lab.signal(name, signal.SIGKILL)
-                self._lab.wait_exit(name, _END_S)
-            self._wait(lambda: self._zookeepers_that("leader"), "ZooKeeper to elect another leader")
-            for name in leading:
-                self._processes.start(name, self._prepared[name])
-            self._wait(lambda: not self._zookeepers_that(None), "every ZooKeeper node to serve")
-        self._wait(lambda: self.registered() == node_ids, f"brokers {sorted(node_ids)} to be registered")
-        self._wait(lambda: self.controller() is not None, "a controller")
-        if self.controller() != self._lab.topology.host(self._setup.controller).node_id:
-            self._replace_controller()
-        self._assert_roles()
-
-    def _replace_controller(self) -> None:
-        """Delete `/controller` while only the wanted broker can notice: the others are paused meanwhile."""
-        others = [name for name in self._broker_names() if name != self._setup.controller]
-        node_id = self._lab.topology.host(self._setup.controller).node_id
-        for name in others:
-            self._lab.signal(name, signal.SIGSTOP)
-        try:
-            self._session.delete_controller()
-            self._wait(
-                lambda: self.controller() == node_id, f"{self._setup.controller} to be controller", _END_S
-            )
-        finally:
-            for name in others:
-                self._lab.signal(name, signal.SIGCONT)
-
-    def _zookeepers_that(self, mode: str | None) -> list[str]:
-        """The nodes in this mode; with None, the nodes that do not serve."""
-        nodes = self._lab.topology.role("zookeeper")
-        return [node.name for node in nodes if zookeeper_mode(node.zookeeper_address) == mode]
+    def connect(self, within_s: float = BOOT_S) -> None:
+        """Begin the session with ZooKeeper. Raises WaitTimeoutError."""
+        self._session.start(within_s)
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics by their znodes and wait until the preferred replica of each partition leads."""
@@ -152,30 +41,6 @@ class ZooKeeperCluster:
         for topic in topics:
             for number, replicas in enumerate(topic.assignment):
                 self._wait_for_leader(topic.name, number, replicas[0])
-
-    def configure(self, broker: str, extra: Mapping[str, str]) -> None:
-        """Write a broker's configuration for its next start, with properties that it alone gets."""
-        self._extra[broker] = extra
-        self._prepare_broker(broker)
-
-    def start(self, host: str) -> None:
-        """Start a process again; a broker only after its old registration has gone, since it would exit."""
-        if self._lab.topology.host(host).role != "broker":
-            self._processes.start(host, self._prepared[host])
-            return
-        node_id = self._lab.topology.host(host).node_id
-        self._wait(
-            lambda: not self._is_registered(node_id),
-            f"the old registration of {host} to vanish",
-            within_s=self._restart_s,
-        )
-        if host not in self._prepared:
-            self._prepare_broker(host)
-        self._processes.start(host, self._prepared[host])
-        wait = partial(self._processes.wait_started, host, within_s=self._restart_s)
-        wait(lambda: self._is_registered(node_id), "register again")
-        wait(lambda: self._serves(host), "open its listener")
-        self._processes.ready(host)
 
     def registered(self) -> frozenset[int] | None:
         """Broker ids under `/brokers/ids`; None if no ZooKeeper node answers."""
@@ -210,20 +75,12 @@ class ZooKeeperCluster:
 
     def roles(self) -> Mapping[str, str]:
         """The controller, and the mode of each ZooKeeper node."""
-        seen = {
-            node.name: zookeeper_mode(node.zookeeper_address) or "down"
-            for node in self._lab.topology.role("zookeeper")
-        }
+        seen = {node.name: zookeeper_mode(node.zookeeper_endpoint) or "down" for node in self._nodes}
         controller = self.controller()
         return {"controller": "nobody" if controller is None else broker_name(controller), **seen}
 
     def check_alive(self) -> None:
-        """Raise ProcessDiedError if a process has ended that no fault has ended."""
-        self._processes.check_alive()
-
-    def server_log(self, host: str) -> Path:
-        """The host's log4j file."""
-        return self._lab.data_dir(host) / "server.log"
+        """Do nothing: who has not started the processes cannot tell whether they should run."""
 
     def close(self) -> None:
         """End the session with ZooKeeper."""
@@ -235,39 +92,6 @@ class ZooKeeperCluster:
             raise NoZooKeeperAnswerError("no ZooKeeper node answers")
         return node_id in registered
 
-    def _serves(self, host: str) -> bool:
-        """Whether its listener is open; newer brokers (seen with 3.5 and 3.9) open it once registered."""
-        return accepts(self._lab.topology.host(host).broker_address)
-
-    def _broker_names(self) -> tuple[str, ...]:
-        return tuple(broker_name(number) for number in self._setup.brokers)
-
-    def _prepare_zookeeper(self, name: str) -> None:
-        folder = self._lab.data_dir(name) / "data"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "myid").write_text(str(self._myids[name]))
-        servers = {self._myids[node.name]: node.address for node in self._lab.topology.role("zookeeper")}
-        properties = zookeeper_properties(self._lab.inside(name, folder), servers)
-        self._prepared[name] = self._processes.prepare(name, ZOOKEEPER, properties, heap_mb=128)
-
-    def _prepare_broker(self, name: str) -> None:
-        self._prepared[name] = self._processes.prepare(name, BROKER, self._broker_config(name), heap_mb=384)
-
-    def _broker_config(self, name: str) -> dict[str, str]:
-        host = self._lab.topology.host(name)
-        nodes = self._setup.zookeeper_pins.get(name) or tuple(
-            node.name for node in self._lab.topology.role("zookeeper")
-        )
-        broker = ZooKeeperModeBroker(
-            node_id=host.node_id,
-            az=self._lab.topology.az_name(host.az),
-            address=host.address,
-            data_dir=self._lab.inside(name, self._lab.data_dir(name) / "data"),
-            zookeepers=tuple(self._lab.topology.host(node).zookeeper_address for node in nodes),
-        )
-        overrides = {**self._extra.get(name, {}), **self._setup.broker_config}
-        return broker_properties(broker, overrides, self._unsupported)
-
     def _wait_for_leader(self, topic: str, partition: int, leader: int) -> None:
         def led() -> bool:
             state = self.partition(topic, partition)
@@ -275,19 +99,9 @@ class ZooKeeperCluster:
 
         self._wait(led, f"broker {leader} to lead {topic}/{partition}")
 
-    def _assert_roles(self) -> None:
-        controller_id = self._lab.topology.host(self._setup.controller).node_id
-        active = first_answer(self.controller, "a controller")
-        if active != controller_id:
-            raise InvalidRunError(
-                f"The scenario needs {self._setup.controller} as controller, but broker {active} "
-                f"took the role; the run would judge another situation."
-            )
-        if zookeeper_mode(self._leader.zookeeper_address) != self._leads:
-            raise InvalidRunError(
-                f"The scenario needs {self._leader.name} to lead ZooKeeper, but it does not; the run would "
-                f"judge another situation."
-            )
+    def _zookeepers_that(self, mode: str | None) -> list[str]:
+        """The nodes in this mode; with None, the nodes that do not serve."""
+        return [node.name for node in self._nodes if zookeeper_mode(node.zookeeper_endpoint) == mode]
 
     def _wait(self, observe: Callable[[], object], awaiting: str, within_s: float = BOOT_S) -> None:
         wait_until(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from harness.kafka.model import BROKER_PORT, CONTROLLER_PORT, ZOOKEEPER_PEER_PORTS, ZOOKEEPER_PORT, Address
+from harness.kafka.model import BROKER_PORT, CONTROLLER_PORT, ZOOKEEPER_PEER_PORTS, ZOOKEEPER_PORT, Endpoint
 
 BASE_BROKER: Mapping[str, str] = {
     "replica.lag.time.max.ms": "6000",
@@ -91,9 +91,9 @@ _CONTROLLER_KEYS = (
 _CONTROLLER_READS = frozenset(_CONTROLLER_KEYS) | frozenset(BASE_RAFT)
 
 
-def connect_string(nodes: Iterable[Address]) -> str:
-    """Addresses as ZooKeeper clients take them: `address:port,address:port`."""
-    return ",".join(f"{address}:{port}" for address, port in nodes)
+def connect_string(nodes: Iterable[Endpoint]) -> str:
+    """Endpoints as ZooKeeper clients take them: `host:port,host:port`."""
+    return ",".join(map(str, nodes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class ZooKeeperModeBroker:
     az: str
     address: str
     data_dir: str
-    zookeepers: tuple[Address, ...]
+    zookeepers: tuple[Endpoint, ...]
 
 
 def broker_properties(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness.kafka.versions import LogSyntax
 
@@ -78,9 +77,9 @@ class JavaProcess:
         )
 
 
-def write_properties(path: Path, properties: Mapping[str, object]) -> None:
-    """Write a Java properties file: one `key=value` per line, in the given order."""
-    path.write_text("".join(f"{key}={_escaped(str(value))}\n" for key, value in properties.items()))
+def properties_text(properties: Mapping[str, object]) -> str:
+    """A Java properties file: one `key=value` per line, in the given order."""
+    return "".join(f"{key}={_escaped(str(value))}\n" for key, value in properties.items())
 
 
 def _escaped(value: str) -> str:
@@ -98,8 +97,8 @@ def _as_ascii(letter: str) -> str:
     )
 
 
-def write_log_config(path: Path, log_file: str, syntax: LogSyntax) -> None:
-    """Write the logging configuration: INFO to one file, and more from some loggers."""
+def log_config_text(log_file: str, syntax: LogSyntax) -> str:
+    """The logging configuration: INFO to one file, and more from some loggers."""
     if syntax == "log4j1":
         text = _LOG4J1.format(file=log_file)
         text += "".join(f"log4j.logger.{name}={level}\n" for name, level in _LOGGER_LEVELS.items())
@@ -107,13 +106,4 @@ def write_log_config(path: Path, log_file: str, syntax: LogSyntax) -> None:
         text = _LOG4J2.format(file=log_file)
         for number, (name, level) in enumerate(_LOGGER_LEVELS.items()):
             text += f"logger.{number}.name={name}\nlogger.{number}.level={level}\n"
-    path.write_text(text)
-
-
-def tail(path: Path, lines: int = 15) -> str:
-    """The last lines of a log, or a note that it does not exist."""
-    try:
-        text: Sequence[str] = path.read_text(errors="replace").splitlines()
-    except FileNotFoundError:
-        return f"({path.name} was never written)"
-    return "\n".join(text[-lines:])
+    return text

@@ -39,8 +39,8 @@ ELECTION_NOT_NEEDED = 84
 _CONTROLLER_IDS_FROM = 10
 _LATER_CONTROLLER_IDS_FROM = 100
 
-Address = tuple[str, int]
-"""IP address and port."""
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+"""security.protocol of a listener."""
 Generation = Literal["v1", "v2"]
 """Versions of the transaction protocol; v2 is KIP-890 part 2, in Kafka 4.0 and later."""
 Library = Literal["", "librdkafka", "java"]
@@ -54,10 +54,43 @@ class ProducerIdentity(NamedTuple):
     epoch: int
 
 
-def address_of(text: str) -> Address:
-    """The address that `host:port` names."""
-    host, _, port = text.rpartition(":")
-    return host, int(port)
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a node is reached: one listener of a broker or controller, or the client port of ZooKeeper."""
+
+    host: str
+    """Host name or IP address to connect to."""
+    port: int
+    """TCP port."""
+    _: KW_ONLY
+    listener: str = "PLAINTEXT"
+    """Name of the listener in the node's configuration."""
+    security: SecurityProtocol = "PLAINTEXT"
+    """What the listener speaks."""
+    node_id: int | None = None
+    """Id of the node in Kafka or ZooKeeper; None: unknown."""
+    node: str = ""
+    """Name of the node's host in the lab, such as `broker1`; empty: unknown."""
+
+    def __str__(self) -> str:
+        """`host:port`, as in bootstrap.servers."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def label(self) -> str:
+        """How messages call the node: by its name in the lab, or by its address."""
+        return self.node or str(self)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port, as sockets take them."""
+        return self.host, self.port
+
+    @classmethod
+    def parse(cls, text: str) -> Endpoint:
+        """The endpoint that `host:port` names. Raises ValueError."""
+        host, _, port = text.rpartition(":")
+        return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
 
 class TopicPartition(NamedTuple):

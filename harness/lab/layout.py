@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.errors import UsageError
-from harness.kafka.model import BROKER_PORT, CONTROLLER_PORT, controller_id
+from harness.kafka.model import controller_id
 from harness.lab.model import SERVICES, Host, Topology
 
 Role = Literal["zookeeper", "controller", "broker", "client"]
@@ -28,11 +28,11 @@ ROLES_BY_MODE: dict[str, tuple[Role, ...]] = {
 }
 """Which roles have a host of their own, by metadata mode."""
 
-_PORTS: dict[Role, tuple[int, ...]] = {
-    "zookeeper": (*SERVICES["zookeeper"], *SERVICES["zookeeper-peer"]),
-    "broker": SERVICES["kafka"],
+_SERVICES: dict[Role, tuple[str, ...]] = {
+    "zookeeper": ("zookeeper", "zookeeper-peer"),
+    "broker": ("kafka",),
     "client": (),
-    "controller": SERVICES["controller"],
+    "controller": ("controller",),
 }
 _FIRST_OCTET: dict[Role, int] = {"zookeeper": 10, "broker": 20, "client": 30, "controller": 40}
 _FIRST_OCTET_OF_MANY: dict[Role, int] = {"zookeeper": 10, "broker": 100, "client": 150, "controller": 40}
@@ -96,9 +96,9 @@ def three_azs(mode: str, subnet: str = "198.18.0") -> Topology:
 
 
 def _hosts(role: Role, azs: Sequence[AvailabilityZone], mode: str, subnet: str) -> Iterator[Host]:
-    ports = _PORTS[role]
+    services = _SERVICES[role]
     if mode == "kraft-combined" and role == "broker":
-        ports = (BROKER_PORT, CONTROLLER_PORT)
+        services = ("kafka", "controller")
     places = list(_places(role, azs))
     few = all(sum(az.count(one) for az in azs) <= _FEW for one in ROLES_BY_MODE[mode])
     first = (_FIRST_OCTET if few else _FIRST_OCTET_OF_MANY)[role]
@@ -110,7 +110,7 @@ def _hosts(role: Role, azs: Sequence[AvailabilityZone], mode: str, subnet: str) 
             az=f"az{place}",
             address=f"{subnet}.{first + number}",
             node_id=controller_id(number, brokers) if role == "controller" else number,
-            ports=ports,
+            services={service: SERVICES[service] for service in services},
         )
 
 

@@ -15,14 +15,22 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from harness.errors import UsageError
+from harness.host_files import HostFiles
 from harness.kafka.model import (
     BROKER_PORT,
     CONTROLLER_PORT,
     ZOOKEEPER_PEER_PORTS,
     ZOOKEEPER_PORT,
-    Address,
+    Endpoint,
+    SecurityProtocol,
 )
 
+DATA = "data"
+"""Where a host keeps the data of its main process, below its folder."""
+SERVER_LOG = "server.log"
+"""The log of a host's main process."""
+OUTPUT_LOG = "out.log"
+"""What a host's main process writes to its standard output and error."""
 ROLES = ("zookeeper", "controller", "broker", "client")
 SERVICES: Mapping[str, tuple[int, ...]] = {
     "kafka": (BROKER_PORT,),
@@ -30,7 +38,7 @@ SERVICES: Mapping[str, tuple[int, ...]] = {
     "zookeeper": (ZOOKEEPER_PORT,),
     "zookeeper-peer": ZOOKEEPER_PEER_PORTS,
 }
-"""TCP ports by service name, as faults name them (`broker1 -> broker2:kafka`)."""
+"""TCP ports by service name, as faults name them (`broker1 -> broker2:kafka`), where a lab starts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,23 +58,40 @@ class Host:
     """IP address."""
     node_id: int
     """Its id in Kafka or ZooKeeper."""
-    ports: tuple[int, ...] = ()
-    """TCP ports its main process listens on."""
+    services: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    """TCP ports that its main process listens on, by service (`SERVICES`); clients connect to the first."""
+    security: SecurityProtocol = "PLAINTEXT"
+    """What its Kafka listeners speak."""
 
     @property
-    def broker_address(self) -> Address:
+    def ports(self) -> tuple[int, ...]:
+        """TCP ports that its main process listens on."""
+        return tuple(port for ports in self.services.values() for port in ports)
+
+    @property
+    def broker_endpoint(self) -> Endpoint:
         """Where a broker in this host listens."""
-        return self.address, BROKER_PORT
+        return self._endpoint("kafka", self.security, self.security)
 
     @property
-    def controller_address(self) -> Address:
+    def controller_endpoint(self) -> Endpoint:
         """Where a KRaft controller in this host listens."""
-        return self.address, CONTROLLER_PORT
+        return self._endpoint("controller", "CONTROLLER", self.security)
 
     @property
-    def zookeeper_address(self) -> Address:
+    def zookeeper_endpoint(self) -> Endpoint:
         """Where a ZooKeeper node in this host serves clients."""
-        return self.address, ZOOKEEPER_PORT
+        return self._endpoint("zookeeper", "", "PLAINTEXT")
+
+    def _endpoint(self, service: str, listener: str, security: SecurityProtocol) -> Endpoint:
+        return Endpoint(
+            self.address,
+            self.services.get(service, SERVICES[service])[0],
+            listener=listener,
+            security=security,
+            node_id=self.node_id,
+            node=self.name,
+        )
 
 
 @dataclass(frozen=True)
@@ -180,6 +205,8 @@ class Lab(Protocol):
     """Its hosts."""
     run_dir: Path
     """The run folder."""
+    shares_files: bool
+    """Whether hosts see all files of this machine, under the same paths."""
 
     def up(self) -> None:
         """Create the hosts and their network, without main processes. Raises UnfitError, LabError."""
@@ -190,8 +217,11 @@ class Lab(Protocol):
     def data_dir(self, host: str) -> Path:
         """The host's own folder as the harness sees it (`<run_dir>/nodes/<host>`)."""
 
-    def inside(self, host: str, path: Path) -> str:
-        """The path inside the host of a path below `data_dir(host)` or the artifact cache."""
+    def files(self, host: str) -> HostFiles:
+        """The files below the host's own folder: its configuration, its logs (`SERVER_LOG`), its `DATA`."""
+
+    def inside(self, host: str, path: Path | str) -> str:
+        """The path inside the host of one of its `files` (a str), or of one of `data_dir` or the cache."""
 
     def start(self, host: str, process: MainProcess) -> int:
         """Start the host's main process; output goes to `data_dir/out.log`. Returns its pid as seen here."""

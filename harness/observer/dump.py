@@ -105,7 +105,7 @@ def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: D
     for broker in brokers:
         for topic in unanswered:
             try:
-                config = describe_configs(broker.address, "topic", topic, dialect=dialect)
+                config = describe_configs(broker.endpoint, "topic", topic, dialect=dialect)
             except UnfitError:
                 return {}
             except LookupError:

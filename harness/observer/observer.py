@@ -118,7 +118,7 @@ class Observer:
             pollers += [
                 TransactionPoller(
                     node.node_id,
-                    Connection(node.address, ANSWER_WITHIN_S),
+                    Connection(node.endpoint, ANSWER_WITHIN_S),
                     partial(self._replicas_of, node.node_id),
                     self._journal,
                 )
@@ -129,9 +129,9 @@ class Observer:
     def _tail(self, node: Node) -> TailPoller | None:
         source: LogSource
         if self._dialect.own_log_by_fetch:
-            source = WireSource(Connection(node.address, ANSWER_WITHIN_S), self._dialect)
-        elif node.data_dir is not None:
-            source = FileSource(node.data_dir)
+            source = WireSource(Connection(node.endpoint, ANSWER_WITHIN_S), self._dialect)
+        elif node.data is not None:
+            source = FileSource(node.data)
         else:
             return None
 

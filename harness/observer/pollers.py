@@ -49,7 +49,7 @@ class BrokerPoller:
         self._topics = topics
         self._dialect = dialect
         self._kraft = kraft
-        self._connection = Connection(node.address, ANSWER_WITHIN_S)
+        self._connection = Connection(node.endpoint, ANSWER_WITHIN_S)
         self._seen: BrokerMetadata | None = None
 
     def poll(self) -> None:
@@ -91,7 +91,7 @@ class ZooKeeperPoller:
         self.period_s = 0.06
         self._views = views
         self._topics = topics
-        self._node = ZooKeeperNode(node.address)
+        self._node = ZooKeeperNode(node.endpoint)
         self._seen: tuple[int, tuple[str, ...] | None] = (-1, None)
         self._due = 0.0
 
@@ -147,7 +147,7 @@ class ControllerPoller:
         self.period_s = 0.1
         self._node_id = node.node_id
         self._views = views
-        self._connection = Connection(node.address, ANSWER_WITHIN_S)
+        self._connection = Connection(node.endpoint, ANSWER_WITHIN_S)
 
     def poll(self) -> None:
         """Query once; resets no timer of the quorum."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from pathlib import Path
 
 from harness.clock import now_ns
+from harness.host_files import HostFiles
 from harness.kafka.batches import Record
 from harness.kafka.model import TopicPartition
-from harness.kafka.segments import high_watermarks, leader_epochs, read_folder, segments
+from harness.kafka.segments import first_offset, high_watermarks, leader_epochs, read_folder, segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
@@ -55,33 +55,33 @@ def read_broker(
     """
     logs = [ReplicaLog(topic_partition=key, broker=broker.node_id) for key in partitions]
     silent: str | None = None
-    with Connection(broker.address, timeout_s=5.0) as connection:
+    with Connection(broker.endpoint, timeout_s=5.0) as connection:
         for log in logs:
-            folder = broker.data_dir / log.topic_partition.folder if broker.data_dir else None
+            data = broker.data
             try:
                 if silent is not None:
-                    _give_up(log, folder, broker.data_dir, silent)
+                    _give_up(log, data, silent)
                 elif dialect.own_log_by_fetch and not stopped:
                     _read_by_fetch(connection, log, dialect)
-                elif folder is not None:
-                    _read_files(folder, log, broker.data_dir)
+                elif data is not None:
+                    _read_files(data, log)
                 else:
                     log.error = (
                         "this Kafka version cannot show a replica's own log, and no data folder was given"
                     )
             except OSError as error:
                 silent = str(error)  # the next replica would only time out as well
-                _give_up(log, folder, broker.data_dir, silent)
+                _give_up(log, data, silent)
             log.ns = now_ns()
-            if folder is not None:
-                log.epochs = leader_epochs(folder)
+            if data is not None:
+                log.epochs = leader_epochs(data.below(log.topic_partition.folder))
     return logs
 
 
-def _give_up(log: ReplicaLog, folder: Path | None, data_dir: Path | None, why: str) -> None:
+def _give_up(log: ReplicaLog, data: HostFiles | None, why: str) -> None:
     log.records.clear()
-    if folder is not None and folder.exists():
-        _read_files(folder, log, data_dir)
+    if data is not None and data.below(log.topic_partition.folder).names():
+        _read_files(data, log)
     log.complete = False
     log.error = why
 
@@ -148,21 +148,21 @@ def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple
     return tuple(sorted(aborted, key=lambda pair: (pair[1], pair[0])))
 
 
-def _read_files(folder: Path, log: ReplicaLog, data_dir: Path | None) -> None:
-    files = segments(folder)
-    if not files:
-        log.error = f"there is no log in {folder}"
+def _read_files(data: HostFiles, log: ReplicaLog) -> None:
+    replica = data.below(log.topic_partition.folder)
+    names = segments(replica)
+    if not names:
+        log.error = f"there is no log in {replica}"
         return
-    parsed = read_folder(folder)
+    parsed = read_folder(replica)
     log.records.extend(parsed.records)
-    log.log_start = int(files[0].stem)
+    log.log_start = first_offset(names[0])
     log.size_bytes = parsed.consumed_bytes
     following = parsed.next_offset
-    log.leo = following if following is not None else int(files[-1].stem)
+    log.leo = following if following is not None else first_offset(names[-1])
     log.complete = True
     log.error = _together(parsed.problems)
-    if data_dir is not None:
-        log.high_watermark = high_watermarks(data_dir).get(log.topic_partition)
+    log.high_watermark = high_watermarks(data).get(log.topic_partition)
 
 
 def _together(problems: Sequence[str]) -> str | None:

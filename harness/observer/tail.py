@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 from harness.clock import now_ns
 from harness.history.journal import Journal
+from harness.host_files import HostFiles
 from harness.kafka.batches import ParsedBatches, parse
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, TopicPartition
-from harness.kafka.segments import segments
+from harness.kafka.segments import first_offset, segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import FetchResult, fetch_own_logs
@@ -70,19 +70,19 @@ class WireSource:
 
 @dataclass(frozen=True)
 class _Position:
-    file: Path
+    segment: str
     position: int
 
 
 class FileSource:
-    """Reads a broker's logs from its data folder, for Kafka before 1.1, whose followers answer no FETCH.
+    """Reads a broker's logs from its files, for Kafka before 1.1, whose followers answer no FETCH.
 
     Reading a file that is being appended to is safe.
     """
 
-    def __init__(self, data_dir: Path) -> None:
-        """``data_dir`` is the broker's `log.dirs`."""
-        self._data_dir = data_dir
+    def __init__(self, data: HostFiles) -> None:
+        """``data`` are the files of the broker's `log.dirs`."""
+        self._data = data
         self._positions: dict[TopicPartition, dict[int, _Position]] = {}
         """Where the batches read last begin; the next read starts there, not at the start of the file."""
 
@@ -93,41 +93,40 @@ class FileSource:
         return {key: self._read(key, offset) for key, offset in offsets.items()}
 
     def _read(self, key: TopicPartition, offset: int) -> FetchResult:
-        files = segments(self._data_dir / key.folder)
-        if not files:
+        names = segments(self._data.below(key.folder))
+        if not names:
             return FetchResult(error=UNKNOWN_TOPIC_OR_PARTITION)
         remembered = self._positions.get(key, {}).get(offset)
-        if remembered is not None and remembered.file in files:
-            contents = self._from(key, files, remembered, offset)
+        if remembered is not None and remembered.segment in names:
+            contents = self._from(key, names, remembered, offset)
             if contents.parsed.batches and contents.parsed.batches[0].offset == offset:
                 return contents
-        log_start = int(files[0].stem)
+        log_start = first_offset(names[0])
         outside = FetchResult(error=OFFSET_OUT_OF_RANGE, log_start=log_start)
-        starting = [file for file in files if int(file.stem) <= offset]
+        starting = [name for name in names if first_offset(name) <= offset]
         if not starting:
             return outside
-        contents = self._from(key, files, _Position(starting[-1], 0), offset)
+        contents = self._from(key, names, _Position(starting[-1], 0), offset)
         following = contents.parsed.next_offset
         return outside if offset > log_start and (following is None or following < offset) else contents
 
-    def _from(self, key: TopicPartition, files: list[Path], start: _Position, offset: int) -> FetchResult:
+    def _from(self, key: TopicPartition, names: list[str], start: _Position, offset: int) -> FetchResult:
         whole, size = ParsedBatches([], [], 0), 0
+        replica = self._data.below(key.folder)
         positions: dict[int, _Position] = {}
-        for file in files[files.index(start.file) :]:
-            position = start.position if file == start.file else 0
-            with file.open("rb") as log:
-                log.seek(position)
-                part = parse(log.read(), offset)
+        for name in names[names.index(start.segment) :]:
+            position = start.position if name == start.segment else 0
+            part = parse(replica.read(name, position), offset)
             for batch in part.batches:
                 if batch.next_offset > offset:
                     whole.batches.append(batch)
-                    positions[batch.offset] = _Position(file, position)
+                    positions[batch.offset] = _Position(name, position)
                 position += batch.size_bytes
             whole.records.extend(part.records)
             size += part.consumed_bytes
         self._positions[key] = dict(list(positions.items())[-64:])
         parsed = whole._replace(consumed_bytes=size)
-        return FetchResult(parsed=parsed, log_start=int(files[0].stem), size_bytes=size, to_end=True)
+        return FetchResult(parsed=parsed, log_start=first_offset(names[0]), size_bytes=size, to_end=True)
 
     def close(self) -> None:
         """Do nothing: nothing is held open."""

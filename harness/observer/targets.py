@@ -1,23 +1,22 @@
-"""The nodes to observe, by role, with their addresses."""
+"""The nodes to observe, by role, with their endpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from harness.kafka.model import CONTROLLER_PORT, Address
-from harness.lab.model import Topology
+from harness.host_files import FilesOf, HostFiles
+from harness.kafka.model import Endpoint
+from harness.lab.model import DATA, Topology
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node: host name, node id, listener address, and its data folder where it can be read."""
+    """One node: host name, node id, listener, and the files of its `log.dirs` where they can be read."""
 
     name: str
     node_id: int
-    address: Address
-    data_dir: Path | None = None
+    endpoint: Endpoint
+    data: HostFiles | None = None
 
 
 @dataclass(frozen=True)
@@ -33,33 +32,33 @@ class Targets:
         cls,
         topology: Topology,
         brokers: tuple[int, ...] | None = None,
-        data_dir: Callable[[str], Path] | None = None,
+        files: FilesOf | None = None,
     ) -> Targets:
         """The nodes of a topology; ``brokers`` limits the brokers to these ids (None: all).
 
-        ``data_dir`` maps a broker's host name to the folder that holds its partitions (`log.dirs`).
+        ``files`` are those of the hosts.
         """
         chosen = tuple(
             Node(
                 host.name,
                 host.node_id,
-                host.broker_address,
-                data_dir(host.name) if data_dir else None,
+                host.broker_endpoint,
+                files(host.name).below(DATA) if files else None,
             )
             for host in topology.role("broker")
             if brokers is None or host.node_id in brokers
         )
         zookeepers = tuple(
-            Node(host.name, host.node_id, host.zookeeper_address) for host in topology.role("zookeeper")
+            Node(host.name, host.node_id, host.zookeeper_endpoint) for host in topology.role("zookeeper")
         )
         # A combined node is observed twice: as a broker, and as a controller with the same id.
         controllers = tuple(
             Node(
                 f"controller{host.name.removeprefix(host.role)}",
                 host.node_id,
-                host.controller_address,
+                host.controller_endpoint,
             )
             for host in topology.hosts
-            if CONTROLLER_PORT in host.ports
+            if "controller" in host.services
         )
         return cls(chosen, zookeepers, controllers)

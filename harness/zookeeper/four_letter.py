@@ -7,15 +7,15 @@ import socket
 from collections import Counter
 from collections.abc import Mapping
 
-from harness.kafka.model import Address
+from harness.kafka.model import Endpoint
 
 _CONNECTION = re.compile(r"^ */([^:\s]+):\d+\[\d+\]\(queued=\d+,recved=(\d+)", re.MULTILINE)
 """A line of the answer to `cons`: address, port, and the packets received."""
 
 
-def send_word(node: Address, word: str, *, timeout_s: float = 1.0) -> str:
+def send_word(node: Endpoint, word: str, *, timeout_s: float = 1.0) -> str:
     """Send ``word`` to a node and return its answer. Raises OSError if there is none."""
-    with socket.create_connection(node, timeout_s) as connection:
+    with socket.create_connection(node.address, timeout_s) as connection:
         connection.settimeout(timeout_s)
         connection.sendall(word.encode())
         parts = []
@@ -24,7 +24,7 @@ def send_word(node: Address, word: str, *, timeout_s: float = 1.0) -> str:
     return b"".join(parts).decode(errors="replace")
 
 
-def mode(node: Address, *, timeout_s: float = 1.0) -> str | None:
+def mode(node: Endpoint, *, timeout_s: float = 1.0) -> str | None:
     """`leader`, `follower` or `standalone`; None for a node that is down or not part of a quorum."""
     try:
         answer = send_word(node, "srvr", timeout_s=timeout_s)
@@ -36,12 +36,12 @@ def mode(node: Address, *, timeout_s: float = 1.0) -> str | None:
     return None
 
 
-def clients(node: Address, *, timeout_s: float = 1.0) -> frozenset[str]:
+def clients(node: Endpoint, *, timeout_s: float = 1.0) -> frozenset[str]:
     """Addresses of the clients connected to a node; none for a node that is down."""
     return frozenset(received(node, timeout_s=timeout_s))
 
 
-def received(node: Address, *, timeout_s: float = 1.0) -> Mapping[str, int]:
+def received(node: Endpoint, *, timeout_s: float = 1.0) -> Mapping[str, int]:
     """How many packets a node has received over its present connections, by the client's address.
 
     Each packet, a ping as well, prolongs the client's session. Empty for a node that is down.
@@ -56,7 +56,7 @@ def received(node: Address, *, timeout_s: float = 1.0) -> Mapping[str, int]:
     return packets_by_address
 
 
-def watchers(node: Address, path: str, *, timeout_s: float = 1.0) -> frozenset[str]:
+def watchers(node: Endpoint, path: str, *, timeout_s: float = 1.0) -> frozenset[str]:
     """Sessions (hexadecimal) that watch the znode ``path`` at this node; none for a node that is down.
 
     A node knows the watches of its own clients only, so all nodes together give all watches.

@@ -20,7 +20,7 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.retry import KazooRetry
 
 from harness.kafka.config import connect_string
-from harness.kafka.model import Address, Topic
+from harness.kafka.model import Endpoint, Topic
 from harness.waiting import wait_until
 from harness.zookeeper.znodes import FAILURES
 
@@ -44,7 +44,7 @@ class ZooKeeperSession:
     request until it is answered, and raise WaitTimeoutError.
     """
 
-    def __init__(self, nodes: Sequence[Address]) -> None:
+    def __init__(self, nodes: Sequence[Endpoint]) -> None:
         """``nodes`` are tried in this order, the preferred one first. Connects with `start`."""
         self._nodes = list(nodes)
         self._lock = threading.Lock()

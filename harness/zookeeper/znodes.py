@@ -18,7 +18,7 @@ from kazoo.protocol.states import WatchedEvent
 from kazoo.retry import KazooRetry
 
 from harness.kafka.config import connect_string
-from harness.kafka.model import Address, PartitionState, TopicPartition
+from harness.kafka.model import Endpoint, PartitionState, TopicPartition
 
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
@@ -77,7 +77,7 @@ class Znodes:
 class ZooKeeperNode:
     """A session with exactly one ZooKeeper node, so that an isolated node is a source that falls silent."""
 
-    def __init__(self, address: Address, timeout_s: float = 1.0) -> None:
+    def __init__(self, endpoint: Endpoint, timeout_s: float = 1.0) -> None:
         """``timeout_s`` bounds each read."""
         self._timeout_s = timeout_s
         self._stale = threading.Event()
@@ -85,7 +85,7 @@ class ZooKeeperNode:
         self._absent = False
         retry = KazooRetry(max_tries=-1, delay=0.1, backoff=1, max_delay=0.2, max_jitter=0.2)
         self.client = KazooClient(
-            hosts=connect_string([address]), timeout=6.0, connection_retry=retry, read_only=False
+            hosts=connect_string([endpoint]), timeout=6.0, connection_retry=retry, read_only=False
         )
         self.client.start_async()
 

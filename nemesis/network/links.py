@@ -12,7 +12,7 @@ Either side is a pattern of `Topology.select`: a host, an AZ, a role's plural, a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from harness.errors import UsageError
@@ -57,12 +57,24 @@ class Connection:
         return f"{self.client}:{self.client_port} -> {self.server}:{self.server_port}"
 
 
-def ports_of(service: str) -> tuple[int, ...]:
-    """TCP ports of a service by name or number. Raises UsageError with the known names."""
+Ports = Callable[[Host], Iterable[int | None]]
+"""The ports of a destination that links are limited to; None: all of its packets."""
+
+
+def every_port(_: Host) -> tuple[None]:
+    """Links that are not limited to ports."""
+    return (None,)
+
+
+def ports_of(service: str) -> Ports:
+    """The ports of hosts at which a service listens, by its name or number.
+
+    Raises UsageError with the known names.
+    """
     if service in SERVICES:
-        return SERVICES[service]
+        return lambda host: host.services.get(service, ())
     if service.isdigit() and 0 < int(service) < 65536:
-        return (int(service),)
+        return lambda host: [port for port in host.ports if port == int(service)]
     known = ", ".join(f"{name} ({'/'.join(map(str, ports))})" for name, ports in SERVICES.items())
     raise UsageError(f"{service!r} is neither a service nor a port; services are {known}.")
 
@@ -81,7 +93,7 @@ def parse(topology: Topology, text: str) -> tuple[Link, ...]:
                 f"and to cut one service only, add it after a colon: `broker1 -> zookeepers:2181`."
             )
         left, right = topology.select(match["left"]), topology.select(match["right"])
-        arrow, ports = match["arrow"], ports_of(match["service"]) if match["service"] else (None,)
+        arrow, ports = match["arrow"], ports_of(match["service"]) if match["service"] else every_port
         found: tuple[Link, ...] = ()
         if arrow in ("->", "<->"):
             found += _between(left, right, ports)
@@ -120,7 +132,7 @@ def ordered(links: Iterable[Link]) -> tuple[Link, ...]:
 def between(left: Iterable[Host], right: Iterable[Host]) -> tuple[Link, ...]:
     """All links between two groups of hosts, in both directions."""
     one, other = tuple(left), tuple(right)
-    return ordered(_between(one, other, (None,)) + _between(other, one, (None,)))
+    return ordered(_between(one, other, every_port) + _between(other, one, every_port))
 
 
 def isolate(topology: Topology, pattern: str) -> tuple[Link, ...]:
@@ -169,9 +181,9 @@ def ring(topology: Topology, *groups: str, calls_only: bool = True) -> tuple[Lin
                 continue
             other = sides[(index + step) % count]
             if calls_only:
-                links.extend(_between(side, other, tuple({p for h in other for p in h.ports})))
+                links.extend(_between(side, other, lambda host: host.ports))
             else:
-                links.extend(_between(side, other, (None,)))
+                links.extend(_between(side, other, every_port))
     return ordered(links)
 
 
@@ -184,14 +196,12 @@ def _group(topology: Topology, text: str) -> list[Host]:
     return [host for pattern in text.split(",") for host in topology.select(pattern.strip())]
 
 
-def _between(
-    sources: Iterable[Host], destinations: Iterable[Host], ports: tuple[int | None, ...]
-) -> tuple[Link, ...]:
+def _between(sources: Iterable[Host], destinations: Iterable[Host], ports: Ports) -> tuple[Link, ...]:
     targets = tuple(destinations)
     return tuple(
         Link(source.name, target.name, port)
         for source in sources
         for target in targets
-        for port in ports
-        if source.name != target.name and (port is None or port in target.ports)
+        for port in ports(target)
+        if source.name != target.name
     )

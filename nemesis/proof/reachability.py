@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.lab.model import SERVICES, Host, Topology
@@ -54,7 +54,7 @@ def calls(topology: Topology, named: Iterable[Link] = ()) -> tuple[Call, ...]:
     for caller in topology.hosts:
         for callee in topology.hosts:
             if caller.name != callee.name:
-                ports = [p for p in callee.ports if _calls(caller, p)] or [CLOSED_PORT]
+                ports = list(_called(caller, callee)) or [CLOSED_PORT]
                 found.update(Call(caller.name, callee.name, port) for port in ports)
     for link in named:
         ports = [link.port] if link.port else [*topology.host(link.destination).ports] or [CLOSED_PORT]
@@ -109,5 +109,8 @@ def wrongly_dead(before: set[Call], result: ProbeResult, links: Iterable[Link]) 
     return sorted(call for call in before & result.new.keys() if call not in alive and not blocked(cut, call))
 
 
-def _calls(caller: Host, port: int) -> bool:
-    return any(caller.role in roles and port in SERVICES[name] for name, roles in _CALLED_BY.items())
+def _called(caller: Host, callee: Host) -> Iterator[int]:
+    """The ports that one host calls on another."""
+    for service, ports in callee.services.items():
+        if caller.role in _CALLED_BY.get(service, ()):
+            yield from ports

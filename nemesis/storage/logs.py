@@ -7,12 +7,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.errors import InvalidRunError, UsageError
+from harness.host_files import Folder
 from harness.kafka.batches import parse
 from harness.kafka.model import TopicPartition
 from harness.kafka.segments import checkpoint_lines, segments
 from harness.kafka.wire.quorum import METADATA_TOPIC
 
 _FLUSH_INTERVAL = "log.flush.interval.messages"
+
+
+def _segments(folder: Path) -> list[Path]:
+    return [folder / name for name in segments(Folder(folder))]
 
 
 def replica_folder(data: Path, topic: str, partition: int) -> Path:
@@ -37,14 +42,14 @@ def replicas(data: Path) -> dict[TopicPartition, Path]:
 def log_bytes(data: Path) -> dict[str, int]:
     """Bytes of complete batches per replica, by `topic/partition`: what Kafka would find there."""
     return {
-        str(key): sum(parse(file.read_bytes()).consumed_bytes for file in segments(folder))
+        str(key): sum(parse(file.read_bytes()).consumed_bytes for file in _segments(folder))
         for key, folder in replicas(data).items()
     }
 
 
 def wipe(folder: Path) -> int:
     """Remove a replica's folder with all its files; returns the bytes of log that it held."""
-    size_bytes = sum(file.stat().st_size for file in segments(folder))
+    size_bytes = sum(file.stat().st_size for file in _segments(folder))
     shutil.rmtree(folder)
     return size_bytes
 
@@ -54,7 +59,7 @@ def corrupt(folder: Path, offset: int) -> tuple[Path, int, int]:
 
     Returns the file, the position in it, and the first offset of the batch.
     """
-    for file in segments(folder):
+    for file in _segments(folder):
         data = file.read_bytes()
         position = 0
         for batch in parse(data).batches:
@@ -71,7 +76,7 @@ def corrupt(folder: Path, offset: int) -> tuple[Path, int, int]:
 
 def intact(folder: Path, offset: int) -> bool:
     """Whether the checksum of the batch that holds ``offset`` is right."""
-    for file in segments(folder):
+    for file in _segments(folder):
         for batch in parse(file.read_bytes()).batches:
             if batch.offset <= offset < batch.next_offset:
                 return batch.crc_ok
@@ -114,13 +119,13 @@ def flushes_every_message(properties: Path) -> bool:
 
 def recovery_points(data: Path) -> dict[TopicPartition, int]:
     """Offsets below which the broker knows that its logs are flushed."""
-    entries = checkpoint_lines(data / "recovery-point-offset-checkpoint")
+    entries = checkpoint_lines(Folder(data), "recovery-point-offset-checkpoint")
     return {TopicPartition(entry[0], int(entry[1])): int(entry[2]) for entry in entries if len(entry) == 3}
 
 
 def _truncate(folder: Path, offset: int) -> int:
     lost = 0
-    for number, file in enumerate(segments(folder)):
+    for number, file in enumerate(_segments(folder)):
         data = file.read_bytes()
         keep = 0
         whole = parse(data)

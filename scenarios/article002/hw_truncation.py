@@ -12,6 +12,7 @@ from checkers.claims.builders import both, broker, messages, messages_where, par
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.segments import high_watermarks
+from harness.lab.model import DATA
 from harness.waiting import wait_until
 from run.producer import Producer
 from run.scenario import Claim, Erratum, Expected, Scenario
@@ -102,7 +103,7 @@ def two_messages(stage: Stage, leader: str, *followers: str) -> None:
 def write(stage: Stage, writer: Producer, label: str) -> None:
     """Write until a newly elected leader accepts it; the first write that it accepts is the message."""
     for topic in TOPICS:
-        writer.client.wait_writable(topic, writer.spec, label=label, within_s=15)
+        writer.wait_writable(topic, label=label, within_s=15)
 
 
 def rejoin(stage: Stage, *members: int) -> None:
@@ -112,7 +113,7 @@ def rejoin(stage: Stage, *members: int) -> None:
 
 def wait_written_down(stage: Stage, host: str, topic: str, watermark: int) -> int:
     """Wait for a high watermark on disk: a killed broker restarts from it, and truncates to it."""
-    data = stage.lab.data_dir(host) / "data"
+    data = stage.lab.files(host).below(DATA)
     sighting = wait_until(
         lambda: high_watermarks(data).get(TopicPartition(topic, 0)),
         accept=lambda written: written is not None and written >= watermark,

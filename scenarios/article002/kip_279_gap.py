@@ -53,7 +53,7 @@ def body(stage: Stage) -> None:
         _elect_preferred(stage)
         stage.mark("b-leads", "B leads in epoch 2")
         on_b = stage.producer("az2", "az2-acks1", B, acks=1)
-        stage.clients["az2"].wait_writable(TOPIC, on_b.spec, label="b1", within_s=15)
+        on_b.wait_writable(TOPIC, label="b1", within_s=15)
         wait_view(stage, A, TOPIC, leader=2)
         wait_log_end_offset(stage, TOPIC, 3, B)
         stage.mark("b-wrote", f"B has b1 at offset 2, A has log end offset {log_end_offset(stage, A, TOPIC)}")
@@ -61,7 +61,7 @@ def body(stage: Stage) -> None:
         stage.wait_for_leader(TOPIC, on=A)
         stage.mark("a-leads", "A leads again, in epoch 3, without having heard from B")
         again = stage.producer("az1", "az1-again", A, acks=1)
-        stage.clients["az1"].wait_writable(TOPIC, again.spec, label="c1", within_s=15)
+        again.wait_writable(TOPIC, label="c1", within_s=15)
 
     stage.mark("healed", "A and B reach each other")
     stage.restart(B)

@@ -62,7 +62,7 @@ def body(stage: Stage) -> None:
         stage.mark("late-leads", f"{LATE} leads with log end offset {log_end_offset(stage, LATE, TOPIC)}")
 
     last = stage.producer("az3", "az3-acks1", LATE, acks=1)
-    stage.clients["az3"].wait_writable(TOPIC, last.spec, label="m3", within_s=15)
+    last.wait_writable(TOPIC, label="m3", within_s=15)
     stage.mark("m3", f"{LATE} acknowledged m3")
     stage.restart(FIRST)
     stage.wait_for_isr(TOPIC, 1, 3, within_s=stage.timings.converge_s)

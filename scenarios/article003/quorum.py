@@ -16,10 +16,10 @@ RESIGNS = "since 3.7.0 (KAFKA-15489) a leader that hears no majority for 1.5 fet
 
 def ask_for_topic(stage: Stage, host: str, topic: str, patience_s: float, name: str) -> None:
     """Ask one broker to create a topic, like an operator who reaches no other; a mark records the outcome."""
-    address = stage.lab.topology.host(host).broker_address
+    endpoint = stage.lab.topology.host(host).broker_endpoint
     topics = [Topic(topic, (1, 2, 3))]
     try:
-        answer = create_topics(address, topics, wait_ms=int(patience_s * 1000), timeout_s=patience_s)[topic]
+        answer = create_topics(endpoint, topics, wait_ms=int(patience_s * 1000), timeout_s=patience_s)[topic]
     except NoAnswerError:
         stage.mark(f"{name}-unanswered", f"{host} gave no answer to 'create {topic}' in {patience_s:g} s")
         return

@@ -78,10 +78,10 @@ def _quorum_lost(stage: Stage) -> None:
     )
     for number in range(10):
         writer.send(TOPIC, f"during{number}")
-    address = stage.lab.topology.host("broker1").broker_address
+    endpoint = stage.lab.topology.host("broker1").broker_endpoint
     try:
         # A controller drops the request if it has not carried it out within `wait_ms` of receiving it.
-        answer = create_topics(address, [Topic(LATE, (1, 2, 3))], wait_ms=30_000, timeout_s=UNANSWERED_S)
+        answer = create_topics(endpoint, [Topic(LATE, (1, 2, 3))], wait_ms=30_000, timeout_s=UNANSWERED_S)
         stage.mark("answered", f"broker1 answered 'create {LATE}' with error {answer[LATE].error}")
     except NoAnswerError:
         stage.mark("unanswered", f"broker1 gave no answer to 'create {LATE}' in {UNANSWERED_S:g} s")

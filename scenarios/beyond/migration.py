@@ -81,8 +81,8 @@ def _half_way(stage: Stage) -> None:
         for topic, leader in ((T, 1), (U, 3)):
             stage.wait_for_leader(topic, on=f"broker{leader}", within_s=stage.timings.quorum_cut_s + 15)
             stage.wait_for_isr(topic, 1, 3)
-        address = stage.lab.topology.host("broker1").broker_address
-        create_topics(address, [Topic(DUAL, (1, 3))], wait_ms=10_000, timeout_s=15.0)
+        endpoint = stage.lab.topology.host("broker1").broker_endpoint
+        create_topics(endpoint, [Topic(DUAL, (1, 3))], wait_ms=10_000, timeout_s=15.0)
         stage.mark("moved", "both partitions have leaders on the other side")
         for topic, leader in ((T, 1), (U, 3)):
             stage.wait_until_serving(topic, f"broker{leader}", az=f"az{leader}")
@@ -107,8 +107,8 @@ def _go_on(stage: Stage) -> None:
     _roll(stage, "kraft", "controller1", "controller3", "controller2")
     wait_until(lambda: stage.cluster.controller() is not None, within_s=20, awaiting="a controller")
     stage.mark("final", "the controllers no longer write to ZooKeeper")
-    address = stage.lab.topology.host("broker1").broker_address
-    create_topics(address, [Topic(FINAL, (1, 2, 3))], wait_ms=10_000, timeout_s=15.0)
+    endpoint = stage.lab.topology.host("broker1").broker_endpoint
+    create_topics(endpoint, [Topic(FINAL, (1, 2, 3))], wait_ms=10_000, timeout_s=15.0)
     for topic in (T, U):
         stage.producer("az1", "az1-after", stage.leader(topic), acks=-1).must_send(topic, "after")
     wait_view(stage, "broker1", FINAL, leader=1)

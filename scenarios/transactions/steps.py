@@ -78,15 +78,15 @@ def abort_by_operator(stage: Stage, broker: str, topic: str) -> None:
     """
     from harness.kafka.wire.transactions import ActiveProducer, describe_producers, write_abort_marker
 
-    address, place = stage.lab.topology.host(broker).broker_address, TopicPartition(topic, 0)
+    endpoint, place = stage.lab.topology.host(broker).broker_endpoint, TopicPartition(topic, 0)
 
     def hanging() -> list[ActiveProducer]:
-        producers = describe_producers(address, [place])[place].producers
+        producers = describe_producers(endpoint, [place])[place].producers
         return [one for one in producers if one.transaction_start is not None]
 
     def act() -> None:
         for one in hanging():
-            error = write_abort_marker(address, place, one)
+            error = write_abort_marker(endpoint, place, one)
             if error:
                 raise InvalidRunError(f"The operator's abort in {place} ended with error {error}.")
 

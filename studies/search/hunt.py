@@ -30,6 +30,7 @@ from checkers.verdict import NOT_JUDGED
 from harness.cluster.settings import Settings
 from harness.errors import BadDataError, json_object
 from harness.lab.model import Topology
+from harness.lab.registry import EMBEDDED
 from studies.assess.series import Target, timings
 from studies.search.findings import WEIGHTS, Finding
 from studies.search.grammar import fresh, mutated
@@ -362,7 +363,7 @@ def plan_of(
     faults: str | None = None,
     producers: str | None = None,
     safe: bool = False,
-    lab: str = "embedded",
+    lab: str = EMBEDDED,
     client: str = "",
 ) -> SearchPlan:
     """The plan for a cluster and a client library."""

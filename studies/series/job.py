@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cluster.settings import NO_SETTINGS
+from harness.lab.registry import EMBEDDED
 from run.scenario import ScenarioFile
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Job:
 class Place:
     """Where jobs are carried out: what all their clusters have in common."""
 
-    lab: str = "embedded"
+    lab: str = EMBEDDED
     settings: Mapping[str, object] = field(default_factory=NO_SETTINGS.as_json)
     """What the user has set, as data (`Settings.as_json`)."""
     cluster_file: Path | None = None

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.errors import BadDataError, UsageError, WaitTimeoutError
+from harness.lab.registry import EMBEDDED
 from harness.plain_files import require_plain
 from harness.secrets import shown_comments
 from harness.waiting import wait_until
@@ -27,7 +28,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     settings: Mapping[str, Any]
     """What the user has set, as `Settings.as_json` gives it."""
-    lab: str = "embedded"
+    lab: str = EMBEDDED
     client: str = ""
     """The client library, as `--client` takes it; empty: librdkafka."""
     cluster: bool = False

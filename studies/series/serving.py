@@ -25,7 +25,8 @@ import msgspec
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_INTERRUPTED, AckedError
 from harness.kafka.versions import kafka_version
-from harness.lab.embedded.namespaces import die_with_parent, run_inside
+from harness.lab.embedded.namespaces import die_with_parent
+from harness.lab.registry import lab_kind
 from run.folder import RunFolder
 from run.runner import RunOptions, run_scenario
 from run.scenario import Scenario
@@ -70,7 +71,7 @@ def serve(argv: list[str], choose: Choose) -> int:
         settings=settings_of(json.loads(settings)),
     )
     work = partial(_work, options, Path(path) if path else None, choose)
-    return run_inside(work) if lab == "embedded" else work()
+    return lab_kind(lab).enter(work)
 
 
 def _work(options: RunOptions, path: Path | None, choose: Choose) -> int:

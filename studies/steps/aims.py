@@ -72,7 +72,7 @@ def _holder(stage: Stage, role: str, key: TopicPartition) -> str:
         return _controller(stage)
     if role == "quorum-leader":
         for node in stage.lab.topology.role("zookeeper"):
-            if mode(node.zookeeper_address) in ("leader", "standalone"):
+            if mode(node.zookeeper_endpoint) in ("leader", "standalone"):
                 return node.name
         raise InvalidRunError("no ZooKeeper node leads")
     view = stage.observer.views.of(source_of(stage))

@@ -495,7 +495,7 @@ class Body:
         topics = {key.topic for key in unhealthy}
         for broker in self.stage.lab.topology.role("broker"):
             try:
-                seen = describe_topic_partitions(broker.broker_address, topics, timeout_s=2.0)
+                seen = describe_topic_partitions(broker.broker_endpoint, topics, timeout_s=2.0)
             except (OSError, UnfitError):
                 continue
             nobody = {key for key, one in seen.items() if one.state.leader < 0 and not one.candidates}

@@ -23,9 +23,10 @@ from cli.clean import clean
 from harness import artifacts
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
-from harness.cluster.zookeeper_mode import ZooKeeperCluster
+from harness.cluster.zookeeper_start import StartedZooKeeperCluster
 from harness.errors import LabError, UsageError
 from harness.history.journal import Journal
+from harness.host_files import text_of_file
 from harness.kafka.model import Topic
 from harness.kafka.versions import kafka_version
 from harness.lab.docker import engine as docker_engine
@@ -33,7 +34,7 @@ from harness.lab.docker import image as docker_image
 from harness.lab.docker import sweep as docker_sweep
 from harness.lab.docker.lab import ComposeLab
 from harness.lab.layout import three_azs
-from harness.lab.model import MainProcess
+from harness.lab.model import SERVER_LOG, MainProcess
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 
@@ -56,7 +57,7 @@ class Running:
     """A booted cluster and how long it took."""
 
     lab: ComposeLab
-    cluster: ZooKeeperCluster
+    cluster: StartedZooKeeperCluster
     processes: Processes
     up_s: float
     boot_s: float
@@ -80,7 +81,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             processes = Processes(
                 lab=lab, distribution=distribution, journal=journal, log_syntax=kafka.log_syntax
             )
-            cluster = ZooKeeperCluster(processes, setup, kafka.unsupported_keys)
+            cluster = StartedZooKeeperCluster(processes, setup, kafka.unsupported_keys)
             cluster.boot()
             boot_s = time.monotonic() - started - up_s
             yield Running(lab, cluster, processes, up_s, boot_s)
@@ -196,9 +197,12 @@ def test_a_killed_broker_starts_again_with_address_rules_and_data(running: Runni
 
 def test_a_terminated_broker_says_so(running: Running) -> None:
     # Registered is not yet started, and Kafka refuses to shut down before it has started.
-    log = running.cluster.server_log("broker3")
+    files = running.lab.files("broker3")
     wait_until(
-        lambda: "started (KafkaServer)" in log.read_text().rpartition(" starting (KafkaServer)")[2],
+        lambda: (
+            "started (KafkaServer)"
+            in text_of_file(files, SERVER_LOG).rpartition(" starting (KafkaServer)")[2]
+        ),
         within_s=30,
         awaiting="broker3 to be done with starting",
     )

@@ -136,5 +136,5 @@ def test_lab_needs() -> None:
         doctor.Check(name=name, ok=name != "docker-engine", found="", remedy="", needed_for="")
         for name in doctor.CHECKS
     ]
-    assert doctor.can_run("embedded", checks)
-    assert not doctor.can_run("compose", checks)
+    assert doctor.missing_for("embedded", checks) == []
+    assert doctor.missing_for("compose", checks) == ["docker-engine"]

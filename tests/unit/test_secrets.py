@@ -20,6 +20,7 @@ from harness.cluster.settings_files import read_options, read_properties
 from harness.cluster.setup import Setup
 from harness.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
 from harness.history.journal import Journal
+from harness.kafka.model import Endpoint
 from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS
 from harness.secrets import (
@@ -298,7 +299,9 @@ def applied(settings: Settings, broker_config: Mapping[str, str] | None = None) 
 def test_a_producers_secrets_are_not_recorded(tmp_path: Path) -> None:
     for writer, via in enumerate(("librdkafka", "program", "java")):
         config = {"sasl.password": SECRET, "linger.ms": 5, "a.url": f"https://u:{SECRET}@h"}
-        spec = ProducerSpec(writer=writer, name="p", brokers=("b:1",), via=cast(Via, via), config=config)
+        spec = ProducerSpec(
+            writer=writer, name="p", brokers=(Endpoint("b", 1),), via=cast(Via, via), config=config
+        )
         with Journal(tmp_path / "journal.jsonl") as journal:
             Recorder(journal, "client1", "az1").register(spec)
     written = (tmp_path / "journal.jsonl").read_text()

@@ -19,7 +19,8 @@ from pathlib import Path
 from harness.errors import AckedError, InvalidRunError, UnfitError
 from harness.history.journal import Journal
 from harness.privileges import give_up_capabilities
-from workloads.agent.dispatcher import Dispatcher, Work
+from workloads.agent.dispatcher import Dispatcher
+from workloads.agent.producers.producer import Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.codec import to_json
 from workloads.protocol.commands import AgentAnswer, Ends, Quit, Request

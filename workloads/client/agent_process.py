@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from pathlib import Path
 from typing import TypeVar
 
 from harness.errors import (
@@ -18,12 +17,15 @@ from harness.errors import (
     UnfitError,
     WaitTimeoutError,
 )
+from harness.host_files import HostFiles, text_of_file
 from harness.lab.model import Pipe
 from harness.waiting import waiting_for
 from workloads.protocol.commands import AgentAnswer, Command, Quit, Request
 
 ANSWER_S = 10.0
 """Time for an answer beyond the time that the command itself may take."""
+JOURNAL, ERRORS = "client.jsonl", "client.err"
+"""Files of a client host: what its agent records, and its stderr."""
 _TAIL_CHARS = 2000
 _EXIT_S = 10.0
 """Time for an agent to end: after its last answer it has nothing else to do."""
@@ -33,11 +35,11 @@ R = TypeVar("R")
 class AgentProcess:
     """One agent. Thread-safe."""
 
-    def __init__(self, pipe: Pipe, host: str, errors: Path) -> None:
-        """``errors`` is the file with the agent's stderr, as the harness sees it."""
+    def __init__(self, pipe: Pipe, host: str, files: HostFiles) -> None:
+        """``files`` are those of the host; `ERRORS` among them gets the agent's stderr."""
         self._pipe = pipe
         self._host = host
-        self._errors = errors
+        self._files = files
         self._lock = threading.Lock()
         self._last_number = 0
         self._waiting: dict[int, Callable[[AgentAnswer | AckedError], None]] = {}
@@ -85,9 +87,9 @@ class AgentProcess:
                 settle(self._death())
         return future
 
-    def call(self, command: Command[R], within_s: float) -> R:
+    def call(self, command: Command[R]) -> R:
         """Send a command and wait for its result. Raises what `submit` does, and WaitTimeoutError."""
-        return self.wait(self.submit(command), type(command).__name__, within_s)
+        return self.wait(self.submit(command), type(command).__name__, command.limit_s + ANSWER_S)
 
     def wait(self, future: Future[R], name: str, within_s: float) -> R:
         """The result of the submitted command ``name``."""
@@ -99,14 +101,14 @@ class AgentProcess:
                 raise
             raise WaitTimeoutError(
                 f"The client in {self._host} did not answer {name} within {within_s:.1f} s; see "
-                f"{self._errors}."
+                f"{self._files}/{ERRORS}."
             ) from None
 
     def close(self, within_s: float) -> None:
         """Ask the agent to end, and kill it if it does not. Safe to call twice."""
         if self.alive:
             try:
-                self.call(Quit(), within_s)
+                self.wait(self.submit(Quit()), Quit.__name__, within_s)
             except AckedError:
                 self._pipe.kill()
         self._close_input()
@@ -148,11 +150,11 @@ class AgentProcess:
 
     def _death(self) -> ProcessDiedError:
         status = self._pipe.poll()
-        tail = ""
-        if self._errors.is_file():
-            tail = self._errors.read_text(errors="replace")[-_TAIL_CHARS:]
+        last = ""
+        with contextlib.suppress(OSError):
+            last = text_of_file(self._files, ERRORS)[-_TAIL_CHARS:]
         return ProcessDiedError(
-            f"The client in {self._host} has ended (exit status {status}); see {self._errors}, and start "
-            f"another client.",
-            detail=tail,
+            f"The client in {self._host} has ended (exit status {status}); see {self._files}/{ERRORS}, and "
+            f"start another client.",
+            detail=last,
         )

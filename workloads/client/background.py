@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.client.agent_process import ANSWER_S, AgentProcess
+from workloads.client.agent_process import AgentProcess
 from workloads.protocol.commands import (
     ConsumerProgress,
     CountStream,
@@ -24,11 +24,11 @@ class Stream:
 
     def counts(self) -> StreamCounts:
         """The stream's messages so far."""
-        return self._agent.call(CountStream(self.producer.writer), ANSWER_S)
+        return self._agent.call(CountStream(producer=self.producer))
 
     def stop(self, flush_s: float = 5.0) -> StreamCounts:
         """Stop the stream; messages without an outcome after ``flush_s`` end as `info`."""
-        return self._agent.call(StopStream(self.producer.writer, flush_s), flush_s + 15.0)
+        return self._agent.call(StopStream(producer=self.producer, flush_s=flush_s))
 
 
 class PinnedWrites:
@@ -44,12 +44,11 @@ class PinnedWrites:
 
     def wait_end(self, within_s: float) -> PinnedWritesResult:
         """The writes so far, when the series has ended by itself or ``within_s`` has passed."""
-        return self._agent.call(WaitPinnedWrites(self.producer.writer, within_s), within_s + ANSWER_S)
+        return self._agent.call(WaitPinnedWrites(producer=self.producer, within_s=within_s))
 
     def stop(self) -> PinnedWritesResult:
         """End the series after the write in progress."""
-        within_s = self.producer.effective_delivery_timeout_s
-        return self._agent.call(StopPinnedWrites(self.producer.writer, within_s), within_s + ANSWER_S)
+        return self._agent.call(StopPinnedWrites(producer=self.producer))
 
 
 class BackgroundConsumer:
@@ -61,8 +60,8 @@ class BackgroundConsumer:
 
     def progress(self) -> ReadResult:
         """What it has read so far."""
-        return self._agent.call(ConsumerProgress(self.consumer.reader), ANSWER_S)
+        return self._agent.call(ConsumerProgress(self.consumer.reader))
 
     def stop(self, within_s: float = 5.0) -> ReadResult:
         """Stop it; a group member leaves its group."""
-        return self._agent.call(StopConsumer(self.consumer.reader, within_s), within_s + ANSWER_S)
+        return self._agent.call(StopConsumer(self.consumer.reader, within_s))

@@ -7,12 +7,14 @@ or ``{"id": 1, "error": "..."}``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar, cast, get_args
 
-from harness.errors import UsageError
+from harness.errors import InvalidRunError, UsageError
+from harness.kafka.model import Endpoint
 from workloads.protocol.codec import Json, from_json, to_json
+from workloads.protocol.lines import HELLO_S
 from workloads.protocol.results import (
     Configuration,
     Delivered,
@@ -25,7 +27,7 @@ from workloads.protocol.results import (
     StreamCounts,
     TransactionEnd,
 )
-from workloads.protocol.spec import ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad, Via
+from workloads.protocol.spec import ClientProgram, ConsumerSpec, ProducerSpec, Route, StreamLoad, Via
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -38,6 +40,11 @@ class Command(Generic[R_co]):
         """The result in an answer to this command."""
         (kind,) = get_args(cls.__orig_bases__[0])  # type: ignore[attr-defined]  # Command[kind]
         return cast(R_co, None if kind is type(None) else from_json(kind, data))
+
+    @property
+    def limit_s(self) -> float:
+        """The longest time that it may take by its own arguments, in seconds."""
+        return float(getattr(self, "within_s", 0.0))
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class DescribeProgram(Command[ProgramDescription]):
     """Wait until a client program is ready; the result is what it states about itself."""
 
     via: Via
+    within_s: float = HELLO_S
 
 
 @dataclass(frozen=True)
@@ -64,91 +72,129 @@ class Quit(Command[None]):
     """Close all producers and consumers, and end."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepare(Command[None]):
-    """Connect a librdkafka producer; wait until it knows the topic and, if idempotent, its producer id.
-
-    A raw idempotent producer gets its producer id.
-    """
-
-    producer: ProducerSpec
-    topic: str
-    within_s: float
-    connection: str = ""
-    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
-
-
 @dataclass(frozen=True)
 class ShowConfiguration(Command[Configuration]):
     """Create a librdkafka producer, and report the configuration that the library itself states."""
 
+    spec: ProducerSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerCommand(Command[R_co], Generic[R_co]):
+    """A command to one producer, which the agent creates with its first command."""
+
     producer: ProducerSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Send(Command[SendResult]):
-    """Send one message; the result is its outcome."""
+class RequestCommand(ProducerCommand[R_co], Generic[R_co]):
+    """A command that sends requests."""
 
-    producer: ProducerSpec
+    connection: str = ""
+    """Of a raw producer: name of the connection to use; empty: one for each request alone."""
+
+    def __post_init__(self) -> None:
+        if self.connection and self.producer.via != "raw":
+            raise InvalidRunError(
+                f"{self.producer.name} uses {self.producer.via}, which opens and chooses its connections "
+                f"itself; a named connection ({self.connection!r}) needs via='raw'."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare(RequestCommand[None]):
+    """Connect a producer in advance: metadata, producer id, fencing of older producers.
+
+    A librdkafka producer waits until it knows the topic and, if idempotent, its producer id. A raw idempotent
+    producer gets its producer id.
+    """
+
     topic: str
-    partition: int
-    label: str
+    within_s: float = 10.0
+
+    @property
+    def limit_s(self) -> float:
+        return self.within_s + self.producer.creation_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Send(RequestCommand[SendResult]):
+    """Send one message; the result is its outcome.
+
+    Messages are numbered in the order of the commands. A librdkafka producer sends its messages in that
+    order; raw messages are sent concurrently, unless they name the same connection.
+    """
+
+    topic: str
+    partition: int = 0
+    label: str = ""
     sequence: int | None = None
     """Sequence number of the message; only for a raw idempotent producer."""
-    connection: str = ""
-    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
+    route: Route | None = None
+    """Of a raw transactional producer: the brokers that its requests go to."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.sequence is not None) != self.producer.names_sequences:
+            raise UsageError(
+                f"{self.producer.name} sends a message with the sequence number {self.sequence}; give one "
+                "with each message of a raw idempotent producer, and none with others."
+            )
+
+    @property
+    def limit_s(self) -> float:
+        return self.producer.effective_delivery_timeout_s + self.producer.creation_s
 
 
-@dataclass(frozen=True)
-class StartStream(Command[None]):
+@dataclass(frozen=True, kw_only=True)
+class StartStream(ProducerCommand[None]):
     """Start a background stream."""
 
-    producer: ProducerSpec
     load: StreamLoad
 
 
-@dataclass(frozen=True)
-class CountStream(Command[StreamCounts]):
+@dataclass(frozen=True, kw_only=True)
+class CountStream(ProducerCommand[StreamCounts]):
     """Count a stream's messages."""
-
-    writer: int
-
-
-@dataclass(frozen=True)
-class StopStream(Command[StreamCounts]):
-    """Stop a stream; messages without an outcome after ``flush_s`` end as `info`."""
-
-    writer: int
-    flush_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartPinnedWrites(Command[None]):
-    """Start a series of raw writes to one broker, one every ``every_s`` seconds."""
+class StopStream(ProducerCommand[StreamCounts]):
+    """Stop a stream; messages without an outcome after ``flush_s`` end as `info`."""
 
-    producer: ProducerSpec
+    flush_s: float
+
+    @property
+    def limit_s(self) -> float:
+        return self.flush_s + 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartPinnedWrites(ProducerCommand[None]):
+    """Start a series of raw writes to the producer's one broker, one every ``every_s`` seconds."""
+
     topic: str
-    partition: int
-    every_s: float
-    max_count: int
-    stop_on: tuple[int, ...] | None
+    partition: int = 0
+    every_s: float = 0.1
+    max_count: int = 10_000
+    stop_on: tuple[int, ...] | None = None
     """Error codes that end the series; None: any error; empty: none."""
 
 
-@dataclass(frozen=True)
-class WaitPinnedWrites(Command[PinnedWritesResult]):
+@dataclass(frozen=True, kw_only=True)
+class WaitPinnedWrites(ProducerCommand[PinnedWritesResult]):
     """Wait until the series has ended by itself, for at most ``within_s``."""
 
-    writer: int
     within_s: float
 
 
-@dataclass(frozen=True)
-class StopPinnedWrites(Command[PinnedWritesResult]):
+@dataclass(frozen=True, kw_only=True)
+class StopPinnedWrites(ProducerCommand[PinnedWritesResult]):
     """End the series after the write in progress."""
 
-    writer: int
-    within_s: float
+    @property
+    def limit_s(self) -> float:
+        return self.producer.effective_delivery_timeout_s
 
 
 @dataclass(frozen=True)
@@ -198,137 +244,123 @@ class StopConsumer(Command[ReadResult]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InitTransactions(Command[int]):
-    """Get a producer id for a transactional producer; the result is the error code, 0 for none."""
+class InitTransactions(RequestCommand[int]):
+    """Get a producer id, which fences older producers of its transactional id; the result is the error code.
 
-    producer: ProducerSpec
+    A raw producer asks the broker ``coordinator``, and repeats requests that may succeed later.
+    """
+
     within_s: float
-    coordinator: str = ""
-    """Of a raw producer: `address:port` of the broker to ask."""
-    connection: str = ""
-    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
+    coordinator: Endpoint | None = None
+    """Of a raw producer: the broker to ask."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AddPartition(Command[int]):
-    """Add a partition to a raw producer's transaction before it writes there; returns the error code."""
-
-    writer: int
-    topic: str
-    partition: int
-    coordinator: str
-    within_s: float
-    connection: str = ""
-    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PinnedMessage:
-    """A message of a raw transactional producer, and the brokers that its requests go to."""
-
-    writer: int
-    topic: str
-    partition: int
-    label: str
-    leader: str
-    """`address:port` of the broker to write to."""
-    coordinator: str
-    broker_id: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SendPinned(Command[SendResult], PinnedMessage):
-    """Send one message of a raw transactional producer; the result is its outcome."""
-
-    connection: str = ""
-    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HoldSend(Command[Held], PinnedMessage):
-    """Make the request for such a message and open its connection, but do not send it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HoldEnd(Command[Held]):
-    """Make the request that ends a raw producer's transaction, but do not send it."""
-
-    writer: int
-    commit: bool
-    coordinator: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenConnection(Command[int]):
-    """Open a raw producer's connection, unless it is open; the result is its port at the client's end."""
-
-    producer: ProducerSpec
-    broker: str
-    """`address:port`."""
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class CloseConnection(Command[None]):
-    """Close a raw producer's connections with this name; the next request with it opens another one."""
-
-    producer: ProducerSpec
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Deliver(Command[Delivered]):
-    """Send a request that was held back."""
-
-    writer: int
-    number: int
-    within_s: float
-
-
-@dataclass(frozen=True)
-class BeginTransaction(Command[int]):
+class BeginTransaction(ProducerCommand[int]):
     """Begin a transaction of a prepared producer; the result is its number."""
 
-    writer: int
+
+@dataclass(frozen=True, kw_only=True)
+class AddPartition(RequestCommand[int]):
+    """Add a partition to a raw producer's transaction before it writes there; returns the error code."""
+
+    topic: str
+    partition: int = 0
+    coordinator: Endpoint
+    within_s: float = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SendOffsets(Command[int]):
+class SendOffsets(RequestCommand[int]):
     """Let a producer's transaction commit an offset of a group; the result is the error code.
 
     A librdkafka producer needs a member of the group in the same client.
     """
 
-    writer: int
     group: str
     reader: int
     topic: str
-    partition: int
+    partition: int = 0
     offset: int
-    within_s: float
+    within_s: float = 10.0
     member: bool = False
     """The request carries the id and generation of the member ``reader``, which must use the same library."""
-    coordinator: str = ""
-    """Of a raw producer: `address:port` of the coordinator of its transactions."""
-    group_coordinator: str = ""
-    """Of a raw producer: `address:port` of the coordinator of the group."""
-    broker_id: int | None = None
-    """Node id of that coordinator of the group."""
-    connection: str = ""
-    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
+    coordinator: Endpoint | None = None
+    """Of a raw producer: the coordinator of its transactions."""
+    group_coordinator: Endpoint | None = None
+    """Of a raw producer: the coordinator of the group."""
+
+    @property
+    def limit_s(self) -> float:
+        return 2 * self.within_s
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndTransaction(Command[TransactionEnd]):
+class EndTransaction(RequestCommand[TransactionEnd]):
     """Commit or abort a producer's transaction."""
 
-    writer: int
     commit: bool
-    within_s: float
-    coordinator: str = ""
-    """Of a raw producer: `address:port` of the broker to ask."""
-    connection: str = ""
-    """Of a raw producer: name of the connection to use; empty: one for this request alone."""
+    within_s: float = 10.0
+    coordinator: Endpoint | None = None
+    """Of a raw producer: the broker to ask."""
+
+    @property
+    def limit_s(self) -> float:
+        return 2 * self.within_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenConnection(RequestCommand[int]):
+    """Open the connection with this name, unless it is open; the result is its port at the client's end.
+
+    It stays open until `CloseConnection`, or until it breaks. Operations with this name use it one after
+    another, and fail once it has broken.
+    """
+
+    broker: Endpoint
+
+    @property
+    def limit_s(self) -> float:
+        return self.producer.effective_delivery_timeout_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloseConnection(RequestCommand[None]):
+    """Close the connections with this name; the next request with it opens another one."""
+
+    @property
+    def limit_s(self) -> float:
+        return self.producer.effective_delivery_timeout_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldSend(ProducerCommand[Held]):
+    """Make a raw transactional producer's request for one message and open its connection; do not send it."""
+
+    topic: str
+    partition: int = 0
+    label: str
+    route: Route
+
+    @property
+    def limit_s(self) -> float:
+        return self.producer.effective_delivery_timeout_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldEnd(ProducerCommand[Held]):
+    """Make the request that ends a raw producer's transaction, but do not send it."""
+
+    commit: bool
+    coordinator: Endpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deliver(ProducerCommand[Delivered]):
+    """Send a request that was held back, over the connection that was opened for it."""
+
+    number: int
+    within_s: float = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,12 +370,11 @@ class CommitOffset(Command[OffsetAnswer]):
     reader: int
     group: str
     topic: str
-    partition: int
+    partition: int = 0
     offset: int
-    coordinator: str
-    """`address:port` of the broker to ask."""
-    within_s: float
-    broker_id: int | None = None
+    coordinator: Endpoint
+    """The broker to ask."""
+    within_s: float = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,16 +384,20 @@ class FetchOffset(Command[OffsetAnswer]):
     reader: int
     group: str
     topic: str
-    partition: int
-    coordinator: str
-    """`address:port` of the broker to ask."""
-    within_s: float
-    broker_id: int | None = None
+    partition: int = 0
+    coordinator: Endpoint
+    """The broker to ask."""
+    within_s: float = 2.0
     stable: bool = False
     """Request an error as long as a transaction that commits offsets of the partition has no marker."""
 
 
-COMMANDS: Mapping[str, type[Command[object]]] = {kind.__name__: kind for kind in Command.__subclasses__()}
+def _concrete(kind: type[Command[object]]) -> Iterator[type[Command[object]]]:
+    for below in kind.__subclasses__():
+        yield from _concrete(below) if below in (ProducerCommand, RequestCommand) else (below,)
+
+
+COMMANDS: Mapping[str, type[Command[object]]] = {kind.__name__: kind for kind in _concrete(Command)}
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
         session = int(properties["session.timeout.ms"])
         properties.setdefault("heartbeat.interval.ms", str(min(3000, session // 3)))
     properties.setdefault("max.poll.records", "1000")
-    if spec.self_assigned:
+    if not spec.group:
         del properties["group.id"]
     return properties
 

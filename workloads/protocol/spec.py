@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from harness.errors import UsageError
-from harness.kafka.model import Generation, TopicPartition
+from harness.kafka.model import Endpoint, Generation, TopicPartition
+from workloads.protocol.lines import HELLO_S
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 """isolation.level of a consumer."""
@@ -22,6 +23,13 @@ PROGRAMS = ("java", "program")
 """The libraries that speak the client protocol."""
 ConfigValue: TypeAlias = str | int | float | bool
 Config: TypeAlias = Mapping[str, ConfigValue]
+
+
+def _reaching(brokers: tuple[Endpoint, ...]) -> dict[str, ConfigValue]:
+    """The properties with which a client reaches brokers; PLAINTEXT is every library's default."""
+    servers: dict[str, ConfigValue] = {"bootstrap.servers": ",".join(map(str, brokers))}
+    security = brokers[0].security
+    return servers if security == "PLAINTEXT" else {**servers, "security.protocol": security}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +56,8 @@ class ProducerSpec:
     writer: int
     """The producer's number in the history, unique in the run (see `workloads.protocol`)."""
     name: str
-    brokers: tuple[str, ...]
-    """Host names (`broker1`) or `address:port`; the bootstrap servers, except for ``raw``.
+    brokers: tuple[Endpoint, ...]
+    """The bootstrap servers, except for ``raw``.
 
     A ``raw`` producer has exactly one, and sends every message there, whether or not that broker leads the
     partition. With a raw transactional producer each request names its broker.
@@ -73,8 +81,6 @@ class ProducerSpec:
     produce_version: int = 7
     """Version of raw ProduceRequests: 2 for brokers before 0.11, 3 or higher for later ones."""
     connect_timeout_s: float = 1.0
-    broker_id: int | None = None
-    """Id of a raw producer's one broker; `workloads.client.client` fills it in if it knows the host."""
     config: Config = field(default_factory=dict)
     """More settings, by librdkafka's names (`workloads.protocol.java_names` renames them for other clients).
     They override all others."""
@@ -83,10 +89,16 @@ class ProducerSpec:
         who = f"Producer {self.writer} ({self.name})"
         pinned = self.via == "raw" and not self.transactional_id
         if not self.brokers or (pinned and len(self.brokers) != 1):
-            wanted = "exactly one broker" if pinned else "at least one broker"
-            raise UsageError(f"{who} has the brokers {list(self.brokers)}; name {wanted}.")
+            count = "exactly one broker" if pinned else "at least one broker"
+            labels = [broker.label for broker in self.brokers]
+            raise UsageError(f"{who} has the brokers {labels}; name {count}.")
         if (self.idempotent or self.transactional_id) and self.acks != -1:
             raise UsageError(f"{who} is idempotent and has acks={self.acks}; idempotence needs acks=-1.")
+
+    @property
+    def creation_s(self) -> float:
+        """Time that the producer's creation may take: a client program may start a process for it."""
+        return HELLO_S if self.via in PROGRAMS else 0.0
 
     @property
     def names_sequences(self) -> bool:
@@ -117,7 +129,7 @@ class ProducerSpec:
         delivery_timeout_ms = int(self.effective_delivery_timeout_s * 1000)
         socket_timeout_ms = request_timeout_ms + 5000
         config: dict[str, ConfigValue] = {
-            "bootstrap.servers": ",".join(self.brokers),
+            **_reaching(self.brokers),
             "client.id": self.name,
             "acks": self.acks,
             "enable.idempotence": self.idempotent,
@@ -146,6 +158,16 @@ class ProducerSpec:
             least = DEFAULT_RETRIES if self.transactional_id else 1
             config |= {"enable.idempotence": True, "acks": -1, "retries": max(self.retries, least)}
         return config | dict(self.config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """The brokers that the requests for one message of a raw transactional producer go to."""
+
+    leader: Endpoint
+    """The broker to write to."""
+    coordinator: Endpoint
+    """The coordinator of the producer's transactions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,20 +204,14 @@ class ConsumerSpec:
     reader: int
     """The consumer's number in the history, unique in the run."""
     name: str
-    brokers: tuple[str, ...]
+    brokers: tuple[Endpoint, ...]
     via: Via = "librdkafka"
-    """The library of a consumer with a group. A consumer without a group uses kafka-python."""
+    """The library of a consumer that reads until it is stopped; one that reads to the end uses librdkafka."""
     partitions: tuple[TopicPartition, ...]
     """The partitions to assign; a group member subscribes to their topics."""
     group: str = ""
     commit: bool = True
     """A group member commits its offsets after each poll that returned records."""
-    self_assigned: bool = False
-    """With a group: assign the partitions without joining it, read them from the start, and do not commit.
-
-    librdkafka requires the name of a group. Its consumer continues while a broker is silent; kafka-python's,
-    which reads without a group, may wait for that broker's answer.
-    """
     isolation_level: Isolation = "read_committed"
     check_crcs: bool = True
     pinned: bool = False
@@ -204,14 +220,14 @@ class ConsumerSpec:
     This shows what a client sees that can reach only this broker.
     """
     config: Config = field(default_factory=dict)
-    """More settings, which override all others: librdkafka's for a group member, else kafka-python's."""
+    """More settings, by librdkafka's names; they override all others."""
 
     def librdkafka_config(self) -> dict[str, ConfigValue]:
-        """The complete librdkafka configuration of a group member."""
+        """The complete librdkafka configuration, which always names a group."""
         config: dict[str, ConfigValue] = {
-            "bootstrap.servers": ",".join(self.brokers),
+            **_reaching(self.brokers),
             "client.id": self.name,
-            "group.id": self.group,
+            "group.id": self.group or self.name,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": self.isolation_level,
@@ -245,22 +261,3 @@ class ConsumerSpec:
             "protocol": str(config.get("group.protocol", "classic")),
             "session_ms": config.get("session.timeout.ms"),
         }
-
-    def kafka_python_config(self) -> dict[str, object]:
-        """The complete kafka-python configuration of a consumer with assigned partitions."""
-        config: dict[str, object] = {
-            "bootstrap_servers": list(self.brokers),
-            "client_id": self.name,
-            "group_id": None,
-            "enable_auto_commit": False,
-            "isolation_level": self.isolation_level,
-            "check_crcs": self.check_crcs,
-            "fetch_max_wait_ms": 100,
-            "request_timeout_ms": 5000,
-            "reconnect_backoff_ms": 50,
-            "reconnect_backoff_max_ms": 500,
-            "metadata_max_age_ms": 1000,
-            "allow_auto_create_topics": False,
-            "metrics_enabled": False,
-        }
-        return config | dict(self.config)

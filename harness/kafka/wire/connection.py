@@ -1,6 +1,6 @@
 """One blocking connection to one broker or controller; requests are encoded by kafka-python's codecs.
 
-Addresses are used exactly as given: nothing bootstraps, follows metadata or picks another broker.
+Endpoints are used exactly as given: nothing bootstraps, follows metadata or picks another broker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
-from harness.kafka.model import Address
+from harness.errors import UnfitError
+from harness.kafka.model import Endpoint
 
 CLIENT_ID = "acked"
 
@@ -62,12 +63,18 @@ class NoAnswerError(ConnectionError):
 class Connection:
     """A connection that is opened when first needed, and opened again after it broke. Not thread-safe."""
 
-    def __init__(self, address: Address, timeout_s: float = 2.0, *, once: bool = False) -> None:
+    def __init__(self, endpoint: Endpoint, timeout_s: float = 2.0, *, once: bool = False) -> None:
         """``timeout_s`` bounds connecting, and each wait for a response.
 
-        With ``once`` it is not opened again: requests after it broke raise NotSentError.
+        With ``once`` it is not opened again: requests after it broke raise NotSentError. Raises UnfitError
+        for a listener that does not speak PLAINTEXT.
         """
-        self.address = address
+        if endpoint.security != "PLAINTEXT":
+            raise UnfitError(
+                f"{endpoint.label} speaks {endpoint.security} at {endpoint}, and acked's requests cannot; "
+                "name a listener that speaks PLAINTEXT."
+            )
+        self.endpoint = endpoint
         self.timeout_s = timeout_s
         self._once = once
         self._opened = False
@@ -169,7 +176,7 @@ class Connection:
         if self.broken:
             raise ConnectionError("the connection has broken")
         if self._socket is None:
-            self._socket = socket.create_connection(self.address, min(timeout_s, self.timeout_s))
+            self._socket = socket.create_connection(self.endpoint.address, min(timeout_s, self.timeout_s))
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._opened = True
         return self._socket
@@ -201,7 +208,7 @@ class Connection:
         return self._once and self._opened and self._socket is None
 
     @property
-    def local(self) -> Address | None:
+    def local(self) -> tuple[str, int] | None:
         """This end of the open connection; None if it is closed. May be asked from any thread."""
         connected = self._socket
         if connected is not None:
@@ -218,7 +225,7 @@ class Connection:
 
     @property
     def _name(self) -> str:
-        return f"{self.address[0]}:{self.address[1]}"
+        return str(self.endpoint)
 
     def close(self) -> None:
         """Close the socket, if there is one."""
@@ -236,22 +243,22 @@ class Connection:
         self.close()
 
 
-def accepts(address: Address, timeout_s: float = 1.0) -> bool:
+def accepts(endpoint: Endpoint, timeout_s: float = 1.0) -> bool:
     """Whether a connection can be opened, and is then closed without a request."""
     try:
-        socket.create_connection(address, timeout_s).close()
+        socket.create_connection(endpoint.address, timeout_s).close()
     except OSError:
         return False
     return True
 
 
-Target = Address | Connection
-"""An address (a fresh connection for this call) or a Connection that is kept."""
+Target = Endpoint | Connection
+"""An endpoint (a fresh connection for this call) or a Connection that is kept."""
 
 
 @contextlib.contextmanager
 def connected(target: Target, timeout_s: float = 2.0) -> Iterator[Connection]:
-    """The connection ``target``, which stays as it is; an address gets one that is closed at the end.
+    """The connection ``target``, which stays as it is; an endpoint gets one that is closed at the end.
 
     ``timeout_s`` is that of such a connection (see `Connection`).
     """

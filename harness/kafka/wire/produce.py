@@ -86,7 +86,7 @@ def produce_once(
     connect_within_s: float = 2.0,
     of: BatchSequence | None = None,
 ) -> ProduceResult:
-    """Send one record to exactly this broker, once; an address gets a connection for this request alone.
+    """Send one record to exactly this broker, once; an endpoint gets a connection for this request alone.
 
     ``timeout_ms`` is the broker's own time-out (error 7); ``answer_within_s`` bounds the wait for the
     response and defaults to that time-out plus 3 s; ``of`` names the idempotent producer, if there is one.

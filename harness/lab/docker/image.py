@@ -30,8 +30,7 @@ PUBLIC_BASE = "debian:bookworm-slim"
 LABEL_CONTENT = "acked.content"
 _LIBRARIES = frozenset(
     {
-        *("confluent-kafka", "kafka-python", "aiokafka", "kazoo", "msgspec", "tenacity"),
-        *("cramjam", "lz4", "python-snappy", "zstandard"),
+        *("confluent-kafka", "kafka-python", "aiokafka", "cramjam", "kazoo", "msgspec", "tenacity"),
     }
 )
 _PYTHON = "3.11"

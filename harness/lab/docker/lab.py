@@ -20,6 +20,7 @@ from docker.errors import APIError
 
 from harness.artifacts.cache import cache_dir
 from harness.errors import LabError, UsageError
+from harness.host_files import Folder, HostFiles
 from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import image as docker_image
 from harness.lab.docker import mounts as docker_mounts
@@ -38,6 +39,7 @@ class ComposeLab:
     """Hosts as containers of one Compose project."""
 
     kind = "compose"
+    shares_files = False
 
     def __init__(self, topology: Topology, run_dir: Path) -> None:
         """``topology`` names the hosts; `up` moves their addresses to a subnet of this run."""
@@ -93,9 +95,13 @@ class ComposeLab:
         """The host's own folder; `/data` inside."""
         return self.run_dir / "nodes" / host
 
-    def inside(self, host: str, path: Path) -> str:
+    def files(self, host: str) -> HostFiles:
+        """The files below the host's own folder."""
+        return Folder(self.data_dir(host))
+
+    def inside(self, host: str, path: Path | str) -> str:
         """`/data/...` for the host's own folder; the artifact cache has the same path inside as outside."""
-        path = path.absolute()
+        path = (self.data_dir(host) / path if isinstance(path, str) else path).absolute()
         if path.is_relative_to(self.data_dir(host)):
             return str(Path("/data") / path.relative_to(self.data_dir(host)))
         if path.is_relative_to(cache_dir()):

@@ -18,6 +18,7 @@ from typing import IO
 
 from harness.errors import LabError, UsageError, WaitTimeoutError
 from harness.fork_server import ForkServer
+from harness.host_files import Folder, HostFiles
 from harness.lab.embedded.namespaces import NAMESPACE_DIR
 from harness.lab.embedded.priority import first_to_run, follow
 from harness.lab.model import MainProcess, Pipe, Result, Topology
@@ -63,6 +64,7 @@ class EmbeddedLab:
     """Hosts as network namespaces of this process's PID and mount namespace."""
 
     kind = "embedded"
+    shares_files = True
 
     def __init__(self, topology: Topology, run_dir: Path) -> None:
         """``run_dir`` is the run folder; hosts keep their files in ``run_dir/nodes/<host>``."""
@@ -122,9 +124,13 @@ class EmbeddedLab:
         """The host's own folder."""
         return self.run_dir / "nodes" / host
 
-    def inside(self, host: str, path: Path) -> str:
+    def files(self, host: str) -> HostFiles:
+        """The files below the host's own folder."""
+        return Folder(self.data_dir(host))
+
+    def inside(self, host: str, path: Path | str) -> str:
         """Paths are the same inside an embedded host as outside."""
-        return str(path)
+        return str(self.data_dir(host) / path if isinstance(path, str) else path)
 
     def start(self, host: str, process: MainProcess) -> int:
         """Start the main process in its own session; the pid is that of the Java process."""

@@ -38,8 +38,7 @@ def test_names_and_values_of_the_libraries() -> None:
         "queue.buffering.max.kbytes": 32768,
         "retries": 3,
     }
-    reading = check_client("consumer", _given(fetch__max__wait__ms="500", max__poll__records="7"))
-    assert reading.kafka_python() == {"fetch_max_wait_ms": 500, "max_poll_records": 7}
+    reading = check_client("consumer", _given(fetch__max__wait__ms="500"))
     assert reading.librdkafka("consumer") == {"fetch.wait.max.ms": 500}
 
 
@@ -129,8 +128,7 @@ def test_the_documentation_lists_them_all() -> None:
     for key, entry in PRODUCER.items():
         assert f"| `{key}` | `{entry.librdkafka}` |" in text
     for key, entry in CONSUMER.items():
-        theirs, others = (f"`{name}`" if name else "–" for name in (entry.kafka_python, entry.librdkafka))
-        assert f"| `{key}` | {theirs} | {others} |" in text
+        assert f"| `{key}` | `{entry.librdkafka}` |" in text
     for table in WITHOUT.values():
         for key, why in table.items():
             assert f"| `{key}` | {why} |" in text

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.kafka.model import Address
+from harness.kafka.model import Endpoint
 from harness.zookeeper.four_letter import clients, received
 
 CONS = """\
@@ -19,7 +19,7 @@ CONS = """\
 
 
 @contextmanager
-def node(answer: str) -> Iterator[Address]:
+def node(answer: str) -> Iterator[Endpoint]:
     """A node that gives one answer to one request."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -31,7 +31,7 @@ def node(answer: str) -> Iterator[Address]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        yield server.getsockname()
+        yield Endpoint(*server.getsockname())
         thread.join()
 
 
@@ -52,5 +52,5 @@ def test_a_node_that_serves_nobody_has_no_clients() -> None:
 
 def test_a_node_that_is_down_has_no_clients() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        address = server.getsockname()
+        address = Endpoint(*server.getsockname())
     assert clients(address) == frozenset()

@@ -7,9 +7,9 @@ from unittest.mock import Mock
 import pytest
 
 from harness.cluster import kraft_quorum
-from harness.cluster.kraft import KRaftCluster
 from harness.cluster.kraft_quorum import QuorumProbe
-from harness.kafka.model import NO_LEADER, Address, PartitionState, TopicPartition
+from harness.cluster.kraft_start import StartedKRaftCluster
+from harness.kafka.model import NO_LEADER, Endpoint, PartitionState, TopicPartition
 from harness.kafka.wire.metadata import BrokerMetadata
 from harness.kafka.wire.quorum import LeaderAndEpoch, QuorumInfo
 from harness.lab.layout import three_azs
@@ -27,8 +27,8 @@ def probe(
     """A probe whose nodes give these answers; nodes without one are down."""
     by_address = {(host.address, port): host.name for host in HOSTS.hosts for port in host.ports}
 
-    def answer(table: dict[str, object], target: Address) -> object:
-        name = by_address[target]
+    def answer(table: dict[str, object], target: Endpoint) -> object:
+        name = by_address[target.address]
         if name not in table:
             raise ConnectionRefusedError(name)
         return table[name]
@@ -94,8 +94,8 @@ def test_a_broker_that_does_not_answer_is_passed_over(monkeypatch: pytest.Monkey
 def test_whom_a_controller_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """None for one that is down, -1 for one that knows no leader."""
 
-    def answer(target: Address) -> LeaderAndEpoch:
-        if target[0] == CONTROLLERS[0].address:
+    def answer(target: Endpoint) -> LeaderAndEpoch:
+        if target.host == CONTROLLERS[0].address:
             raise ConnectionRefusedError
         return LeaderAndEpoch(NO_LEADER, 3, 74)
 
@@ -119,5 +119,5 @@ def test_the_wait_for_a_difference_ends_when_the_winner_leads_no_more(
     """A cluster that was started on a busy machine waited for its old leader until the time was up."""
     one, two, three = CONTROLLERS
     asked = probe(monkeypatch, {two.name: QuorumInfo(leader=leader, epoch=2, voters=ends)})
-    cluster = Mock(spec=KRaftCluster, _wanted=two)
-    assert KRaftCluster._ahead(cluster, asked, one, three) is settled
+    cluster = Mock(spec=StartedKRaftCluster, _wanted=two)
+    assert StartedKRaftCluster._ahead(cluster, asked, one, three) is settled

@@ -12,6 +12,7 @@ import pytest
 from harness.cluster.processes import Processes
 from harness.errors import ProcessDiedError
 from harness.history.journal import Journal
+from harness.host_files import Folder
 
 HOST = "broker1"
 JAVA: Any = type("Java", (), {"argv": lambda self: ("java",)})()
@@ -38,8 +39,8 @@ class FakeLab:
     def exit_status(self, host: str) -> int:
         return 143
 
-    def data_dir(self, host: str) -> Path:
-        return Path("/nowhere")
+    def files(self, host: str) -> Folder:
+        return Folder(Path("/nowhere"))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from harness.cluster.cluster_file import read_cluster_file
 from harness.cluster.settings import Settings, rack_aware, values
 from harness.cluster.settings_files import read_options, read_properties
 from harness.errors import UsageError
-from harness.kafka.java import write_properties
+from harness.kafka.java import properties_text
 from tests.unit.cluster.malformed import AZ, BROKER_PROPERTIES, TABLES
 
 WHOLE = f"""{AZ}
@@ -96,7 +96,7 @@ def test_what_is_written_for_brokers_is_what_was_meant(tmp_path: Path) -> None:
     """Values that Java would read differently are escaped; all others stand as they are."""
     path, again = tmp_path / "a.properties", tmp_path / "b.properties"
     given = {"a": "x\\y", "b": "é", "c": "plain, text=1"}
-    write_properties(path, given)
+    path.write_text(properties_text(given))
     assert path.read_text() == "a=x\\\\y\nb=\\u00e9\nc=plain, text=1\n"
     again.write_bytes(path.read_bytes())
     assert values(read_properties(again, "broker").broker) == given

@@ -24,7 +24,7 @@ def crowded() -> Topology:
             az=f"az{n}",
             address=f"198.18.0.{n + 100}",
             node_id=n,
-            ports=(9092,),
+            services={"kafka": (9092,)},
         )
         for n in (1, 10, 11, 2)
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from nemesis_fakes import TOPOLOGY, crowded
 
 from harness.errors import UsageError
+from harness.lab.model import Topology
 from nemesis.network import links
 from nemesis.network.links import Link
 
@@ -47,6 +50,15 @@ def test_role_in_az() -> None:
 
 def test_service_concerns_only_hosts_that_offer_it() -> None:
     assert _text(links.parse(TOPOLOGY, "client1 -> az2:kafka")) == {"client1 -> broker2:9092"}
+
+
+def test_a_service_is_cut_where_each_host_offers_it() -> None:
+    hosts = [
+        replace(host, services={"kafka": (9192,), "controller": (9092,)}) if host.name == "broker2" else host
+        for host in TOPOLOGY.hosts
+    ]
+    found = links.parse(Topology(tuple(hosts), TOPOLOGY.observer_address), "client1 -> brokers:kafka")
+    assert _text(found) == {f"client1 -> broker{n}:{port}" for n, port in ((1, 9092), (2, 9192), (3, 9092))}
 
 
 def test_same_link_named_twice_counts_once() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from harness.history.identity import encode
 from harness.history.tables import read_table
-from harness.kafka.model import PartitionState, TopicPartition
+from harness.host_files import Folder
+from harness.kafka.model import Endpoint, PartitionState, TopicPartition
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import one_record_batch
 from harness.observer.dump import final_dump
@@ -40,8 +41,8 @@ def broker(tmp_path: Path) -> Node:
     (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     (folder.parent / "replication-offset-checkpoint").write_text("0\n1\nt 0 3\n")
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = listener.getsockname()[:2]
-    return Node("broker1", 1, address, tmp_path / "data")
+        endpoint = Endpoint(*listener.getsockname()[:2])
+    return Node("broker1", 1, endpoint, Folder(tmp_path / "data"))
 
 
 def test_a_stopped_broker_is_read_whole_from_its_files(tmp_path: Path, broker: Node) -> None:
@@ -77,7 +78,7 @@ def test_replicas_are_read_where_the_final_state_is_not_known(tmp_path: Path, br
 
 
 def test_a_broker_without_files_gives_an_empty_replica(tmp_path: Path, broker: Node) -> None:
-    elsewhere = Node("broker2", 2, broker.address)
+    elsewhere = Node("broker2", 2, broker.endpoint)
     final_dump(tmp_path, [elsewhere], ASSIGNMENT, STATES)
     (row,) = read_table(tmp_path, "replicas").to_pylist()
     assert (row["complete"], row["leo"], row["in_sync"]) == (False, None, False)
@@ -93,13 +94,13 @@ def test_a_broker_that_is_paused_costs_one_wait(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("harness.observer.replica_log.end_offsets", never)
     logs = read_broker(
-        Node("broker1", 1, ("127.0.0.1", 9)), [TopicPartition("a", 0), TopicPartition("b", 0)], MODERN
+        Node("broker1", 1, Endpoint("127.0.0.1", 9)), [TopicPartition("a", 0), TopicPartition("b", 0)], MODERN
     )
     assert asked == ["a"]
     assert [log.error for log in logs] == ["timed out", "timed out"]
 
 
-BROKERS = [Node(f"broker{number}", number, ("127.0.0.1", 9)) for number in (1, 2, 3)]
+BROKERS = [Node(f"broker{number}", number, Endpoint("127.0.0.1", 9)) for number in (1, 2, 3)]
 BEHIND = {T0: PartitionState(leader=1, leader_epoch=0, isr=(1, 2))}
 
 
@@ -169,7 +170,7 @@ def test_a_topic_that_is_gone_hides_no_policy_of_another(
 
     monkeypatch.setattr("harness.observer.dump.describe_configs", describe)
     _reading(monkeypatch, {1: [4]})
-    brokers = [Node("broker1", 1, ("198.18.0.1", 9092))]
+    brokers = [Node("broker1", 1, Endpoint("198.18.0.1", 9092))]
     assignment = {TopicPartition("gone", 0): (1,), TopicPartition("t", 0): (1,)}
     final_dump(tmp_path, brokers, assignment, {})
     rows = read_table(tmp_path, "replicas").to_pylist()

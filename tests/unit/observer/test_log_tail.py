@@ -15,6 +15,7 @@ from kafka.record.util import calc_crc32c
 from harness.history.identity import encode
 from harness.history.journal import Journal
 from harness.history.tables import read_table
+from harness.host_files import Folder
 from harness.kafka.batches import parse
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.dialect import MODERN
@@ -282,7 +283,7 @@ def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> N
 def test_files_are_followed_like_the_wire(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
-    source, tail = FileSource(tmp_path), ReplicaTail(topic_partition=KEY, broker=1)
+    source, tail = FileSource(Folder(tmp_path)), ReplicaTail(topic_partition=KEY, broker=1)
 
     def look(*log: bytes) -> tuple[list[object], list[object]]:
         (folder / "00000000000000000000.log").write_bytes(b"".join(log))
@@ -308,7 +309,7 @@ def test_files_after_retention_name_the_log_start(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "00000000000000000002.log").write_bytes(stored(2) + stored(3))
     for offset in (1, 5):
-        found = FileSource(tmp_path).read({KEY: offset}, 1)[KEY]
+        found = FileSource(Folder(tmp_path)).read({KEY: offset}, 1)[KEY]
         assert (found.error, found.log_start) == (1, 2)
 
 
@@ -337,7 +338,7 @@ def test_a_broker_is_asked_where_a_log_begins_whose_beginning_is_gone(
 
 
 def test_files_of_a_replica_that_is_not_there(tmp_path: Path) -> None:
-    assert FileSource(tmp_path).read({KEY: 0}, 1)[KEY].error == 3
+    assert FileSource(Folder(tmp_path)).read({KEY: 0}, 1)[KEY].error == 3
 
 
 @pytest.mark.parametrize("start", [1, 2, 3])
@@ -346,7 +347,7 @@ def test_files_in_several_segments(tmp_path: Path, start: int) -> None:
     folder.mkdir()
     (folder / "00000000000000000000.log").write_bytes(stored(0) + stored(1))
     (folder / "00000000000000000002.log").write_bytes(stored(2) + stored(3))
-    source = FileSource(tmp_path)
+    source = FileSource(Folder(tmp_path))
     for _ in range(2):
         found = source.read({KEY: start}, 1)[KEY]
         assert [r.offset for r in found.records] == list(range(start, 4))

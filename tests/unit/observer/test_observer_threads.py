@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import LabError
 from harness.history.journal import Journal
-from harness.kafka.model import PartitionState, TopicPartition
+from harness.kafka.model import Endpoint, PartitionState, TopicPartition
 from harness.observer import pollers
 from harness.observer.observer import Observer
 from harness.observer.targets import Node, Targets
@@ -20,13 +20,12 @@ from harness.zookeeper.znodes import PartitionZnode, Znodes
 
 
 @pytest.fixture
-def nobody() -> tuple[str, int]:
+def nobody() -> Endpoint:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address: tuple[str, int] = listener.getsockname()[:2]
-    return address
+        return Endpoint(*listener.getsockname()[:2])
 
 
-def test_silent_nodes_are_views_too(tmp_path: Path, nobody: tuple[str, int]) -> None:
+def test_silent_nodes_are_views_too(tmp_path: Path, nobody: Endpoint) -> None:
     targets = Targets((Node("broker1", 1, nobody),), (Node("zookeeper1", 1, nobody),))
     before = set(threading.enumerate())
     with Journal(tmp_path / "j.jsonl") as journal, Observer(targets, journal) as observer:
@@ -47,7 +46,7 @@ def test_silent_nodes_are_views_too(tmp_path: Path, nobody: tuple[str, int]) -> 
 
 
 def test_an_observer_that_fails_is_not_silent(
-    tmp_path: Path, nobody: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, nobody: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_args: object, **_options: object) -> None:
         raise ValueError("not what Kafka says")

@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.tables import read_table
+from harness.host_files import Folder
 from harness.kafka.batches import parse
 from harness.kafka.wire.logs import FetchResult
 from harness.observer.replica_tail import ReplicaTail
@@ -59,7 +60,7 @@ def test_files_have_no_high_watermark(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
     (folder / "00000000000000000000.log").write_bytes(stored(0) + stored(1))
-    (row,) = Watermarks(1).update(KEY, 2, FileSource(tmp_path).read({KEY: 0}, 1)[KEY], 10)
+    (row,) = Watermarks(1).update(KEY, 2, FileSource(Folder(tmp_path)).read({KEY: 0}, 1)[KEY], 10)
     assert (row.get("high_watermark"), row["leo"], row["log_start"]) == (None, 2, 0)
 
 

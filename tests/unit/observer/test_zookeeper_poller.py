@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.history.journal import Journal
-from harness.kafka.model import PartitionState, TopicPartition
+from harness.kafka.model import Endpoint, PartitionState, TopicPartition
 from harness.observer import pollers
 from harness.observer.pollers import ZooKeeperPoller
 from harness.observer.targets import Node
@@ -116,7 +116,7 @@ def test_a_change_without_a_watch_is_found_later(views: Views, clock: Clock) -> 
 
 def test_other_topics_are_read_at_once(views: Views, clock: Clock) -> None:
     topics: list[tuple[str, ...]] = [("t",)]
-    poller = ZooKeeperPoller(Node("zookeeper1", 1, ("127.0.0.1", 1)), views, lambda: topics[-1])
+    poller = ZooKeeperPoller(Node("zookeeper1", 1, Endpoint("127.0.0.1", 1)), views, lambda: topics[-1])
     node = poller._node
     poller.poll()
     topics.append(("t", "u"))
@@ -126,7 +126,7 @@ def test_other_topics_are_read_at_once(views: Views, clock: Clock) -> None:
 
 
 def _poller(views: Views) -> tuple[ZooKeeperPoller, Ensemble]:
-    poller = ZooKeeperPoller(Node("zookeeper1", 1, ("127.0.0.1", 1)), views, lambda: ("t",))
+    poller = ZooKeeperPoller(Node("zookeeper1", 1, Endpoint("127.0.0.1", 1)), views, lambda: ("t",))
     node = poller._node
     assert isinstance(node, Ensemble)
     return poller, node

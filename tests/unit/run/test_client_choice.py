@@ -11,6 +11,7 @@ import pytest
 
 from harness.artifacts.java_client import java_client, libraries_among
 from harness.errors import UsageError
+from harness.host_files import Folder
 from harness.kafka.versions import kafka_version
 from harness.lab.model import Lab
 from harness.waiting import wait_until
@@ -118,7 +119,7 @@ def test_a_container_gets_a_copy_of_the_users_files(tmp_path: Path) -> None:
     lab = cast(
         Lab,
         SimpleNamespace(
-            kind="compose", data_dir=lambda host: tmp_path, inside=lambda host, path: f"/data/{path.name}"
+            shares_files=False, files=lambda host: Folder(tmp_path), inside=lambda host, path: f"/data/{path}"
         ),
     )
     program = ClientProgram(via="program", argv=("/usr/bin/env", str(PROGRAM), "good"), name="p")

@@ -13,6 +13,7 @@ import pytest
 import run.watch
 from harness.cluster.timings import BASE
 from harness.errors import WaitTimeoutError
+from harness.host_files import Folder
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.kafka.wire.logs import FetchResult
 from harness.lab.layout import THREE_AZS
@@ -112,7 +113,7 @@ def test_the_final_logs_are_those_of_the_current_replicas(
 
     monkeypatch.setattr(run.watch, "final_dump", final_dump)
     monkeypatch.setattr(run.watch, "first_answer", lambda ask, _what: ask())
-    lab: Any = Mock(topology=THREE_AZS.topology("zookeeper"), data_dir=lambda _: tmp_path)
+    lab: Any = Mock(topology=THREE_AZS.topology("zookeeper"), files=lambda _: Folder(tmp_path))
     cluster: Any = SimpleNamespace(partition=lambda *_: state)
     Watch(lab, cluster, (1, 2, 3), (CREATED,), Mock(), Mock(describe_transactions=None)).dump(tmp_path)
     assert read == [{KEY: replicas}]

@@ -12,6 +12,7 @@ from rich.console import Console
 from harness import console
 from harness.console import Progress
 from harness.history.journal import Journal
+from harness.host_files import Folder
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.lab.layout import THREE_AZS
 from harness.observer.views import View, Views
@@ -24,6 +25,8 @@ ISR = PartitionState(leader=2, leader_epoch=1, isr=(2, 3), replicas=(1, 2, 3))
 
 @pytest.fixture
 def state(tmp_path: Path) -> LiveState:
+    for number in (1, 2, 3):
+        (tmp_path / f"client{number}").mkdir()
     views = Views(Journal(tmp_path / "harness.jsonl"))
     views.record(
         [
@@ -33,23 +36,24 @@ def state(tmp_path: Path) -> LiveState:
             View(source="broker3", subject="reachable"),
         ]
     )
-    journals = {f"client{number}": tmp_path / f"client{number}.jsonl" for number in (1, 2, 3)}
-    return LiveState(THREE_AZS.topology("zookeeper"), [Topic("t", (1, 2, 3))], views, journals)
+    return LiveState(
+        THREE_AZS.topology("zookeeper"), [Topic("t", (1, 2, 3))], views, lambda host: Folder(tmp_path / host)
+    )
 
 
 def test_each_az_has_what_its_brokers_state_and_what_its_clients_wrote(
     state: LiveState, tmp_path: Path
 ) -> None:
-    with Journal(tmp_path / "client2.jsonl") as journal:
+    with Journal(tmp_path / "client2" / "client.jsonl") as journal:
         for number, outcome in enumerate(("ok", "info", "ok", "fail")):
             journal.write("done", writer=1, seq=number, outcome=outcome)
-    (tmp_path / "client3.jsonl").write_bytes(b'{"table":"done","outcome":"ok"')
+    (tmp_path / "client3" / "client.jsonl").write_bytes(b'{"table":"done","outcome":"ok"')
     assert state.lines() == [
         "az1: broker1 does not answer · 0 acknowledged/s, 0 in all",
         "az2: broker2: t/0 leader broker2, epoch 1, ISR 2, 3 · 0 acknowledged/s, 2 in all",
         "az3: broker3 has stated nothing yet · 0 acknowledged/s, 0 in all",
     ]
-    with (tmp_path / "client3.jsonl").open("ab") as file:
+    with (tmp_path / "client3" / "client.jsonl").open("ab") as file:
         file.write(b'}\n{"table":"done","outcome":"ok"}\n')
     assert state.lines()[2].endswith("acknowledged/s, 2 in all")
     assert state.lines()[1].endswith("· 0 acknowledged/s, 2 in all")
@@ -64,7 +68,7 @@ def test_rate_is_taken_over_a_while(
     state.lines()
     for number in range(6):
         now[0] += 0.5 if number % 2 else 0.1667
-        with Journal(tmp_path / "client1.jsonl") as journal:
+        with Journal(tmp_path / "client1" / "client.jsonl") as journal:
             journal.write("done", writer=1, seq=number, outcome="ok")
         said = state.lines()[0]
     assert said.endswith("· 3 acknowledged/s, 6 in all")

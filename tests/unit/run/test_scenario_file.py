@@ -262,7 +262,8 @@ def test_an_error_of_the_scenario_s_own_code_names_its_line(
 def test_an_os_error_that_acked_raises_is_not_the_scenario_s(tmp_path: Path) -> None:
     text = TEXT.format(claims=CLAIM, more="").replace(
         "    pass",
-        "    from harness.kafka.wire.metadata import metadata\n    metadata(('127.0.0.1', 1), timeout_s=0.1)",
+        "    from acked import Endpoint\n    from harness.kafka.wire.metadata import metadata\n"
+        "    metadata(Endpoint('127.0.0.1', 1), timeout_s=0.1)",
     )
     write(tmp_path, text=text)
     with pytest.raises(ConnectionError, match="cannot be reached"):

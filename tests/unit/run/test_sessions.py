@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import WaitTimeoutError
-from harness.kafka.model import Address
+from harness.kafka.model import Endpoint
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Lab
 from nemesis.network.rules import Ruleset
@@ -49,11 +49,11 @@ class World:
         self.in_force -= 1
         return ()
 
-    def clients(self, node: Address) -> frozenset[str]:
+    def clients(self, node: Endpoint) -> frozenset[str]:
         return frozenset(
             TOPOLOGY.host(broker).address
             for broker, place in self.places.items()
-            if TOPOLOGY.host(place).zookeeper_address == node
+            if TOPOLOGY.host(place).zookeeper_endpoint == node
         )
 
 
@@ -105,9 +105,9 @@ def test_a_cluster_starts_with_one_choice_for_each_broker(world: World) -> None:
 
 def _hear(monkeypatch: pytest.MonkeyPatch, counts: list[int]) -> None:
     """zookeeper2 has received these numbers of packets from broker2, one after the other."""
-    asked = (TOPOLOGY.host("zookeeper2").zookeeper_address, TOPOLOGY.host("broker2").address)
+    asked = (TOPOLOGY.host("zookeeper2").zookeeper_endpoint, TOPOLOGY.host("broker2").address)
 
-    def received(node: Address) -> Mapping[str, int]:
+    def received(node: Endpoint) -> Mapping[str, int]:
         assert node == asked[0]
         return {asked[1]: counts.pop(0) if len(counts) > 1 else counts[0], "198.18.0.99": len(counts)}
 

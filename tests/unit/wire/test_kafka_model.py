@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.kafka.model import Topic, TopicPartition, broker_id, broker_name, controller_id
+from harness.kafka.model import Endpoint, Topic, TopicPartition, broker_id, broker_name, controller_id
 from harness.lab.layout import ROLES_BY_MODE, three_azs
+from harness.lab.model import Host
 
 
 @pytest.mark.parametrize("mode", ROLES_BY_MODE)
@@ -28,7 +29,10 @@ def test_a_name_of_no_broker_is_refused(name: str) -> None:
 
 def test_ports_of_a_combined_node() -> None:
     node = three_azs("kraft-combined").host("broker2")
-    assert (node.broker_address, node.controller_address) == (("198.18.0.22", 9092), ("198.18.0.22", 9093))
+    assert (str(node.broker_endpoint), str(node.controller_endpoint)) == (
+        "198.18.0.22:9092",
+        "198.18.0.22:9093",
+    )
     assert set(node.ports) == {9092, 9093}
 
 
@@ -42,3 +46,39 @@ def test_a_topic_partition_is_the_plain_pair() -> None:
     key = TopicPartition("a-b", 10)
     assert (key, hash(key)) == (("a-b", 10), hash(("a-b", 10)))
     assert (str(key), key.folder) == ("a-b/10", "a-b-10")
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("b1:9092", ("b1", 9092)), ("198.18.0.2:1", ("198.18.0.2", 1)), ("[fd00::1]:9092", ("fd00::1", 9092))],
+)
+def test_an_endpoint_is_written_as_in_bootstrap_servers(text: str, address: tuple[str, int]) -> None:
+    endpoint = Endpoint.parse(text)
+    assert (endpoint.address, str(endpoint), endpoint.label) == (address, text, text)
+
+
+@pytest.mark.parametrize("text", ["b1", "b1:", ":9092x", ""])
+def test_what_names_no_endpoint_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        Endpoint.parse(text)
+
+
+def test_a_host_of_another_cluster_says_where_it_listens() -> None:
+    node = Host(
+        name="broker1001",
+        role="broker",
+        az="az1",
+        address="kafka-1.example",
+        node_id=1001,
+        services={"kafka": (19092, 19094)},
+        security="SASL_SSL",
+    )
+    assert node.broker_endpoint == Endpoint(
+        "kafka-1.example",
+        19092,
+        listener="SASL_SSL",
+        security="SASL_SSL",
+        node_id=1001,
+        node="broker1001",
+    )
+    assert broker_id(broker_name(node.node_id)) == 1001

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from record_bytes import batch, message
 
+from harness.host_files import Folder
 from harness.kafka.batches import Record, parse
 from harness.kafka.segments import high_watermarks, leader_epochs, read_folder
 
@@ -75,16 +76,16 @@ def test_a_batch_that_cannot_be_read_is_one_record_without_a_value() -> None:
 def test_segments_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000002.log").write_bytes(batch(2, b"c"))
     (tmp_path / "00000000000000000000.log").write_bytes(batch(0, b"a", b"b"))
-    assert [r.value for r in read_folder(tmp_path).records] == [b"a", b"b", b"c"]
-    assert [r.value for r in read_folder(tmp_path, from_offset=2).records] == [b"c"]
+    assert [r.value for r in read_folder(Folder(tmp_path)).records] == [b"a", b"b", b"c"]
+    assert [r.value for r in read_folder(Folder(tmp_path), from_offset=2).records] == [b"c"]
 
 
 def test_checkpoint_files(tmp_path: Path) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n3 17\n")
     (tmp_path / "replication-offset-checkpoint").write_text("0\n2\nt 0 5\nother-topic 1 9\n")
-    assert leader_epochs(tmp_path) == [(0, 0), (3, 17)]
-    assert high_watermarks(tmp_path) == {("t", 0): 5, ("other-topic", 1): 9}
-    assert leader_epochs(tmp_path / "absent") is None
+    assert leader_epochs(Folder(tmp_path)) == [(0, 0), (3, 17)]
+    assert high_watermarks(Folder(tmp_path)) == {("t", 0): 5, ("other-topic", 1): 9}
+    assert leader_epochs(Folder(tmp_path / "absent")) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from harness.kafka.model import Address
+from harness.errors import UnfitError
+from harness.kafka.model import Endpoint
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, Question
 from harness.kafka.wire.metadata import api_versions
 from harness.kafka.wire.produce import produce_once
@@ -20,7 +21,7 @@ Behaviour = Callable[[socket.socket], None]
 
 
 @contextmanager
-def server(*behaviours: Behaviour) -> Iterator[Address]:
+def server(*behaviours: Behaviour) -> Iterator[Endpoint]:
     """Accepts one connection after the other and treats each as requested."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -32,7 +33,7 @@ def server(*behaviours: Behaviour) -> Iterator[Address]:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield listener.getsockname()[:2]
+        yield Endpoint(*listener.getsockname()[:2])
         thread.join(5)
 
 
@@ -55,10 +56,9 @@ def void(_: object) -> None:
     """Nothing."""
 
 
-def unused_address() -> Address:
+def unused_address() -> Endpoint:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address: Address = listener.getsockname()[:2]
-    return address
+        return Endpoint(*listener.getsockname()[:2])
 
 
 def test_nobody_listens() -> None:
@@ -152,3 +152,9 @@ def test_a_repeated_request_is_sent_once_more_on_a_new_connection() -> None:
     with server(asking.answers(7), asking.answers(8)) as address, Connection(address) as connection:
         assert asking.again(connection, "same") == (7,)
         assert asking.again(connection, "same") == (8,)
+
+
+def test_a_listener_that_does_not_speak_plaintext_is_refused() -> None:
+    secure = Endpoint("198.18.0.21", 9094, security="SSL", node="broker1")
+    with pytest.raises(UnfitError, match=r"broker1 speaks SSL at 198.18.0.21:9094, .* PLAINTEXT\."):
+        Connection(secure)

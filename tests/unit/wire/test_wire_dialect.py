@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UnfitError, UsageError
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Endpoint, TopicPartition
 from harness.kafka.wire.dialect import dialect
 from harness.kafka.wire.logs import fetch_own_log
 from harness.kafka.wire.offsets import end_offsets
 
-NOWHERE = ("127.0.0.1", 9)
+NOWHERE = Endpoint("127.0.0.1", 9)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from fake_broker import FakeBroker
 from local_lab import LocalLab
 
+from harness.kafka.model import Endpoint
 from workloads.client.client import Client
 
 Rows = Callable[[str], list[dict[str, Any]]]
@@ -30,12 +31,14 @@ def lab(tmp_path: Path) -> Iterator[LocalLab]:
 
 @pytest.fixture
 def journal_path(tmp_path: Path) -> Path:
-    return tmp_path / "journal" / "client1.jsonl"
+    return tmp_path / "client.jsonl"
 
 
 @pytest.fixture
-def client(lab: LocalLab, journal_path: Path) -> Iterator[Client]:
-    with Client(lab, "client1", journal_path) as running:  # type: ignore[arg-type]
+def client(lab: LocalLab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    """A client whose brokers are named by their addresses."""
+    monkeypatch.setattr(Client, "broker", lambda _, host: Endpoint.parse(host))
+    with Client(lab, "client1") as running:  # type: ignore[arg-type]
         yield running
 
 

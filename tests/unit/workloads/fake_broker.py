@@ -45,6 +45,8 @@ from kafka.protocol.producer.transaction import (
 )
 from kafka.record import MemoryRecords
 
+from harness.kafka.model import Endpoint
+
 NODE = 7
 _REQUESTS = {
     request.API_KEY: (request, response, span)
@@ -116,6 +118,10 @@ class FakeBroker:
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint("127.0.0.1", self.port)
 
     def disconnect(self) -> None:
         """Close every connection."""

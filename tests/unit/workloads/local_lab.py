@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import WaitTimeoutError
+from harness.host_files import Folder
 from harness.lab.model import Host, Topology
 
 
@@ -49,14 +50,24 @@ class LocalLab:
     topology: Topology = Topology(
         (
             Host(name="client1", role="client", az="az1", address="127.0.0.1", node_id=1),
-            Host(name="broker1", role="broker", az="az1", address="127.0.0.1", node_id=1, ports=(9092,)),
+            Host(
+                name="broker1",
+                role="broker",
+                az="az1",
+                address="127.0.0.1",
+                node_id=1,
+                services={"kafka": (9092,)},
+            ),
         ),
         "127.0.0.1",
     )
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def inside(self, host: str, path: Path) -> str:
-        return str(path)
+    def files(self, host: str) -> Folder:
+        return Folder(self.run_dir)
+
+    def inside(self, host: str, path: str) -> str:
+        return str(self.run_dir / path)
 
     def python(self) -> tuple[str, ...]:
         return (sys.executable,)

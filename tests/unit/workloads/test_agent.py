@@ -10,10 +10,13 @@ import pytest
 from local_lab import LocalLab
 
 from harness.errors import LabError, ProcessDiedError, UsageError
+from harness.host_files import Folder
+from harness.kafka.model import Endpoint
 from workloads.client import agent_process
 from workloads.client.agent_process import AgentProcess
 from workloads.client.client import Client
-from workloads.protocol.commands import CountStream, Ping, Request
+from workloads.protocol.commands import ConsumerProgress, CountStream, Ping, Request
+from workloads.protocol.spec import ProducerSpec
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
@@ -61,8 +64,8 @@ def test_unknown_commands_and_bad_arguments_do_not_end_the_agent(lab: LocalLab, 
     assert "no command 'dance'; the agent's commands are Ping, UseProgram" in answer(
         Request(1, "dance", {}).line()
     )
-    assert "BeginTransaction: Expected `int`, got `str` - at `$.writer`" in answer(
-        Request(2, "BeginTransaction", {"writer": "x"}).line()
+    assert "ConsumerProgress: Expected `int`, got `str` - at `$.reader`" in answer(
+        Request(2, "ConsumerProgress", {"reader": "x"}).line()
     )
     no_producer = Request(3, "Send", {"topic": "t"}).line()
     assert "Send: Object missing required field `producer`" in answer(no_producer)
@@ -73,19 +76,22 @@ def test_unknown_commands_and_bad_arguments_do_not_end_the_agent(lab: LocalLab, 
 
 def test_a_command_on_something_that_was_not_started_fails(client: Client) -> None:
     with pytest.raises(
-        LabError, match=r"client1 failed to CountStream: .* no stream with number 3; start it"
+        LabError, match=r"client1 failed to ConsumerProgress: .* no consumer with number 3; start it"
     ):
-        client._agent.call(CountStream(3), 30.0)
+        client.call(ConsumerProgress(3))
+    spec = ProducerSpec(writer=3, name="raw", brokers=(Endpoint("127.0.0.1", 1),))
+    with pytest.raises(LabError, match=r"Producer 3 \(raw\) is a scripted producer of raw, which has no"):
+        client.call(CountStream(producer=spec))
 
 
 def test_a_start_that_fails_shows_the_end_of_its_stderr(lab: LocalLab, tmp_path: Path) -> None:
-    errors = tmp_path / "j.err"
+    errors = tmp_path / "client.err"
     errors.write_text("no such thing\n")
     pipe = lab.open_pipe("client1", [sys.executable, "-c", "raise SystemExit(3)"])
-    agent = AgentProcess(pipe, "client1", errors)
+    agent = AgentProcess(pipe, "client1", Folder(tmp_path))
     pipe.wait(60)
     with pytest.raises(ProcessDiedError, match=r"client1 has ended \(exit status 3\)") as caught:
-        agent.call(Ping(), 30.0)
+        agent.call(Ping())
     assert "no such thing" in caught.value.detail
     agent.close(1.0)
 
@@ -98,7 +104,7 @@ def test_an_agent_that_does_not_quit_is_killed(
     answer = 'print(json.dumps({"id": json.loads(input())["id"]}), flush=True)' if answers else ""
     code = f"import json, signal\n{answer}\nwhile True: signal.pause()"
     pipe = lab.open_pipe("client1", [sys.executable, "-c", code])
-    AgentProcess(pipe, "client1", tmp_path / "j.err").close(60.0 if answers else 0.1)
+    AgentProcess(pipe, "client1", Folder(tmp_path)).close(60.0 if answers else 0.1)
     assert pipe.wait(60) < 0
 
 

@@ -7,6 +7,7 @@ import pytest
 from harness.cluster.client_settings import PRODUCER, check_client
 from harness.cluster.settings import Setting
 from harness.errors import InvalidRunError
+from harness.kafka.model import Endpoint
 from run.clients import choose
 from run.settings import check_took_effect
 from workloads.agent.producers.configuration import stated_configuration
@@ -42,7 +43,12 @@ def _spec(values: dict[str, str]) -> tuple[ProducerSpec, dict[str, Setting]]:
     given = {key: Setting(key=key, value=value, place="--set") for key, value in values.items()}
     choice = choose(check_client("producer", given), {})
     spec = ProducerSpec(
-        writer=0, name="p", brokers=("127.0.0.1:1",), via="librdkafka", config=choice.config, **choice.fields
+        writer=0,
+        name="p",
+        brokers=(Endpoint("127.0.0.1", 1),),
+        via="librdkafka",
+        config=choice.config,
+        **choice.fields,
     )
     return spec, given
 

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from fake_broker import FakeBroker
 
+from run.group_offsets import GroupOffsets
 from workloads.agent.producers.outcomes import NOT_CONNECTED
 from workloads.client.client import Client
 from workloads.protocol.results import OffsetAnswer
@@ -29,12 +30,16 @@ def events(rows: Rows) -> list[tuple[Any, ...]]:
     return [(row["event"], row["offset"], row["error"]) for row in rows("groups")]
 
 
+def offsets(client: Client) -> GroupOffsets:
+    return GroupOffsets(client=client, group="g", reader=3, check_alive=lambda: None)
+
+
 def commit(client: Client, at: str, offset: int) -> OffsetAnswer:
-    return client.commit_offset_later("g", "t", offset, reader=3, at=at).result(20)
+    return offsets(client).commit("t", offset, at=at)
 
 
 def fetch(client: Client, at: str) -> OffsetAnswer:
-    return client.fetch_offset("g", "t", reader=3, at=at)
+    return offsets(client).fetch("t", at=at)
 
 
 def test_commits_and_fetches_are_recorded(client: Client, broker: FakeBroker, rows: Rows) -> None:

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from harness.errors import InvalidRunError
 from harness.history.journal import Journal
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Endpoint, TopicPartition
 from workloads.agent.consumers.group_member import GroupMember
 from workloads.protocol.spec import ConsumerSpec
 
@@ -22,7 +22,11 @@ class _Failing(GroupMember):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_member_that_has_ended_by_itself_has_no_progress(tmp_path: Path) -> None:
     spec = ConsumerSpec(
-        reader=1, name="r", brokers=("127.0.0.1:1",), partitions=(TopicPartition("t", 0),), group="g"
+        reader=1,
+        name="r",
+        brokers=(Endpoint("127.0.0.1", 1),),
+        partitions=(TopicPartition("t", 0),),
+        group="g",
     )
     member = _Failing(Journal(tmp_path / "journal.jsonl"), spec)
     member.start()

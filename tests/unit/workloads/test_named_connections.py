@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 from fake_broker import Act, FakeBroker
+from handles import transactions
 
 from harness.errors import InvalidRunError, LabError
+from harness.kafka.model import Endpoint
 from harness.waiting import wait_until
+from run.group_offsets import GroupOffsets
 from run.producer import Producer
 from run.transactional import TransactionalProducer
 from workloads.client.client import Client
@@ -26,21 +29,14 @@ DELAY_S = 0.3
 @pytest.fixture
 def plain(client: Client, broker: FakeBroker) -> Producer:
     return Producer(
-        client, ProducerSpec(writer=1, name="numbered", brokers=(broker.address,), idempotent=True)
+        client, ProducerSpec(writer=1, name="numbered", brokers=(broker.endpoint,), idempotent=True)
     )
 
 
 @pytest.fixture
 def orders(client: Client, broker: FakeBroker) -> TransactionalProducer:
-    spec = ProducerSpec(writer=2, name="orders", brokers=(broker.address,), transactional_id="orders")
-    return TransactionalProducer(
-        client=client,
-        spec=spec,
-        leader=lambda *_: broker.address,
-        hold=lambda _: pytest.fail("nothing is held here"),
-        group_coordinator=lambda _: broker.address,
-        coordinator=broker.address,
-    )
+    spec = ProducerSpec(writer=2, name="orders", brokers=(broker.endpoint,), transactional_id="orders")
+    return transactions(client, spec, broker.address)
 
 
 @pytest.fixture
@@ -61,10 +57,8 @@ def test_all_requests_of_a_transaction_share_the_named_connection(
     orders.prepare(connection="a").begin()
     assert orders.add("t", connection="a") == 0
     assert orders.send("t", "one", connection="a").ok
-    assert client.send_offsets(
-        orders.spec, "g", 3, "t", 5, coordinator=broker.address, group_coordinator=broker.address,
-        connection="a",
-    ) == 0  # fmt: skip
+    group = GroupOffsets(client=client, group="g", reader=3, check_alive=lambda: None)
+    assert orders.send_offsets(group, "t", 5, connection="a") == 0
     assert orders.commit(connection="a") == TransactionEnd("committed", 0)
     assert broker.arrived == [
         (named.client_port, kind)
@@ -184,7 +178,7 @@ def test_a_request_without_an_answer_ends_the_connection(broker: FakeBroker, pla
 
 def test_a_connection_that_cannot_be_opened_is_reported(client: Client) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        nobody = f"127.0.0.1:{server.getsockname()[1]}"
+        nobody = Endpoint(*server.getsockname())
     producer = Producer(client, ProducerSpec(writer=1, name="alone", brokers=(nobody,)))
     with pytest.raises(InvalidRunError, match="'a' of alone to .* could not be opened"):
         producer.connection("a")
@@ -196,14 +190,14 @@ def test_a_connection_that_cannot_be_opened_is_reported(client: Client) -> None:
 
 @pytest.mark.parametrize("via", ["librdkafka", "java", "program"])
 def test_only_raw_producers_take_names(client: Client, broker: FakeBroker, via: Any) -> None:
-    spec = ProducerSpec(writer=1, name="whole", brokers=(broker.address,), via=via)
-    producer = Producer(client, spec)
+    spec = ProducerSpec(writer=1, name="whole", brokers=(broker.endpoint,), via=via)
+    producer, orders = Producer(client, spec), transactions(client, spec)
     for use in (
         lambda: producer.send("t", "x", connection="a"),
         lambda: producer.prepare("t", connection="a"),
         lambda: producer.connection("a"),
-        lambda: client.end_transaction(spec, connection="a"),
-        lambda: client.init_transactions(spec, 1, connection="a"),
+        lambda: orders.commit(connection="a"),
+        lambda: orders.initialise(1, connection="a"),
     ):
         with pytest.raises(InvalidRunError, match=f"whole uses {via}, which opens and chooses"):
             use()

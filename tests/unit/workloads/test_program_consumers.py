@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from harness.history.journal import Journal
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Endpoint, TopicPartition
 from workloads.agent.consumers.progress import MOST_ERRORS
 from workloads.agent.programs.consumers import ProgramConsumer
 from workloads.agent.programs.process import Handler, RunningProgram
@@ -48,9 +48,8 @@ class Told:
 
 def reading(tmp_path: Path, asked: TopicPartition, **settings: Any) -> tuple[ProgramConsumer, Told, Path]:
     told, journal = Told(), tmp_path / "journal.jsonl"
-    spec = ConsumerSpec(
-        reader=9, name="c", brokers=("b:1",), partitions=(asked,), group="g", via="program", **settings
-    )
+    given = {"brokers": (Endpoint("b", 1),), "group": "g", **settings}
+    spec = ConsumerSpec(reader=9, name="c", partitions=(asked,), via="program", **given)
     consumer = ProgramConsumer(Journal(journal), spec, cast(RunningProgram, told))
     return consumer, told, journal
 
@@ -73,7 +72,7 @@ def test_a_topic_that_it_was_not_asked_to_read(tmp_path: Path, topic: str) -> No
     ("assigned", "partition", "taken"), [(True, 0, True), (True, 1, False), (False, 1, True)]
 )
 def test_partitions_of_its_topic(tmp_path: Path, assigned: bool, partition: int, taken: bool) -> None:
-    consumer, told, journal = reading(tmp_path, TopicPartition("t", 0), self_assigned=assigned)
+    consumer, told, journal = reading(tmp_path, TopicPartition("t", 0), group="" if assigned else "g")
     if taken:
         told.records(("t", partition))
         assert consumer.progress().count == 1

@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from handles import transactions
 
 from harness.cluster.client_settings import CONSUMER, PRODUCER
 from harness.errors import InvalidRunError
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Endpoint, TopicPartition
 from harness.waiting import wait_until
+from run.group_offsets import GroupOffsets
+from run.producer import Producer
 from workloads.agent.producers.outcomes import classify
 from workloads.agent.programs.exceptions import RULES, error_code, java_outcome
 from workloads.client.client import Client
+from workloads.protocol.commands import DescribeProgram
 from workloads.protocol.java_names import consumer_properties, producer_properties, renamed
 from workloads.protocol.lines import Failure, parse_hello, parse_line, value_bytes, value_text
 from workloads.protocol.spec import ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad
@@ -34,13 +38,19 @@ def use(client: Client, mode: str) -> None:
 
 
 def producer(**settings: Any) -> ProducerSpec:
-    spec = {"writer": 1, "name": "p", "brokers": ("broker1",), "via": "program", "delivery_timeout_s": 3.0}
+    spec = {
+        "writer": 1,
+        "name": "p",
+        "brokers": (Endpoint("broker1", 9092),),
+        "via": "program",
+        "delivery_timeout_s": 3.0,
+    }
     return ProducerSpec(**(spec | settings))
 
 
 def test_messages_are_recorded_before_the_program_gets_them(client: Client, rows: Rows) -> None:
     use(client, "good")
-    results = client.send_all("t", ["a", "b"], producer())
+    results = [Producer(client, producer()).send("t", label) for label in ["a", "b"]]
     assert [(one.seq, one.outcome, one.offset) for one in results] == [(0, "ok", 0), (1, "ok", 1)]
     (writer,) = rows("writers")
     assert (writer["client"], writer["retries"]) == ("program", 0)
@@ -62,7 +72,7 @@ def test_a_stream_in_a_program(client: Client, rows: Rows) -> None:
 
 def test_what_a_program_states_about_itself(client: Client) -> None:
     use(client, "good")
-    found = client.describe_program("program")
+    found = client.call(DescribeProgram("program"))
     assert (found.client, found.version) == ("none", "1")
     assert found.ready_s > 0
     assert found.memory_mib > 1
@@ -73,7 +83,12 @@ def test_a_consumer_in_a_program(client: Client, rows: Rows) -> None:
     partitions = (TopicPartition("t", 0),)
     consumer = client.start_consumer(
         ConsumerSpec(
-            reader=9, name="c", brokers=("broker1",), partitions=partitions, group="g", via="program"
+            reader=9,
+            name="c",
+            brokers=(Endpoint("broker1", 9092),),
+            partitions=partitions,
+            group="g",
+            via="program",
         )
     )
     wait_until(consumer.progress, within_s=10, awaiting="two records", accept=lambda read: read.count == 2)
@@ -110,7 +125,7 @@ def test_a_program_that_returns_a_topic_that_it_was_not_asked_to_read(
 
 def test_an_exception_of_the_java_client_is_judged_by_its_table(client: Client) -> None:
     use(client, "expired")
-    result = client.send("t", "a", producer())
+    result = Producer(client, producer()).send("t", "a")
     assert (result.outcome, result.error, result.attempts) == ("fail", -192, 0)
 
 
@@ -135,20 +150,20 @@ MISBEHAVIOUR = [
 def test_a_program_that_misbehaves_makes_the_run_invalid(client: Client, mode: str, sentence: str) -> None:
     use(client, mode)
     with pytest.raises(InvalidRunError) as caught:
-        client.send("t", "a", producer())
+        Producer(client, producer()).send("t", "a")
     assert sentence in caught.value.message
     assert caught.value.message.isprintable()
     assert len(caught.value.message) <= 300 or "see /" in caught.value.message
     with pytest.raises(InvalidRunError):  # and it stays so
-        client.send("t", "b", producer())
+        Producer(client, producer()).send("t", "b")
 
 
 def test_an_outcome_that_comes_twice(client: Client) -> None:
     use(client, "twice")
-    assert client.send("t", "a", producer()).ok
+    assert Producer(client, producer()).send("t", "a").ok
     with pytest.raises(InvalidRunError, match="message 1/0 is not waiting for an outcome"):
         wait_until(
-            lambda: client.send("t", "b", producer()),
+            lambda: Producer(client, producer()).send("t", "b"),
             within_s=10,
             awaiting="the second line to be seen",
             accept=lambda result: False,
@@ -160,7 +175,7 @@ def test_a_program_that_hangs_is_found_and_killed(
     client: Client, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(client, mode)
-    client.send_later("t", "a", producer())
+    Producer(client, producer()).send_later("t", "a")
     client.close(within_s=8.0)  # it is asked to end, and then killed
     assert not client.alive
 
@@ -172,10 +187,10 @@ def test_a_program_that_hangs_is_found_and_killed(
 def test_transactions_in_a_program(client: Client, rows: Rows, mode: str, outcome: str, error: int) -> None:
     use(client, mode)
     spec = producer(transactional_id="t", delivery_timeout_s=30.0)
-    client.prepare(spec, "t")
-    number = client.begin_transaction(spec)
-    client.send("t", "a", spec)
-    end = client.end_transaction(spec)
+    Producer(client, spec).prepare("t")
+    number = transactions(client, spec).begin()
+    Producer(client, spec).send("t", "a")
+    end = transactions(client, spec).commit()
     assert (number, end.outcome, end.error) == (0, outcome, error)
     assert [row["event"] for row in rows("transactions")] == ["begin", "committing", outcome]
     assert rows("sent")[0]["txn"] == 0
@@ -197,10 +212,12 @@ def test_offsets_of_a_transaction_in_a_program(
 ) -> None:
     use(client, mode)
     spec = producer(transactional_id="t", delivery_timeout_s=30.0)
-    client.prepare(spec, "t")
-    client.begin_transaction(spec)
-    assert [client.send_offsets(spec, "g", 4, "t", offset) for offset in (5, 6)] == answers
-    client.end_transaction(spec)
+    Producer(client, spec).prepare("t")
+    transactions(client, spec).begin()
+    group = GroupOffsets(client=client, group="g", reader=4, check_alive=lambda: None)
+    handle = transactions(client, spec)
+    assert [handle.send_offsets(group, "t", offset) for offset in (5, 6)] == answers
+    transactions(client, spec).commit()
     assert [(row["event"], row["offset"]) for row in rows("groups")] == told
     assert all(row["asked_ns"] < row["ns"] and row["txn"] == 0 for row in rows("groups"))
 
@@ -208,7 +225,7 @@ def test_offsets_of_a_transaction_in_a_program(
 def test_a_program_dies_with_its_agent(client: Client, tmp_path: Path) -> None:
     argv = (sys.executable, str(PROGRAM), "good", str(tmp_path))
     client.use(ClientProgram(via="program", argv=argv, name="./program.py"))
-    client.describe_program("program")
+    client.call(DescribeProgram("program"))
     assert started_with(str(tmp_path / "journal")) == started_with("no such argument") == 0
     assert started_with(str(tmp_path)) == 1
     client.kill()
@@ -271,7 +288,7 @@ def test_properties_of_the_user_keep_their_names(kind: str, table: dict[str, Any
 
 def consumer_spec(**settings: Any) -> ConsumerSpec:
     partitions = (TopicPartition("t", 0),)
-    given = {"reader": 1, "name": "c", "brokers": ("b:1",), "partitions": partitions, "group": "g"}
+    given = {"reader": 1, "name": "c", "brokers": (Endpoint("b", 1),), "partitions": partitions, "group": "g"}
     return ConsumerSpec(**(given | settings))
 
 
@@ -292,7 +309,7 @@ def test_the_request_timeout_leaves_room_for_the_delivery_timeout() -> None:
 
 
 def test_a_consumer_that_assigns_its_partitions_has_no_group() -> None:
-    assert "group.id" not in consumer_properties(consumer_spec(self_assigned=True))
+    assert "group.id" not in consumer_properties(consumer_spec(group=""))
     assert consumer_properties(consumer_spec())["group.id"] == "g"
 
 

@@ -8,12 +8,13 @@ import confluent_kafka
 import pytest
 
 from harness.errors import UsageError
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Endpoint, TopicPartition
 from workloads.protocol.codec import from_json, to_json
 from workloads.protocol.commands import (
     COMMANDS,
     AgentAnswer,
     Command,
+    OpenConnection,
     Read,
     Request,
     Send,
@@ -25,22 +26,27 @@ from workloads.protocol.results import PartitionRead, ReadResult, SendResult
 from workloads.protocol.spec import DEFAULT_RETRIES, ConsumerSpec, ProducerSpec, StreamLoad, Via
 
 PRODUCER = ProducerSpec(
-    writer=1, name="p", brokers=("broker1", "broker2"), via="librdkafka", config={"linger.ms": 5, "a": True}
+    writer=1,
+    name="p",
+    brokers=(Endpoint("broker1", 9092), Endpoint("broker2", 9092)),
+    via="librdkafka",
+    config={"linger.ms": 5, "a": True},
 )
-RAW = ProducerSpec(writer=2, name="raw", brokers=("b:1",), delivery_timeout_s=120)
+RAW = ProducerSpec(writer=2, name="raw", brokers=(Endpoint("b", 1),), delivery_timeout_s=120)
 CONSUMER = ConsumerSpec(
     reader=1,
     name="c",
-    brokers=("broker1",),
+    brokers=(Endpoint("broker1", 9092),),
     partitions=(TopicPartition("t", 0), TopicPartition("u", 1)),
     group="g",
 )
 SENT = [
     Send(producer=PRODUCER, topic="t", partition=0, label="c"),
-    StartStream(PRODUCER, StreamLoad(topic="t", partitions=(0, 1, 2), rate=1.5)),
+    StartStream(producer=PRODUCER, load=StreamLoad(topic="t", partitions=(0, 1, 2), rate=1.5)),
     StartPinnedWrites(producer=RAW, topic="t", partition=0, every_s=1, max_count=3, stop_on=None),
     StartPinnedWrites(producer=RAW, topic="t", partition=0, every_s=1, max_count=3, stop_on=(6, 7)),
     Read(CONSUMER, 5.0),
+    OpenConnection(producer=RAW, connection="a", broker=Endpoint("b", 1, security="SSL", node_id=70)),
 ]
 
 
@@ -94,14 +100,14 @@ def test_malformed_data_is_named(data: Any, sentence: str) -> None:
 )
 def test_a_malformed_field_is_named(data: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        from_json(ProducerSpec, {"writer": 1, "name": "p", "brokers": ["b"], **data})
+        from_json(ProducerSpec, {"writer": 1, "name": "p", "brokers": [{"host": "b", "port": 1}], **data})
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"brokers": ()}, r"Producer 1 \(p\) has the brokers \[\]; name exactly one broker\."),
-        ({"brokers": ("broker1", "broker2")}, "name exactly one broker"),
+        ({"brokers": (Endpoint("broker1", 9092), Endpoint("broker2", 9092))}, "name exactly one broker"),
         ({"brokers": (), "via": "librdkafka"}, "name at least one broker"),
         ({"idempotent": True, "acks": 1}, "idempotence needs acks=-1"),
         ({"via": "librdkafka", "idempotent": True, "acks": 1}, "idempotence needs acks=-1"),
@@ -109,12 +115,12 @@ def test_a_malformed_field_is_named(data: dict[str, Any], sentence: str) -> None
 )
 def test_producers_that_cannot_work(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        ProducerSpec(**{"writer": 1, "name": "p", "brokers": ("broker1",), **settings})
+        ProducerSpec(**{"writer": 1, "name": "p", "brokers": (Endpoint("broker1", 9092),), **settings})
 
 
 def test_a_producer_s_own_configuration_overrides_the_rest() -> None:
     producer = ProducerSpec(
-        writer=1, name="p", brokers=("b:1",), via="librdkafka", config={"message.timeout.ms": 5}
+        writer=1, name="p", brokers=(Endpoint("b", 1),), via="librdkafka", config={"message.timeout.ms": 5}
     )
     assert producer.librdkafka_config()["message.timeout.ms"] == 5
     assert producer.librdkafka_config()["enable.idempotence"] is False
@@ -122,7 +128,7 @@ def test_a_producer_s_own_configuration_overrides_the_rest() -> None:
 
 def test_the_delivery_timeout_leaves_time_for_all_retries() -> None:
     producer = ProducerSpec(
-        writer=1, name="p", brokers=("b:1",), via="librdkafka", retries=3, request_timeout_s=2.0
+        writer=1, name="p", brokers=(Endpoint("b", 1),), via="librdkafka", retries=3, request_timeout_s=2.0
     )
     assert producer.effective_delivery_timeout_s == pytest.approx(11.8)
     config = producer.librdkafka_config()
@@ -143,7 +149,9 @@ def test_a_transactional_producer_repeats_messages_until_its_delivery_timeout(
     via: Via, settings: dict[str, Any], retries: int
 ) -> None:
     """One repetition is too few while the markers of the transaction before are written (KIP-890)."""
-    spec = ProducerSpec(writer=1, name="p", brokers=("b:1",), via=via, delivery_timeout_s=30.0, **settings)
+    spec = ProducerSpec(
+        writer=1, name="p", brokers=(Endpoint("b", 1),), via=via, delivery_timeout_s=30.0, **settings
+    )
     assert int(producer_properties(spec)["retries"]) == retries
     assert int(spec.librdkafka_config()["retries"]) == retries
 
@@ -160,7 +168,7 @@ def test_librdkafka_accepts_a_short_transaction(timeout_s: float) -> None:
     spec = ProducerSpec(
         writer=1,
         name="p",
-        brokers=("127.0.0.1:1",),
+        brokers=(Endpoint("127.0.0.1", 1),),
         via="librdkafka",
         transactional_id="t",
         transaction_timeout_s=timeout_s,
@@ -169,3 +177,13 @@ def test_librdkafka_accepts_a_short_transaction(timeout_s: float) -> None:
     confluent_kafka.Producer(config)
     assert config["transaction.timeout.ms"] == int(timeout_s * 1000)
     assert spec.effective_delivery_timeout_s <= timeout_s
+
+
+@pytest.mark.parametrize(("security", "stated"), [("PLAINTEXT", None), ("SSL", "SSL")])
+def test_clients_speak_what_their_brokers_listeners_speak(security: Any, stated: str | None) -> None:
+    brokers = (Endpoint("b", 9094, security=security),)
+    producer = ProducerSpec(writer=1, name="p", brokers=brokers, via="librdkafka")
+    consumer = ConsumerSpec(reader=1, name="c", brokers=brokers, partitions=(TopicPartition("t", 0),))
+    assert producer.librdkafka_config().get("security.protocol") == stated
+    assert consumer.librdkafka_config().get("security.protocol") == stated
+    assert producer_properties(producer).get("security.protocol") == stated

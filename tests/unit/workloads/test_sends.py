@@ -11,6 +11,8 @@ from fake_broker import NODE, Act, FakeBroker
 
 from harness.errors import LabError
 from harness.history.identity import decode
+from harness.kafka.model import Endpoint
+from run.producer import Producer
 from workloads.client.client import Client
 from workloads.protocol.spec import ProducerSpec
 
@@ -22,19 +24,19 @@ Rows = Callable[[str], list[dict[str, Any]]]
 def raw(broker: FakeBroker, writer: int = 1, **settings: Any) -> ProducerSpec:
     """A raw producer with time-outs that no slow machine reaches."""
     patient = {"request_timeout_s": 60.0, "connect_timeout_s": 60.0, **settings}
-    return ProducerSpec(writer=writer, name=f"raw{writer}", brokers=(broker.address,), **patient)
+    return ProducerSpec(writer=writer, name=f"raw{writer}", brokers=(broker.endpoint,), **patient)
 
 
 def library(broker: FakeBroker, writer: int = 1, **settings: Any) -> ProducerSpec:
     """A librdkafka producer with time-outs that no slow machine reaches."""
     patient = {"via": "librdkafka", "request_timeout_s": 60.0, **settings}
-    return ProducerSpec(writer=writer, name=f"lib{writer}", brokers=(broker.address,), **patient)
+    return ProducerSpec(writer=writer, name=f"lib{writer}", brokers=(broker.endpoint,), **patient)
 
 
 def test_a_message_is_recorded_when_it_is_sent_and_when_it_has_an_outcome(
     client: Client, broker: FakeBroker, rows: Rows
 ) -> None:
-    results = client.send_all("t", ["c", "d"], raw(broker, acks=1))
+    results = [Producer(client, raw(broker, acks=1)).send("t", label) for label in ["c", "d"]]
     assert [(r.outcome, r.offset, r.attempts, r.error) for r in results] == [("ok", 0, 1, 0), ("ok", 1, 1, 0)]
     assert [w["client"] for w in rows("writers")] == ["raw"]
     assert [(s["seq"], s["label"], s["topic"], s["partition"]) for s in rows("sent")] == [
@@ -47,7 +49,7 @@ def test_a_message_is_recorded_when_it_is_sent_and_when_it_has_an_outcome(
 
 
 def test_messages_carry_their_identity(client: Client, broker: FakeBroker) -> None:
-    client.send("t", "c", raw(broker, 5))
+    Producer(client, raw(broker, 5)).send("t", "c")
     identity = decode(broker.values[0])
     assert identity is not None
     assert (identity.writer, identity.seq, identity.home, identity.label, identity.intact) == (
@@ -77,20 +79,20 @@ def test_raw_outcomes(
 ) -> None:
     broker.acts.append(act)
     patience = {} if act.reply else {"request_timeout_s": 0.2}
-    result = client.send("t", "c", raw(broker, acks=acks, **patience))
+    result = Producer(client, raw(broker, acks=acks, **patience)).send("t", "c")
     assert (result.outcome, result.error, result.offset, result.attempts) == (outcome, error, offset, 1)
 
 
 def test_a_raw_send_without_a_connection_definitely_failed(client: Client) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        nobody = ProducerSpec(writer=1, name="nobody", brokers=(f"127.0.0.1:{unused.getsockname()[1]}",))
-        result = client.send("t", "c", nobody)
+        nobody = ProducerSpec(writer=1, name="nobody", brokers=(Endpoint(*unused.getsockname()),))
+        result = Producer(client, nobody).send("t", "c")
     assert (result.outcome, result.error, result.attempts) == ("fail", -187, 0)
 
 
 def test_the_version_of_raw_requests_can_be_chosen(client: Client, broker: FakeBroker) -> None:
-    client.send("t", "c", raw(broker, produce_version=3))
+    Producer(client, raw(broker, produce_version=3)).send("t", "c")
     assert broker.produce_versions == [3]
 
 
@@ -98,16 +100,16 @@ def test_wait_writable_repeats_until_the_broker_knows_that_it_leads(
     client: Client, broker: FakeBroker, rows: Rows
 ) -> None:
     broker.acts.extend([Act(error=3, append=False), Act(error=6, append=False)])
-    assert client.wait_writable("t", raw(broker, acks=1)).ok
+    assert Producer(client, raw(broker, acks=1)).wait_writable("t").ok
     assert [done["error"] for done in rows("done")] == [3, 6, 0]
     assert {sent["label"] for sent in rows("sent")} == {"_"}
 
 
 def test_librdkafka_counts_attempts_and_names_the_broker(client: Client, broker: FakeBroker) -> None:
     producer = library(broker, retries=3)
-    client.prepare(producer, "t")
+    Producer(client, producer).prepare("t")
     broker.acts.extend([Act(error=7), Act(error=7)])
-    result = client.send("t", "c", producer)
+    result = Producer(client, producer).send("t", "c")
     assert (result.outcome, result.attempts, result.offset, result.broker) == ("ok", 3, 2, NODE)
     assert len(broker.values) == 3, "each attempt is a copy"
 
@@ -126,9 +128,9 @@ def test_librdkafka_outcomes(
     client: Client, broker: FakeBroker, acts: list[Act], acks: int, outcome: str, error: int, attempts: int
 ) -> None:
     producer = library(broker, retries=1, acks=acks)
-    client.prepare(producer, "t")
+    Producer(client, producer).prepare("t")
     broker.acts.extend(acts)
-    result = client.send("t", "c", producer)
+    result = Producer(client, producer).send("t", "c")
     assert (result.outcome, result.error, result.attempts) == (outcome, error, attempts)
 
 
@@ -136,9 +138,9 @@ def test_librdkafka_repeats_error_6_until_it_times_out(client: Client, broker: F
     # With acks=1 each of these answers is definite; with acks=all any of them may follow an append.
     for number, acks, outcome in ((1, 1, "fail"), (2, -1, "info")):
         producer = library(broker, number, acks=acks, delivery_timeout_s=1.5)
-        client.prepare(producer, "t")
+        Producer(client, producer).prepare("t")
         broker.acts.extend([Act(error=6, append=False)] * 50)
-        result = client.send("t", "c", producer)
+        result = Producer(client, producer).send("t", "c")
         broker.acts.clear()
         assert (result.outcome, result.error) == (outcome, -192)
         assert (result.attempts or 0) > 1
@@ -147,18 +149,21 @@ def test_librdkafka_repeats_error_6_until_it_times_out(client: Client, broker: F
 def test_librdkafka_that_never_connected_definitely_failed(client: Client) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
         producer = ProducerSpec(
-            writer=1, name="nobody", brokers=(address,), via="librdkafka", delivery_timeout_s=0.5
+            writer=1,
+            name="nobody",
+            brokers=(Endpoint(*unused.getsockname()),),
+            via="librdkafka",
+            delivery_timeout_s=0.5,
         )
-        result = client.send("t", "c", producer)
+        result = Producer(client, producer).send("t", "c")
     assert (result.outcome, result.error, result.attempts) == ("fail", -192, 0)
 
 
 def test_messages_in_flight_together_keep_their_order(client: Client, broker: FakeBroker, rows: Rows) -> None:
     producer = library(broker)
-    client.prepare(producer, "t")
-    futures = [client.send_later("t", label, producer) for label in "cdefgh"]
+    Producer(client, producer).prepare("t")
+    futures = [Producer(client, producer).send_later("t", label) for label in "cdefgh"]
     assert [future.result(60).label for future in futures] == list("cdefgh")
     labels = [identity.label for value in broker.values if (identity := decode(value))]
     assert labels == list("cdefgh")
@@ -169,22 +174,22 @@ def test_idempotent_producers_are_recorded_with_their_effective_settings(
     client: Client, broker: FakeBroker, rows: Rows
 ) -> None:
     producer = library(broker, idempotent=True, retries=3)
-    client.prepare(producer, "t")
-    assert client.send("t", "c", producer).ok
+    Producer(client, producer).prepare("t")
+    assert Producer(client, producer).send("t", "c").ok
     (row,) = rows("writers")
     assert (row["idempotent"], row["acks"], row["retries"]) == (True, -1, 3)
 
 
 def test_attempts_of_idempotent_producers_are_counted(client: Client, broker: FakeBroker) -> None:
     producer = library(broker, idempotent=True, retries=3)
-    client.prepare(producer, "t")
+    Producer(client, producer).prepare("t")
     broker.acts.extend([Act(error=7), Act(error=46)])
-    result = client.send("t", "c", producer)
+    result = Producer(client, producer).send("t", "c")
     # The second attempt gets DUPLICATE_SEQUENCE_NUMBER: the first one was written.
     assert (result.outcome, result.attempts) == ("ok", 2)
 
 
 def test_a_number_cannot_stand_for_two_producers(client: Client, broker: FakeBroker) -> None:
-    client.send("t", "c", raw(broker, 1))
+    Producer(client, raw(broker, 1)).send("t", "c")
     with pytest.raises(LabError, match="Writer 1 was used with other settings before"):
-        client.send("t", "d", raw(broker, 1, acks=1))
+        Producer(client, raw(broker, 1, acks=1)).send("t", "d")

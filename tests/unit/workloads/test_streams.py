@@ -10,8 +10,9 @@ from fake_broker import Act, FakeBroker
 
 from harness.errors import ProcessDiedError
 from harness.history.identity import decode
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import Endpoint, TopicPartition
 from harness.waiting import wait_until
+from run.producer import Producer
 from workloads.agent.producers.stream import Pacer
 from workloads.client.client import Client
 from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
@@ -25,12 +26,12 @@ Rows = Callable[[str], list[dict[str, Any]]]
 
 def producer(broker: FakeBroker, **settings: Any) -> ProducerSpec:
     patient = {"request_timeout_s": 60.0, "connect_timeout_s": 60.0, **settings}
-    return ProducerSpec(writer=1, name="producer1", brokers=(broker.address,), **patient)
+    return ProducerSpec(writer=1, name="producer1", brokers=(broker.endpoint,), **patient)
 
 
-def consumer(address: str, **settings: Any) -> ConsumerSpec:
+def consumer(broker: Endpoint, **settings: Any) -> ConsumerSpec:
     partitions = (TopicPartition("t", 0),)
-    return ConsumerSpec(reader=9, name="consumer9", brokers=(address,), partitions=partitions, **settings)
+    return ConsumerSpec(reader=9, name="consumer9", brokers=(broker,), partitions=partitions, **settings)
 
 
 def test_a_stream_ends_at_its_count(client: Client, broker: FakeBroker, rows: Rows) -> None:
@@ -123,7 +124,7 @@ def test_a_killed_client_leaves_a_readable_journal_and_unknown_outcomes(
 
 def test_a_command_in_progress_fails_when_the_client_dies(client: Client, broker: FakeBroker) -> None:
     broker.acts.append(Act(reply=False))
-    future = client.send_later("t", "c", producer(broker))
+    future = Producer(client, producer(broker)).send_later("t", "c")
     wait_until(lambda: len(broker.values) == 1, within_s=60, awaiting="the message at the broker")
     client.kill()
     with pytest.raises(ProcessDiedError):
@@ -133,7 +134,7 @@ def test_a_command_in_progress_fails_when_the_client_dies(client: Client, broker
 
 def test_pinned_writes_end_with_the_first_refusal(client: Client, broker: FakeBroker) -> None:
     broker.acts.extend([Act()] * 5 + [Act(error=6, append=False)])
-    writes = client.start_pinned_writes("t", producer(broker, acks=1), every_s=0.01)
+    writes = Producer(client, producer(broker, acks=1)).keep_writing("t", every_s=0.01).writes
     result = writes.wait_end(within_s=60)
     assert (result.sent, result.ok, result.last_error, result.running) == (6, 5, 6, False)
     assert result.offsets == (0, 1, 2, 3, 4)
@@ -141,7 +142,7 @@ def test_pinned_writes_end_with_the_first_refusal(client: Client, broker: FakeBr
 
 def test_pinned_writes_can_go_on_after_errors_until_stopped(client: Client, broker: FakeBroker) -> None:
     broker.acts.extend([Act(error=6, append=False)] * 3)
-    writes = client.start_pinned_writes("t", producer(broker, acks=1), every_s=0.01, stop_on=())
+    writes = Producer(client, producer(broker, acks=1)).keep_writing("t", every_s=0.01, stop_on=()).writes
     wait_until(lambda: writes.progress().ok >= 3, within_s=60, awaiting="three accepted writes")
     stopped = writes.stop()
     assert stopped.sent >= 6
@@ -149,8 +150,8 @@ def test_pinned_writes_can_go_on_after_errors_until_stopped(client: Client, brok
 
 
 def test_a_consumer_reads_all_up_to_the_end(client: Client, broker: FakeBroker, rows: Rows) -> None:
-    client.send_all("t", ["c", "d", "e"], producer(broker))
-    result = client.read(consumer(broker.address), within_s=60)
+    [Producer(client, producer(broker)).send("t", label) for label in ["c", "d", "e"]]
+    result = client.read(consumer(broker.endpoint), within_s=60)
     assert result.complete and result.count == 3 and result.errors == ()
     assert (result.partitions[0].start, result.partitions[0].end) == (0, 3)
     assert [(r["reader"], r["offset"], r["writer"], r["seq"]) for r in rows("reads")] == [
@@ -164,21 +165,21 @@ def test_a_consumer_reads_all_up_to_the_end(client: Client, broker: FakeBroker, 
 def test_a_pinned_consumer_fetches_from_its_one_broker(
     client: Client, broker: FakeBroker, rows: Rows
 ) -> None:
-    client.send_all("t", ["c", "d"], producer(broker))
-    result = client.read(consumer(broker.address, pinned=True), within_s=60)
+    [Producer(client, producer(broker)).send("t", label) for label in ["c", "d"]]
+    result = client.read(consumer(broker.endpoint, pinned=True), within_s=60)
     assert result.complete and [row["seq"] for row in rows("reads")] == [0, 1]
 
 
 def test_a_consumer_without_a_broker_is_incomplete_and_reports_why(client: Client) -> None:
-    result = client.read(consumer("127.0.0.1:1"), within_s=1.0)
+    result = client.read(consumer(Endpoint("127.0.0.1", 1)), within_s=1.0)
     assert not result.complete and result.count == 0
     assert result.errors
 
 
 def test_a_started_consumer_reads_on(client: Client, broker: FakeBroker) -> None:
-    started = client.start_consumer(consumer(broker.address))
-    client.send_all("t", ["c", "d"], producer(broker))
+    started = client.start_consumer(consumer(broker.endpoint))
+    [Producer(client, producer(broker)).send("t", label) for label in ["c", "d"]]
     wait_until(lambda: started.progress().count == 2, within_s=60, awaiting="two records")
-    client.send("t", "e", producer(broker))
+    Producer(client, producer(broker)).send("t", "e")
     wait_until(lambda: started.progress().count == 3, within_s=60, awaiting="the third record")
     assert started.stop(within_s=60).count == 3

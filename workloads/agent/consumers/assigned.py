@@ -1,152 +1,104 @@
-"""The consumer with assigned partitions: reads to their present ends, or continues until it is stopped.
+"""Consumers with assigned partitions: they read to the present ends, or until they are stopped.
 
-It uses kafka-python because librdkafka's consumer needs a group, and naming one makes the brokers create the
-offsets topic: more partitions, whose replication disturbs what is observed.
+They join no group and commit nothing. librdkafka requires the name of a group all the same, and asks for the
+coordinator of that group, upon which brokers create `__consumer_offsets` unless it exists.
 """
 
 from __future__ import annotations
 
-import logging
-import struct
-import threading
 import time
-import zlib
 
-import kafka
-import snappy
-import zstandard
-from kafka.errors import KafkaError
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, Message
 
-from harness.clock import now_ns
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
-from workloads.agent.consumers.progress import ReadProgress
+from workloads.agent.consumers.reading import LibrdkafkaConsumer
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec
 
-_POLL_RECORDS = 2000
+_BATCH = 2000
+_POLL_S = 0.2
 _LIST_OFFSETS_S = 3.0
-_CONNECT_S = 30.0
-_CORRUPT_MESSAGE = 2
-_UNREADABLE = (
-    *(EOFError, OSError, RuntimeError, ValueError, struct.error, zlib.error),
-    *(snappy.UncompressError, zstandard.ZstdError),
+_ASK_AGAIN_S = 0.1
+_ENDING = (
+    *(KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION),
+    *(KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION),
 )
-"""Exceptions of the codecs that kafka-python passes on if a batch cannot be decompressed."""
+"""A batch that cannot be read, or a log that has lost the position: what follows does not continue it."""
 
 
-class AssignedConsumer:
-    """One consumer without a group. `read_to_end` reads once; `start` and `stop` run it in a thread."""
-
-    def __init__(self, journal: Journal, spec: ConsumerSpec) -> None:
-        """Connects to nothing yet."""
-        self._journal = journal
-        self._spec = spec
-        self._progress = ReadProgress(spec)
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def read_to_end(self, within_s: float) -> ReadResult:
-        """Read from the start to the present end offsets."""
-        deadline = time.monotonic() + within_s
-        consumer = self._connect("none", within_s)
-        if consumer is None:
-            return self.progress()
-        try:
-            bounded = [part for part in self._spec.partitions if self._bound(consumer, part, deadline)]
-            consumer.assign([kafka.TopicPartition(*part) for part in bounded])
-            for part in bounded:
-                consumer.seek(kafka.TopicPartition(*part), self._progress.partitions[part].start)
-            while bounded and time.monotonic() < deadline:
-                if all(self._progress.partitions[part].complete for part in bounded):
-                    break
-                self._poll(consumer, min(0.2, max(0.0, deadline - time.monotonic())))
-        except (KafkaError, *_UNREADABLE) as error:
-            self._note(error)
-        finally:
-            consumer.close(timeout_ms=1000)
-        return self.progress()
+class AssignedConsumer(LibrdkafkaConsumer):
+    """A consumer that reads its partitions from their start until it is stopped."""
 
     def start(self) -> None:
-        """Read from the start until `stop`."""
-        name = f"consumer-{self._spec.reader}"
-        self._thread = threading.Thread(target=self._read_on, name=name, daemon=True)
-        self._thread.start()
+        """Assign the partitions, and read until `stop`."""
+        self._assign({part: confluent_kafka.OFFSET_BEGINNING for part in self._spec.partitions})
+        super().start()
 
-    def stop(self, within_s: float) -> ReadResult:
-        """Stop reading."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(within_s)
+    def _assign(self, starts: dict[TopicPartition, int]) -> None:
+        self._consumer.assign([confluent_kafka.TopicPartition(*part, at) for part, at in starts.items()])
+
+
+class BoundedConsumer(AssignedConsumer):
+    """A consumer that reads its partitions once, to their present ends.
+
+    An end is the high watermark, or with `read_committed` the last stable offset.
+    """
+
+    def __init__(self, journal: Journal, spec: ConsumerSpec) -> None:
+        """Connect in the background."""
+        super().__init__(journal, spec, {"enable.partition.eof": True, "auto.offset.reset": "error"})
+        self._ended = False
+        """Whether it met an error after which it does not read on."""
+
+    def read_to_end(self, within_s: float) -> ReadResult:
+        """Read for at most ``within_s``; errors are in the result."""
+        deadline = time.monotonic() + within_s
+        parts = self._progress.partitions
+        try:
+            bounded = [part for part in parts if self._bound(part, deadline)]
+            self._assign({part: int(parts[part].start or 0) for part in bounded})
+            while time.monotonic() < deadline and not self._ended:
+                if all(parts[part].complete for part in bounded):
+                    break
+                self._received(self._next(min(_POLL_S, max(0.0, deadline - time.monotonic()))))
+        except KafkaException as error:
+            self._note(error.args[0])
+        finally:
+            self._close()
         return self.progress()
 
-    def progress(self) -> ReadResult:
-        """What it has read so far."""
-        return self._progress.result()
+    def _next(self, within_s: float) -> list[Message]:
+        """The records that are there when the first one is, or when ``within_s`` has passed."""
+        first = self._consumer.consume(1, within_s)
+        return [*first, *self._consumer.consume(_BATCH - 1, 0)] if first else []
 
-    def _connect(self, offset_reset: str, within_s: float) -> kafka.KafkaConsumer | None:
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)
-        config = {"auto_offset_reset": offset_reset, **self._spec.kafka_python_config()}
-        try:
-            return kafka.KafkaConsumer(**config, bootstrap_timeout_ms=int(within_s * 1000))
-        except KafkaError as error:
-            self._note(error)
-            return None
-
-    def _bound(self, consumer: kafka.KafkaConsumer, partition: TopicPartition, deadline: float) -> bool:
+    def _bound(self, partition: TopicPartition, deadline: float) -> bool:
         """Look up the partition's start and end offsets; returns whether that succeeded."""
-        limit_ms = int(1000 * min(_LIST_OFFSETS_S, max(0.1, deadline - time.monotonic())))
-        asked = kafka.TopicPartition(*partition)
         progress = self._progress.partitions[partition]
-        try:
-            start = consumer.beginning_offsets([asked], timeout_ms=limit_ms)[asked]
-            progress.end = consumer.end_offsets([asked], timeout_ms=limit_ms)[asked]
-        except KafkaError as error:
-            self._note(error)
-            return False
-        progress.start = progress.position = start
-        return True
-
-    def _read_on(self) -> None:
-        consumer = self._connect("latest", _CONNECT_S)
-        if consumer is None:
-            return
-        try:
-            consumer.assign([kafka.TopicPartition(*part) for part in self._spec.partitions])
-            consumer.seek_to_beginning()
-            while not self._stop.is_set():
-                try:
-                    self._poll(consumer, 0.2)
-                except (KafkaError, *_UNREADABLE) as error:
-                    self._note(error)
-                    self._stop.wait(0.1)
-        finally:
-            consumer.close(timeout_ms=1000)
-
-    def _poll(self, consumer: kafka.KafkaConsumer, timeout_s: float) -> None:
-        batches = consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=_POLL_RECORDS)
-        if batches:
-            self._progress.poll += 1
-            ns = now_ns()
-            rows = [
-                self._progress.row(
-                    TopicPartition(record.topic, record.partition),
-                    offset=record.offset,
-                    epoch=record.leader_epoch,
-                    value=record.value,
-                    ns=ns,
+        until = min(deadline, time.monotonic() + _LIST_OFFSETS_S)
+        while True:
+            limit_s = max(0.1, until - time.monotonic())
+            try:
+                start, progress.end = self._consumer.get_watermark_offsets(
+                    confluent_kafka.TopicPartition(*partition), limit_s, cached=False
                 )
-                for records in batches.values()
-                for record in records
-            ]
-            self._journal.write_many("reads", rows)
-        for partition, progress in self._progress.partitions.items():
-            if progress.end is not None and not progress.complete:
-                progress.position = consumer.position(kafka.TopicPartition(*partition))
+            except KafkaException as error:
+                if time.monotonic() + _ASK_AGAIN_S >= until:
+                    self._note(error.args[0])
+                    return False
+                self._stop.wait(_ASK_AGAIN_S)
+            else:
+                progress.start = progress.position = start
+                return True
 
-    def _note(self, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}".removesuffix(": ")
-        if isinstance(error, KafkaError):
-            self._progress.note(int(getattr(error, "errno", -1)), text)
-        else:
-            self._progress.note(_CORRUPT_MESSAGE, f"a batch cannot be decompressed: {text}")
+    def _failed(self, message: Message, error: KafkaError) -> None:
+        """The end of a partition moves the position past markers, which are not received."""
+        if error.code() == KafkaError._PARTITION_EOF:
+            key = TopicPartition(str(message.topic()), int(message.partition()))
+            progress = self._progress.partitions[key]
+            progress.position = max(progress.position or 0, int(message.offset()))
+            return
+        self._ended = self._ended or error.code() in _ENDING
+        self._note(error)

@@ -13,14 +13,10 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from harness.clock import now_ns
-from harness.errors import InvalidRunError
 from harness.history.journal import Journal
-from harness.kafka.model import TopicPartition
-from workloads.agent.consumers.progress import ReadProgress
-from workloads.protocol.results import ReadResult
+from workloads.agent.consumers.reading import POLL_MESSAGES, LibrdkafkaConsumer
 from workloads.protocol.spec import ConsumerSpec
 
-_POLL_MESSAGES = 1000
 _ANSWER_S = 5.0
 
 
@@ -53,105 +49,45 @@ def membership(metadata: object) -> Membership | None:
     return Membership(generation, member_id.decode())
 
 
-def is_newer(known: Membership, before: Membership | None) -> bool:
+def is_newer(current: Membership, before: Membership | None) -> bool:
     """Whether it is another generation than ``before``.
 
     A member that joins again has its new id first, and for a moment still the generation of the old one.
     """
-    return before is None or known.generation != before.generation
+    return before is None or current.generation != before.generation
 
 
-class GroupMember:
-    """One librdkafka consumer in a group, with a thread of its own."""
+class GroupMember(LibrdkafkaConsumer):
+    """One librdkafka consumer in a group."""
 
     def __init__(self, journal: Journal, spec: ConsumerSpec) -> None:
         """Connect in the background, without joining the group yet."""
-        self._journal = journal
-        self._spec = spec
-        self._progress = ReadProgress(spec)
-        self._stop = threading.Event()
+        super().__init__(journal, spec, {"on_commit": self._on_commit})
         self._questions: SimpleQueue[Future[object]] = SimpleQueue()
         self._asked: defaultdict[tuple[str, int, int], deque[int]] = defaultdict(deque)
         """When each unanswered commit was sent; the same offset may be committed repeatedly."""
         self._joined: Membership | None = None
-        self._failure: Exception | None = None
-        self._consumer = Consumer({**spec.librdkafka_config(), "on_commit": self._on_commit})
-        self._thread = threading.Thread(target=self._run, name=f"consumer-{spec.reader}", daemon=True)
 
     def start(self) -> None:
-        """Join the group, or assign the partitions, and read until `stop`."""
-        if self._spec.self_assigned:
-            self._consumer.assign(
-                [
-                    confluent_kafka.TopicPartition(*part, confluent_kafka.OFFSET_BEGINNING)
-                    for part in self._spec.partitions
-                ]
-            )
-            self._thread.start()
-            return
+        """Join the group, and read until `stop`, which leaves it."""
         topics = sorted({partition.topic for partition in self._spec.partitions})
         self._consumer.subscribe(
             topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
-        self._thread.start()
-
-    def stop(self, within_s: float) -> ReadResult:
-        """Leave the group without another commit."""
-        self._stop.set()
-        self._thread.join(within_s)
-        return self.progress()
-
-    def progress(self) -> ReadResult:
-        """What it has read so far. Raises InvalidRunError if it has ended without `stop`."""
-        if self._failure is not None:
-            what = f"{type(self._failure).__name__}: {self._failure}"
-            raise InvalidRunError(f"The consumer {self._spec.name} ended by itself: {what}.")
-        return self._progress.result()
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                self._poll()
-                while not self._questions.empty():
-                    self._questions.get().set_result(self.metadata())
-        except Exception as error:
-            if isinstance(error, KafkaException) and error.args[0].fatal():
-                self._note(error.args[0])  # For example: another member has its group.instance.id.
-                return
-            self._failure = error
-            raise  # The thread prints it to the client's log.
-        finally:
-            self._close()
-
-    def _close(self) -> None:
-        """Leave the group."""
-        self._consumer.close()
+        super().start()
 
     def _poll(self) -> None:
-        messages = self._consumer.consume(_POLL_MESSAGES, 0.2)
+        self._read()
+        while not self._questions.empty():
+            self._questions.get().set_result(self.metadata())
+
+    def _read(self) -> None:
+        """Consume once, record what was received, and commit it."""
+        messages = self._consumer.consume(POLL_MESSAGES, 0.2)
         self._note_membership()
-        if not messages:
-            return
-        self._progress.poll += 1
-        rows = []
-        for message in messages:
-            error = message.error()
-            if error is not None:
-                self._note(error)
-                continue
-            rows.append(
-                self._progress.row(
-                    TopicPartition(message.topic(), message.partition()),
-                    offset=message.offset(),
-                    epoch=message.leader_epoch(),
-                    value=message.value(),
-                )
-            )
-        if rows:
-            self._journal.write_many("reads", rows)
-            if self._spec.commit and not self._spec.self_assigned and not self._must_wait():
-                positions = self._consumer.position(self._consumer.assignment())
-                self._commit([part for part in positions if part.offset >= 0])
+        if self._received(messages) and self._spec.commit and not self._must_wait():
+            positions = self._consumer.position(self._consumer.assignment())
+            self._commit([part for part in positions if part.offset >= 0])
 
     def _must_wait(self) -> bool:
         """Whether a commit is under way that another one must not follow yet.
@@ -182,9 +118,6 @@ class GroupMember:
         asked: Future[object] = Future()
         self._questions.put(asked)  # librdkafka answers only while no other thread polls.
         return asked.result(_ANSWER_S)
-
-    def _note(self, error: KafkaError) -> None:
-        self._progress.note(error.code(), error.str())
 
     def _record(
         self,
@@ -231,11 +164,9 @@ class GroupMember:
 
     def _note_membership(self) -> None:
         """Record that the member is part of another generation; not every one brings a new assignment."""
-        if self._spec.self_assigned:
-            return
-        known = membership(self._consumer.consumer_group_metadata())
-        if known is not None and is_newer(known, self._joined):
-            self._joined = known
+        current = membership(self._consumer.consumer_group_metadata())
+        if current is not None and is_newer(current, self._joined):
+            self._joined = current
             self._journal.write(
                 "groups",
                 ns=now_ns(),
@@ -245,8 +176,8 @@ class GroupMember:
                 event="joined",
                 topic=None,
                 partition=None,
-                generation=known.generation,
-                member_id=known.member_id,
+                generation=current.generation,
+                member_id=current.member_id,
                 **self._spec.joined_columns,
             )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from harness.clock import now_ns
 from harness.history.journal import Journal
-from harness.kafka.model import TopicPartition, address_of
+from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.group_offsets import CommittedOffset, commit_offset, fetch_offset
 from workloads.agent.producers.outcomes import connection_error
@@ -43,7 +43,7 @@ def _ask(
     command: CommitOffset | FetchOffset, ask: Callable[[Connection, TopicPartition], CommittedOffset]
 ) -> CommittedOffset:
     try:
-        with Connection(address_of(command.coordinator)) as connection:
+        with Connection(command.coordinator) as connection:
             return ask(connection, TopicPartition(command.topic, command.partition))
     except (NotSentError, NoAnswerError) as error:
         return CommittedOffset(connection_error(error))
@@ -61,7 +61,7 @@ def _record(
         topic=command.topic,
         partition=command.partition,
         offset=answer.offset,
-        broker=command.broker_id,
+        broker=command.coordinator.node_id,
         error=answer.error,
         asked_ns=asked_ns,
     )

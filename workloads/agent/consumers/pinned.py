@@ -23,8 +23,7 @@ def read_pinned(journal: Journal, spec: ConsumerSpec, within_s: float) -> ReadRe
     """
     progress = ReadProgress(spec)
     committed = spec.isolation_level == "read_committed"
-    host, _, port = spec.brokers[0].partition(":")
-    with Connection((host, int(port)), timeout_s=within_s) as connection:
+    with Connection(spec.brokers[0], timeout_s=within_s) as connection:
         for partition in spec.partitions:
             try:
                 _read(connection, partition, progress, journal, committed=committed)

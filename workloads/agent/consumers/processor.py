@@ -55,7 +55,7 @@ class Processor(GroupMember):
         self._behind = False
         """Whether it has to go back to the committed offsets."""
 
-    def _poll(self) -> None:
+    def _read(self) -> None:
         if not self._ready():
             return
         messages = self._consumer.consume(_MESSAGES, _POLL_S)

@@ -67,7 +67,7 @@ class ReadProgress:
             "writer": identity.writer if identity else None,
             "seq": identity.seq if identity else None,
             "poll": self.poll,
-            "group": None if self._spec.self_assigned else self._spec.group or None,
+            "group": self._spec.group or None,
             "isolation": self._spec.isolation_level,
         }
 

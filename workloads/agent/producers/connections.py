@@ -7,9 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from harness.errors import InvalidRunError
-from harness.kafka.model import address_of
+from harness.errors import InvalidRunError, UsageError
+from harness.kafka.model import Endpoint
 from harness.kafka.wire.connection import Connection, NotSentError
+from workloads.agent.producers.producer import Work
+from workloads.protocol.commands import CloseConnection, OpenConnection
 from workloads.protocol.spec import ProducerSpec
 
 T = TypeVar("T")
@@ -27,17 +29,26 @@ class Connections:
     def __init__(self, spec: ProducerSpec) -> None:
         self._spec = spec
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, str], Connection] = {}
+        self._kept: dict[tuple[Endpoint, str], Connection] = {}
         self._last: dict[str, threading.Event] = {}
         """Set when the last command with a name has ended."""
 
+    def dispatch(self, command: OpenConnection | CloseConnection) -> Work:
+        """Begin a command about a connection. Raises UsageError for one without a name."""
+        name = command.connection
+        if not name:
+            raise UsageError("A connection that is kept needs a name.")
+        if isinstance(command, OpenConnection):
+            return self.opening(command.broker, name)
+        return self.in_turn(name, lambda: self.close(name))
+
     @contextlib.contextmanager
-    def to(self, broker: str, name: str) -> Iterator[Connection]:
+    def to(self, broker: Endpoint, name: str) -> Iterator[Connection]:
         """The connection ``name`` to a broker; without a name, one for this request alone."""
         if name:
             yield self._named(broker, name)
         else:
-            with Connection(address_of(broker), self._spec.connect_timeout_s) as connection:
+            with Connection(broker, self._spec.connect_timeout_s) as connection:
                 yield connection
 
     def in_turn(self, name: str, work: Callable[[], T]) -> Callable[[], T]:
@@ -60,14 +71,14 @@ class Connections:
 
         return wait_and_work
 
-    def opening(self, broker: str, name: str) -> Callable[[], int]:
+    def opening(self, broker: Endpoint, name: str) -> Callable[[], int]:
         """Open the connection if it is not open yet; the result is its port at the client's end.
 
         An open connection is reported at once, also while a request on it is under way.
         """
-        found = self._named(broker, name).local
-        if found is not None:
-            port = found[1]
+        local = self._named(broker, name).local
+        if local is not None:
+            port = local[1]
             return lambda: port
 
         def work() -> int:
@@ -76,7 +87,9 @@ class Connections:
                 connection.open()
             if connection.local is None:
                 why = "has broken; close it first" if connection.broken else "could not be opened"
-                raise InvalidRunError(f"The connection {name!r} of {self._spec.name} to {broker} {why}.")
+                raise InvalidRunError(
+                    f"The connection {name!r} of {self._spec.name} to {broker.label} {why}."
+                )
             return connection.local[1]
 
         return self.in_turn(name, work)
@@ -87,9 +100,8 @@ class Connections:
             for key in [key for key in self._kept if name in ("", key[1])]:
                 self._kept.pop(key).close()
 
-    def _named(self, broker: str, name: str) -> Connection:
+    def _named(self, broker: Endpoint, name: str) -> Connection:
         with self._lock:
             if (broker, name) not in self._kept:
-                address, limit_s = address_of(broker), self._spec.connect_timeout_s
-                self._kept[broker, name] = Connection(address, limit_s, once=True)
+                self._kept[broker, name] = Connection(broker, self._spec.connect_timeout_s, once=True)
             return self._kept[broker, name]

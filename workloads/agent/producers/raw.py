@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from harness.clock import now_ns
 from harness.errors import LabError, UsageError
 from harness.history.identity import encode
-from harness.kafka.model import ProducerIdentity, address_of
+from harness.kafka.model import ProducerIdentity
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import BatchSequence, ProduceResult, produce_once
@@ -23,8 +22,18 @@ from harness.kafka.wire.transactions import RETRIABLE, IdentityAnswer, init_prod
 from harness.waiting import wait_until
 from workloads.agent.producers.connections import Connections
 from workloads.agent.producers.outcomes import NOT_CONNECTED, classify, connection_error, unanswered
+from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder, SentMessage
-from workloads.protocol.commands import Send, StartPinnedWrites
+from workloads.protocol.commands import (
+    CloseConnection,
+    OpenConnection,
+    Prepare,
+    ProducerCommand,
+    Send,
+    StartPinnedWrites,
+    StopPinnedWrites,
+    WaitPinnedWrites,
+)
 from workloads.protocol.results import PinnedWritesResult, SendResult
 from workloads.protocol.spec import ProducerSpec
 
@@ -48,7 +57,7 @@ def send_recorded(
     """
     version = producer.produce_version
     produced = produce_once(
-        over or address_of(producer.brokers[0]),
+        over or producer.brokers[0],
         message.topic,
         message.partition,
         encode(message.writer, message.seq, message.topic, message.partition, message.label),
@@ -70,7 +79,7 @@ def send_recorded(
         error=error,
         offset=produced.offset,
         attempts=attempts,
-        broker=producer.broker_id if left else None,
+        broker=producer.brokers[0].node_id if left else None,
     )
 
 
@@ -83,46 +92,75 @@ def error_code(produced: ProduceResult) -> int:
     return produced.error or 0
 
 
-class RawProducer:
-    """A raw producer without transactions; ``connection`` is a name, as for `Connections.in_turn`."""
+class RawProducer(AgentProducer):
+    """A raw producer without transactions."""
 
-    def __init__(self, recorder: Recorder, spec: ProducerSpec, connections: Connections) -> None:
-        self._recorder, self._spec, self._connections = recorder, spec, connections
+    def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
+        super().__init__(recorder, spec)
+        self._connections = Connections(spec)
         self._identity: ProducerIdentity | None = None
+        self._writes: PinnedWriter | None = None
 
-    def prepare(self, within_s: float, connection: str) -> Callable[[], None]:
+    def dispatch(self, command: ProducerCommand[object], reply: Reply) -> Work | None:
+        """Begin a command about messages, connections, or a series of writes."""
+        match command:
+            case Prepare():
+                return self._prepare(command)
+            case Send():
+                return self._send(command)
+            case OpenConnection() | CloseConnection():
+                return self._connections.dispatch(command)
+            case StartPinnedWrites():
+                self._writes = PinnedWriter(self.recorder, command)
+                reply(None)
+                return None
+            case WaitPinnedWrites(within_s=within_s) if self._writes is not None:
+                writes = self._writes
+                return lambda: writes.wait(within_s)
+            case StopPinnedWrites() if self._writes is not None:
+                writes = self._writes
+                return lambda: writes.stop(command.limit_s)
+        raise self.lacks(command)
+
+    def close(self) -> None:
+        """End a series of writes, and close the connections that are kept."""
+        if self._writes is not None:
+            self._writes.stop(0.0)
+        self._connections.close()
+
+    def _prepare(self, command: Prepare) -> Work:
         """Get a producer id, if it is idempotent. Raises LabError if the broker gives none."""
 
         def work() -> None:
-            if self._spec.idempotent:
-                self._identity = self._asked_identity(within_s, connection)
+            if self.spec.idempotent:
+                self._identity = self._asked_identity(command.within_s, command.connection)
 
-        return self._connections.in_turn(connection, work)
+        return self._connections.in_turn(command.connection, work)
 
-    def send(self, command: Send) -> Callable[[], SendResult]:
+    def _send(self, command: Send) -> Work:
         """Record one message; the result sends it and waits for its outcome.
 
         A message on a named connection is recorded when its turn comes, because it is not sent before.
         """
-        spec, name, of = self._spec, command.connection, None
+        spec, name, of = self.spec, command.connection, None
         if command.sequence is not None:
             if self._identity is None:
                 raise UsageError(f"{spec.name} has no producer id; prepare it before its first message.")
             of = BatchSequence(self._identity, command.sequence)
 
         def record() -> SentMessage:
-            return self._recorder.sent(spec.writer, command.topic, command.partition, label=command.label)
+            return self.recorder.sent(spec.writer, command.topic, command.partition, label=command.label)
 
         recorded = None if name else record()
 
         def work() -> SendResult:
             with self._connections.to(spec.brokers[0], name) as connection:
-                return send_recorded(self._recorder, spec, recorded or record(), of, connection)
+                return send_recorded(self.recorder, spec, recorded or record(), of, connection)
 
         return self._connections.in_turn(name, work)
 
     def _asked_identity(self, within_s: float, name: str) -> ProducerIdentity:
-        spec = self._spec
+        spec = self.spec
         broker = spec.brokers[0]
 
         def asked() -> IdentityAnswer:
@@ -135,12 +173,12 @@ class RawProducer:
         found = wait_until(
             asked,
             within_s=within_s,
-            awaiting=f"{broker} to give {spec.name} a producer id",
+            awaiting=f"{broker.label} to give {spec.name} a producer id",
             # Without a name, each attempt has a new connection; a named one does not come back.
             accept=lambda answer: answer.error not in RETRIABLE and (bool(name) or answer.error >= 0),
         )
         if found.identity is None:
-            raise LabError(f"{broker} gave {spec.name} no producer id: error {found.error}.")
+            raise LabError(f"{broker.label} gave {spec.name} no producer id: error {found.error}.")
         return found.identity
 
 
@@ -149,7 +187,6 @@ class PinnedWriter:
 
     def __init__(self, recorder: Recorder, command: StartPinnedWrites) -> None:
         """Start at once."""
-        recorder.register(command.producer)
         self._recorder = recorder
         self._command = command
         self._results: list[SendResult] = []

@@ -17,7 +17,7 @@ from typing import Any
 from harness.clock import now_ns
 from harness.errors import UsageError
 from harness.history.identity import encode
-from harness.kafka.model import ProducerIdentity, TopicPartition, address_of
+from harness.kafka.model import Endpoint, ProducerIdentity, TopicPartition
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError
 from harness.kafka.wire.transactions import (
     CONCURRENT_TRANSACTIONS,
@@ -42,10 +42,25 @@ from workloads.agent.producers.outcomes import (
     connection_error,
     refuses,
 )
+from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.raw import GRACE_S
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.sent_offsets import SentOffsets
-from workloads.protocol.commands import SendOffsets
+from workloads.protocol.commands import (
+    AddPartition,
+    BeginTransaction,
+    CloseConnection,
+    Deliver,
+    EndTransaction,
+    HoldEnd,
+    HoldSend,
+    InitTransactions,
+    OpenConnection,
+    ProducerCommand,
+    RequestCommand,
+    Send,
+    SendOffsets,
+)
 from workloads.protocol.results import Delivered, Held, SendResult, TransactionEnd
 from workloads.protocol.spec import ProducerSpec
 
@@ -65,7 +80,6 @@ class _Kept:
     connection: Connection
     message: SentMessage | None = None
     """Of a ProduceRequest."""
-    broker: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -85,17 +99,12 @@ class _Sequences:
             self.next[partition] = sequence
 
 
-class RawTransactionalProducer:
-    """A transactional producer without metadata. It does not repeat requests that got no answer.
+class RawTransactionalProducer(AgentProducer):
+    """A transactional producer without metadata. It does not repeat requests that got no answer."""
 
-    ``connection`` is the name of the connections that an operation uses, for `Connections.in_turn` too;
-    without a name, each request opens its own.
-    """
-
-    def __init__(self, recorder: Recorder, spec: ProducerSpec, connections: Connections) -> None:
-        self._recorder = recorder
-        self._spec = spec
-        self._connections = connections
+    def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
+        super().__init__(recorder, spec)
+        self._connections = Connections(spec)
         self._generation = spec.transaction_protocol
         self._lock = threading.Lock()
         self._identity: ProducerIdentity | None = None
@@ -109,7 +118,37 @@ class RawTransactionalProducer:
         self._numbers = itertools.count(1)
         self._closing = threading.Event()
 
-    def initialise(self, within_s: float, coordinator: str, connection: str) -> int:
+    def dispatch(self, command: ProducerCommand[object], reply: Reply) -> Work | None:
+        """Begin a command. Those that name the same connection are carried out one after another."""
+        match command:
+            case InitTransactions():
+                return self._in_turn(command, lambda: self.initialise(command))
+            case BeginTransaction():
+                reply(self.begin())
+                return None
+            case AddPartition(coordinator=coordinator, within_s=within_s, connection=name):
+                place = TopicPartition(command.topic, command.partition)
+                return self._in_turn(command, lambda: self._add(place, coordinator, within_s, name))
+            case Send():
+                return self._in_turn(command, self.send(command))
+            case SendOffsets():
+                return self._in_turn(command, lambda: self.send_offsets(command))
+            case EndTransaction():
+                return self._in_turn(command, lambda: self.end(command))
+            case OpenConnection() | CloseConnection():
+                return self._connections.dispatch(command)
+            case HoldSend():
+                return lambda: self.hold_send(command)
+            case HoldEnd():
+                return lambda: self.hold_end(command)
+            case Deliver(number=number, within_s=within_s):
+                return lambda: self.deliver(number, within_s)
+        raise self.lacks(command)
+
+    def _in_turn(self, command: RequestCommand[object], work: Work) -> Work:
+        return self._connections.in_turn(command.connection, work)
+
+    def initialise(self, command: InitTransactions) -> int:
         """Get a producer id, repeating the request; returns the error code of the last attempt.
 
         It is also repeated when a connection fails, unless that one has a name.
@@ -122,8 +161,8 @@ class RawTransactionalProducer:
             asked_ns = now_ns()
             answer = init_producer_id(
                 connection,
-                self._spec.transactional_id,
-                self._spec.transaction_timeout_ms,
+                self.spec.transactional_id,
+                self.spec.transaction_timeout_ms,
                 generation=self._generation,
                 timeout_s=left_s,
             )
@@ -132,9 +171,9 @@ class RawTransactionalProducer:
                 self._adopt(given)
             return answer.error
 
-        also = () if connection else _UNCONNECTED
-        error = self._repeat_at(coordinator, within_s, ask, connection, also=also)
-        self._recorder.initialised(self._spec.writer, asked_ns=asked_ns, error=error, identity=given)
+        name, coordinator = command.connection, self._required(command.coordinator)
+        error = self._repeat_at(coordinator, command.within_s, ask, name, also=() if name else _UNCONNECTED)
+        self.recorder.initialised(self.spec.writer, asked_ns=asked_ns, error=error, identity=given)
         return error
 
     def begin(self) -> int:
@@ -143,33 +182,28 @@ class RawTransactionalProducer:
         self._txn, self._next_txn = self._next_txn, self._next_txn + 1
         self._added.clear()
         self._offsets.clear()
-        self._recorder.transaction(self._spec.writer, self._txn, "begin")
+        self.recorder.transaction(self.spec.writer, self._txn, "begin")
         return self._txn
 
-    def send(
-        self,
-        partition: TopicPartition,
-        label: str,
-        leader: str,
-        coordinator: str,
-        broker: int | None,
-        connection: str,
-    ) -> Callable[[], SendResult]:
+    def send(self, command: Send) -> Callable[[], SendResult]:
         """Record one message of the open transaction; the result sends it and waits for its outcome.
 
         A message on a named connection is recorded when its turn comes, because it is not sent before.
         """
-        txn = self._required_txn()
+        txn, route, name = self._required_txn(), command.route, command.connection
+        if route is None:
+            raise UsageError(f"A message of {self.spec.name} needs the brokers that its requests go to.")
+        partition = TopicPartition(command.topic, command.partition)
 
         def record() -> SentMessage:
-            return self._recorder.sent(self._spec.writer, *partition, label=label, txn=txn)
+            return self.recorder.sent(self.spec.writer, *partition, label=command.label, txn=txn)
 
-        recorded = None if connection else record()
+        recorded = None if name else record()
 
         def work() -> SendResult:
             message = recorded or record()
-            limit_s = self._spec.effective_delivery_timeout_s
-            added = self.add(partition, coordinator, limit_s, connection)
+            limit_s = self.spec.effective_delivery_timeout_s
+            added = self._add(partition, route.coordinator, limit_s, name)
             if added:
                 return self._done(message, added, (), None, None)
             asked, sequence = self._request(message)
@@ -177,14 +211,14 @@ class RawTransactionalProducer:
             offset: list[int | None] = [None]
 
             def attempt(left_s: float) -> int:
-                with self._connections.to(leader, connection) as used:
-                    found, answer = _ask(used, asked, min(left_s, self._answer_s))
-                error, offset[0] = (found, None) if answer is None else produced(answer)
+                with self._connections.to(route.leader, name) as used:
+                    failure, answer = _ask(used, asked, min(left_s, self._answer_s))
+                error, offset[0] = (failure, None) if answer is None else produced(answer)
                 errors.append(error)
                 return error
 
             self._repeat(attempt, limit_s, on=(CONCURRENT_TRANSACTIONS,))
-            result = self._done(message, errors[-1], tuple(errors), offset[0], broker)
+            result = self._done(message, errors[-1], tuple(errors), offset[0], route.leader.node_id)
             if result.outcome == "fail":
                 with self._lock:
                     self._sequences.give_back(partition, sequence)
@@ -205,7 +239,7 @@ class RawTransactionalProducer:
         def commit(connection: Connection, left_s: float) -> int:
             return commit_offsets(
                 connection,
-                self._spec.transactional_id,
+                self.spec.transactional_id,
                 identity,
                 command.group,
                 place,
@@ -215,16 +249,16 @@ class RawTransactionalProducer:
             )
 
         def add(connection: Connection, left_s: float) -> int:
-            return add_offsets(connection, self._spec.transactional_id, identity, command.group, left_s)
+            return add_offsets(connection, self.spec.transactional_id, identity, command.group, left_s)
 
         added = 0
         if VERSIONS[self._generation].add_offsets is not None:
-            added = self._add_once(
-                command.group, command.coordinator, command.within_s, add, command.connection
-            )
+            coordinator = self._required(command.coordinator)
+            added = self._add_once(command.group, coordinator, command.within_s, add, command.connection)
         if added:
             return added
-        error = self._repeat_at(command.group_coordinator, command.within_s, commit, command.connection)
+        group_coordinator = self._required(command.group_coordinator)
+        error = self._repeat_at(group_coordinator, command.within_s, commit, command.connection)
         self._offsets.add(
             command.group,
             command.reader,
@@ -232,69 +266,71 @@ class RawTransactionalProducer:
             txn=txn,
             asked_ns=asked_ns,
             error=error,
-            broker=command.broker_id,
+            broker=group_coordinator.node_id,
         )
         return error
 
-    def hold_send(
-        self, partition: TopicPartition, label: str, leader: str, coordinator: str, broker: int | None
-    ) -> Held:
+    def hold_send(self, command: HoldSend) -> Held:
         """Record one message, and keep its ProduceRequest for `deliver`."""
-        added = self.add(partition, coordinator, self._spec.effective_delivery_timeout_s)
+        partition, route = TopicPartition(command.topic, command.partition), command.route
+        added = self._add(partition, route.coordinator, self.spec.effective_delivery_timeout_s)
         if added:
             raise UsageError(
-                f"{self._spec.name} cannot hold back a message to {partition}: "
+                f"{self.spec.name} cannot hold back a message to {partition}: "
                 f"the coordinator answered with error {added}."
             )
-        message = self._recorder.sent(self._spec.writer, *partition, label=label, txn=self._required_txn())
+        message = self.recorder.sent(
+            self.spec.writer, *partition, label=command.label, txn=self._required_txn()
+        )
         asked, _ = self._request(message)
-        return self._hold(_Kept(asked=asked, connection=self._open(leader), message=message, broker=broker))
+        return self._hold(_Kept(asked=asked, connection=self._open(route.leader), message=message))
 
-    def hold_end(self, *, commit: bool, coordinator: str) -> Held:
+    def hold_end(self, command: HoldEnd) -> Held:
         """Keep the EndTxn request of the open transaction for `deliver`."""
         self._required_txn()
         asked = end_request(
-            self._spec.transactional_id,
+            self.spec.transactional_id,
             self._required_identity(),
-            commit=commit,
+            commit=command.commit,
             generation=self._generation,
         )
-        return self._hold(_Kept(asked=asked, connection=self._open(coordinator)))
+        return self._hold(_Kept(asked=asked, connection=self._open(command.coordinator)))
 
     def deliver(self, number: int, within_s: float) -> Delivered:
         """Send a held request once, over its own connection. The answer does not change the state here."""
         held = self._held.pop(number, None)
         if held is None:
-            raise UsageError(f"{self._spec.name} holds no request with number {number}.")
+            raise UsageError(f"{self.spec.name} holds no request with number {number}.")
         with held.connection as connection:
             error, answer = _ask(connection, held.asked, within_s)
         if held.message is None:
             return Delivered(error=error if answer is None else answer.error_code, offset=None)
         error, offset = (error, None) if answer is None else produced(answer)
-        self._done(held.message, error, (error,), offset, held.broker)
+        self._done(held.message, error, (error,), offset, held.connection.endpoint.node_id)
         return Delivered(error=error, offset=offset)
 
-    def end(self, *, commit: bool, within_s: float, coordinator: str, connection: str) -> TransactionEnd:
+    def end(self, command: EndTransaction) -> TransactionEnd:
         """Commit or abort the open transaction. Without an answer it stays open, and may be ended again."""
-        writer, txn = self._spec.writer, self._required_txn()
+        writer, txn, commit = self.spec.writer, self._required_txn(), command.commit
+        coordinator = self._required(command.coordinator)
         identity = self._required_identity()
-        asked = end_request(self._spec.transactional_id, identity, commit=commit, generation=self._generation)
+        asked = end_request(self.spec.transactional_id, identity, commit=commit, generation=self._generation)
         asked_ns = now_ns()
-        self._recorder.transaction(writer, txn, "committing" if commit else "aborting")
+        self.recorder.transaction(writer, txn, "committing" if commit else "aborting")
 
         def attempt(left_s: float) -> int:
-            with self._connections.to(coordinator, connection) as used:
+            with self._connections.to(coordinator, command.connection) as used:
                 error, answer = _ask(used, asked, left_s)
             if answer is None:
                 return error
-            found = ended(answer, self._generation)
-            if found.identity is not None:
-                self._adopt(found.identity)
-            return found.error
+            result = ended(answer, self._generation)
+            if result.identity is not None:
+                self._adopt(result.identity)
+            return result.error
 
-        error = self._repeat(attempt, within_s)
+        error = self._repeat(attempt, command.within_s)
         end = TransactionEnd("unknown" if error else "committed" if commit else "aborted", error)
-        self._recorder.transaction(writer, txn, end.outcome, error)
+        self.recorder.transaction(writer, txn, end.outcome, error)
         self._offsets.ended(end, commit=commit, asked_ns=asked_ns)
         if not error:
             self._txn = None
@@ -306,10 +342,11 @@ class RawTransactionalProducer:
         for held in self._held.values():
             held.connection.close()
         self._held.clear()
+        self._connections.close()
 
     @property
     def _answer_s(self) -> float:
-        return self._spec.request_timeout_s + GRACE_S
+        return self.spec.request_timeout_s + GRACE_S
 
     def _adopt(self, identity: ProducerIdentity) -> None:
         with self._lock:
@@ -319,7 +356,7 @@ class RawTransactionalProducer:
 
     def _request(self, message: SentMessage) -> tuple[PreparedRequest, int]:
         """The request for a message, with its sequence number."""
-        spec, partition = self._spec, TopicPartition(message.topic, message.partition)
+        spec, partition = self.spec, TopicPartition(message.topic, message.partition)
         with self._lock:
             identity = self._required_identity()
             sequence = self._sequences.take(partition)
@@ -334,19 +371,21 @@ class RawTransactionalProducer:
         )
         return asked, sequence
 
-    def add(self, partition: TopicPartition, coordinator: str, within_s: float, connection: str = "") -> int:
+    def _add(
+        self, partition: TopicPartition, coordinator: Endpoint, within_s: float, connection: str = ""
+    ) -> int:
         """Add a partition to the open transaction if this protocol needs it; returns the error code."""
         if VERSIONS[self._generation].add is None:
             return 0
         identity = self._required_identity()
 
         def add(connection: Connection, left_s: float) -> int:
-            return add_partition(connection, self._spec.transactional_id, identity, partition, left_s)
+            return add_partition(connection, self.spec.transactional_id, identity, partition, left_s)
 
         return self._add_once(partition, coordinator, within_s, add, connection)
 
     def _add_once(
-        self, what: TopicPartition | str, coordinator: str, within_s: float, ask: _Ask, connection: str
+        self, what: TopicPartition | str, coordinator: Endpoint, within_s: float, ask: _Ask, connection: str
     ) -> int:
         """Ask the coordinator to add a partition or a group, unless the transaction has it."""
         if what in self._added:
@@ -357,7 +396,7 @@ class RawTransactionalProducer:
         return error
 
     def _repeat_at(
-        self, broker: str, within_s: float, ask: _Ask, connection: str, also: tuple[int, ...] = ()
+        self, broker: Endpoint, within_s: float, ask: _Ask, connection: str, also: tuple[int, ...] = ()
     ) -> int:
         """Repeat a request to a broker, without a name each time over a new connection; returns the error."""
 
@@ -398,7 +437,7 @@ class RawTransactionalProducer:
         broker: int | None,
     ) -> SendResult:
         attempts = sum(code != NOT_CONNECTED for code in errors)
-        return self._recorder.done(
+        return self.recorder.done(
             message,
             done_ns=now_ns(),
             outcome=classify(
@@ -418,20 +457,25 @@ class RawTransactionalProducer:
         self._held[number] = kept
         return Held(number=number, connection=kept.connection.ends)
 
-    def _open(self, broker: str) -> Connection:
-        connection = Connection(address_of(broker), self._spec.connect_timeout_s)
+    def _open(self, broker: Endpoint) -> Connection:
+        connection = Connection(broker, self.spec.connect_timeout_s)
         connection.open()
         return connection
 
+    def _required(self, broker: Endpoint | None) -> Endpoint:
+        if broker is None:
+            raise UsageError(f"A request of {self.spec.name} needs the broker that it goes to.")
+        return broker
+
     def _required_identity(self) -> ProducerIdentity:
         if self._identity is None:
-            raise UsageError(f"{self._spec.name} has no producer id; initialise it before its transactions.")
+            raise UsageError(f"{self.spec.name} has no producer id; initialise it before its transactions.")
         return self._identity
 
     def _required_txn(self) -> int:
         if self._txn is None:
             raise UsageError(
-                f"Producer {self._spec.writer} has no open transaction; begin one before it sends."
+                f"Producer {self.spec.writer} has no open transaction; begin one before it sends."
             )
         return self._txn
 

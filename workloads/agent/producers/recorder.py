@@ -67,7 +67,7 @@ class Recorder:
             }
         else:
             config = {
-                "broker": producer.brokers[0],
+                "broker": str(producer.brokers[0]),
                 "request.timeout.ms": int(producer.request_timeout_s * 1000),
                 "produce_version": producer.produce_version,
                 "enable.idempotence": producer.idempotent,

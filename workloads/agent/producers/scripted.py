@@ -14,9 +14,11 @@ from harness.clock import now_ns
 from harness.history.identity import encode
 from harness.waiting import wait_until
 from workloads.agent.producers.outcomes import QUEUE_FULL, classify
+from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.request_log import Attempts, Position, RequestLog
 from workloads.agent.producers.serving import flush, poll
+from workloads.protocol.commands import Prepare, ProducerCommand, Send
 from workloads.protocol.results import SendResult
 from workloads.protocol.spec import ProducerSpec
 
@@ -34,14 +36,12 @@ class _Pending:
     """Whether no other message was in flight at the same time."""
 
 
-class ScriptedProducer:
+class ScriptedProducer(AgentProducer):
     """One librdkafka producer, and a thread of its own that serves its callbacks."""
 
     def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
         """Record the producer, then connect in the background."""
-        recorder.register(spec)
-        self._spec = spec
-        self._recorder = recorder
+        super().__init__(recorder, spec)
         self._lock = threading.Lock()
         self._pending: dict[int, _Pending] = {}
         self._idempotence_state = ""
@@ -63,19 +63,29 @@ class ScriptedProducer:
         self._thread = threading.Thread(target=self._serve, name=f"producer-{spec.writer}", daemon=True)
         self._thread.start()
 
+    def dispatch(self, command: ProducerCommand[object], reply: Reply) -> Work | None:
+        """Begin a `Prepare` or a `Send`."""
+        match command:
+            case Prepare(topic=topic, within_s=within_s):
+                return lambda: self.prepare(topic, within_s)
+            case Send(topic=topic, partition=partition, label=label):
+                self.send(topic, partition, label, reply)
+                return None
+        raise self.lacks(command)
+
     def prepare(self, topic: str, within_s: float) -> None:
         """Wait until the metadata of ``topic`` is known and, if idempotent, the producer id is assigned.
 
         Raises WaitTimeoutError.
         """
-        name = f"producer {self._spec.writer} ({self._spec.name})"
+        name = f"producer {self.spec.writer} ({self.spec.name})"
         wait_until(
             lambda: self._metadata(topic),
             within_s=within_s,
             awaiting=f"{name} to know the leaders of {topic}",
             accept=lambda state: state == "known",
         )
-        if self._spec.librdkafka_config()["enable.idempotence"]:
+        if self.spec.librdkafka_config()["enable.idempotence"]:
             wait_until(
                 lambda: self._idempotence_state,
                 within_s=within_s,
@@ -93,7 +103,7 @@ class ScriptedProducer:
 
     def send(self, topic: str, partition: int, label: str, done: Done, *, txn: int | None = None) -> None:
         """Record one message and hand it over. The producer's thread calls ``done`` with its outcome."""
-        message = self._recorder.sent(self._spec.writer, topic, partition, label=label, txn=txn)
+        message = self.recorder.sent(self.spec.writer, topic, partition, label=label, txn=txn)
         with self._lock:
             alone = not self._pending
             for other in self._pending.values():
@@ -153,7 +163,7 @@ class ScriptedProducer:
             retries=self._retries,
             all_refused=known and attempts.all_refused,
         )
-        result = self._recorder.done(
+        result = self.recorder.done(
             pending.message,
             done_ns=done_ns,
             outcome=outcome,

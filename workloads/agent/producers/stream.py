@@ -12,8 +12,10 @@ from confluent_kafka import KafkaException, Message, Producer
 from harness.clock import now_ns
 from harness.history.identity import encode
 from workloads.agent.producers.outcomes import QUEUE_FULL, classify
+from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.serving import flush, poll
+from workloads.protocol.commands import CountStream, ProducerCommand, StartStream, StopStream
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import ProducerSpec, StreamLoad
 
@@ -67,15 +69,14 @@ def feed(
         wait(min(max(_MIN_WAIT_S, pacer.next_s(time.monotonic() - started)), _MAX_WAIT_S))
 
 
-class StreamProducer:
+class StreamProducer(AgentProducer):
     """One librdkafka producer, and the thread that feeds it until it is stopped."""
 
-    def __init__(self, recorder: Recorder, spec: ProducerSpec, load: StreamLoad) -> None:
-        """Record the producer and start at once."""
-        recorder.register(spec)
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
+        """Record the producer, then connect in the background."""
+        super().__init__(recorder, spec)
         self._writer = spec.writer
-        self._load = load
+        self._load: StreamLoad | None = None
         config = spec.librdkafka_config()
         self._acks = int(config["acks"])
         self._retries = int(config["retries"])
@@ -86,7 +87,30 @@ class StreamProducer:
         self._flush_s = 5.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"stream-{spec.writer}", daemon=True)
+
+    def dispatch(self, command: ProducerCommand[object], reply: Reply) -> Work | None:
+        """Begin a command about the stream."""
+        match command:
+            case StartStream(load=load):
+                self.start(load)
+                reply(None)
+                return None
+            case CountStream() if self._load is not None:
+                reply(self.counts())
+                return None
+            case StopStream(flush_s=flush_s) if self._load is not None:
+                return lambda: self.stop(flush_s)
+        raise self.lacks(command)
+
+    def start(self, load: StreamLoad) -> None:
+        """Send a load."""
+        self._load = load
         self._thread.start()
+
+    def close(self) -> None:
+        """Stop without waiting for outcomes."""
+        if self._load is not None:
+            self.stop(0.0)
 
     def stop(self, flush_s: float) -> StreamCounts:
         """Stop sending and wait ``flush_s`` for outcomes; messages still without one end as `info`."""
@@ -100,6 +124,7 @@ class StreamProducer:
         return StreamCounts(sent=self._sent, **self._outcomes, running=self._thread.is_alive())
 
     def _run(self) -> None:
+        assert self._load is not None
         feed(
             self._load,
             self._stop,
@@ -113,10 +138,11 @@ class StreamProducer:
         self._write_outcomes()
 
     def _send(self, count: int) -> None:
-        topic, partitions = self._load.topic, self._load.partitions
-        first = self._recorder.take_seqs(self._writer, count)
+        assert self._load is not None
+        topic, partitions, size_bytes = self._load.topic, self._load.partitions, self._load.size_bytes
+        first = self.recorder.take_seqs(self._writer, count)
         messages = [(seq, partitions[seq % len(partitions)]) for seq in range(first, first + count)]
-        self._recorder.journal.write_many(
+        self.recorder.journal.write_many(
             "sent",
             [
                 {
@@ -131,7 +157,7 @@ class StreamProducer:
         )
         self._sent += count
         for seq, partition in messages:
-            value = encode(self._writer, seq, topic, partition, size_bytes=self._load.size_bytes)
+            value = encode(self._writer, seq, topic, partition, size_bytes=size_bytes)
             try:
                 self._producer.produce(
                     topic, value, partition=partition, on_delivery=partial(self._delivered, seq)
@@ -174,4 +200,4 @@ class StreamProducer:
     def _write_outcomes(self) -> None:
         if self._done_rows:
             rows, self._done_rows = self._done_rows, []
-            self._recorder.journal.write_many("done", rows)
+            self.recorder.journal.write_many("done", rows)

@@ -2,34 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from harness.clock import now_ns
 from harness.errors import UsageError
 from harness.kafka.model import TopicPartition as Place
+from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.scripted import Done, ScriptedProducer
 from workloads.agent.producers.sent_offsets import SentOffsets
+from workloads.protocol.commands import (
+    BeginTransaction,
+    EndTransaction,
+    InitTransactions,
+    Prepare,
+    ProducerCommand,
+    Send,
+    SendOffsets,
+)
 from workloads.protocol.results import TransactionEnd
 from workloads.protocol.spec import ProducerSpec
 
 
-class TransactionalProducer:
+class TransactionalProducer(AgentProducer):
     """A scripted producer whose messages belong to its open transaction."""
 
-    def __init__(self, recorder: Recorder, spec: ProducerSpec, *, first_txn: int = 0) -> None:
-        """``first_txn`` is the number of the first transaction if this producer replaces another one.
+    def __init__(
+        self,
+        recorder: Recorder,
+        spec: ProducerSpec,
+        metadata: Callable[[int], object] | None = None,
+        *,
+        first_txn: int = 0,
+    ) -> None:
+        """``metadata`` gives librdkafka's metadata of a group by the number of its member in this agent.
 
-        Raises UsageError for a producer without a transactional id.
+        ``first_txn`` is the number of the first transaction if this producer replaces another one.
         """
-        if not spec.transactional_id:
-            raise UsageError(f"Producer {spec.writer} ({spec.name}) has no transactional_id; set one.")
+        super().__init__(recorder, spec)
         self._scripted = ScriptedProducer(recorder, spec)
-        self._recorder = recorder
+        self._metadata = metadata
         self._writer = spec.writer
         self._txn: int | None = None
         self._next_txn = first_txn
         self._offsets = SentOffsets(recorder.journal, spec.writer)
+
+    def dispatch(self, command: ProducerCommand[object], reply: Reply) -> Work | None:
+        """Begin a command about messages or transactions."""
+        match command:
+            case Prepare(within_s=within_s):
+                return lambda: self.initialise(within_s)
+            case InitTransactions(within_s=within_s):
+                return lambda: self.try_initialise(within_s)
+            case BeginTransaction():
+                reply(self.begin())
+                return None
+            case Send(topic=topic, partition=partition, label=label):
+                self.send(topic, partition, label, reply)
+                return None
+            case SendOffsets(group=group, reader=reader, within_s=within_s) if self._metadata is not None:
+                metadata = self._metadata
+                part = TopicPartition(command.topic, command.partition, command.offset)
+                return lambda: self.send_offsets([part], group, reader, metadata(reader), within_s)
+            case EndTransaction(commit=commit, within_s=within_s):
+                return lambda: self.end(commit=commit, within_s=within_s)
+        raise self.lacks(command)
 
     @property
     def next_txn(self) -> int:
@@ -42,9 +81,9 @@ class TransactionalProducer:
         try:
             self._scripted.producer.init_transactions(within_s)
         except KafkaException as failed:
-            self._recorder.initialised(self._writer, asked_ns=asked_ns, error=int(failed.args[0].code()))
+            self.recorder.initialised(self._writer, asked_ns=asked_ns, error=int(failed.args[0].code()))
             raise
-        self._recorder.initialised(self._writer, asked_ns=asked_ns)
+        self.recorder.initialised(self._writer, asked_ns=asked_ns)
 
     def try_initialise(self, within_s: float) -> int:
         """As `initialise`, but returns the error code."""
@@ -121,4 +160,4 @@ class TransactionalProducer:
         return True
 
     def _record(self, event: str, error: int) -> None:
-        self._recorder.transaction(self._writer, self._txn, event, error)
+        self.recorder.transaction(self._writer, self._txn, event, error)

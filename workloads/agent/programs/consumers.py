@@ -21,7 +21,7 @@ class ProgramConsumer:
 
     def __init__(self, journal: Journal, spec: ConsumerSpec, program: RunningProgram) -> None:
         """Connects to nothing yet. Raises UnfitError if the program has no such consumers."""
-        program.require("assign" if spec.self_assigned else "groups", f"the consumer {spec.name}")
+        program.require("groups" if spec.group else "assign", f"the consumer {spec.name}")
         self._journal = journal
         self._spec = spec
         self._program = program
@@ -34,13 +34,13 @@ class ProgramConsumer:
         """Join the group, or assign the partitions, and read until `stop`."""
         spec = self._spec
         source: dict[str, Json] = {"assign": [[part.topic, part.partition] for part in spec.partitions]}
-        if not spec.self_assigned:
+        if spec.group:
             source = {"subscribe": [*sorted({part.topic for part in spec.partitions})]}
         created = self._program.submit(
             "create_consumer",
             consumer=spec.reader,
             properties=dict(consumer_properties(spec)),
-            commit=spec.commit and not spec.self_assigned,
+            commit=spec.commit and bool(spec.group),
             **source,
         )
 
@@ -78,7 +78,7 @@ class ProgramConsumer:
         """Raise ValueError for a partition that the program was not asked to read."""
         spec = self._spec
         assigned = TopicPartition(topic, partition) in spec.partitions
-        subscribed = not spec.self_assigned and any(topic == part.topic for part in spec.partitions)
+        subscribed = bool(spec.group) and any(topic == part.topic for part in spec.partitions)
         if not assigned and not subscribed:
             raise ValueError(
                 f"consumer {spec.reader} was not asked to read partition {partition} of {quoted(topic)}"

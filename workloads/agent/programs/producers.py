@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -11,13 +12,25 @@ from harness.errors import InvalidRunError, LabError, UsageError
 from harness.history.identity import encode
 from harness.kafka.model import TopicPartition
 from harness.secrets import redacted
+from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.sent_offsets import SentOffsets
 from workloads.agent.producers.stream import feed
 from workloads.agent.programs.exceptions import error_code, java_outcome
 from workloads.agent.programs.process import ANSWER_S, Answered, RunningProgram
 from workloads.protocol.codec import Json
-from workloads.protocol.commands import SendOffsets
+from workloads.protocol.commands import (
+    BeginTransaction,
+    CountStream,
+    EndTransaction,
+    InitTransactions,
+    Prepare,
+    ProducerCommand,
+    Send,
+    SendOffsets,
+    StartStream,
+    StopStream,
+)
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, shown, value_text
 from workloads.protocol.results import Outcome, SendResult, StreamCounts, TransactionEnd
@@ -28,7 +41,7 @@ _LONGEST_TEXT = 180
 """Characters of the text of an error that a message shows."""
 
 
-class ProgramProducer:
+class ProgramProducer(AgentProducer):
     """One producer in a program. `send` does not wait; the future is the message's outcome."""
 
     def __init__(self, recorder: Recorder, spec: ProducerSpec, program: RunningProgram) -> None:
@@ -36,10 +49,9 @@ class ProgramProducer:
         for needed, feature in ((spec.idempotent, "idempotence"), (spec.transactional_id, "transactions")):
             if needed:
                 program.require(feature, f"the producer {spec.name}")
-        recorder.register(spec)
-        self.spec = spec
-        self.recorder = recorder
+        super().__init__(recorder, spec)
         self.program = program
+        self._stream: ProgramStream | None = None
         self._lock = threading.Lock()
         self._pending: dict[int, tuple[SentMessage, Future[SendResult]]] = {}
         self._acks = int(spec.librdkafka_config()["acks"])
@@ -53,6 +65,36 @@ class ProgramProducer:
         properties: dict[str, Json] = dict(producer_properties(spec))
         self._creation = program.submit("create_producer", producer=spec.writer, properties=properties)
         self._creation.add_done_callback(self._created)
+
+    def dispatch(self, command: ProducerCommand[object], reply: Reply) -> Work | None:
+        """Begin a command about messages, transactions or a stream."""
+        match command:
+            case Prepare(within_s=within_s) if self.spec.transactional_id:
+                return lambda: self.initialise_transactions(within_s)
+            case Prepare(topic=topic, within_s=within_s):
+                return lambda: self.connect(topic, within_s)
+            case Send(topic=topic, partition=partition, label=label):
+                sending = self.send(topic, partition, label)
+                return lambda: self.wait(sending)
+            case InitTransactions(within_s=within_s):
+                return lambda: self.try_initialise_transactions(within_s)
+            case BeginTransaction():
+                return self.begin_transaction
+            case SendOffsets():
+                return lambda: self.send_offsets(command)
+            case EndTransaction(commit=commit, within_s=within_s):
+                return lambda: self.end_transaction(commit=commit, within_s=within_s)
+            case StartStream(load=load):
+                self._stream = ProgramStream(self, load)
+                reply(None)
+                return None
+            case CountStream() if self._stream is not None:
+                reply(self._stream.counts())
+                return None
+            case StopStream(flush_s=flush_s) if self._stream is not None:
+                stream = self._stream
+                return lambda: stream.stop(flush_s)
+        raise self.lacks(command)
 
     @property
     def in_flight(self) -> int:
@@ -128,8 +170,14 @@ class ProgramProducer:
     def _failed(self, op: str, failure: Failure) -> LabError:
         return LabError(f"`{op}` of {self.spec.name} failed with {described(failure, self.spec.config)}.")
 
-    def close(self, within_s: float = _CLOSE_S) -> None:
-        """Close the producer; messages without an outcome stay without one."""
+    def close(self) -> None:
+        """Stop its stream; messages without an outcome stay without one."""
+        if self._stream is not None:
+            with contextlib.suppress(InvalidRunError):
+                self._stream.stop(0.0)
+
+    def close_inside(self, within_s: float) -> None:
+        """Let the program close the producer."""
         self.program.request("close_producer", within_s, producer=self.spec.writer)
 
     def initialise_transactions(self, within_s: float) -> None:
@@ -298,7 +346,7 @@ class ProgramStream:
                 send=self._send,
                 wait=self._stop.wait,
             )
-            self._producer.close(self._flush_s)
+            self._producer.close_inside(self._flush_s)
         except Exception as error:  # noqa: BLE001 - raised again by `stop` and `counts`
             self._problem = error
 
