@@ -10,6 +10,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Literal, TypeVar
 
 from harness.cluster.model import Cluster, first_answer
+from harness.cluster.possible import MIN_INSYNC
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.errors import InvalidRunError, UsageError, WaitTimeoutError
 from harness.kafka.model import (
@@ -48,7 +49,6 @@ T = TypeVar("T")
 EFFECT_WITHIN_S = 30.0
 _SCHEDULED_S = 4.0
 """How long a schedule waits for the effect of a request before its next step."""
-_MIN_INSYNC = "min.insync.replicas"
 _CONTROLLER_TRIES = 25
 
 
@@ -425,12 +425,12 @@ class Configure(OperatorAction, ScheduledFault):
     @classmethod
     def reverse(cls, registry: FaultRegistry, aim: Aim) -> Fault:
         """The topic's own value."""
-        return cls._with(registry, aim, aim.topic.config[_MIN_INSYNC])
+        return cls._with(registry, aim, aim.topic.config[MIN_INSYNC])
 
     @classmethod
     def _with(cls, registry: FaultRegistry, aim: Aim, least: str) -> Fault:
         requests = Requests(registry, aim.cluster, aim.dialect)
-        return cls(requests, aim.topic.name, {_MIN_INSYNC: least}, aim.topic.partitions, _SCHEDULED_S)
+        return cls(requests, aim.topic.name, {MIN_INSYNC: least}, aim.topic.partitions, _SCHEDULED_S)
 
 
 class DeleteRecords(OperatorAction):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from harness.kafka.model import broker_name
-from report.model.chains import UNKNOWN, Chain, kind_of, leaders_of, most_held
+from report.model.chains import CAUSE_UNKNOWN, Chain, kind_of, leaders_of, most_held
 from report.model.messages import LOST
 from report.model.model import FindingGroup, counted, grouped
 from report.model.other_findings import MOST
@@ -205,7 +205,7 @@ def _capital(text: str) -> str:
 
 def _sentence(kind: str, facts: Sequence[Facts], count: int, asked: str) -> str:
     """What a cause did to a number of messages; ``facts`` are those of all of them, the first at least."""
-    if kind == UNKNOWN:
+    if kind == CAUSE_UNKNOWN:
         messages = counted(count, "message")
         return f"The history does not show why {messages} {'is' if count == 1 else 'are'} lost."
     make = _SENTENCES.get(kind)

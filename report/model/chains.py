@@ -26,7 +26,7 @@ _WHEN_S = 0.6
 """By how much a view may be later than the change that it shows."""
 _DEPOSED = ("deposed_leader", "zombie_after_heal")
 """Kinds of causes that name an old leader and a new one."""
-UNKNOWN = "unknown"
+CAUSE_UNKNOWN = "unknown"
 """Stands for all kinds of causes that say that the history does not show one."""
 
 
@@ -36,7 +36,7 @@ class Chain:
 
     place: str
     kind: str
-    """The kind of the cause, or `UNKNOWN`; empty if the checker names none."""
+    """The kind of the cause, or `CAUSE_UNKNOWN`; empty if the checker names none."""
     facts: tuple[Facts, ...]
     """The different facts of the cause of these messages."""
     count: int
@@ -70,7 +70,7 @@ class Chain:
 
 def kind_of(cause: str | None) -> str:
     """The kind of a cause as chains and sentences distinguish it; empty without a cause."""
-    return UNKNOWN if cause in NOT_KNOWN else cause or ""
+    return CAUSE_UNKNOWN if cause in NOT_KNOWN else cause or ""
 
 
 def leaders_of(kind: str, facts: Facts) -> tuple[int, int] | None:

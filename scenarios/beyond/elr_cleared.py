@@ -9,6 +9,7 @@ replica, else the last known leader (Kafka documentation, Operations, Eligible L
 from __future__ import annotations
 
 from checkers.claims.builders import both, messages, noted, partition
+from harness.cluster.possible import MIN_INSYNC
 from harness.cluster.setup import Setup
 from harness.kafka.model import NO_LEADER, Topic
 from run.scenario import Claim, Expected, Scenario
@@ -19,7 +20,6 @@ CHANGED, RESCUED, UNCHANGED = "changed", "rescued", "unchanged"
 TOPICS = (CHANGED, RESCUED, UNCHANGED)
 FIRST, LAST, OTHER = "broker2", "broker1", "broker3"
 """The preferred leader, which fails first; the last known leader; a broker that holds neither topic."""
-MIN_INSYNC = "min.insync.replicas"
 ELR = "eligible.leader.replicas.version"
 
 

@@ -78,7 +78,7 @@ def twice(sources: Mapping[str, str]) -> list[str]:
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for module, source in sources.items():
         for name, value in _defined(source):
-            if not value.startswith("TypeVar("):
+            if not value.startswith(("TypeVar(", "ParamSpec(")):
                 found[name, value].append(module)
     return [
         f"{name} = {value}: {', '.join(modules)}"
