@@ -21,7 +21,7 @@ from report.console import table_console
 from studies.series.summary import FILE
 
 if TYPE_CHECKING:
-    from studies.series.stored import StoredAssessment
+    from studies.series.stored import StoredSeries
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -37,24 +37,24 @@ def list_runs(
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as a JSON array.")] = False,
 ) -> None:
-    """List the stored runs and assessments, newest first.
+    """List what is stored, newest first: nights, assessments, searches and other series, then single runs.
 
     `acked runs open RUN` shows one, `acked runs compare RUN RUN` compares two, `acked runs prune` removes
     old ones.
     """
     if context.invoked_subcommand is not None:
         return
-    from studies.series.stored import stored_assessments, stored_runs
+    from studies.series.stored import stored_runs, stored_series
 
     stored = stored_runs(runs)
     if as_json:
         echo(json.dumps([asdict(run) for run in stored], indent=2, default=str))
         return
-    assessments = stored_assessments(runs)
-    if assessments:
-        _list_assessments(assessments)
+    series = stored_series(runs)
+    if series:
+        _list_series(series)
     if not stored:
-        if not assessments:
+        if not series:
             echo(f"There is no run in {runs}.")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -73,19 +73,18 @@ def list_runs(
     console.print(f"{len(stored)} runs, {size_text(total)}, in {runs}", soft_wrap=True, markup=False)
 
 
-def _list_assessments(assessments: Sequence[StoredAssessment]) -> None:
+def _list_series(series: Sequence[StoredSeries]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("assessment", "kafka", "mode", "verdict", "runs"):
-        table.add_column(heading, no_wrap=heading == "assessment")
-    for heading in ("broken", "size"):
+    for heading in ("series", "kafka", "outcome"):
+        table.add_column(heading, no_wrap=heading == "series")
+    for heading in ("runs", "size"):
         table.add_column(heading, justify="right")
-    for one in assessments:
-        ended = f"{one.ended} of {one.planned}" if one.ended < one.planned else str(one.ended)
-        broken = str(one.broken) if one.broken else ""
-        place = f"{one.folder.parent.name}/{one.folder.name}"
-        table.add_row(
-            place, one.kafka, one.mode, one.verdict or "(not over)", ended, broken, size_text(one.size_bytes)
-        )
+    for one in series:
+        runs = f"{one.ended} of {one.planned}" if one.ended < one.planned else str(one.ended)
+        kafka = " ".join(filter(None, (one.kafka, one.mode))) or "–"
+        counts = [f"{name} {count}" for name, count in one.outcomes.items()]
+        outcome = ", ".join([one.verdict, *counts] if one.verdict else counts)
+        table.add_row(f"{one.kind}/{one.folder.name}", kafka, outcome or "–", runs, size_text(one.size_bytes))
     table_console(180).print(table, "")
 
 

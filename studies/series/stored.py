@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ import msgspec
 
 from checkers.partition.fate import LOSSES
 from harness.errors import BadDataError, UsageError, json_file
+from studies.series.folder import PLAN, PLANNED
+from studies.series.summary import FILE as SUMMARIES
+from studies.series.summary import read_summaries
 
 QUIET_S = 600.0
 """A run that is not over and was written to within this time may still be running: no run takes longer."""
@@ -79,48 +83,81 @@ def _read(folder: Path) -> StoredRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredAssessment:
-    """The folder of an assessment."""
+class StoredSeries:
+    """The folder of a command of many runs: `<runs>/<kind>/<UTC time>`."""
 
     folder: Path
     kafka: str
+    """Empty for a series of several versions."""
     mode: str
     ended: int
     """Runs that have ended."""
     planned: int
-    """Runs of the plan."""
-    broken: int
-    """Lines of its table in which a promise was broken."""
+    """Runs of the plan; 0 if a budget or a statistical test ends it."""
+    outcomes: Mapping[str, int]
+    """Counts of what came of it: verdicts, broken promises, groups of findings, or steps that are left."""
     size_bytes: int
     verdict: str = ""
-    """That of the assessment; empty: it is not over."""
+    """That of an assessment; empty for other kinds, and until it is over."""
+
+    @property
+    def kind(self) -> str:
+        """`all`, `matrix`, `assess`, `search`, `compare`, `replay` or `shrink`."""
+        return self.folder.parent.name
 
 
-def stored_assessments(runs: Path) -> list[StoredAssessment]:
-    """The assessments below ``runs``, newest first."""
-    folders = (path.parent for path in (runs / "assess").glob("*/plan.json"))
-    return [_assessment(folder) for folder in sorted(folders, reverse=True)]
+def stored_series(runs: Path) -> list[StoredSeries]:
+    """The nights, matrices, assessments, searches and so on below ``runs``, newest first."""
+    folders = {file.parent for name in _OF_SERIES for file in runs.glob(f"*/*/{name}")}
+    ordered = sorted(folders, key=lambda folder: (folder.name, folder.parent.name), reverse=True)
+    return [_series(folder) for folder in ordered if not folder.is_symlink()]
 
 
-def _assessment(folder: Path) -> StoredAssessment:
-    plan = _stored(folder / "plan.json", _Plan)
-    document = _stored(folder / "assessment.json", _Document)
-    lines = document.lines or []
-    broken = [line for line in lines if "broken" in (one.promise for one in line.settings.values())]
-    try:
-        ended = len((folder / "runs.jsonl").read_bytes().splitlines())
-    except OSError:
-        ended = 0
-    return StoredAssessment(
+_LINES = (SUMMARIES, "schedules.jsonl", "tests.jsonl")
+"""Files with a line for each run that has ended: of a series, a search, a shrinking."""
+_OF_SERIES = (*_LINES, PLANNED, PLAN, "replay.json", "comparison.json")
+
+
+def _series(folder: Path) -> StoredSeries:
+    plan = _stored(folder / PLAN, _Plan)
+    planned = len(plan.cases or []) * (plan.repeat or 1) or _lines(folder / PLANNED)
+    replayed = _stored(folder / "replay.json", _Replay)
+    assessment = _stored(folder / "assessment.json", _Assessment)
+    return StoredSeries(
         folder=folder,
         kafka=plan.version or "",
         mode=plan.mode or "",
-        ended=ended,
-        planned=len(plan.cases or []) * (plan.repeat or 1),
-        broken=len(broken),
-        verdict=document.verdict or "",
+        ended=sum(_lines(folder / name) for name in _LINES) or replayed.runs or 0,
+        planned=planned,
+        outcomes=dict(_outcomes(folder, assessment, replayed)),
         size_bytes=_written(folder)[0],
+        verdict=assessment.verdict or "",
     )
+
+
+def _outcomes(folder: Path, assessment: _Assessment, replayed: _Replay) -> Iterator[tuple[str, int]]:
+    if assessment.lines is not None:
+        promises = [{one.promise for one in line.settings.values()} for line in assessment.lines]
+        yield "broken promises", sum("broken" in of_line for of_line in promises)
+    searched = [group.finding for group in _stored(folder / "search.json", _Search).groups or ()]
+    compared = _stored(folder / "compare.json", _Comparison).groups or []
+    for weight, count in sorted(Counter(one.weight for one in (*searched, *compared)).items()):
+        yield f"{weight} findings", count
+    if replayed.hits is not None:
+        yield "came back", replayed.hits
+    smallest = _stored(folder / "smallest.json", _Schedule)
+    if smallest.steps is not None:
+        yield "steps left", len(smallest.steps)
+    if assessment.lines is None and folder.parent.name != "assess":
+        with suppress(BadDataError, UsageError):
+            yield from Counter(run.verdict for run in read_summaries([folder / SUMMARIES])).most_common()
+
+
+def _lines(file: Path) -> int:
+    try:
+        return len(file.read_bytes().splitlines())
+    except OSError:
+        return 0
 
 
 def _written(folder: Path) -> tuple[int, float]:
@@ -167,11 +204,44 @@ class _Line(msgspec.Struct):
     settings: dict[str, _Setting]
 
 
-class _Document(msgspec.Struct):
+class _Assessment(msgspec.Struct):
     """What it shows of `assessment.json`."""
 
     lines: list[_Line] | None = None
     verdict: str | None = None
+
+
+class _Weighted(msgspec.Struct):
+    weight: str
+
+
+class _Group(msgspec.Struct):
+    finding: _Weighted
+
+
+class _Search(msgspec.Struct):
+    """What it shows of `search.json`."""
+
+    groups: list[_Group] | None = None
+
+
+class _Comparison(msgspec.Struct):
+    """What it shows of `compare.json`."""
+
+    groups: list[_Weighted] | None = None
+
+
+class _Replay(msgspec.Struct):
+    """What it shows of `replay.json`."""
+
+    runs: int | None = None
+    hits: int | None = None
+
+
+class _Schedule(msgspec.Struct):
+    """What it shows of `smallest.json`."""
+
+    steps: list[Any] | None = None
 
 
 _Shape = TypeVar("_Shape", bound=msgspec.Struct)

@@ -16,8 +16,8 @@ from studies.series.stored import (
     SETTLED_S,
     StoredRun,
     remove,
-    stored_assessments,
     stored_runs,
+    stored_series,
     to_remove,
 )
 
@@ -77,9 +77,41 @@ def test_assessments_are_listed(tmp_path: Path) -> None:
         json.dumps({"lines": lines, "verdict": "violated"})
     )
     assert [
-        (one.folder.name, one.kafka, one.mode, one.ended, one.planned, one.broken, one.verdict)
-        for one in stored_assessments(tmp_path)
-    ] == [("2", "2.7.1", "kraft", 1, 4, 0, ""), ("1", "2.7.1", "kraft", 4, 4, 1, "violated")]
+        (one.folder.name, one.kafka, one.mode, one.ended, one.planned, one.outcomes, one.verdict)
+        for one in stored_series(tmp_path)
+    ] == [
+        ("2", "2.7.1", "kraft", 1, 4, {}, ""),
+        ("1", "2.7.1", "kraft", 4, 4, {"broken promises": 1}, "violated"),
+    ]
+
+
+def test_every_kind_of_series_is_listed(tmp_path: Path) -> None:
+    """Newest first, each with what came of it."""
+    files = {
+        "all/2026-01-05": {"planned.jsonl": "{}\n" * 3, "runs.jsonl": ""},
+        "search/2026-01-04": {
+            "plan.json": '{"version": "4.3.1", "mode": "kraft"}',
+            "schedules.jsonl": "{}\n" * 7,
+            "search.json": '{"groups": [{"finding": {"weight": "new"}}, {"finding": {"weight": "known"}}]}',
+        },
+        "compare/2026-01-03": {"comparison.json": "{}", "compare.json": '{"groups": [{"weight": "new"}]}'},
+        "replay/2026-01-02": {"replay.json": '{"hits": 0, "runs": 4}'},
+        "shrink/2026-01-01": {"tests.jsonl": "{}\n", "smallest.json": '{"steps": [1, 2]}'},
+    }
+    for place, contents in files.items():
+        (tmp_path / place).mkdir(parents=True)
+        for name, text in contents.items():
+            (tmp_path / place / name).write_text(text)
+    assert [
+        (f"{one.kind}/{one.folder.name}", one.kafka, one.ended, one.planned, one.outcomes)
+        for one in stored_series(tmp_path)
+    ] == [
+        ("all/2026-01-05", "", 0, 3, {}),
+        ("search/2026-01-04", "4.3.1", 7, 0, {"known findings": 1, "new findings": 1}),
+        ("compare/2026-01-03", "", 0, 0, {"new findings": 1}),
+        ("replay/2026-01-02", "", 4, 0, {"came back": 0}),
+        ("shrink/2026-01-01", "", 1, 0, {"steps left": 2}),
+    ]
 
 
 DAMAGED = ["{", "7", "[" * 9**5, '{"a":' * 9**5]
@@ -124,8 +156,8 @@ def test_damaged_assessment_is_listed(tmp_path: Path, plan: str, document: str, 
     (folder / "plan.json").write_text(plan)
     (folder / "assessment.json").write_text(document)
     (folder / "runs.jsonl").write_bytes(runs)
-    (found,) = stored_assessments(tmp_path)
-    assert (found.kafka, found.mode, found.ended, found.planned, found.broken) == ("", "", 1, 0, 0)
+    (found,) = stored_series(tmp_path)
+    assert (found.kafka, found.mode, found.ended, found.planned, found.outcomes) == ("", "", 1, 0, {})
 
 
 @pytest.mark.parametrize("client", [7, None, ["java"]])
