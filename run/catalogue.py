@@ -34,11 +34,11 @@ def known_scenarios() -> dict[str, Scenario]:
     return by_name(scenario for point in points for scenario in _offered(point))
 
 
-def by_name(found: Iterable[Scenario]) -> dict[str, Scenario]:
+def by_name(scenarios: Iterable[Scenario]) -> dict[str, Scenario]:
     """Scenarios by name, in the order given. Raises UsageError if two have the same name."""
-    found = list(found)
-    require_distinct(found)
-    return {scenario.name: scenario for scenario in found}
+    scenarios = list(scenarios)
+    require_distinct(scenarios)
+    return {scenario.name: scenario for scenario in scenarios}
 
 
 def find(reference: str) -> Scenario:
@@ -46,14 +46,14 @@ def find(reference: str) -> Scenario:
 
     Raises UsageError: it suggests the nearest name, or says what is wrong with the file.
     """
-    known = known_scenarios()
+    catalogue = known_scenarios()
     if is_file(reference):
-        found = find_in_file(reference)
-        require_distinct([*known.values(), found])
-        return found
-    if reference in known:
-        return known[reference]
-    near = difflib.get_close_matches(reference, known, n=1, cutoff=0.4)
+        from_file = find_in_file(reference)
+        require_distinct([*catalogue.values(), from_file])
+        return from_file
+    if reference in catalogue:
+        return catalogue[reference]
+    near = difflib.get_close_matches(reference, catalogue, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}?" if near else "`acked list` shows them all."
     raise UsageError(f"There is no scenario {reference!r}; {hint}")
 
@@ -65,15 +65,15 @@ def select(references: Sequence[str], among: Sequence[Scenario] | None = None) -
     for a glob that matches none, and for two scenarios of one name.
     """
     everything = known_scenarios()
-    known = everything if among is None else by_name(among)
-    wanted: set[str] = set()
+    candidates = everything if among is None else by_name(among)
+    chosen_names: set[str] = set()
     for glob in references:
         if not is_file(glob):
-            matching = fnmatch.filter(known, glob)
+            matching = fnmatch.filter(candidates, glob)
             if not matching:
                 raise UsageError(f"No scenario matches {glob!r}; `acked list` shows them all.")
-            wanted |= set(matching)
-    chosen = [scenario for name, scenario in known.items() if name in wanted]
+            chosen_names |= set(matching)
+    chosen = [scenario for name, scenario in candidates.items() if name in chosen_names]
     own = [find_in_file(reference) for reference in references if is_file(reference)]
     require_distinct([*everything.values(), *chosen, *own])
     return list(by_name([*chosen, *own]).values())

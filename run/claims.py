@@ -77,8 +77,8 @@ def _ask(declared: list[dict[str, Any]]) -> list[dict[str, str]]:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise UnfitError(f"Spark cannot check the SQL of the claims: {last}")
-    found: list[dict[str, str]] = json.loads(done.stdout)
-    return found
+    objections: list[dict[str, str]] = json.loads(done.stdout)
+    return objections
 
 
 def _note(declared: dict[str, Any]) -> Path:

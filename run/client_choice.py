@@ -68,10 +68,10 @@ def parse_client(text: str, version: str = "") -> ClientChoice:
     """
     name, _, own = text.strip().partition("@")
     if name == "java":
-        wanted = own or version
-        if wanted:
-            kafka_version(wanted, force=True)
-        return ClientChoice(name=name, version=wanted)
+        chosen_version = own or version
+        if chosen_version:
+            kafka_version(chosen_version, force=True)
+        return ClientChoice(name=name, version=chosen_version)
     if version:
         raise UsageError(
             f"--client-version {version} is for --client java; "
@@ -102,10 +102,10 @@ def require_trusted(text: str, place: object, *, trust: bool) -> None:
 
 def parse_clients(text: str) -> tuple[ClientChoice, ...]:
     """A comma-separated list. Raises UsageError."""
-    found = tuple(parse_client(word) for word in text.split(",") if word.strip())
-    if not found:
+    choices = tuple(parse_client(word) for word in text.split(",") if word.strip())
+    if not choices:
         raise UsageError(f"--clients {text!r} names no client; use librdkafka, java or a program.")
-    return found
+    return choices
 
 
 def program(
@@ -232,12 +232,12 @@ def _command(text: str) -> list[str]:
         )
     if not words:
         raise UsageError("--client is empty; use librdkafka, java, or a program that speaks the protocol.")
-    found = shutil.which(words[0])
-    if found is None:
+    executable = shutil.which(words[0])
+    if executable is None:
         wrong = "is not executable" if Path(words[0]).is_file() else "is neither a file nor on the path"
         raise UsageError(
             f"--client: {quoted(words[0], 160)} {wrong}; use librdkafka, java, or a program that "
             f"speaks the client protocol."
         )
-    words[0] = str(Path(found).absolute())
+    words[0] = str(Path(executable).absolute())
     return [str(Path(word).absolute()) if Path(word).is_file() else word for word in words]

@@ -55,32 +55,32 @@ def choose(user: ClientSettings, fixed: Mapping[str, Value]) -> ProducerChoice:
         raise UsageError(f"The scenario sets {unknown[0]}, and producers have no such property; remove it.")
     if not user.given:
         return ProducerChoice(fields=_fields(fixed), config=_config(fixed))
-    found = dict(user.given)
-    kept = [key for key in found if key in fixed and found[key] != fixed[key]]
-    if {"retries", "request.timeout.ms"} & set(fixed) and DELIVERY in found and DELIVERY not in fixed:
-        del found[DELIVERY]  # the scenario's own value follows from its retries
+    properties = dict(user.given)
+    kept = [key for key in properties if key in fixed and properties[key] != fixed[key]]
+    if {"retries", "request.timeout.ms"} & set(fixed) and DELIVERY in properties and DELIVERY not in fixed:
+        del properties[DELIVERY]  # the scenario's own value follows from its retries
         kept.append(DELIVERY)
-    found |= fixed
-    if found.get(_IDEMPOTENCE) is True or _IDEMPOTENCE not in found:
-        against = [key for key, excludes in _excluding(found).items() if excludes]
+    properties |= fixed
+    if properties.get(_IDEMPOTENCE) is True or _IDEMPOTENCE not in properties:
+        against = [key for key, excludes in _excluding(properties).items() if excludes]
         if fixed.get(_IDEMPOTENCE) is True:
             kept += against
             for key in against:
-                del found[key]
+                del properties[key]
         elif against:
-            kept += [_IDEMPOTENCE] if found.get(_IDEMPOTENCE) else []
-            found[_IDEMPOTENCE] = False
-    if "retries" in found and "retries" not in fixed:
-        found.setdefault(DELIVERY, int(_JAVA_DELIVERY_S * 1000))
-    fields = _fields(found)
-    return ProducerChoice(fields=fields, config=_config(found), kept=tuple(dict.fromkeys(kept)))
+            kept += [_IDEMPOTENCE] if properties.get(_IDEMPOTENCE) else []
+            properties[_IDEMPOTENCE] = False
+    if "retries" in properties and "retries" not in fixed:
+        properties.setdefault(DELIVERY, int(_JAVA_DELIVERY_S * 1000))
+    fields = _fields(properties)
+    return ProducerChoice(fields=fields, config=_config(properties), kept=tuple(dict.fromkeys(kept)))
 
 
-def _excluding(found: Mapping[str, Value]) -> dict[str, bool]:
+def _excluding(properties: Mapping[str, Value]) -> dict[str, bool]:
     return {
-        "acks": found.get("acks", -1) != -1,
-        "retries": found.get("retries", 1) == 0,
-        _IN_FLIGHT: int(found.get(_IN_FLIGHT, 1)) > 5,
+        "acks": properties.get("acks", -1) != -1,
+        "retries": properties.get("retries", 1) == 0,
+        _IN_FLIGHT: int(properties.get(_IN_FLIGHT, 1)) > 5,
     }
 
 
@@ -94,14 +94,14 @@ _FIELDS = {
 """Java name → field of `ProducerSpec`, and how many of Java's units its unit is."""
 
 
-def _fields(found: Mapping[str, Value]) -> dict[str, Any]:
+def _fields(properties: Mapping[str, Value]) -> dict[str, Any]:
     return {
-        name: found[key] if units == 1 else float(found[key]) / units
+        name: properties[key] if units == 1 else float(properties[key]) / units
         for key, (name, units) in _FIELDS.items()
-        if key in found
+        if key in properties
     }
 
 
-def _config(found: Mapping[str, Value]) -> dict[str, Value]:
-    others = {key: value for key, value in found.items() if key not in _FIELDS}
+def _config(properties: Mapping[str, Value]) -> dict[str, Value]:
+    others = {key: value for key, value in properties.items() if key not in _FIELDS}
     return ClientSettings(given=others).librdkafka("producer")

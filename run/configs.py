@@ -38,18 +38,18 @@ def record_broker_configs(
     InvalidRunError naming the first key that had no effect.
     """
     if dialect.describe_configs is None:
-        for host, wanted in asked.items():
+        for host, requested in asked.items():
             logged = logged_broker_config(text_of_file(files(host), SERVER_LOG))
-            _write(journal, "broker", host, {key: logged.get(key) for key in wanted}, wanted)
-            _compare(host, logged, wanted)
+            _write(journal, "broker", host, {key: logged.get(key) for key in requested}, requested)
+            _compare(host, logged, requested)
         return
-    for host, wanted in asked.items():
+    for host, requested in asked.items():
         node = topology.host(host)
         effective = describe_configs(
             node.broker_endpoint, "broker", str(node.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
         )
-        _write(journal, "broker", host, effective, wanted)
-        _compare(host, effective, wanted)
+        _write(journal, "broker", host, effective, requested)
+        _compare(host, effective, requested)
 
 
 def record_topic_configs(
@@ -64,8 +64,8 @@ def record_topic_configs(
         for topic in topics:
             log = text_of_file(files(broker_name(topic.replicas[0])), SERVER_LOG)
             logged = logged_topic_config(log, topic.name)
-            found = {key: logged.get(key) for key in topic.config}
-            _write(journal, "topic", topic.name, found, topic.config)
+            from_log = {key: logged.get(key) for key in topic.config}
+            _write(journal, "topic", topic.name, from_log, topic.config)
             _compare(f"topic {topic.name}", logged, topic.config)
         return
     for topic in topics:
@@ -111,11 +111,11 @@ def _when_known(leader: Endpoint, topic: Topic, dialect: Dialect) -> dict[str, s
 def logged_broker_config(log: str) -> dict[str, str | None]:
     """The values that a broker logs when it starts (`KafkaConfig values:`)."""
     lines = iter(log.splitlines())
-    found: dict[str, str | None] = {}
+    config: dict[str, str | None] = {}
     for line in lines:
         if "KafkaConfig values:" in line:
-            found = dict(_logged(lines))
-    return found
+            config = dict(_logged(lines))
+    return config
 
 
 def _logged(lines: Iterator[str]) -> Iterator[tuple[str, str | None]]:
@@ -156,17 +156,17 @@ def same_value(asked: str, effective: str) -> bool:
 
 
 def _compare(name: str, effective: Mapping[str, str | None], asked: Mapping[str, str]) -> None:
-    for key, wanted in asked.items():
-        if key in _NOT_COMPARED or holds_secret(key, wanted):  # brokers do not tell the value of a secret
+    for key, requested in asked.items():
+        if key in _NOT_COMPARED or holds_secret(key, requested):  # brokers do not tell the value of a secret
             continue
         # Brokers list properties that they do not know as well, without their values.
         if effective.get(key) is None:
             raise InvalidRunError(
-                f"{name} was given {key}={wanted}, but this Kafka version has no such key; correct or remove "
-                f"it, since an unknown key has no effect."
+                f"{name} was given {key}={requested}, but this Kafka version has no such key; correct or "
+                f"remove it, since an unknown key has no effect."
             )
-        if not same_value(wanted, effective[key] or ""):
+        if not same_value(requested, effective[key] or ""):
             raise InvalidRunError(
-                f"{name} was given {key}={wanted}, but {key}={effective[key]} is in effect; the run would "
+                f"{name} was given {key}={requested}, but {key}={effective[key]} is in effect; the run would "
                 f"test another configuration."
             )

@@ -361,15 +361,15 @@ def _misread(
         if place[0] == TOPIC and names.get(writer) in ("plain", "acks-one")
     }
     for number, operation in check.readers.items():
-        found = {
+        message_at = {
             (row["topic"], row["partition"], row["offset"]): (row["writer"], row["seq"])
             for row in reads
             if row["reader"] == number
         }
-        other = [place for place, message in found.items() if log.get(place) != message]
+        other = [place for place, message in message_at.items() if log.get(place) != message]
         if other:
             yield Objection(operation, f"{_counted(_at(other))} read that the log does not hold there")
-        missing = sorted(owed - set(found))
+        missing = sorted(owed - set(message_at))
         if missing and operation in check.done:
             yield Objection(
                 operation, f"{_counted(_at(missing))} in the log, and not returned by the consumer"

@@ -58,37 +58,37 @@ def line_of(text: str, call: str, name: object) -> int:
 
 def _problems(one: Scenario) -> Iterator[_Problem]:
     """What is wrong, in the order of the checks; later checks rely on earlier ones."""
-    mine = ("Scenario", str(one.name))
+    subject = ("Scenario", str(one.name))
     for name in ("name", "title", "article", "section", "outcome", "kafka", "mode"):
         if not isinstance(value := getattr(one, name), str):
-            yield *mine, f"{name} is {_shown(value)}, but must be a text."
+            yield *subject, f"{name} is {_shown(value)}, but must be a text."
     if not NAME.fullmatch(one.name) or one.name in _RESERVED:
         yield (
-            *mine,
+            *subject,
             (
                 f"the name {one.name!r} cannot be used; give lower-case words with hyphens, such as my-case"
                 f" (not {', '.join(_RESERVED)})."
             ),
         )
     if not _maps_texts(_any(one.aliases)):
-        yield *mine, f"aliases is {_shown(one.aliases)}, but must map names to hosts: {{'A': 'broker1'}}."
+        yield *subject, f"aliases is {_shown(one.aliases)}, but must map names to hosts: {{'A': 'broker1'}}."
     if one.judged_by not in get_args(JudgedBy):
         yield (
-            *mine,
+            *subject,
             f"judged_by is {_shown(one.judged_by)}; use {' or '.join(map(repr, get_args(JudgedBy)))}.",
         )
     if not callable(_any(one.body)):
-        yield *mine, f"body is {_shown(one.body)}, but must be a function: def body(stage): ..."
+        yield *subject, f"body is {_shown(one.body)}, but must be a function: def body(stage): ..."
     try:
         inspect.signature(one.body).bind(None)
     except TypeError:
-        yield *mine, "the body must take one argument: def body(stage): ..."
+        yield *subject, "the body must take one argument: def body(stage): ..."
     for name, kind in _TUPLES.items():
-        yield from ((*mine, problem) for problem in _not_a_tuple(name, getattr(one, name), kind))
-    yield from ((*mine, problem) for problem in _version_problems(one))
+        yield from ((*subject, problem) for problem in _not_a_tuple(name, getattr(one, name), kind))
+    yield from ((*subject, problem) for problem in _version_problems(one))
     if not isinstance(_any(one.setup), Setup):
-        yield *mine, f"setup is {_shown(one.setup)}, but must be a Setup(...)."
-    yield from ((*mine, problem) for problem in _setup_problems(one))
+        yield *subject, f"setup is {_shown(one.setup)}, but must be a Setup(...)."
+    yield from ((*subject, problem) for problem in _setup_problems(one))
     yield from _claim_problems(one)
 
 
@@ -106,8 +106,8 @@ def _version_problems(one: Scenario) -> Iterator[str]:
     errata = (claim.erratum for claim in one.claims if isinstance(claim.erratum, Erratum))
     for client in {entry.client for entry in (*entries, *errata)}:
         if client not in get_args(Library):
-            known = " or ".join(repr(name) for name in get_args(Library) if name)
-            yield f"client is {_shown(client)}, but must be {known}, or left out for all clients."
+            libraries = " or ".join(repr(name) for name in get_args(Library) if name)
+            yield f"client is {_shown(client)}, but must be {libraries}, or left out for all clients."
     own = kafka_version(one.kafka, force=True)
     if not set(one.supported_modes) & set(own.modes):
         yield (
@@ -129,8 +129,8 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
     if setup.for_layout:
         return
     if setup.quorum not in get_args(Quorum):
-        known = " or ".join(map(repr, get_args(Quorum)))
-        yield f"setup.quorum is {_shown(setup.quorum)}; use {known}."
+        quorums = " or ".join(map(repr, get_args(Quorum)))
+        yield f"setup.quorum is {_shown(setup.quorum)}; use {quorums}."
         return
     hosts = {host.name for host in three_azs(one.mode).hosts}
     started = {host.name for host in hosts_of(setup, THREE_AZS, one.mode).hosts}
@@ -185,10 +185,14 @@ def _claim_problems(one: Scenario) -> Iterator[_Problem]:
         for name, count in names.items():
             if count > 1:
                 yield "Claim", name, f"{count} claims have the name {name!r}; each needs a name of its own."
-    known = tuple(dict.fromkeys((*FINDINGS, *FATES)))
+    finding_names = tuple(dict.fromkeys((*FINDINGS, *FATES)))
     for entry in one.expected:
-        if (finding := entry.finding) not in known:
-            yield "Expected", finding, f"there is no finding {finding!r}; use one of {', '.join(known)}."
+        if (finding := entry.finding) not in finding_names:
+            yield (
+                "Expected",
+                finding,
+                f"there is no finding {finding!r}; use one of {', '.join(finding_names)}.",
+            )
 
 
 def _not_a_tuple(name: str, value: object, kind: type) -> Iterator[str]:

@@ -42,9 +42,9 @@ class _Count:
             return
         fresh = fresh[: fresh.rfind(b"\n") + 1]  # a line may be half written
         self.offset += len(fresh)
-        found = fresh.count(ACKNOWLEDGED)
-        self.found += found
-        self.fresh += found
+        acknowledged = fresh.count(ACKNOWLEDGED)
+        self.found += acknowledged
+        self.fresh += acknowledged
         passed_s = now_s - self.at_s
         if passed_s >= RATE_OVER_S:
             self.per_s = self.fresh / passed_s if self.at_s else 0.0

@@ -34,11 +34,11 @@ def memory_gib(topology: Topology) -> float:
 
 def require_memory(topology: Topology) -> None:
     """Raise UnfitError if this machine has less memory than the hosts need."""
-    needed, found = memory_gib(topology), available_gib()
-    if found < needed:
+    needed, available = memory_gib(topology), available_gib()
+    if available < needed:
         raise UnfitError(
             f"A cluster of {len(topology.hosts)} hosts needs about {needed:.1f} GiB of memory, and "
-            f"{found:.1f} GiB are available; end other programs, or describe a smaller cluster."
+            f"{available:.1f} GiB are available; end other programs, or describe a smaller cluster."
         )
 
 
@@ -77,11 +77,11 @@ def place(setup: Setup, layout: Layout, mode: str, scenario: str) -> Setup:
             f"{scenario} needs {_sentence(missing, topology)}; add them, or run a scenario that needs less."
         )
     for role in setup.exactly:
-        wanted, found = (len(one.role(role)) for one in (written_for, topology))
-        if found != wanted:
+        required, present = (len(one.role(role)) for one in (written_for, topology))
+        if present != required:
             raise UsageError(
-                f"{scenario} needs exactly {wanted} {role}s, and the cluster has {found}; describe {wanted}, "
-                f"or run another scenario."
+                f"{scenario} needs exactly {required} {role}s, and the cluster has {present}; describe "
+                f"{required}, or run another scenario."
             )
     usual = {host.node_id for host in written_for.role("broker")}
     others = tuple(host.node_id for host in topology.role("broker") if host.node_id not in usual)
@@ -89,11 +89,11 @@ def place(setup: Setup, layout: Layout, mode: str, scenario: str) -> Setup:
 
 
 def _sentence(missing: list[Host], topology: Topology) -> str:
-    wanted: dict[str, list[str]] = {}
+    roles_by_az: dict[str, list[str]] = {}
     for host in missing:
         name = topology.az_name(host.az) if host.az in topology.azs else f"a further AZ ({host.az})"
-        wanted.setdefault(name, []).append(host.role)
-    parts = "; ".join(f"{_listed(roles)} in {az}" for az, roles in wanted.items())
+        roles_by_az.setdefault(name, []).append(host.role)
+    parts = "; ".join(f"{_listed(roles)} in {az}" for az, roles in roles_by_az.items())
     names = ", ".join(map(topology.az_name, topology.azs))
     azs = f"{len(topology.azs)} AZ{'' if len(topology.azs) == 1 else 's'}"
     return f"{parts}, which the cluster of {azs} ({names}) does not have"

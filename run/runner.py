@@ -334,9 +334,9 @@ class _Run:
         return clients
 
     def _java(self) -> ClientProgram:
-        found = program(ClientChoice(name="java"), self.options.version, self.progress.say)
-        assert found is not None
-        return found
+        client_program = program(ClientChoice(name="java"), self.options.version, self.progress.say)
+        assert client_program is not None
+        return client_program
 
     def _describe_client(self, stage: Stage) -> None:
         """Record which client library the run uses. For a program, wait until it is ready in every host."""
@@ -347,24 +347,28 @@ class _Run:
                 client={"name": choice.name, "library": library, "version": installed_version(library)}
             )
             return
-        found = [client.call(DescribeProgram(choice.via)) for client in stage.clients.values()]
+        descriptions = [client.call(DescribeProgram(choice.via)) for client in stage.clients.values()]
         self.folder.update(
             client={
                 "name": choice.name,
-                "library": found[0].client,
-                "version": found[0].version,
-                "ready_s": max(one.ready_s for one in found),
+                "library": descriptions[0].client,
+                "version": descriptions[0].version,
+                "ready_s": max(one.ready_s for one in descriptions),
             }
         )
-        self.progress.say(f"the clients are {found[0].client} {found[0].version} ({choice.label})")
+        self.progress.say(
+            f"the clients are {descriptions[0].client} {descriptions[0].version} ({choice.label})"
+        )
 
     def _note_memory(self, stage: Stage) -> None:
         """Record the most memory that a client program has taken."""
         via = self.options.client.via
         if via != "librdkafka":
-            found = [client.call(DescribeProgram(via)) for client in stage.clients.values() if client.alive]
+            descriptions = [
+                client.call(DescribeProgram(via)) for client in stage.clients.values() if client.alive
+            ]
             recorded = self.folder.manifest()["client"]
-            peak = max((one.memory_mib for one in found), default=None)
+            peak = max((one.memory_mib for one in descriptions), default=None)
             self.folder.update(client={**recorded, "memory_mib": peak})
 
     def _check_clients(self, stage: Stage) -> None:
@@ -512,10 +516,10 @@ class _Clients:
 
     def ready(self) -> dict[str, Client]:
         """The first client of each AZ by the AZ, further ones by their host."""
-        found: dict[str, Client] = {}
+        clients: dict[str, Client] = {}
         for host in self._hosts:
-            found[host.name if host.az in found else host.az] = self._starting[host.name].result()
-        return found
+            clients[host.name if host.az in clients else host.az] = self._starting[host.name].result()
+        return clients
 
     def close(self, folder: RunFolder) -> None:
         """End the agents and move their journals to the folder of all journals."""

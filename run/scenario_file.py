@@ -54,17 +54,17 @@ def split(reference: str) -> tuple[Path, str]:
 def find_in_file(reference: str) -> Scenario:
     """The scenario that `PATH` or `PATH:NAME` names. Raises UsageError."""
     path, name = split(reference)
-    found = read_file(path)
-    names = [one.name for one in found]
-    if not name and len(found) == 1:
-        return found[0]
+    scenarios = read_file(path)
+    names = [one.name for one in scenarios]
+    if not name and len(scenarios) == 1:
+        return scenarios[0]
     if not name:
         raise UsageError(
-            f"{path} holds {len(found)} scenarios ({', '.join(names)}); name one: {path}:{names[0]}"
+            f"{path} holds {len(scenarios)} scenarios ({', '.join(names)}); name one: {path}:{names[0]}"
         )
     if name not in names:
         raise UsageError(f"{path} holds no scenario {name!r}; it holds {', '.join(names)}.")
-    return found[names.index(name)]
+    return scenarios[names.index(name)]
 
 
 def read_file(path: Path) -> list[Scenario]:
@@ -101,18 +101,18 @@ def kept(folder: RunFolder, name: str) -> Scenario | None:
 
     Raises UsageError.
     """
-    known = folder.manifest().get("scenario_file")
-    if not known or known["module"]:
+    stated = folder.manifest().get("scenario_file")
+    if not stated or stated["module"]:
         return None
-    copy = ScenarioFile(Path(known["path"]), (folder.path / SCENARIO).read_text(encoding="utf-8"))
+    copy = ScenarioFile(Path(stated["path"]), (folder.path / SCENARIO).read_text(encoding="utf-8"))
     return next(one for one in _declared(copy, shown=copy.path) if one.name == name)
 
 
 def require_distinct(scenarios: Iterable[Scenario]) -> None:
     """Raise UsageError for two scenarios with the same name: their runs would share a folder."""
-    known: dict[str, Scenario] = {}
+    by_name: dict[str, Scenario] = {}
     for one in scenarios:
-        other = known.setdefault(one.name, one)
+        other = by_name.setdefault(one.name, one)
         if other is not one and (other.file is None or other.file != one.file):
             raise UsageError(
                 f"Two scenarios have the name {one.name!r}: {where(one)} and {where(other)}; rename one."
@@ -130,13 +130,13 @@ def _declared(file: ScenarioFile, *, shown: Path) -> list[Scenario]:
     return _checked(file, shown, _scenarios(_run(file, shown), shown))
 
 
-def _checked(file: ScenarioFile, shown: Path, found: Sequence[Scenario]) -> list[Scenario]:
-    for one in found:
+def _checked(file: ScenarioFile, shown: Path, scenarios: Sequence[Scenario]) -> list[Scenario]:
+    for one in scenarios:
         check(one, file.text, shown)
-    with_file = [replace(one, file=file, body=_guarded(one.body, file.path)) for one in found]
-    lines = [line_of(file.text, "Scenario", one.name) for one in found]
-    for number, one in enumerate(found):
-        if one.name in [other.name for other in found[:number]]:
+    with_file = [replace(one, file=file, body=_guarded(one.body, file.path)) for one in scenarios]
+    lines = [line_of(file.text, "Scenario", one.name) for one in scenarios]
+    for number, one in enumerate(scenarios):
+        if one.name in [other.name for other in scenarios[:number]]:
             raise UsageError(
                 f"{shown}:{lines[number]}: two scenarios have the name {one.name!r}; rename one of them."
             )
@@ -151,15 +151,15 @@ def _scenarios(declared: object, path: Path) -> list[Scenario]:
         declared = many if one is None else one
     if declared is None:
         raise UsageError(f"{path} holds no scenario; declare {_HOLDS}.")
-    found = [declared] if isinstance(declared, Scenario) else declared
+    scenarios = [declared] if isinstance(declared, Scenario) else declared
     if (
-        not isinstance(found, list | tuple)
-        or type(found) not in (list, tuple)
-        or not found
-        or not all(isinstance(one, Scenario) for one in found)
+        not isinstance(scenarios, list | tuple)
+        or type(scenarios) not in (list, tuple)
+        or not scenarios
+        or not all(isinstance(one, Scenario) for one in scenarios)
     ):
         raise UsageError(f"{path} declares {type(declared).__name__} as its scenarios; declare {_HOLDS}.")
-    return list(found)
+    return list(scenarios)
 
 
 def _run(file: ScenarioFile, shown: Path) -> ModuleType:

@@ -132,9 +132,9 @@ def prepare(
             f"about {start_s(topology):.0f} s to start"
         )
     artifacts.resolve(options.version, say=say)
-    found = program(client, options.version, say)
-    if found is not None and found.via == "program":
-        greet(found)
+    client_program = program(client, options.version, say)
+    if client_program is not None and client_program.via == "program":
+        greet(client_program)
     return options
 
 

@@ -73,9 +73,11 @@ def place_sessions(lab: Lab, sessions: Mapping[str, str], abort: Callable[[], No
 
 def connected(topology: Topology) -> dict[str, tuple[str, ...]]:
     """The ZooKeeper nodes to which each broker is connected: one, unless it is on its way."""
-    found = {node.name: clients(node.zookeeper_endpoint) for node in topology.role("zookeeper")}
+    addresses_by_node = {node.name: clients(node.zookeeper_endpoint) for node in topology.role("zookeeper")}
     return {
-        broker.name: tuple(node for node, addresses in found.items() if broker.address in addresses)
+        broker.name: tuple(
+            node for node, addresses in addresses_by_node.items() if broker.address in addresses
+        )
         for broker in topology.role("broker")
     }
 

@@ -216,11 +216,11 @@ def all_of_topics(settings: Settings) -> Iterator[Setting]:
 def _configured(topic: Topic, settings: Settings, kept: list[str]) -> Topic:
     """A scenario's topic with the user's properties."""
     for key, setting in settings.topic.items():
-        mine = topic.config.get(key, setting.value)
-        if mine != setting.value and key not in settings.topics.get(topic.name, {}):
+        own_value = topic.config.get(key, setting.value)
+        if own_value != setting.value and key not in settings.topics.get(topic.name, {}):
             kept.append(
-                f"topic {topic.name} keeps the scenario's {key}={mine} ({setting.place}: {setting.value}); "
-                f"topic.{topic.name}.{key} would override it"
+                f"topic {topic.name} keeps the scenario's {key}={own_value} ({setting.place}: "
+                f"{setting.value}); topic.{topic.name}.{key} would override it"
             )
     config = {
         **values(settings.topic),
@@ -250,28 +250,28 @@ def _origins(
     base: Mapping[str, str], scenario: Mapping[str, str], users: Mapping[str, Setting]
 ) -> dict[str, dict[str, str]]:
     """Value and origin of every property that is set; `default` is the harness's base configuration."""
-    found: dict[str, dict[str, str]] = {}
+    origins: dict[str, dict[str, str]] = {}
     for key in dict.fromkeys((*base, *scenario, *users)):
         if key in users:
             below = scenario.get(key, base.get(key))
-            found[key] = {"value": users[key].value, "origin": "user", "place": users[key].place}
-            found[key] |= {} if below is None else {"instead_of": below}
+            origins[key] = {"value": users[key].value, "origin": "user", "place": users[key].place}
+            origins[key] |= {} if below is None else {"instead_of": below}
         elif key in scenario:
-            found[key] = {"value": scenario[key], "origin": "scenario"}
+            origins[key] = {"value": scenario[key], "origin": "scenario"}
         else:
-            found[key] = {"value": base[key], "origin": "default"}
-    return found
+            origins[key] = {"value": base[key], "origin": "default"}
+    return origins
 
 
 def _topic_origins(topic: Topic, setup: Setup, settings: Settings) -> dict[str, dict[str, str]]:
     own = next((one.config for one in setup.topics if one.name == topic.name), {})
     named = settings.topics.get(topic.name, {})
-    found = {}
+    origins = {}
     for key, value in topic.config.items():
         setting = named.get(key) or (None if key in own else settings.topic.get(key))
-        found[key] = {"value": value, "origin": "user" if setting else "scenario"}
-        found[key] |= {"place": setting.place} if setting else {}
-    return found
+        origins[key] = {"value": value, "origin": "user" if setting else "scenario"}
+        origins[key] |= {"place": setting.place} if setting else {}
+    return origins
 
 
 def producer_origins(
@@ -295,18 +295,18 @@ def _given(client: ClientSettings, settings: Mapping[str, Setting]) -> dict[str,
     }
 
 
-def check_took_effect(user: ClientSettings, found: Configuration, given: Mapping[str, Value]) -> None:
+def check_took_effect(user: ClientSettings, configuration: Configuration, given: Mapping[str, Value]) -> None:
     """Compare the user's producer settings with the library's own account of its configuration.
 
     ``given`` is the configuration that the producer was created with. Raises InvalidRunError for the first
     property that is not in effect.
     """
-    if found.refused:
-        raise InvalidRunError(f"librdkafka refuses the settings of the producers: {found.refused}.")
+    if configuration.refused:
+        raise InvalidRunError(f"librdkafka refuses the settings of the producers: {configuration.refused}.")
     for key in user.given:
         name = PRODUCER[key].librdkafka
         asked = str(given.get(name, "")).lower()
-        effective = found.values.get(CANONICAL.get(name, name))
+        effective = configuration.values.get(CANONICAL.get(name, name))
         if effective is None or not same_value(asked, effective):
             actual = "it is not set" if effective is None else f"it is {effective}"
             raise InvalidRunError(

@@ -492,13 +492,13 @@ class Stage:
         self, topic: str, *, on: str = "", not_on: str = "", partition: int = 0, within_s: float | None = None
     ) -> PartitionState:
         """Wait until the metadata store names the leader ``on``, or any leader other than ``not_on``."""
-        wanted = self.lab.topology.host(on).node_id if on else None
+        leader_id = self.lab.topology.host(on).node_id if on else None
         unwanted = self.lab.topology.host(not_on).node_id if not_on else None
 
         def fits(state: PartitionState | None) -> bool:
             if state is None or state.leader < 0:
                 return False
-            return state.leader == wanted if wanted is not None else state.leader != unwanted
+            return state.leader == leader_id if leader_id is not None else state.leader != unwanted
 
         awaited = f"{on} to lead" if on else f"a leader other than {not_on} for"
         return self._wait_state(topic, partition, fits, f"{awaited} {topic}/{partition}", within_s)
@@ -517,12 +517,12 @@ class Stage:
         self, topic: str, *members: int, partition: int = 0, within_s: float | None = None
     ) -> PartitionState:
         """Wait until the ISR in the metadata store consists of exactly these brokers."""
-        wanted = set(members)
+        expected = set(members)
         return self._wait_state(
             topic,
             partition,
-            lambda state: state is not None and set(state.isr) == wanted,
-            f"the ISR of {topic}/{partition} to be {sorted(wanted)}",
+            lambda state: state is not None and set(state.isr) == expected,
+            f"the ISR of {topic}/{partition} to be {sorted(expected)}",
             within_s,
         )
 
@@ -541,15 +541,15 @@ class Stage:
 
         Raises WaitTimeoutError if the metadata store does not answer.
         """
-        found = []
+        incomplete = []
         for key in (key for topic in self.existing_topics() for key in topic.topic_partitions):
             state = self.state(*key)
             if state is None:
                 raise WaitTimeoutError(f"The metadata store does not state the ISR of {key}.")
             alive = all(self.lab.alive(broker_name(member)) for member in state.replicas or ())
             if alive and state.leader >= 0 and not state.isr_is_full:
-                found.append(key)
-        return found
+                incomplete.append(key)
+        return incomplete
 
     def unhealthy(
         self, partitions: Iterable[TopicPartition]

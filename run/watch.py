@@ -84,12 +84,12 @@ class Watch:
 
     def _states(self, without: Collection[str] = ()) -> dict[TopicPartition, PartitionState]:
         """States of the partitions in the metadata store, as far as it answers."""
-        found = {}
+        states = {}
         answers = True
         for key, _ in self._created(without):
             ask = partial(self._cluster.partition, *key)
             state = first_answer(ask, f"the leader of {key}") if answers else ask()
             answers = state is not None
             if state is not None:
-                found[key] = state
-        return found
+                states[key] = state
+        return states

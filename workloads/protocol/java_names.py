@@ -67,16 +67,16 @@ def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
 
 def renamed(config: Mapping[str, ConfigValue]) -> dict[str, str]:
     """Settings by librdkafka's names, translated to Java's; those that only librdkafka has are left out."""
-    found = {}
+    by_java_name = {}
     for key, value in config.items():
         if key in _KILOBYTES:
-            found[_KILOBYTES[key]] = str(int(value) * 1024)
+            by_java_name[_KILOBYTES[key]] = str(int(value) * 1024)
         elif key == "partition.assignment.strategy":
             names = (name.strip() for name in _text(value).split(","))
-            found[key] = ",".join(_ASSIGNORS.get(name, name) for name in names)
+            by_java_name[key] = ",".join(_ASSIGNORS.get(name, name) for name in names)
         elif key not in _ONLY_LIBRDKAFKA:
-            found[_RENAMED.get(key, key)] = _text(value)
-    return found
+            by_java_name[_RENAMED.get(key, key)] = _text(value)
+    return by_java_name
 
 
 def _text(value: ConfigValue) -> str:

@@ -147,11 +147,11 @@ def parse_hello(line: bytes) -> Hello:
         raise ValueError(
             f"it speaks version {str(hello.protocol)[:20]} of the protocol, and this is version {VERSION}"
         )
-    for stated, known, what in ((hello.features, FEATURES, "has"), (hello.lacks, LACKS, "lacks")):
-        unknown = [name for name in stated if name not in known]
+    for stated, names, what in ((hello.features, FEATURES, "has"), (hello.lacks, LACKS, "lacks")):
+        unknown = [name for name in stated if name not in names]
         if unknown:
             raise ValueError(
-                f"there is no feature {quoted(unknown[0])} that a program {what}; there is {', '.join(known)}"
+                f"there is no feature {quoted(unknown[0])} that a program {what}; there is {', '.join(names)}"
             )
     return hello
 

@@ -134,7 +134,7 @@ def _mode(nodes: Sequence[Node]) -> tuple[str, list[str]]:
 
 def _version(version: str, mode: str) -> tuple[str, list[str]]:
     """The known version that is nearest in the mode, and what to say about it."""
-    fitting = [name for name, known in VERSIONS.items() if mode in known.modes]
+    fitting = [name for name, entry in VERSIONS.items() if mode in entry.modes]
     if not version:
         return "", ['No source names the Kafka version; write it here: kafka = "..." (`acked versions`).']
     if version in fitting:

@@ -101,12 +101,12 @@ def _fetch(
     def fetched(answer: Any) -> dict[TopicPartition, FetchResult]:
         if dialect.fetch >= 7 and answer.error_code:
             return {key: FetchResult(error=answer.error_code) for key in offsets}
-        found = {}
+        fetched_logs = {}
         for topic in answer.responses:
             for data in topic.partitions:
                 key = TopicPartition(topic.topic, data.partition_index)
-                found[key] = _of_partition(data, offsets[key], max_bytes, dialect)
-        return found
+                fetched_logs[key] = _of_partition(data, offsets[key], max_bytes, dialect)
+        return fetched_logs
 
     question = Question(
         key=(replica_id, tuple(offsets.items()), max_bytes, isolation_level),

@@ -169,17 +169,17 @@ class Processor(GroupMember):
     def _go_back(self) -> None:
         """Go back to the committed offsets. It stays `_behind` if that fails."""
         try:
-            found = self._consumer.committed(self._consumer.assignment(), timeout=_LOOK_UP_S)
-            if any(part.error for part in found):
+            committed = self._consumer.committed(self._consumer.assignment(), timeout=_LOOK_UP_S)
+            if any(part.error for part in committed):
                 return
-            for part in found:
+            for part in committed:
                 if part.offset < 0:
                     part.offset = confluent_kafka.OFFSET_BEGINNING
                 self._consumer.seek(part)
         except KafkaException as error:
             self._note(error.args[0])
             return
-        self._record("sought", found)
+        self._record("sought", committed)
         self._behind = False
 
     def _on_assign(self, consumer: Consumer, parts: list[confluent_kafka.TopicPartition]) -> None:

@@ -22,9 +22,9 @@ class _Lines(logging.Handler):
         self.values: dict[str, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        found = _LINE.search(record.getMessage())
-        if found:
-            self.values[found[1]] = found[2]
+        match = _LINE.search(record.getMessage())
+        if match:
+            self.values[match[1]] = match[2]
 
 
 def stated_configuration(spec: ProducerSpec) -> Configuration:

@@ -170,16 +170,16 @@ class RawProducer(AgentProducer):
             except (NotSentError, NoAnswerError) as error:
                 return IdentityAnswer(connection_error(error))
 
-        found = wait_until(
+        identified = wait_until(
             asked,
             within_s=within_s,
             awaiting=f"{broker.label} to give {spec.name} a producer id",
             # Without a name, each attempt has a new connection; a named one does not come back.
             accept=lambda answer: answer.error not in RETRIABLE and (bool(name) or answer.error >= 0),
         )
-        if found.identity is None:
-            raise LabError(f"{broker.label} gave {spec.name} no producer id: error {found.error}.")
-        return found.identity
+        if identified.identity is None:
+            raise LabError(f"{broker.label} gave {spec.name} no producer id: error {identified.error}.")
+        return identified.identity
 
 
 class PinnedWriter:

@@ -44,12 +44,12 @@ class Recorder:
     def register(self, producer: ProducerSpec) -> None:
         """Record ``producer`` if it is new. Raises UsageError if its number was used with other settings."""
         with self._lock:
-            known = self._producers.get(producer.writer)
-            if known is not None:
-                if known != producer:
+            earlier = self._producers.get(producer.writer)
+            if earlier is not None:
+                if earlier != producer:
                     raise UsageError(
-                        f"Writer {producer.writer} was used with other settings before ({known.name!r}, now "
-                        f"{producer.name!r}); give every producer a number of its own."
+                        f"Writer {producer.writer} was used with other settings before ({earlier.name!r}, "
+                        f"now {producer.name!r}); give every producer a number of its own."
                     )
                 return
             self._producers[producer.writer] = producer

@@ -57,10 +57,10 @@ class RequestLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Read one line of the producer's log."""
         line = record.getMessage()
-        if found := _REQUEST.match(line):
-            self._brokers.append(int(found[1]))
-        elif found := _ERROR.match(line):
-            self._refused.append(refuses(self._codes.get(found[1], -1), self._acks))
+        if match := _REQUEST.match(line):
+            self._brokers.append(int(match[1]))
+        elif match := _ERROR.match(line):
+            self._refused.append(refuses(self._codes.get(match[1], -1), self._acks))
 
     def position(self) -> Position:
         """The present end of the log."""

@@ -95,11 +95,13 @@ class ScriptedProducer(AgentProducer):
 
     def _metadata(self, topic: str) -> str:
         try:
-            found = self.producer.list_topics(topic, timeout=1.0).topics[topic]
+            topic_metadata = self.producer.list_topics(topic, timeout=1.0).topics[topic]
         except KafkaException as error:
             return str(error.args[0].str())
-        led = bool(found.partitions) and all(part.leader >= 0 for part in found.partitions.values())
-        return "known" if led else f"no leader: {found.error}"
+        led = bool(topic_metadata.partitions) and all(
+            part.leader >= 0 for part in topic_metadata.partitions.values()
+        )
+        return "known" if led else f"no leader: {topic_metadata.error}"
 
     def send(self, topic: str, partition: int, label: str, done: Done, *, txn: int | None = None) -> None:
         """Record one message and hand it over. The producer's thread calls ``done`` with its outcome."""
@@ -138,8 +140,8 @@ class ScriptedProducer(AgentProducer):
     def _delivered(self, seq: int, report: Message) -> None:
         error = report.error()
         offset = report.offset()
-        known = offset if offset is not None and offset >= 0 else None
-        self._finish(seq, error.code() if error is not None else 0, offset=known)
+        stated_offset = offset if offset is not None and offset >= 0 else None
+        self._finish(seq, error.code() if error is not None else 0, offset=stated_offset)
 
     def _on_statistics(self, text: str) -> None:
         self._idempotence_state = json.loads(text).get("eos", {}).get("idemp_state", "")
@@ -154,14 +156,14 @@ class ScriptedProducer(AgentProducer):
                 attempts = self._requests.since(pending.before)
         # The log does not tell apart the requests of messages that were in flight together. And if it shows
         # no request for an acknowledged message, its wording has changed.
-        known = (pending.alone or not attempts.brokers) and not (error == 0 and not attempts.brokers)
-        count = len(attempts.brokers) if known else None
+        all_seen = (pending.alone or not attempts.brokers) and not (error == 0 and not attempts.brokers)
+        count = len(attempts.brokers) if all_seen else None
         outcome = classify(
             error,
             acks=self._acks,
             attempts=count,
             retries=self._retries,
-            all_refused=known and attempts.all_refused,
+            all_refused=all_seen and attempts.all_refused,
         )
         result = self.recorder.done(
             pending.message,
@@ -170,6 +172,6 @@ class ScriptedProducer(AgentProducer):
             error=error,
             offset=offset,
             attempts=count,
-            broker=attempts.brokers[-1] if known and attempts.brokers else None,
+            broker=attempts.brokers[-1] if all_seen and attempts.brokers else None,
         )
         pending.done(result)

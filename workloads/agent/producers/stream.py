@@ -178,8 +178,8 @@ class StreamProducer(AgentProducer):
     def _delivered(self, seq: int, _: object, report: Message) -> None:
         error = report.error()
         offset = report.offset()
-        known = offset if offset is not None and offset >= 0 else None
-        self._finish(seq, error.code() if error is not None else 0, offset=known)
+        stated_offset = offset if offset is not None and offset >= 0 else None
+        self._finish(seq, error.code() if error is not None else 0, offset=stated_offset)
 
     def _finish(
         self, seq: int, error: int, *, offset: int | None = None, attempts: int | None = None

@@ -248,11 +248,11 @@ def _consumer(event: Event) -> tuple[str, int]:
 
 def _peak_mib(pid: int) -> float:
     """The most memory that a process has used, including its children that still run."""
-    found = 0.0
+    peak_mib = 0.0
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
-                found = int(line.split()[1]) / 1024
+                peak_mib = int(line.split()[1]) / 1024
         for task in Path(f"/proc/{pid}/task").iterdir():
-            found += sum(_peak_mib(int(child)) for child in (task / "children").read_text().split())
-    return round(found, 1)
+            peak_mib += sum(_peak_mib(int(child)) for child in (task / "children").read_text().split())
+    return round(peak_mib, 1)
