@@ -115,7 +115,7 @@ def assess(
             )
         work = Assessment.resume(resume)
     else:
-        planned = _Planned.read(cluster, cases, target, given, build, place.lab, progress)
+        planned = _Request.read(cluster, cases, target, given, build, place.lab, progress)
         if list_only:
             planned.show(as_json=as_json)
             return
@@ -124,7 +124,7 @@ def assess(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Planned:
+class _Request:
     """What the options ask for, before anything starts."""
 
     target: Target
@@ -146,7 +146,7 @@ class _Planned:
         build: BuildOptions,
         lab: str,
         progress: Progress,
-    ) -> _Planned:
+    ) -> _Request:
         """Raises UsageError."""
         from harness.cluster.cluster_file import read_cluster_file
         from studies.assess import battery as faults_of

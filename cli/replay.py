@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from studies.series.fleet import JudgedRun
     from studies.series.job import Job, Place
 
-Wanted = Annotated[
+SignaturePart = Annotated[
     str,
     typer.Option(
         "--finding",
@@ -109,7 +109,7 @@ def replay(
             help="How many runs at most.",
         ),
     ] = 20,
-    wanted: Wanted = "",
+    signature_part: SignaturePart = "",
     *,
     changes: ChangeOptions,
     every: Annotated[
@@ -145,7 +145,7 @@ def replay(
     from studies.series.folder import SeriesFolder
 
     progress = Progress(quiet=as_json)
-    source = source_of(path, wanted)
+    source = source_of(path, signature_part)
     if times:
         if source.folder is None or source.finding is None:
             raise UsageError(f"--times needs a run with a finding, which has the times; {path} has none.")
@@ -194,8 +194,8 @@ def replay(
     else:
         for line in report.replayed(document):
             echo(line)
-    found = tally.findings.values()
-    if any(one.weight == "new" or one.promise == "broken" for one in found):
+    findings = tally.findings.values()
+    if any(one.weight == "new" or one.promise == "broken" for one in findings):
         raise typer.Exit(EXIT_VIOLATED)
     open_end = bool(kind) and not tally.decision
     raise typer.Exit(EXIT_UNKNOWN if tally.unjudged or not tally.runs or open_end else EXIT_AS_DECLARED)
@@ -205,7 +205,7 @@ def shrink(
     path: Annotated[
         Path | None, typer.Argument(metavar="[RUN]", help="A run of a search that found something.")
     ] = None,
-    wanted: Wanted = "",
+    signature_part: SignaturePart = "",
     *,
     parallel: Parallel = PARALLEL,
     resume: Annotated[
@@ -239,7 +239,7 @@ def shrink(
         require_trusted(work.plan.client, resume, trust=trust)
     else:
         assert path is not None
-        source = source_of(path, wanted)
+        source = source_of(path, signature_part)
         if source.finding is None:
             raise UsageError(
                 f"{path} shows no finding to shrink; name a run of a search that found something."

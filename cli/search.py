@@ -264,7 +264,7 @@ def _plans(
     from studies.assess.series import describe
     from studies.search.hunt import plan_of, space_for
 
-    found: list[tuple[str, SearchPlan, Target]] = []
+    targeted: list[tuple[str, SearchPlan, Target]] = []
     lacks: set[str] = set()
     for name, version, choice in sides:
         target = describe(common.file, version, common.mode, common.settings, force=common.force)
@@ -280,9 +280,9 @@ def _plans(
         space_for(plan, target.topology)
         lacks.update(check_place(target, common.lab, progress, client=choice))
         _require_fitting(extra, target)
-        found.append((name, plan, target))
-    plans = [(name, replace(plan, lacks=tuple(sorted(lacks)))) for name, plan, _ in found]
-    for (_, plan), (_, _, target) in zip(plans, found, strict=True):
+        targeted.append((name, plan, target))
+    plans = [(name, replace(plan, lacks=tuple(sorted(lacks)))) for name, plan, _ in targeted]
+    for (_, plan), (_, _, target) in zip(plans, targeted, strict=True):
         space_for(plan, target.topology)
     return plans
 
@@ -322,10 +322,10 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
         progress.say(sentence)
     if not dialect(options.version.version).idempotence:
         return ("idempotence", "transactions")
-    found = program(client, options.version, progress.say)
-    if found is None:
+    client_program = program(client, options.version, progress.say)
+    if client_program is None:
         return ()
-    hello = greet(found)
+    hello = greet(client_program)
     if "assign" in hello.lacks:
         raise UsageError(
             f"--client {client.label} cannot read partitions that are assigned to it, as the consumers of a "

@@ -146,20 +146,20 @@ def lines(
     by_case: dict[str, list[CaseEnd]] = {}
     for run in ended:
         by_case.setdefault(run.case, []).append(run)
-    found = []
+    rows = []
     for case in cases:
         runs = by_case.get(case.name, [])
         bad = [run for run in runs if run.status != "measured"]
         if case.name in (unfit or {}):
-            found.append(_unmeasured(case, "unfit", (unfit or {})[case.name]))
+            rows.append(_unmeasured(case, "unfit", (unfit or {})[case.name]))
         elif not runs:
-            found.append(_unmeasured(case, "not run", ""))
+            rows.append(_unmeasured(case, "not run", ""))
         elif bad:
-            found.append(_unmeasured(case, bad[0].status, bad[0].reason, runs))
+            rows.append(_unmeasured(case, bad[0].status, bad[0].reason, runs))
         else:
             names = tuple(run.run for run in runs)
-            found += [_line(case, led, names, measures) for led in _leds(names, measures)]
-    return found
+            rows += [_line(case, led, names, measures) for led in _leds(names, measures)]
+    return rows
 
 
 def _unmeasured(case: Case, status: str, reason: str, runs: Sequence[CaseEnd] = ()) -> Line:
@@ -237,7 +237,7 @@ def _setting(
     ``promises`` has the findings of all settings, and those of records that name no producer. The latter
     count here only if Kafka promised something, because otherwise they say nothing about this setting.
     """
-    mine = [row for row in messages if row["setting"] == name]
+    of_setting = [row for row in messages if row["setting"] == name]
     judged = [
         row
         for row in promises
@@ -249,7 +249,7 @@ def _setting(
     applied = [row for row in promised if row["setting"] == name]
     promise, rows = _promise(judged, applied)
     return ProducerOutcome(
-        **{count: _most(mine, count) for count in COUNTS},
+        **{count: _most(of_setting, count) for count in COUNTS},
         out_of_order=_most([row for row in order if row["setting"] == name], "out_of_order"),
         writes=_gaps([row for row in writes if row["setting"] == name], "write_gap_s"),
         promise=promise,
@@ -270,20 +270,20 @@ def _promise(judged: Sequence[Row], applied: Sequence[Row]) -> tuple[str, tuple[
     """What became of the promise, and the rows of the table of promises that say so."""
     for promise in ("broken", "unknown", "not promised"):
         for rows in (judged, applied):
-            found = {str(row["promise_row"]) for row in rows if row["promise"] == promise}
-            if found:
-                return promise, tuple(sorted(found - {"None"}))
+            promise_rows = {str(row["promise_row"]) for row in rows if row["promise"] == promise}
+            if promise_rows:
+                return promise, tuple(sorted(promise_rows - {"None"}))
     return "kept" if applied else "unknown", tuple(sorted({str(row["promise_row"]) for row in applied}))
 
 
 def _gaps(rows: Sequence[Row], column: str) -> dict[str, Gap]:
     """By AZ, the longest gap of any topic, in the worst and in the best run."""
-    found: dict[str, dict[object, Row]] = {}
+    by_az: dict[str, dict[object, Row]] = {}
     for row in rows:
-        runs = found.setdefault(str(row["az"]), {})
+        runs = by_az.setdefault(str(row["az"]), {})
         if row["run"] not in runs or row[column] > runs[row["run"]][column]:
             runs[row["run"]] = row
-    return {az: _worst_gap(list(runs.values()), column) for az, runs in sorted(found.items())}
+    return {az: _worst_gap(list(runs.values()), column) for az, runs in sorted(by_az.items())}
 
 
 def _worst_gap(rows: Sequence[Row], column: str) -> Gap:
@@ -293,10 +293,10 @@ def _worst_gap(rows: Sequence[Row], column: str) -> Gap:
 
 
 def _worst_counts(rows: Sequence[Row]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    worst: dict[str, int] = {}
     for row in rows:
-        found[str(row["class"])] = max(found.get(str(row["class"]), 0), int(row["findings"]))
-    return found
+        worst[str(row["class"])] = max(worst.get(str(row["class"]), 0), int(row["findings"]))
+    return worst
 
 
 def consequences(table: Sequence[Line], az_names: Mapping[str, str]) -> list[str]:
@@ -308,7 +308,10 @@ def consequences(table: Sequence[Line], az_names: Mapping[str, str]) -> list[str
     for line in table:
         if line.status == "measured":
             by_fault.setdefault(line.subject, []).append(line)
-    return [*(_sentence(fault, found, az_names) for fault, found in by_fault.items()), *_too_busy(table)]
+    return [
+        *(_sentence(fault, measured, az_names) for fault, measured in by_fault.items()),
+        *_too_busy(table),
+    ]
 
 
 def _too_busy(table: Sequence[Line]) -> Iterator[str]:
@@ -322,17 +325,17 @@ def _too_busy(table: Sequence[Line]) -> Iterator[str]:
         )
 
 
-def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) -> str:
-    first, *others = found[0].settings
-    lost = {name: _most_lost(found, name) for name in (first, *others)}
-    up_to = "up to " if len({line.case for line in found}) > 1 else ""
-    outcomes = {line.settings[first].outcome for line in found}
+def _sentence(fault: str, measured: Sequence[Line], az_names: Mapping[str, str]) -> str:
+    first, *others = measured[0].settings
+    lost = {name: _most_lost(measured, name) for name in (first, *others)}
+    up_to = "up to " if len({line.case for line in measured}) > 1 else ""
+    outcomes = {line.settings[first].outcome for line in measured}
     loss = (
         f"loses {up_to}{lost[first]} acknowledged messages"
         if lost[first]
         else "loses no acknowledged message"
     )
-    losing = _topics_where(found, lambda topic: any(line.settings[first].lost for line in topic))
+    losing = _topics_where(measured, lambda topic: any(line.settings[first].lost for line in topic))
     if losing:
         loss += f", all of topic {_and(losing)}"
     if "unknown" in outcomes and not lost[first]:
@@ -340,68 +343,70 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
     elif "at risk" in outcomes and not lost[first]:
         loss += ", although Kafka does not promise that"
     compared = [
-        f"with {name} it {_compared(found, name, up_to, lost[name])}"
+        f"with {name} it {_compared(measured, name, up_to, lost[name])}"
         for name in others
-        if lost[name] != lost[first] or ("at risk" not in outcomes and _at_risk(found, name))
+        if lost[name] != lost[first] or ("at risk" not in outcomes and _at_risk(measured, name))
     ]
-    text = f"{fault} {_interruption(found, first, az_names)}, and {'; '.join((loss, *compared))}."
-    broken = [name for name in (first, *others) if any(_breaks(line, name) for line in found)]
+    text = f"{fault} {_interruption(measured, first, az_names)}, and {'; '.join((loss, *compared))}."
+    broken = [name for name in (first, *others) if any(_breaks(line, name) for line in measured)]
     if broken:
         where = _topics_where(
-            found, lambda topic: any(_breaks(line, name) for line in topic for name in broken)
+            measured, lambda topic: any(_breaks(line, name) for line in topic for name in broken)
         )
         of_topic = f", for topic {_and(where)}" if where else ""
         text += f" This breaks a promise of Kafka (with {_and(broken)}{of_topic})."
     elif lost[first]:
-        decided = all(line.settings[first].promise in ("kept", "not promised") for line in found)
-        known = "Kafka makes no promise in this case" if decided else "Whether that breaks a promise is open"
-        text += f" {known}."
-    actions = tuple(dict.fromkeys(action for line in found for action in line.operator))
+        decided = all(line.settings[first].promise in ("kept", "not promised") for line in measured)
+        conclusion = (
+            "Kafka makes no promise in this case" if decided else "Whether that breaks a promise is open"
+        )
+        text += f" {conclusion}."
+    actions = tuple(dict.fromkeys(action for line in measured for action in line.operator))
     if actions:
         text += f" An operator has to {_and(actions)}."
-    if _longest_s(found) >= NOTICEABLE_S and (why := found[0].varies):
+    if _longest_s(measured) >= NOTICEABLE_S and (why := measured[0].varies):
         text += f" The times vary from run to run: they depend on {why}."
-    if any(line.recovery_s is None for line in found):
+    if any(line.recovery_s is None for line in measured):
         text += " The cluster does not recover" + (" even then." if actions else " by itself.")
     return text
 
 
-def _longest_s(found: Sequence[Line]) -> float:
+def _longest_s(measured: Sequence[Line]) -> float:
     """The longest gap of writes, with any setting."""
-    gaps = (gap for line in found for one in line.settings.values() for gap in one.writes.values())
+    gaps = (gap for line in measured for one in line.settings.values() for gap in one.writes.values())
     return max((gap.seconds for gap in gaps), default=0.0)
 
 
-def _at_risk(found: Sequence[Line], setting: str) -> bool:
-    return any(line.settings[setting].outcome == "at risk" for line in found)
+def _at_risk(measured: Sequence[Line], setting: str) -> bool:
+    return any(line.settings[setting].outcome == "at risk" for line in measured)
 
 
-def _compared(found: Sequence[Line], setting: str, up_to: str, lost: int) -> str:
+def _compared(measured: Sequence[Line], setting: str, up_to: str, lost: int) -> str:
     if lost:
         return f"loses {up_to}{lost}"
-    return "lost none, but can lose some" if _at_risk(found, setting) else "loses none"
+    return "lost none, but can lose some" if _at_risk(measured, setting) else "loses none"
 
 
-def _topics_where(found: Sequence[Line], holds: Callable[[Sequence[Line]], bool]) -> list[str]:
+def _topics_where(measured: Sequence[Line], holds: Callable[[Sequence[Line]], bool]) -> list[str]:
     """The topics for which something holds; none if it holds for all, or if there is only one."""
     topics: dict[str, list[Line]] = {}
-    for line in found:
+    for line in measured:
         for one in line.topics:
             topics.setdefault(one.topic, []).append(one)
     those = [topic for topic, its in topics.items() if holds(its)]
     return sorted(those) if len(those) < len(topics) else []
 
 
-def _stuck_azs(found: Sequence[Line], setting: str) -> set[str]:
+def _stuck_azs(measured: Sequence[Line], setting: str) -> set[str]:
     """AZs that could not write to some partition until the heal."""
-    gaps = [entry for line in found for entry in line.settings[setting].writes.items()]
+    gaps = [entry for line in measured for entry in line.settings[setting].writes.items()]
     return {az for az, gap in gaps if gap.until_heal and gap.seconds >= NOTICEABLE_S}
 
 
-def _most_lost(found: Sequence[Line], setting: str) -> int:
+def _most_lost(measured: Sequence[Line], setting: str) -> int:
     """Messages lost in the worst of the cases; the lines of one case are partitions of the same run."""
     counts: dict[str, int] = {}
-    for line in found:
+    for line in measured:
         counts[line.case] = counts.get(line.case, 0) + line.settings[setting].lost
     return max(counts.values(), default=0)
 
@@ -410,8 +415,8 @@ def _breaks(line: Line, setting: str) -> bool:
     return setting in line.settings and line.settings[setting].promise == "broken"
 
 
-def _interruption(found: Sequence[Line], setting: str, az_names: Mapping[str, str]) -> str:
-    each = [one for line in found for one in line.topics or (line,)]
+def _interruption(measured: Sequence[Line], setting: str, az_names: Mapping[str, str]) -> str:
+    each = [one for line in measured for one in line.topics or (line,)]
     gaps = [entry for line in each for entry in line.settings[setting].writes.items()]
     azs = {az for az, _ in gaps}
     stuck = _stuck_azs(each, setting)
@@ -420,7 +425,7 @@ def _interruption(found: Sequence[Line], setting: str, az_names: Mapping[str, st
     if not stuck:
         return f"stops writes {brief}" if brief else "does not stop writes"
     if stuck == azs:
-        where = _topics_where(found, lambda topic: _stuck_azs(topic, setting) == azs)
+        where = _topics_where(measured, lambda topic: _stuck_azs(topic, setting) == azs)
         return f"stops all writes to some partition{f' of {_and(where)}' if where else ''} until it is over"
     names = _and(az_names.get(az, az) for az in sorted(stuck))
     return f"stops writes from {names} until it is over" + (f" and from elsewhere {brief}" if brief else "")

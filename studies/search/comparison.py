@@ -132,12 +132,12 @@ class SearchComparison:
 
     def _groups(self) -> list[dict[str, Any]]:
         """The groups of findings with their rates on each side; those that differ come first."""
-        found: dict[str, dict[str, Group]] = {}
+        by_signature: dict[str, dict[str, Group]] = {}
         for side in self.sides:
             for group in side.search.groups():
-                found.setdefault(group.finding.signature, {})[side.name] = group
+                by_signature.setdefault(group.finding.signature, {})[side.name] = group
         rows = []
-        for signature, groups in found.items():
+        for signature, groups in by_signature.items():
             finding = next(iter(groups.values())).finding
             rates = [self._rate(side, groups.get(side.name)) for side in self.sides]
             rows.append(
@@ -165,7 +165,7 @@ class SearchComparison:
 
     def _differences(self, both: dict[int, list[TriedSchedule]]) -> list[dict[str, Any]]:
         """The schedules whose results differ between the sides, the most important first."""
-        found: list[tuple[int, int, dict[str, Any]]] = []
+        ranked: list[tuple[int, int, dict[str, Any]]] = []
         for number, records in both.items():
             signatures = [{one.signature: one for one in record.findings} for record in records]
             common = set.intersection(*(set(one) for one in signatures))
@@ -182,8 +182,8 @@ class SearchComparison:
                 }
                 for side, record, own in zip(self.sides, records, signatures, strict=True)
             ]
-            found.append((_most(apart), number, {"number": number, "sides": sides}))
-        return [difference for _, _, difference in sorted(found, key=lambda one: one[:2])]
+            ranked.append((_most(apart), number, {"number": number, "sides": sides}))
+        return [difference for _, _, difference in sorted(ranked, key=lambda one: one[:2])]
 
 
 def _most(findings: Sequence[Finding]) -> int:

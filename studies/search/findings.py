@@ -101,8 +101,8 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
         rows = pq.read_table(file, columns=list(_COLUMNS)).to_pylist()
         stuck = _stuck_isrs(rows)
         for row in rows:
-            found = _of_row(row, _settings(row, writers, schedule), failed)
-            counts[found] += 1
+            finding = _of_row(row, _settings(row, writers, schedule), failed)
+            counts[finding] += 1
     texts = read_small(source, "marks")["facts"].drop_null().to_pylist()
     marks = [json_object(text, "facts of marks") for text in texts]
     bug = _offline_because(marks, schedule) or _incomplete_because(marks, stuck)
@@ -110,7 +110,7 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
     for facts in marks:
         if "finding" in facts:
             counts[_of_mark(facts, bug, stopped)] += 1
-    grouped = (msgspec.structs.replace(found, count=count) for found, count in counts.items())
+    grouped = (msgspec.structs.replace(finding, count=count) for finding, count in counts.items())
     # A cluster or client that is stuck is often the effect of what broke a promise.
     return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), not one.promise, one.signature)))
 
@@ -221,13 +221,13 @@ def _wording(detail: Mapping[str, Any]) -> str:
 
 
 def _settings(row: Mapping[str, Any], writers: Mapping[int, str], schedule: Schedule) -> str:
-    found: list[str] = []
+    labels: list[str] = []
     name = writers.get(row["writer"], "") if row["writer"] is not None else ""
     if 0 < number_of(name) <= len(schedule.producers):
-        found.append(schedule.producers[number_of(name) - 1].label)
+        labels.append(schedule.producers[number_of(name) - 1].label)
     topic = str(row["topic"] or "").partition("-")[0]
-    found += [plan.label for plan in schedule.topics if plan.name == topic]
-    return ", ".join(found)
+    labels += [plan.label for plan in schedule.topics if plan.name == topic]
+    return ", ".join(labels)
 
 
 def weightiest(findings: Sequence[Finding]) -> Finding | None:

@@ -130,16 +130,16 @@ def _lasting(producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
 
 def _successions(rng: Random, producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
     """Let some transactional producers that start late fence one that starts before them."""
-    found = list(producers)
+    successive = list(producers)
     for place, one in enumerate(producers):
         before = [
             number
-            for number, other in enumerate(found, start=1)
+            for number, other in enumerate(successive, start=1)
             if other.transactional and not other.succeeds and other.starts < one.starts
         ]
         if one.transactional and before and rng.random() < 0.5:
-            found[place] = replace(one, succeeds=rng.choice(before))
-    return mended(found)
+            successive[place] = replace(one, succeeds=rng.choice(before))
+    return mended(successive)
 
 
 def _group(rng: Random, space: Space, steps: int, topics: int) -> Group:
@@ -245,11 +245,11 @@ def _hosts(rng: Random, space: Space, kind: type[ScheduledFault]) -> tuple[str, 
     if "broker" in _roles_of(kind) and rng.random() < 0.08:
         return ("brokers",)
     roles = [role for role in _roles(space) if _may_be(role, kind, space)]
-    found = [
+    hosts = [
         rng.choice(roles) if roles and rng.random() < 0.5 else rng.choice(names)
         for _ in range(1 if kind.about_partition or rng.random() < 0.75 else 2)
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(hosts))
 
 
 def _may_be(role: str, kind: type[ScheduledFault], space: Space) -> bool:

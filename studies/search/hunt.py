@@ -287,12 +287,12 @@ class Search:
         for record in judged:
             for one in record.findings:
                 by_signature.setdefault(one.signature, []).append((record, one))
-        found = []
+        groups = []
         for pairs in by_signature.values():
             (record, finding), runs = pairs[0], len(pairs)
             low, high = wilson(runs, len(judged))
             total = sum(one.count for _, one in pairs)
-            found.append(
+            groups.append(
                 Group(
                     finding=msgspec.structs.replace(finding, count=total),
                     runs=runs,
@@ -303,7 +303,7 @@ class Search:
                     high=high,
                 )
             )
-        return sorted(found, key=lambda one: (WEIGHTS.index(one.finding.weight), -one.runs, one.first))
+        return sorted(groups, key=lambda one: (WEIGHTS.index(one.finding.weight), -one.runs, one.first))
 
     def document(self, seconds: float) -> dict[str, Any]:
         """What `search.json` holds. ``seconds`` is how long this call has searched."""

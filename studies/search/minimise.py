@@ -31,12 +31,12 @@ def shrink(
     ``passes`` is called only once for each schedule, and its answers are remembered. With ``steps_only``,
     only steps are removed.
     """
-    known: dict[str, bool] = {schedule.digest: True}
+    answers: dict[str, bool] = {schedule.digest: True}
 
     def test(candidate: Schedule) -> bool:
-        if candidate.digest not in known:
-            known[candidate.digest] = passes(candidate)
-        return known[candidate.digest]
+        if candidate.digest not in answers:
+            answers[candidate.digest] = passes(candidate)
+        return answers[candidate.digest]
 
     current = _without_chunks(schedule, test)
     first = 0

@@ -32,10 +32,10 @@ class RepeatedSchedule:
     """The run that it is from."""
 
 
-def source_of(path: Path, wanted: str = "") -> RepeatedSchedule:
+def source_of(path: Path, signature_part: str = "") -> RepeatedSchedule:
     """The schedule of a run folder or of a file, and the finding to look for.
 
-    The finding is the one whose signature contains ``wanted``, or else the most important one. Raises
+    The finding is the one whose signature contains ``signature_part``, or else the most important one. Raises
     BadDataError, and UsageError if the run does not have the wanted finding.
     """
     if path.is_file() or path.suffix == ".json":
@@ -46,13 +46,13 @@ def source_of(path: Path, wanted: str = "") -> RepeatedSchedule:
         raise BadDataError(f"{path} is not judged; judge it with `acked check {path}`.")
     if not (folder / "history").is_dir():
         return RepeatedSchedule(schedule=schedule, finding=None, folder=folder)
-    found = findings_of(folder, schedule)
-    if not wanted:
-        return RepeatedSchedule(schedule=schedule, finding=weightiest(found), folder=folder)
-    chosen = next(select(found, wanted), None)
+    findings = findings_of(folder, schedule)
+    if not signature_part:
+        return RepeatedSchedule(schedule=schedule, finding=weightiest(findings), folder=folder)
+    chosen = next(select(findings, signature_part), None)
     if chosen is None:
-        shown = "; ".join(one.signature for one in found) or "nothing"
-        raise UsageError(f"--finding {wanted!r}: {path} found {shown}; name a part of one of these.")
+        shown = "; ".join(one.signature for one in findings) or "nothing"
+        raise UsageError(f"--finding {signature_part!r}: {path} found {shown}; name a part of one of these.")
     return RepeatedSchedule(schedule=schedule, finding=chosen, folder=folder)
 
 
@@ -67,7 +67,7 @@ class Origin:
     client: str = ""
 
 
-class _Kept(msgspec.Struct):
+class _PlaceRecord(msgspec.Struct):
     """What `run.json` keeps of a run's place and job (`studies.series.fleet`)."""
 
     kafka: str | None = None
@@ -78,7 +78,7 @@ class _Kept(msgspec.Struct):
 
 class _Manifest(msgspec.Struct):
     mode: str | None = None
-    place: _Kept | None = None
+    place: _PlaceRecord | None = None
 
 
 def origin_of(source: RepeatedSchedule) -> Origin:
@@ -91,7 +91,7 @@ def origin_of(source: RepeatedSchedule) -> Origin:
         manifest = msgspec.convert(json_file(file), _Manifest)
     except msgspec.ValidationError as error:
         raise BadDataError(f"{file} is malformed ({error}); {DAMAGED}.") from error
-    kept = manifest.place or _Kept()
+    kept = manifest.place or _PlaceRecord()
     return Origin(
         kafka=kept.kafka or schedule.kafka,
         mode=manifest.mode or schedule.mode,

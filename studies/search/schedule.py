@@ -142,7 +142,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def topics_of(schedule: Schedule, brokers: Iterable[int], suffix: str = "") -> tuple[Topic, ...]:
     """The topics to create; ``suffix`` makes their names unique on a cluster that outlasts a run."""
     ring = tuple(brokers)
-    found: list[Topic] = []
+    topics: list[Topic] = []
     first = 0
     for plan in schedule.topics:
         placed = tuple(
@@ -154,7 +154,7 @@ def topics_of(schedule: Schedule, brokers: Iterable[int], suffix: str = "") -> t
             "min.insync.replicas": str(plan.min_insync),
             "unclean.leader.election.enable": str(plan.unclean).lower(),
         }
-        found.append(
+        topics.append(
             Topic(plan.name + suffix, placed[0], partitions=plan.partitions, placed=placed, config=config)
         )
-    return tuple(found)
+    return tuple(topics)

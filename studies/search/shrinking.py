@@ -192,10 +192,10 @@ def _shown(finding: Finding, test: Test, schedule: Schedule) -> Finding:
     """The finding as the shrunk schedule shows it; its row and its cause may differ."""
     if not test.folder or not (Path(test.folder) / "history").is_dir():
         return finding
-    found = findings_of(Path(test.folder), schedule)
-    if any(one.kind == finding.kind for one in found):
+    findings = findings_of(Path(test.folder), schedule)
+    if any(one.kind == finding.kind for one in findings):
         return finding
-    return next((one for one in found if one.essence == finding.essence), finding)
+    return next((one for one in findings if one.essence == finding.essence), finding)
 
 
 def _story(folder: Path, finding: Finding) -> list[str]:

@@ -112,17 +112,17 @@ def kind_of(producer: Producer) -> str:
 def _possible(topology: Topology, *, safe: bool, lacks: Collection[str]) -> tuple[Producer, ...]:
     """The settings of producers that a cluster and its clients can have. Raises UsageError."""
     few = len(topology.role("broker")) < COORDINATED
-    found = tuple(
+    producers = tuple(
         one
         for one in (_SAFE if safe else _ANY)
         if not (one.transactional and (few or "transactions" in lacks))
         and not (one.idempotent and "idempotence" in lacks)
     )
-    if not found:
+    if not producers:
         raise UsageError(
             "--safe needs idempotent producers, which this client or this version of Kafka lacks."
         )
-    return found
+    return producers
 
 
 def _matching(

@@ -125,8 +125,8 @@ class SeriesFolder:
 
 def earlier_runs(runs: Path) -> list[RunSummary]:
     """The runs of the series below ``runs``, oldest series first; a file that cannot be read is skipped."""
-    found: list[RunSummary] = []
+    summaries: list[RunSummary] = []
     for file in sorted(runs.glob(f"*/*/{FILE}")):
         with suppress(BadDataError):
-            found += read_summaries([file])
-    return found
+            summaries += read_summaries([file])
+    return summaries
