@@ -107,7 +107,7 @@ def test_the_wait_follows_the_timer_as_it_is_after_the_release(monkeypatch: pyte
     held._rules, held._vanished, held._times = hold.Ruleset("chain", "", {}), (), {"removed_ns": 0}
     request = held_by(sender(101, 47), receiver(100), opened=True)
     held._released = [
-        hold._Released(
+        hold._ReleasedConnection(
             connection=one,
             state="ESTAB",
             orphan=False,
