@@ -55,7 +55,7 @@ class CaseOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions:
+class AssessTargetOptions:
     """The version and mode of the cluster to assess."""
 
     kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the file's, else 2.7.1.")] = None
@@ -72,7 +72,7 @@ def assess(
     cases: CaseOptions,
     list_only: Annotated[bool, typer.Option("--list", help="Show the faults, and run none.")] = False,
     queries: Annotated[bool, typer.Option("--queries", help="Show the SQL of every number.")] = False,
-    target: TargetOptions,
+    target: AssessTargetOptions,
     settings: SettingOptions,
     build: BuildOptions,
     parallel: Parallel = 0,
@@ -108,7 +108,7 @@ def assess(
     given = settings.read()
     budget = Budget() if cases.budget is None else Budget(parse_duration("--budget", cases.budget))
     if resume is not None:
-        defaults = (CaseOptions(), TargetOptions(), BuildOptions())
+        defaults = (CaseOptions(), AssessTargetOptions(), BuildOptions())
         if cluster or given or (cases, target, build) != defaults:
             raise UsageError(
                 "--resume continues an assessment as it was planned; leave the other options out."
@@ -141,7 +141,7 @@ class _Request:
         cls,
         cluster: Path | None,
         options: CaseOptions,
-        described: TargetOptions,
+        described: AssessTargetOptions,
         settings: Settings,
         build: BuildOptions,
         lab: str,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import LAB, RUNS, Lab, Runs
+from cli.options import LAB, RUNS, LabOption, Runs
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED
 from harness.lab.registry import lab_kind
@@ -32,7 +32,7 @@ def check(
         typer.Argument(help="java, or a program that speaks the client protocol, with its arguments."),
     ],
     client_version: Annotated[str, typer.Option(help="Version of the Java client.")] = "",
-    lab: Lab = LAB,
+    lab: LabOption = LAB,
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:

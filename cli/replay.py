@@ -13,8 +13,8 @@ from cli.options import MOST_RUNS, PlaceOptions, Trust, count
 from cli.search import (
     PARALLEL,
     AsJson,
-    Cluster,
-    Parallel,
+    ClusterOption,
+    SearchParallel,
     check_place,
     require_mode,
 )
@@ -30,7 +30,7 @@ from harness.errors import (
 )
 
 if TYPE_CHECKING:
-    from studies.search.findings import Finding
+    from studies.search.findings import FindingGroup
     from studies.search.repeat import RepeatedSchedule, Tally
     from studies.search.schedule import Schedule
     from studies.search.shrinking import Shrinking, Test
@@ -51,7 +51,7 @@ SignaturePart = Annotated[
 class ChangeOptions:
     """On what a schedule is repeated, if not on what it ran on."""
 
-    cluster: Cluster = None
+    cluster: ClusterOption = None
     kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: that of the run.")] = None
     mode: Annotated[str | None, typer.Option(help="Metadata mode. Default: that of the run.")] = None
 
@@ -121,7 +121,7 @@ def replay(
             "--times", help="Begin and end steps at the times of the run, instead of waiting for events."
         ),
     ] = False,
-    parallel: Parallel = PARALLEL,
+    parallel: SearchParallel = PARALLEL,
     trust: Trust = False,
     where: PlaceOptions,
     as_json: AsJson = False,
@@ -158,7 +158,7 @@ def replay(
     if kind:
         progress.say(f"the finding: {kind}")
 
-    def ended(one: JudgedRun[Finding], hit: bool, tally: Tally) -> None:
+    def ended(one: JudgedRun[FindingGroup], hit: bool, tally: Tally) -> None:
         outcome = f"{len(one.findings)} groups of findings"
         if kind:
             outcome = "it came back" if hit else "it did not come back"
@@ -207,7 +207,7 @@ def shrink(
     ] = None,
     signature_part: SignaturePart = "",
     *,
-    parallel: Parallel = PARALLEL,
+    parallel: SearchParallel = PARALLEL,
     resume: Annotated[
         Path | None, typer.Option(help="Continue an interrupted shrinking: its folder, runs/shrink/<time>.")
     ] = None,

@@ -36,10 +36,10 @@ PARALLEL = 2
 LARGEST_SEED = (1 << 63) - 1
 _USUAL_BUDGET = "30m"
 
-Cluster = Annotated[
+ClusterOption = Annotated[
     Path | None, typer.Option(help="Cluster file (TOML). Default: three AZs with one broker each.")
 ]
-Parallel = Annotated[
+SearchParallel = Annotated[
     int,
     typer.Option(
         "--parallel",
@@ -52,10 +52,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions:
+class SearchTargetOptions:
     """The cluster to search."""
 
-    cluster: Cluster = None
+    cluster: ClusterOption = None
     kafka: Annotated[
         str | None, typer.Option(help="Kafka version. Default: the cluster file's, else 2.7.1.")
     ] = None
@@ -107,7 +107,7 @@ class LimitOptions:
             help="How many schedules to run at most.",
         ),
     ] = None
-    parallel: Parallel = PARALLEL
+    parallel: SearchParallel = PARALLEL
 
     def read(self) -> Limits:
         """The limits, from now on. Raises UsageError."""
@@ -121,7 +121,7 @@ class LimitOptions:
 
 def search(
     *,
-    target: TargetOptions,
+    target: SearchTargetOptions,
     space: SpaceOptions,
     limits: LimitOptions,
     corpus: Annotated[
@@ -172,7 +172,7 @@ def search(
     extra = corpus_of(corpus) if corpus else []
     work: Search | SearchComparison
     if resume is not None:
-        defaults = (TargetOptions(), SpaceOptions(), ClientOptions(), BuildOptions())
+        defaults = (SearchTargetOptions(), SpaceOptions(), ClientOptions(), BuildOptions())
         if given or compare is not None or (target, space, client, build) != defaults:
             raise UsageError("--resume continues a search as it was planned; leave the other options out.")
         work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)

@@ -46,14 +46,14 @@ def sentences(
     did to the lost messages.
     """
     void = verdict in ("invalid", "crashed")
-    found = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
-    found += _of_faults(faults, consequences or {})
-    found += _of_zombies(list(zombies), partitions)
-    found += _of_losses(fates, () if void or by_promises else groups)
-    found += _of_promises(promises)
-    found += _of_gaps(availability)
-    found += [] if void else _of_claims(claims)
-    return tuple(found)
+    sentences = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
+    sentences += _of_faults(faults, consequences or {})
+    sentences += _of_zombies(list(zombies), partitions)
+    sentences += _of_losses(fates, () if void or by_promises else groups)
+    sentences += _of_promises(promises)
+    sentences += _of_gaps(availability)
+    sentences += [] if void else _of_claims(claims)
+    return tuple(sentences)
 
 
 def lost_messages(fates: Mapping[str, int]) -> int:
@@ -103,7 +103,7 @@ def fault_in_words(fault: Fault) -> str:
 
 def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[PartitionStory]) -> list[str]:
     lines = []
-    for role, one in sorted(zombies, key=lambda found: found[1].from_s - found[1].to_s)[:2]:
+    for role, one in sorted(zombies, key=lambda pair: pair[1].from_s - pair[1].to_s)[:2]:
         lasted = one.to_s - one.from_s
         what = "it was the active controller" if role == "controller" else f"it led {role}"
         elected = f"{one.source.rstrip('0123456789')}{node_number(one.elected, role)}"
@@ -117,12 +117,12 @@ def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[Part
 
 def _flat(story: PartitionStory, zombie: Zombie) -> str:
     """A clause about a zombie's log that grew while its high watermark stood still; empty if it did not."""
-    known = [one for one in story.offsets.get(zombie.node, ()) if one.s <= zombie.to_s]
-    steps = [one for one in known if one.s < zombie.to_s - SHORT_S]
+    offsets = [one for one in story.offsets.get(zombie.node, ()) if one.s <= zombie.to_s]
+    steps = [one for one in offsets if one.s < zombie.to_s - SHORT_S]
     if not steps or steps[-1].high_watermark is None:
         return ""
     still = steps[-1].high_watermark
-    for one in known[len(steps) :]:
+    for one in offsets[len(steps) :]:
         if one.high_watermark != still or (one.leo or 0) < (steps[-1].leo or 0):
             break
         steps.append(one)
@@ -188,10 +188,10 @@ def _of_promises(promises: Sequence[Promise]) -> list[str]:
     if broken:
         number = sum(one.count for one in broken)
         bugs = list(dict.fromkeys(one.known_bug for one in broken if one.known_bug))
-        known = f" The cause is known: {', '.join(bugs)}." if bugs else ""
+        cause = f" The cause is known: {', '.join(bugs)}." if bugs else ""
         verb = "breaks" if number == 1 else "break"
         why = broken[0].why.rstrip(".")
-        return [f"{counted(number, 'finding')} {verb} a promise of Kafka, namely that {why}.{known}"]
+        return [f"{counted(number, 'finding')} {verb} a promise of Kafka, namely that {why}.{cause}"]
     free = [one for one in promises if one.promise == "not promised"]
     if not free:
         return []
@@ -199,8 +199,8 @@ def _of_promises(promises: Sequence[Promise]) -> list[str]:
     return [f"Kafka does not promise to prevent this ({largest.why.rstrip('.')})."]
 
 
-def _of_gaps(found: Sequence[Availability]) -> list[str]:
-    gaps = [one for one in found if one.longest_gap_s >= WORTH_A_SENTENCE_S]
+def _of_gaps(availability: Sequence[Availability]) -> list[str]:
+    gaps = [one for one in availability if one.longest_gap_s >= WORTH_A_SENTENCE_S]
     if not gaps:
         return []
     gaps_text = ", ".join(f"{one.az} {one.longest_gap_s:.1f} s" for one in gaps)
@@ -226,11 +226,11 @@ _NOUNS = r"(?:broker|client|follower|high|leader|producer|topic|write)\b"
 
 def names_in(text: str, aliases: Mapping[str, str]) -> dict[str, str]:
     """The hosts that an article's text names differently from acked; articles count from 0."""
-    found = {match[0]: f"broker{int(match[1]) + 1}" for match in _NUMBERED.finditer(text)}
+    hosts = {match[0]: f"broker{int(match[1]) + 1}" for match in _NUMBERED.finditer(text)}
     for name, host in aliases.items():
         if re.search(rf"\b{re.escape(name)}\b(?! {_NOUNS})", text):
-            found[name] = host
-    return dict(sorted(found.items()))
+            hosts[name] = host
+    return dict(sorted(hosts.items()))
 
 
 def claim_of(

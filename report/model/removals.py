@@ -34,7 +34,7 @@ def _eraser(row: Row, faults: Iterable[Fault], seconds: Seconds) -> Fault | None
         return None
     seen_s, gone_s = seconds(row["seen_ns"]), seconds(row["gone_ns"])
     host, place = f"broker{row['broker']}", f"{row['topic']}/{row['partition']}"
-    found = [
+    erasers = [
         one
         for one in faults
         if (one.mechanism == "power_cut" or (one.mechanism == "wipe" and place in one.partitions))
@@ -42,7 +42,7 @@ def _eraser(row: Row, faults: Iterable[Fault], seconds: Seconds) -> Fault | None
         and host in one.hosts
         and seen_s <= one.from_s <= gone_s
     ]
-    return found[-1] if found else None
+    return erasers[-1] if erasers else None
 
 
 def _truncation(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float | None:
@@ -92,12 +92,12 @@ def turns(
 
     ``sightings`` and ``lanes`` are those of one topic partition; ``acknowledged`` has writers and seqs.
     """
-    found = [
+    turns = [
         *elections(lanes, "{0} leads in epoch {1}"),
         *_removals(sightings, acknowledged, faults, log_events, seconds),
     ]
     sources = {lane.source for lane in lanes}
-    found += [
+    turns += [
         Turn(
             s=seconds(row["ns"]),
             kind="started",
@@ -108,7 +108,7 @@ def turns(
         for row in processes
         if row["event"] == "started" and row["host"] in sources
     ]
-    return tuple(sorted((one for one in found if from_s < one.s < to_s), key=lambda one: one.s))
+    return tuple(sorted((one for one in turns if from_s < one.s < to_s), key=lambda one: one.s))
 
 
 def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
@@ -121,8 +121,8 @@ def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
         for belief in lane.beliefs:
             if belief.error or belief.epoch is None or belief.leader is None or belief.leader < 0:
                 continue
-            known = first.get(belief.epoch)
-            if known is None or belief.from_s < known[0]:
+            earliest = first.get(belief.epoch)
+            if earliest is None or belief.from_s < earliest[0]:
                 first[belief.epoch] = (belief.from_s, belief.leader)
     for epoch, (s, leader) in sorted(first.items())[1:]:
         name = node_name(leader)

@@ -62,8 +62,8 @@ def finding_groups(
 
 def _copies(rows: Sequence[Row], life: pa.Table) -> dict[tuple[int, int], int]:
     """The number of records of each message in some findings, by writer and seq."""
-    known = _of(life, [(row["writer"], row["seq"]) for row in rows if row["writer"] is not None])
-    return {(row["writer"], row["seq"]): row["copies"] for row in known if row["copies"] is not None}
+    written = _of(life, [(row["writer"], row["seq"]) for row in rows if row["writer"] is not None])
+    return {(row["writer"], row["seq"]): row["copies"] for row in written if row["copies"] is not None}
 
 
 def _promises(members: pa.Table) -> dict[str, int]:
@@ -124,25 +124,25 @@ def stories(
                 s=seconds(row["ns"]), kind="read", source=broker, target=f"reader {row['reader']}", text=text
             )
         )
-    found = []
+    stories = []
     for key in messages:
         if key in life:
             row = life[key]
             place = (row["topic"], row["partition"])
             around = _around(place, lanes.get(place, ()), faults, marks, log_events, seconds)
-            found.append(_story(row, own[key], around, faults, seconds))
-    return tuple(found)
+            stories.append(_story(row, own[key], around, faults, seconds))
+    return tuple(stories)
 
 
 def _of(table: pa.Table, messages: Sequence[tuple[int, int]]) -> list[Row]:
     if not table.num_rows:
         return []
-    wanted = pc.and_(
+    chosen = pc.and_(
         pc.is_in(table["writer"], pa.array(sorted({w for w, _ in messages}), table["writer"].type)),
         pc.is_in(table["seq"], pa.array(sorted({s for _, s in messages}), table["seq"].type)),
     )
     keys = set(messages)
-    rows: list[Row] = table.filter(wanted).to_pylist()
+    rows: list[Row] = table.filter(chosen).to_pylist()
     return [row for row in rows if (row["writer"], row["seq"]) in keys]
 
 

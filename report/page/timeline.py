@@ -517,14 +517,14 @@ def _flat(canvas: _Canvas, steps: Sequence[Offsets], height: Callable[[int | Non
 
 def _in_force(faults: Sequence[Fault], until_s: float) -> list[tuple[float, float]]:
     """The periods in which at least one fault was in force."""
-    found: list[tuple[float, float]] = []
+    stretches: list[tuple[float, float]] = []
     for fault in sorted((one for one in faults if one.lasting), key=lambda one: one.from_s):
         end_s = until_s if fault.to_s is None else fault.to_s
-        if found and fault.from_s <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end_s)
+        if stretches and fault.from_s <= stretches[-1][1]:
+            stretches[-1] = stretches[-1][0], max(stretches[-1][1], end_s)
         else:
-            found.append((fault.from_s, end_s))
-    return found
+            stretches.append((fault.from_s, end_s))
+    return stretches
 
 
 def _finish(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark], label: str) -> Markup:

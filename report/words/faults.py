@@ -14,10 +14,10 @@ Details = Mapping[str, Any]
 
 def clause(mechanism: str, details: Details) -> str:
     """What a fault did; empty for one that has no words, which reports quote by its name."""
-    known = MECHANISMS.get(mechanism)
-    if known is not None and known.clause and details.get("hosts"):
+    mechanism_words = MECHANISMS.get(mechanism)
+    if mechanism_words is not None and mechanism_words.clause and details.get("hosts"):
         names = sorted(details["hosts"], key=_by_number)
-        words, several = known.clause, len(names) > 1
+        words, several = mechanism_words.clause, len(names) > 1
         if several and words.startswith("{hosts} was "):
             words = words.replace("{hosts} was ", "{hosts} were ")
         return words.format(hosts=listed(names), partitions=listed(details.get("partitions") or ()))

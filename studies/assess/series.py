@@ -25,7 +25,7 @@ from studies.assess.described import for_runs, header, hold_s, producers
 from studies.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
 from studies.assess.outcome import outcome
 from studies.assess.process import scenario
-from studies.assess.table import CaseEnd, Line, consequences, lines
+from studies.assess.table import CaseEnd, CaseLine, consequences, lines
 from studies.series import planned
 from studies.series.capacity import USUAL_HOSTS
 from studies.series.fleet import Fleet, JobKind
@@ -282,7 +282,7 @@ def _ended(runs: Sequence[RunSummary]) -> Iterator[CaseEnd]:
             yield CaseEnd(case=run.scenario, run=name_of(Path(run.folder)), status=status, reason=reason)
 
 
-def line_as_json(line: Line) -> dict[str, Any]:
+def line_as_json(line: CaseLine) -> dict[str, Any]:
     """A line of the table as `assessment.json` has it."""
     return {
         **asdict(line),

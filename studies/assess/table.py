@@ -71,7 +71,7 @@ class ProducerOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CaseLine:
     """A line of the table."""
 
     case: str
@@ -103,7 +103,7 @@ class Line:
     """Further findings of the run by class."""
     topic: str = ""
     """The described topic that the line is about; empty: all topics."""
-    topics: tuple[Line, ...] = ()
+    topics: tuple[CaseLine, ...] = ()
     """A line for each topic, if there are several."""
 
     @property
@@ -112,7 +112,7 @@ class Line:
         return len({_fared(line) for line in self.topics}) > 1
 
 
-def _fared(line: Line) -> tuple[object, ...]:
+def _fared(line: CaseLine) -> tuple[object, ...]:
     stuck = {az for one in line.settings.values() for az, gap in one.writes.items() if gap.until_heal}
     return (
         frozenset(stuck),
@@ -138,7 +138,7 @@ def lines(
     ended: Iterable[CaseEnd],
     measures: Measures,
     unfit: Mapping[str, str] | None = None,
-) -> list[Line]:
+) -> list[CaseLine]:
     """The table: two lines per case, or one if the fault hits no broker or every broker.
 
     ``unfit`` gives the reason for every case that this machine cannot run.
@@ -162,13 +162,13 @@ def lines(
     return rows
 
 
-def _unmeasured(case: Case, status: str, reason: str, runs: Sequence[CaseEnd] = ()) -> Line:
+def _unmeasured(case: Case, status: str, reason: str, runs: Sequence[CaseEnd] = ()) -> CaseLine:
     return _line_of(case)(led="", status=status, reason=reason, runs=tuple(run.run for run in runs))
 
 
-def _line_of(case: Case) -> partial[Line]:
+def _line_of(case: Case) -> partial[CaseLine]:
     return partial(
-        Line,
+        CaseLine,
         case=case.name,
         says=case.says,
         subject=case.subject,
@@ -182,7 +182,7 @@ def _leds(runs: Sequence[str], measures: Measures) -> list[str]:
     return sorted({str(row["led"]) for row in measures["messages"] if row["run"] in runs})
 
 
-def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Line:
+def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> CaseLine:
     """The line of all topics together, with a line for each if there are several."""
     messages = [row for row in measures["messages"] if row["run"] in runs and row["led"] == led]
     topics = sorted({str(row["topic"]) for row in messages})
@@ -192,7 +192,7 @@ def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Li
     return replace(whole, topics=tuple(_line_about(topic, case, led, runs, measures) for topic in topics))
 
 
-def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Line:
+def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> CaseLine:
     def rows(query: str, *, of_run: bool = False) -> list[Row]:
         return [
             row
@@ -299,12 +299,12 @@ def _worst_counts(rows: Sequence[Row]) -> dict[str, int]:
     return worst
 
 
-def consequences(table: Sequence[Line], az_names: Mapping[str, str]) -> list[str]:
+def consequences(table: Sequence[CaseLine], az_names: Mapping[str, str]) -> list[str]:
     """What follows from the numbers: a sentence or two for each fault, over all placements of the roles.
 
     A last sentence says whether the machine was too busy for its times to be Kafka's.
     """
-    by_fault: dict[str, list[Line]] = {}
+    by_fault: dict[str, list[CaseLine]] = {}
     for line in table:
         if line.status == "measured":
             by_fault.setdefault(line.subject, []).append(line)
@@ -314,7 +314,7 @@ def consequences(table: Sequence[Line], az_names: Mapping[str, str]) -> list[str
     ]
 
 
-def _too_busy(table: Sequence[Line]) -> Iterator[str]:
+def _too_busy(table: Sequence[CaseLine]) -> Iterator[str]:
     cases = {line.case: line.busy_percent for line in table if line.status == "measured"}
     busy = [case for case, percent in cases.items() if percent is not None and percent >= BUSY_PERCENT]
     if busy:
@@ -325,7 +325,7 @@ def _too_busy(table: Sequence[Line]) -> Iterator[str]:
         )
 
 
-def _sentence(fault: str, measured: Sequence[Line], az_names: Mapping[str, str]) -> str:
+def _sentence(fault: str, measured: Sequence[CaseLine], az_names: Mapping[str, str]) -> str:
     first, *others = measured[0].settings
     lost = {name: _most_lost(measured, name) for name in (first, *others)}
     up_to = "up to " if len({line.case for line in measured}) > 1 else ""
@@ -371,25 +371,25 @@ def _sentence(fault: str, measured: Sequence[Line], az_names: Mapping[str, str])
     return text
 
 
-def _longest_s(measured: Sequence[Line]) -> float:
+def _longest_s(measured: Sequence[CaseLine]) -> float:
     """The longest gap of writes, with any setting."""
     gaps = (gap for line in measured for one in line.settings.values() for gap in one.writes.values())
     return max((gap.seconds for gap in gaps), default=0.0)
 
 
-def _at_risk(measured: Sequence[Line], setting: str) -> bool:
+def _at_risk(measured: Sequence[CaseLine], setting: str) -> bool:
     return any(line.settings[setting].outcome == "at risk" for line in measured)
 
 
-def _compared(measured: Sequence[Line], setting: str, up_to: str, lost: int) -> str:
+def _compared(measured: Sequence[CaseLine], setting: str, up_to: str, lost: int) -> str:
     if lost:
         return f"loses {up_to}{lost}"
     return "lost none, but can lose some" if _at_risk(measured, setting) else "loses none"
 
 
-def _topics_where(measured: Sequence[Line], holds: Callable[[Sequence[Line]], bool]) -> list[str]:
+def _topics_where(measured: Sequence[CaseLine], holds: Callable[[Sequence[CaseLine]], bool]) -> list[str]:
     """The topics for which something holds; none if it holds for all, or if there is only one."""
-    topics: dict[str, list[Line]] = {}
+    topics: dict[str, list[CaseLine]] = {}
     for line in measured:
         for one in line.topics:
             topics.setdefault(one.topic, []).append(one)
@@ -397,13 +397,13 @@ def _topics_where(measured: Sequence[Line], holds: Callable[[Sequence[Line]], bo
     return sorted(those) if len(those) < len(topics) else []
 
 
-def _stuck_azs(measured: Sequence[Line], setting: str) -> set[str]:
+def _stuck_azs(measured: Sequence[CaseLine], setting: str) -> set[str]:
     """AZs that could not write to some partition until the heal."""
     gaps = [entry for line in measured for entry in line.settings[setting].writes.items()]
     return {az for az, gap in gaps if gap.until_heal and gap.seconds >= NOTICEABLE_S}
 
 
-def _most_lost(measured: Sequence[Line], setting: str) -> int:
+def _most_lost(measured: Sequence[CaseLine], setting: str) -> int:
     """Messages lost in the worst of the cases; the lines of one case are partitions of the same run."""
     counts: dict[str, int] = {}
     for line in measured:
@@ -411,11 +411,11 @@ def _most_lost(measured: Sequence[Line], setting: str) -> int:
     return max(counts.values(), default=0)
 
 
-def _breaks(line: Line, setting: str) -> bool:
+def _breaks(line: CaseLine, setting: str) -> bool:
     return setting in line.settings and line.settings[setting].promise == "broken"
 
 
-def _interruption(measured: Sequence[Line], setting: str, az_names: Mapping[str, str]) -> str:
+def _interruption(measured: Sequence[CaseLine], setting: str, az_names: Mapping[str, str]) -> str:
     each = [one for line in measured for one in line.topics or (line,)]
     gaps = [entry for line in each for entry in line.settings[setting].writes.items()]
     azs = {az for az, _ in gaps}

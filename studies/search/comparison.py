@@ -23,8 +23,8 @@ import msgspec
 
 from harness.errors import BadDataError
 from harness.plain_files import require_plain
-from studies.search.findings import WEIGHTS, Finding
-from studies.search.hunt import Group, Search, SearchPlan, TriedSchedule
+from studies.search.findings import WEIGHTS, FindingGroup
+from studies.search.hunt import RecurringFinding, Search, SearchPlan, TriedSchedule
 from studies.search.rates import wilson
 from studies.search.schedule import Schedule
 from studies.series import planned
@@ -132,7 +132,7 @@ class SearchComparison:
 
     def _groups(self) -> list[dict[str, Any]]:
         """The groups of findings with their rates on each side; those that differ come first."""
-        by_signature: dict[str, dict[str, Group]] = {}
+        by_signature: dict[str, dict[str, RecurringFinding]] = {}
         for side in self.sides:
             for group in side.search.groups():
                 by_signature.setdefault(group.finding.signature, {})[side.name] = group
@@ -151,7 +151,7 @@ class SearchComparison:
             )
         return sorted(rows, key=_by_difference)
 
-    def _rate(self, side: Side, group: Group | None) -> dict[str, Any]:
+    def _rate(self, side: Side, group: RecurringFinding | None) -> dict[str, Any]:
         of = sum(record.judged for record in side.search.records)
         low, high = wilson(group.runs if group else 0, of)
         return {
@@ -186,7 +186,7 @@ class SearchComparison:
         return [difference for _, _, difference in sorted(ranked, key=lambda one: one[:2])]
 
 
-def _most(findings: Sequence[Finding]) -> int:
+def _most(findings: Sequence[FindingGroup]) -> int:
     """The place of the heaviest weight."""
     return min((WEIGHTS.index(one.weight) for one in findings), default=len(WEIGHTS))
 

@@ -22,7 +22,7 @@ from harness.errors import json_file, json_object
 from studies.search.crowd import number_of
 from studies.search.schedule import Schedule
 
-Facts = Mapping[str, Any]
+MarkFacts = Mapping[str, Any]
 """The facts of a mark."""
 Weight = Literal["new", "unknown", "known", "not promised"]
 WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
@@ -49,7 +49,7 @@ _FATAL = -150
 _OUT_OF_ORDER = 45
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class FindingGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group of findings of one run."""
 
     name: str
@@ -89,9 +89,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind} [{self.settings}]" if self.settings else self.kind
 
 
-def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
+def findings_of(folder: Path, schedule: Schedule) -> tuple[FindingGroup, ...]:
     """The groups of findings of a judged run, the most important first. Raises BadDataError."""
-    counts: Counter[Finding] = Counter()
+    counts: Counter[FindingGroup] = Counter()
     source = open_source(str(folder / "history"))
     writers = {row["writer"]: str(row["name"]) for row in read_small(source, "writers").to_pylist()}
     file = folder / "findings.parquet"
@@ -145,7 +145,7 @@ def _stuck_isrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> Finding:
+def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> FindingGroup:
     name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
     cause = str(row["cause"] or "")
     detail = json_object(row["detail"] or "{}", "detail of findings")
@@ -156,14 +156,14 @@ def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str
     if detail.get("host") in failed_starts and (
         name == "process_exit" or any(part in line for part in _OF_A_START)
     ):
-        return Finding(name=name, weight=weight, cause="paused while it started")
+        return FindingGroup(name=name, weight=weight, cause="paused while it started")
     if bug:
         weight = "known"
     elif name in UNEXPLAINED or promise == "broken":
         weight = "new"
     elif promise == "unknown":
         weight = "unknown"
-    return Finding(
+    return FindingGroup(
         name=name,
         weight=weight,
         promise="" if name in UNEXPLAINED else promise,
@@ -174,13 +174,13 @@ def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str
     )
 
 
-def _offline_because(marks: Sequence[Facts], schedule: Schedule) -> str:
+def _offline_because(marks: Sequence[MarkFacts], schedule: Schedule) -> str:
     """The known bug that left a partition without candidates; then no client can get through either."""
     changed = any(step.fault == "configure" for step in schedule.steps)
     return CLEARED if changed and any(one.get("without_candidates") for one in marks) else ""
 
 
-def _incomplete_because(marks: Sequence[Facts], stuck: Mapping[str, str]) -> str:
+def _incomplete_because(marks: Sequence[MarkFacts], stuck: Mapping[str, str]) -> str:
     """The known bug that left ISRs incomplete, if that is all that the marks `no-recovery` name."""
     unrecovered = [one for one in marks if one.get("finding") == "no-recovery"]
     bugs = {stuck.get(key, "") for one in unrecovered for key in one["incomplete"]}
@@ -202,10 +202,10 @@ def _stopped(source: Source, writers: Mapping[int, str]) -> dict[str, str]:
     }
 
 
-def _of_mark(facts: Facts, bug: str, stopped: Mapping[str, str]) -> Finding:
+def _of_mark(facts: MarkFacts, bug: str, stopped: Mapping[str, str]) -> FindingGroup:
     name, producer = str(facts["finding"]), str(facts.get("producer", ""))
     because = stopped.get(producer, "") or (bug if name in ("no-recovery", "client-stuck") else "")
-    return Finding(
+    return FindingGroup(
         name=name,
         weight="known" if because else "new",
         known_bug=because,
@@ -230,12 +230,12 @@ def _settings(row: Mapping[str, Any], writers: Mapping[int, str], schedule: Sche
     return ", ".join(labels)
 
 
-def weightiest(findings: Sequence[Finding]) -> Finding | None:
+def weightiest(findings: Sequence[FindingGroup]) -> FindingGroup | None:
     """The group that matters most."""
     return min(findings, key=lambda one: WEIGHTS.index(one.weight), default=None)
 
 
-def select(findings: Sequence[Finding], text: str) -> Iterator[Finding]:
+def select(findings: Sequence[FindingGroup], text: str) -> Iterator[FindingGroup]:
     """The groups whose signature contains a text."""
     return (one for one in findings if text.casefold() in one.signature.casefold())
 

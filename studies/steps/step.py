@@ -56,13 +56,13 @@ SIDES = (OTHERS, OTHER_AZS, OTHER_CONTROLLERS)
 
 LONGEST_S = 600
 """The longest time of a moment."""
-Seconds = Annotated[float, Meta(ge=0, le=LONGEST_S)]
+StepSeconds = Annotated[float, Meta(ge=0, le=LONGEST_S)]
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A time, or an observed event; with an event, the time is the longest wait for it."""
 
-    after_s: Seconds = 0.0
+    after_s: StepSeconds = 0.0
     """Seconds, at most 600."""
     event: Event = ""
     """What is observed, such as `leader-elected` (see `docs/search.md`); empty: nothing."""

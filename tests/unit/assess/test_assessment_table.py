@@ -11,7 +11,7 @@ from harness.lab.layout import THREE_AZS
 from report.assessment import markdown
 from studies.assess.battery import Case, battery
 from studies.assess.series import line_as_json
-from studies.assess.table import CaseEnd, Line, consequences, lines
+from studies.assess.table import CaseEnd, CaseLine, consequences, lines
 
 CASES = {case.name: case for case in battery(THREE_AZS.topology("zookeeper"), "zookeeper")}
 ISOLATED = CASES["isolate-az1.roles-az1"]
@@ -75,7 +75,7 @@ def ended(run: str = "a/1", status: str = "measured", reason: str = "", case: Ca
     return CaseEnd(case=case.name, run=run, status=status, reason=reason)
 
 
-def table(found: Rows, *runs: CaseEnd) -> list[Line]:
+def table(found: Rows, *runs: CaseEnd) -> list[CaseLine]:
     return lines([ISOLATED], runs or [ended()], found)
 
 

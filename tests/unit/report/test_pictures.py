@@ -12,7 +12,7 @@ import pytest
 from harness.history.schema import TABLES
 from report.model.facts import claim_of
 from report.model.gather import report_model
-from report.model.logs import Damage, log_figure
+from report.model.logs import DamagedRecord, log_figure
 from report.model.model import (
     Belief,
     Claim,
@@ -292,7 +292,9 @@ def _table(rows: Sequence[dict[str, object]], name: str) -> pa.Table:
     )
 
 
-def _differing(held: Sequence[int], damaged: dict[tuple[int, int], Damage], differing: int = 2) -> LogFigure:
+def _differing(
+    held: Sequence[int], damaged: dict[tuple[int, int], DamagedRecord], differing: int = 2
+) -> LogFigure:
     """Two replicas that differ from one offset on; records of broker 2 are damaged."""
     rows = [
         {
@@ -336,17 +338,17 @@ def _damaged_in(figure: LogFigure) -> list[tuple[str, int, int]]:
 
 
 def test_damaged_record_is_marked_from_its_fault_on() -> None:
-    figure = _differing(range(6), {(2, 4): Damage(3.0, 0)}, differing=99)
+    figure = _differing(range(6), {(2, 4): DamagedRecord(3.0, 0)}, differing=99)
     assert _damaged_in(figure) == [("after, and at the end", 2, 4)]
     assert [panel.name for panel in figure.panels] == ["before", "after, and at the end"]
     assert figure.first_difference == 4
     assert str(logs_picture(figure, {0: 1}, "t/0")).count("its bytes are damaged") == 1
-    only_found = _differing(range(6), {(2, 4): Damage(None, 0)}, differing=99)
+    only_found = _differing(range(6), {(2, 4): DamagedRecord(None, 0)}, differing=99)
     assert [name for name, _, _ in _damaged_in(only_found)] == ["final logs"]
 
 
 def test_damaged_record_that_nobody_saw_before_is_drawn_too() -> None:
-    figure = _differing(range(6), {(2, 7): Damage(None, 3)}, differing=99)
+    figure = _differing(range(6), {(2, 7): DamagedRecord(None, 3)}, differing=99)
     (record,) = [r for one in figure.panels[-1].replicas for r in one.records if r.damaged]
     assert (record.offset, record.epoch, record.text) == (7, 3, "?")
 
@@ -355,7 +357,7 @@ def test_damaged_record_that_nobody_saw_before_is_drawn_too() -> None:
 def test_damaged_record_is_never_folded_away(differing: int) -> None:
     """However far from the first difference it is, and however much lies between."""
     held = [offset for offset in range(900) if offset % 3]
-    figure = _differing(held, {(2, 500): Damage(3.0, 0), (2, 502): Damage(3.0, 0)}, differing)
+    figure = _differing(held, {(2, 500): DamagedRecord(3.0, 0), (2, 502): DamagedRecord(3.0, 0)}, differing)
     columns = {one.offset: one.count for one in figure.columns}
     assert columns[500] == columns[502] == 1
     assert len(columns) <= 21 + 5
