@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.verdict import NOT_JUDGED, VERDICTS, worst
-from harness.errors import BadDataError, UsageError, json_object
+from harness.errors import BadDataError, UsageError, json_object, shortened
 from harness.kafka.versions import version_key
 from studies.series.job import Job
 from studies.series.plan import version_order
@@ -240,18 +240,12 @@ def _parse(line: str, place: str) -> RunSummary:
     for name, (kind, fits) in _COLUMNS.items():
         if name in values:
             if not fits(values[name]):
-                raise BadDataError(
-                    f"{place}: {name} is {_shortened(values[name])}, not {kind}; correct or remove the line."
-                )
+                value = shortened(json.dumps(values[name]), 40)
+                raise BadDataError(f"{place}: {name} is {value}, not {kind}; correct or remove the line.")
             fields[name] = values[name]
         elif name in _REQUIRED:
             raise BadDataError(f"{place} lacks {name!r}; correct or remove the line.")
     return RunSummary(**{**fields, "reasons": tuple(fields.get("reasons", ()))})
-
-
-def _shortened(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _is_text(value: object) -> bool:

@@ -160,14 +160,18 @@ def test_the_kernel_says_what_each_socket_has_sent_and_received(
     def arrived() -> dict[Key, Row]:
         return sockets([ours, theirs])
 
-    found = wait_until(
+    sockets_by_key = wait_until(
         arrived,
         within_s=5,
         awaiting="5 bytes to be acknowledged",
         accept=lambda rows: rows[ours]["send_q"] == 0,
     )
-    assert (found[ours]["acked"], found[ours]["state"], found[ours]["orphan"]) == (6, "ESTAB", False)
-    assert (found[theirs]["received"], found[theirs]["recv_q"]) == (5, 5)
+    assert (sockets_by_key[ours]["acked"], sockets_by_key[ours]["state"], sockets_by_key[ours]["orphan"]) == (
+        6,
+        "ESTAB",
+        False,
+    )
+    assert (sockets_by_key[theirs]["received"], sockets_by_key[theirs]["recv_q"]) == (5, 5)
     assert [row["local"] for row in connected(*ours[2:])] == [list(ours[:2])]
 
 
@@ -187,11 +191,11 @@ def test_the_last_state_of_a_destroyed_socket_is_remembered(
         )
         server.close()  # unread bytes: a reset
         client.close()
-        found = wait_until(
+        sockets_by_key = wait_until(
             watch.destroyed, within_s=5, awaiting="both sockets to go", accept=lambda rows: len(rows) == 2
         )
     finally:
         watch.close()
-    assert found[theirs]["received"] == 5
-    assert (found[ours]["acked"], found[ours]["written"]) == (6, 5)
+    assert sockets_by_key[theirs]["received"] == 5
+    assert (sockets_by_key[ours]["acked"], sockets_by_key[ours]["written"]) == (6, 5)
     assert sockets([ours, theirs]) == {}

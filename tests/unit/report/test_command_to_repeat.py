@@ -41,8 +41,8 @@ def test_settings_stay_and_output_goes(given: str, repeats: str) -> None:
 
 def test_scenario_of_a_file_is_named_by_its_file() -> None:
     file = {"path": "/my folder/case.py", "sha256": "0", "module": ""}
-    found = command_to_repeat({**FACTS, "scenario_file": file}, "my-case")
-    assert found == f"acked run '/my folder/case.py:my-case' {PLACED}"
+    command = command_to_repeat({**FACTS, "scenario_file": file}, "my-case")
+    assert command == f"acked run '/my folder/case.py:my-case' {PLACED}"
     of_a_package = command_to_repeat({**FACTS, "scenario_file": {**file, "module": "theirs"}}, "my-case")
     assert of_a_package == f"acked run my-case {PLACED}"
 

@@ -18,7 +18,7 @@ from report.model.gather import report_model
 from report.model.model import ReportModel
 from report.page.render import page
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 Rows = list[dict[str, Any]]
 RUNS = (
     "leader-az-isolated",
@@ -84,50 +84,50 @@ def derived(model: ReportModel) -> Iterator[int | float]:
 
 def printed(numbers: Iterable[int | float | str]) -> set[str]:
     """How a page may print these."""
-    found = set()
+    printed_numbers = set()
     for one in numbers:
         if isinstance(one, str):
-            found |= {number.rstrip(",") for number in _NUMBER.findall(one)}
+            printed_numbers |= {number.rstrip(",") for number in _NUMBER.findall(one)}
         else:
-            found |= {str(one), f"{one:,}", *(f"{one:.{digits}f}" for digits in range(3))}
-    return found
+            printed_numbers |= {str(one), f"{one:,}", *(f"{one:.{digits}f}" for digits in range(3))}
+    return printed_numbers
 
 
 def text_of(html: str) -> str:
     """What a reader sees of a page outside the pictures and the examples of code."""
     body = _HIDDEN.sub(" ", _SVG.sub(" ", html[html.index("<body>") :]))
     text = unescape(re.sub(r"<[^>]+>", " ", body))
-    for known in (one for some in _FIXED.values() for one in some):
-        text = text.replace(known, " ")
+    for fixed in (one for some in _FIXED.values() for one in some):
+        text = text.replace(fixed, " ")
     return text
 
 
-def invented(numbers: Iterable[str], known: set[str]) -> set[str]:
+def invented(numbers: Iterable[str], printed_numbers: set[str]) -> set[str]:
     """Numbers that are not known."""
-    return {one for one in (number.rstrip(",") for number in numbers) if one not in known}
+    return {one for one in (number.rstrip(",") for number in numbers) if one not in printed_numbers}
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_page_prints_no_number_that_its_model_lacks(judged: Judged, name: str) -> None:
+def test_page_prints_no_number_that_its_model_lacks(judged: RunJudge, name: str) -> None:
     model = report_model(judged(name))
     html = page(model)
-    known = printed([*values(model), *derived(model)])
-    assert invented(_NUMBER.findall(text_of(html)), known) == set()
-    for kind, picture in ((found[1], found[0]) for found in _PICTURE.finditer(html)):
+    of_model = printed([*values(model), *derived(model)])
+    assert invented(_NUMBER.findall(text_of(html)), of_model) == set()
+    for kind, picture in ((match[1], match[0]) for match in _PICTURE.finditer(html)):
         texts = re.findall(r'<text [^>]*class="([^"]*)"[^>]*>(.*?)</text>', picture)
         said = [unescape(re.sub(r"<[^>]*>", " ", words)) for class_, words in texts if class_ != "tick"]
         said = [one for one in said if not one.startswith("HW stands still")]
-        assert invented(_NUMBER.findall(" ".join(said)), known) == set(), kind
+        assert invented(_NUMBER.findall(" ".join(said)), of_model) == set(), kind
 
 
-def test_an_invented_number_is_found(judged: Judged) -> None:
+def test_an_invented_number_is_found(judged: RunJudge) -> None:
     model = report_model(judged("canary"))
     html = page(model).replace("53 messages judged", "54 messages judged")
-    known = printed([*values(model), *derived(model)])
-    assert "54" in invented(_NUMBER.findall(text_of(html)), known)
+    of_model = printed([*values(model), *derived(model)])
+    assert "54" in invented(_NUMBER.findall(text_of(html)), of_model)
 
 
-class Asked:
+class RunQueries:
     """A judged run folder, asked in SQL."""
 
     def __init__(self, folder: Path) -> None:
@@ -141,16 +141,16 @@ class Asked:
         self.zero_ns = self.rows(f"SELECT min(ns) AS ns FROM ({union})")[0]["ns"]
 
     def rows(self, query: str) -> Rows:
-        found: Rows = self.database.sql(query).to_arrow_table().to_pylist()
-        return found
+        rows: Rows = self.database.sql(query).to_arrow_table().to_pylist()
+        return rows
 
     def s(self, ns: int) -> float:
         return round((ns - self.zero_ns) / 1e9, 4)
 
 
 @pytest.fixture
-def asked(judged: Judged, request: pytest.FixtureRequest) -> Iterator[Asked]:
-    one = Asked(judged(request.param))
+def asked(judged: RunJudge, request: pytest.FixtureRequest) -> Iterator[RunQueries]:
+    one = RunQueries(judged(request.param))
     yield one
     one.database.close()
 
@@ -159,7 +159,7 @@ OF_EACH_RUN = pytest.mark.parametrize("asked", RUNS, indirect=True)
 
 
 @OF_EACH_RUN
-def test_messages_marks_and_faults(asked: Asked) -> None:
+def test_messages_marks_and_faults(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     assert [{"n": model.verdict.messages}] == asked.rows("SELECT count(*) AS n FROM life")
     assert [(one.s, one.name) for one in model.marks] == [
@@ -180,7 +180,7 @@ def test_messages_marks_and_faults(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_sends_of_each_bar(asked: Asked) -> None:
+def test_sends_of_each_bar(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     for story in model.partitions:
         here = f"topic = '{story.topic}' AND partition = {story.partition}"
@@ -202,7 +202,7 @@ def test_sends_of_each_bar(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_beliefs_and_offsets(asked: Asked) -> None:
+def test_beliefs_and_offsets(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     for story in model.partitions:
         here = f"topic = '{story.topic}' AND partition = {story.partition}"
@@ -228,7 +228,7 @@ def test_beliefs_and_offsets(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_elections_and_removals(asked: Asked) -> None:
+def test_elections_and_removals(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     for story in model.partitions:
         here = f"topic = '{story.topic}' AND partition = {story.partition}"
@@ -251,7 +251,7 @@ def test_elections_and_removals(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_availability(asked: Asked) -> None:
+def test_availability(asked: RunQueries) -> None:
     stream = "AND role = 'stream'" if asked.rows("FROM life WHERE role = 'stream' LIMIT 1") else ""
     for one in report_model(asked.folder).availability:
         good = "outcome = 'ok' AND done_ns IS NOT NULL"
@@ -271,21 +271,21 @@ def test_availability(asked: Asked) -> None:
             (one.failed_ms, "outcome = 'fail'"),
             (one.unknown_ms, "(outcome IS NULL OR outcome NOT IN ('ok', 'fail'))"),
         ):
-            (found,) = asked.rows(
+            (measured,) = asked.rows(
                 f"SELECT max((done_ns - sent_ns) / 1e6) AS most FROM life "
                 f"WHERE az = '{one.az}' AND {which} AND done_ns IS NOT NULL {stream}"
             )
-            assert shown == (None if found["most"] is None else pytest.approx(found["most"], abs=0.06))
+            assert shown == (None if measured["most"] is None else pytest.approx(measured["most"], abs=0.06))
         assert one.max_ms == (None if row["most"] is None else pytest.approx(row["most"], abs=0.06))
         for share, shown in ((0.5, one.p50_ms), (0.99, one.p99_ms)):
-            (found,) = asked.rows(
+            (measured,) = asked.rows(
                 f"SELECT quantile_cont((done_ns - sent_ns) / 1e6, {share}) AS q FROM life "
                 f"WHERE az = '{one.az}' AND {good} {stream}"
             )
-            assert shown == (None if found["q"] is None else pytest.approx(found["q"], abs=0.06))
+            assert shown == (None if measured["q"] is None else pytest.approx(measured["q"], abs=0.06))
         times = sorted(
-            asked.s(found["done_ns"])
-            for found in asked.rows(f"SELECT done_ns FROM life WHERE az = '{one.az}' AND {good} {stream}")
+            asked.s(measured["done_ns"])
+            for measured in asked.rows(f"SELECT done_ns FROM life WHERE az = '{one.az}' AND {good} {stream}")
         )
         (sent,) = asked.rows(
             f"SELECT min(sent_ns) AS first, max(sent_ns) AS last FROM life WHERE az = '{one.az}' {stream}"
@@ -302,7 +302,7 @@ def test_availability(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_findings_with_all_their_numbers(asked: Asked) -> None:
+def test_findings_with_all_their_numbers(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     rows = asked.rows("FROM findings")
     shown = [one for group in model.groups for one in group.shown]
@@ -328,7 +328,7 @@ def test_findings_with_all_their_numbers(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_badge_counts_duplicated_messages(asked: Asked) -> None:
+def test_badge_counts_duplicated_messages(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     (row,) = asked.rows("SELECT count(*) AS n FROM life WHERE fate = 'duplicated'")
     told = re.findall(r"(\d+) duplicated</p>", page(model).split("<nav")[0])
@@ -336,7 +336,7 @@ def test_badge_counts_duplicated_messages(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_stories_and_transactions(asked: Asked) -> None:
+def test_stories_and_transactions(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     for story in model.stories:
         which = "writer = {} AND seq = {}".format(*story.message.split("/"))
@@ -361,16 +361,16 @@ def test_stories_and_transactions(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_settings_and_files(asked: Asked) -> None:
+def test_settings_and_files(asked: RunQueries) -> None:
     model = report_model(asked.folder)
-    known = {(row["key"], row["value"] or "", row["asked"]) for row in asked.rows("FROM configs")}
+    configs = {(row["key"], row["value"] or "", row["asked"]) for row in asked.rows("FROM configs")}
     assert {(one.key, one.value, one.asked) for one in model.settings} == {
-        one for one in known if one[2] is not None
+        one for one in configs if one[2] is not None
     }
     for one in model.files:
         path = asked.folder / one.name
-        files = [path] if path.is_file() else [found for found in path.rglob("*") if found.is_file()]
-        assert one.size_bytes == sum(found.stat().st_size for found in files)
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+        assert one.size_bytes == sum(file.stat().st_size for file in files)
     assert [one.status for one in model.claims] == [
         one["status"] for one in json.loads((asked.folder / "judgement.json").read_text())["claims"]
     ]

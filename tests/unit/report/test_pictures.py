@@ -35,7 +35,7 @@ from report.page.logs import logs_picture
 from report.page.render import _where
 from report.page.timeline import LEFT, RIGHT, WIDTH, controller_timeline, partition_timeline
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 _SIGN = re.compile(r'<text x="([\d.]+)" y="([\d.]+)" class="sign')
 _PLATE = re.compile(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="16" class="paper"')
 
@@ -67,7 +67,7 @@ def test_no_text_of_a_ladder_covers_a_sign_or_leaves_the_picture() -> None:
     for number in range(1, 9):
         drawn = str(ladder(_story(("client1", *(f"broker{n}" for n in range(1, number + 1))))))
         signs = [(float(x), float(y)) for x, y in _SIGN.findall(drawn)]
-        plates = [tuple(map(float, found)) for found in _PLATE.findall(drawn)]
+        plates = [tuple(map(float, numbers)) for numbers in _PLATE.findall(drawn)]
         assert len(signs) == len(plates) == 3
         for (x, _), (left, _, width) in zip(signs, plates, strict=True):
             assert left + width <= 900 + 2
@@ -115,7 +115,7 @@ def test_high_watermark_is_not_drawn_while_its_broker_does_not_answer() -> None:
         assert drawn == [(x(1), x(3)), (x(5), x(8))]
 
 
-def test_expected_losses_stand_beside_the_verdict(judged: Judged) -> None:
+def test_expected_losses_stand_beside_the_verdict(judged: RunJudge) -> None:
     from report.page.render import page
 
     model = report_model(judged("leader-az-isolated"))
@@ -151,8 +151,8 @@ def test_times_of_several_faults_are_shaded_once() -> None:
         for x, width in re.findall(r'<rect x="([\d.]+)" y="6" width="([\d.]+)"[^>]*class="fault"', drawn)
     ]
     scale = (WIDTH - LEFT - RIGHT) / 10
-    wanted = [(LEFT + begin * scale, LEFT + end * scale) for begin, end in ((2, 6), (7, 10))]
-    assert [pytest.approx(one, abs=0.2) for one in wanted] == shaded
+    expected = [(LEFT + begin * scale, LEFT + end * scale) for begin, end in ((2, 6), (7, 10))]
+    assert [pytest.approx(one, abs=0.2) for one in expected] == shaded
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_damaged_record_is_never_folded_away(differing: int) -> None:
     assert all(end <= begin for (_, end), (begin, _) in zip(ends, ends[1:], strict=False))
 
 
-def test_legend_names_damage_only_where_there_is_some(judged: Judged) -> None:
+def test_legend_names_damage_only_where_there_is_some(judged: RunJudge) -> None:
     from report.page.render import page
 
     words = "its bytes in this log are damaged"

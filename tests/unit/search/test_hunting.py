@@ -242,14 +242,14 @@ LARGE = Schedule(
 
 def shows(schedule: Schedule, turn: int) -> tuple[FindingGroup, ...]:
     """The zombie: the controller is cut from both others for six seconds, while a producer uses acks=1."""
-    found = any(
+    shown = any(
         step.fault == "cut"
         and "controller2" in step.targets
         and step.arrow == "<->"
         and step.until.after_s >= 6
         for step in schedule.steps
     ) and any(one.acks == 1 for one in schedule.producers)
-    return (LOST,) if found and turn % 3 else ()
+    return (LOST,) if shown and turn % 3 else ()
 
 
 def to_shrink(world: World) -> Shrinking:

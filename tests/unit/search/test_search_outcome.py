@@ -62,10 +62,10 @@ def test_a_new_finding_names_the_command_that_repeats_it(
     """A known one does not: nobody has to look at it."""
     stuck = FindingGroup(name="no-recovery", weight="new")
     world.finds = lambda schedule, turn: (stuck, LATE) if turn == 2 else ()
-    found = Search.create(world.path, PLAN, None)
-    search(found, QUIET, limits(3), [], as_json=False)
+    hunt = Search.create(world.path, PLAN, None)
+    search(hunt, QUIET, limits(3), [], as_json=False)
     shown = capsys.readouterr().out.replace("\n", " ")
-    assert f"to repeat schedule 2 (no-recovery): acked replay {found.records[1].folder}" in shown
+    assert f"to repeat schedule 2 (no-recovery): acked replay {hunt.records[1].folder}" in shown
     assert shown.count("to repeat") == 1
 
 
