@@ -86,7 +86,7 @@ def _show(check: ProgramCheck, objections: list[Objection]) -> None:
     from run.conformance import SENTENCES
 
     for name, sentence in SENTENCES.items():
-        wrong = [one.sentence for one in objections if one.operation == name]
+        wrong = [objection.sentence for objection in objections if objection.operation == name]
         missing = "-" if name in check.skipped else "?"
         sign = "✗" if wrong else "✓" if name in check.done else missing
         echo(f" {sign} {name:<13} {sentence}")
@@ -104,6 +104,6 @@ def _as_json(
     return {
         "operations": check.done,
         "skipped": check.skipped,
-        "objections": [asdict(one) for one in objections],
+        "objections": [asdict(objection) for objection in objections],
         "problem": None if problem is None else problem.message,
     }

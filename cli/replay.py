@@ -30,7 +30,7 @@ from harness.errors import (
 )
 
 if TYPE_CHECKING:
-    from studies.search.findings import FindingGroup
+    from studies.search.findings import RunFinding
     from studies.search.repeat import RepeatedSchedule, Tally
     from studies.search.schedule import Schedule
     from studies.search.shrinking import Shrinking, Test
@@ -158,7 +158,7 @@ def replay(
     if kind:
         progress.say(f"the finding: {kind}")
 
-    def ended(one: JudgedRun[FindingGroup], hit: bool, tally: Tally) -> None:
+    def ended(one: JudgedRun[RunFinding], hit: bool, tally: Tally) -> None:
         outcome = f"{len(one.findings)} groups of findings"
         if kind:
             outcome = "it came back" if hit else "it did not come back"
@@ -195,7 +195,7 @@ def replay(
         for line in report.replayed(document):
             echo(line)
     findings = tally.findings.values()
-    if any(one.weight == "new" or one.promise == "broken" for one in findings):
+    if any(finding.weight == "new" or finding.promise == "broken" for finding in findings):
         raise typer.Exit(EXIT_VIOLATED)
     open_end = bool(kind) and not tally.decision
     raise typer.Exit(EXIT_UNKNOWN if tally.unjudged or not tally.runs or open_end else EXIT_AS_DECLARED)

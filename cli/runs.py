@@ -79,12 +79,22 @@ def _list_assessments(assessments: Sequence[StoredAssessment]) -> None:
         table.add_column(heading, no_wrap=heading == "assessment")
     for heading in ("broken", "size"):
         table.add_column(heading, justify="right")
-    for one in assessments:
-        ended = f"{one.ended} of {one.planned}" if one.ended < one.planned else str(one.ended)
-        broken = str(one.broken) if one.broken else ""
-        place = f"{one.folder.parent.name}/{one.folder.name}"
+    for assessment in assessments:
+        ended = (
+            f"{assessment.ended} of {assessment.planned}"
+            if assessment.ended < assessment.planned
+            else str(assessment.ended)
+        )
+        broken = str(assessment.broken) if assessment.broken else ""
+        place = f"{assessment.folder.parent.name}/{assessment.folder.name}"
         table.add_row(
-            place, one.kafka, one.mode, one.verdict or "(not over)", ended, broken, size_text(one.size_bytes)
+            place,
+            assessment.kafka,
+            assessment.mode,
+            assessment.verdict or "(not over)",
+            ended,
+            broken,
+            size_text(assessment.size_bytes),
         )
     table_console(180).print(table, "")
 

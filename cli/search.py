@@ -177,8 +177,8 @@ def search(
             raise UsageError("--resume continues a search as it was planned; leave the other options out.")
         work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)
         searches = [work] if isinstance(work, Search) else [side.search for side in work.sides]
-        for one in searches:
-            require_trusted(one.plan.client, resume, trust=trust)
+        for resumed in searches:
+            require_trusted(resumed.plan.client, resume, trust=trust)
     else:
         from harness.cluster.cluster_file import read_cluster_file
 
@@ -337,9 +337,9 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
 def _require_fitting(schedules: list[Schedule], target: Target) -> None:
     from studies.search.rules import require_hosts
 
-    for one in schedules:
-        require_mode(one, target.mode)
-        require_hosts(one, target.topology, f"--corpus, {one.made_by or one.digest}")
+    for schedule in schedules:
+        require_mode(schedule, target.mode)
+        require_hosts(schedule, target.topology, f"--corpus, {schedule.made_by or schedule.digest}")
 
 
 def require_mode(schedule: Schedule, mode: str) -> None:

@@ -185,7 +185,7 @@ def added(line: str, old: str) -> str:
 def _verdict_counts(cells: Sequence[str]) -> Counter[str]:
     """How many runs of a line had each verdict: `violated`, or `1/3 violated, 2/3 as declared`."""
     matches = (_VERDICT.fullmatch(text) for text in cells[4].split(", "))
-    return Counter({one[2]: int(one[1] or 1) for one in matches if one})
+    return Counter({match[2]: int(match[1] or 1) for match in matches if match})
 
 
 def _numbers_of_claims(cells: Sequence[str]) -> set[int]:

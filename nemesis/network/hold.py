@@ -33,7 +33,7 @@ _CLOSED = ("FIN-WAIT-1", "LAST-ACK", "CLOSING")
 """States in which the send queue counts one more than the bytes in it, for the FIN."""
 _FINISHED = ("CLOSE-WAIT", "LAST-ACK", "CLOSING")
 """States in which the receive queue counts one more, for the FIN of the other end."""
-Row = Mapping[str, Any]
+SocketFacts = Mapping[str, Any]
 
 
 def connections(context: FaultContext, links: Iterable[Link]) -> Mapping[Connection, int]:
@@ -67,7 +67,7 @@ def connections(context: FaultContext, links: Iterable[Link]) -> Mapping[Connect
 class End:
     """What the kernel of one end reports of its socket; without a row, there is no socket."""
 
-    row: Row | None
+    row: SocketFacts | None
     live: bool
 
     @property

@@ -129,10 +129,10 @@ def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probabilit
 def connection_rules(topology: Topology, chain: str, connections: Iterable[Connection]) -> Ruleset:
     """Rules that drop the packets of single connections where they arrive: one per connection at each end."""
     rules: dict[str, list[ChainRule]] = {}
-    for one in connections:
-        client, server = topology.host(one.client), topology.host(one.server)
-        to_server = f"--sport {one.client_port} --dport {one.server_port}"
-        to_client = f"--sport {one.server_port} --dport {one.client_port}"
+    for connection in connections:
+        client, server = topology.host(connection.client), topology.host(connection.server)
+        to_server = f"--sport {connection.client_port} --dport {connection.server_port}"
+        to_client = f"--sport {connection.server_port} --dport {connection.client_port}"
         for source, destination, ports in ((client, server, to_server), (server, client, to_client)):
             match = f"{_match(source.address, destination.address, None, '')} -p tcp -m tcp {ports}"
             rules.setdefault(destination.name, []).append(ChainRule(f"{match} -j DROP"))

@@ -40,12 +40,12 @@ def reasons(
 def _of_causes(groups: Sequence[FindingGroup], asked: str) -> list[str]:
     counts: dict[tuple[str, tuple[int, ...]], int] = {}
     facts: dict[tuple[str, tuple[int, ...]], list[CauseFacts]] = {}
-    for one in groups:
-        kind = kind_of(one.cause_kind)
-        if one.name in LOST and (kind or one.name == "diverged"):
-            key = (kind, leaders_of(kind, one.cause_facts) or ())
-            counts[key] = counts.get(key, 0) + one.count
-            facts.setdefault(key, []).append(one.cause_facts)
+    for group in groups:
+        kind = kind_of(group.cause_kind)
+        if group.name in LOST and (kind or group.name == "diverged"):
+            key = (kind, leaders_of(kind, group.cause_facts) or ())
+            counts[key] = counts.get(key, 0) + group.count
+            facts.setdefault(key, []).append(group.cause_facts)
     chosen = sorted(counts, key=lambda key: -counts[key])
     return [_sentence(key[0], facts[key], counts[key], asked) for key in chosen]
 
@@ -61,8 +61,10 @@ def _of_chains(chains: Sequence[Chain], asked: str) -> list[str]:
         first, *others = sorted(members, key=lambda one: (-one.count, one.place))
         text = _chain(first, asked)
         if others:
-            count = sum(one.count for one in others)
-            where = listed([one.place for one in others[:3]]) if len(others) <= 3 else f"{len(others)} others"
+            count = sum(other.count for other in others)
+            where = (
+                listed([other.place for other in others[:3]]) if len(others) <= 3 else f"{len(others)} others"
+            )
             text += f" The same happened to {counted(count, 'message')} of {where}."
         sentences.append(f"{first.place}: {text}")
     return sentences
@@ -224,7 +226,7 @@ def _were(count: int) -> str:
 
 def _rejoined(facts: Sequence[CauseFacts], count: int, asked: str) -> str:
     old, new = broker_name(facts[0]["broker"]), broker_name(facts[0]["leader"])
-    elected = {one["elected"] for one in facts}
+    elected = {fact["elected"] for fact in facts}
     when = (
         f"although {new} had been elected already" if elected == {"before"} else f"before {new} was elected"
     )

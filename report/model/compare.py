@@ -167,7 +167,7 @@ def _failovers(one: ReportModel, other: ReportModel) -> Iterable[Difference]:
 def failover_s(model: ReportModel, name: str) -> float | None:
     """Seconds from the first fault to the first statement of a new leader in a later epoch; None without."""
     begins = [fault.from_s for fault in model.faults if fault.injected and fault.kind != "operator"]
-    story = next((one for one in model.partitions if one.name == name), None)
+    story = next((partition for partition in model.partitions if partition.name == name), None)
     if not begins or story is None:
         return None
     begin = min(begins)

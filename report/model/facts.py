@@ -68,8 +68,8 @@ _MOST_FAULTS = 5
 def _of_faults(faults: Sequence[Fault], consequences: Mapping[int, str]) -> list[str]:
     if not faults:
         return ["No fault was injected."]
-    doubtful = [one for one in faults if not one.proven]
-    proven = [one for one in faults if one.proven and one.kind != "operator"]
+    doubtful = [fault for fault in faults if not fault.proven]
+    proven = [fault for fault in faults if fault.proven and fault.kind != "operator"]
     chosen = [*doubtful, *proven][:_MOST_FAULTS] or list(faults)[:1]
     lines = [f"{fault_in_words(one)} {consequences.get(one.number, '')}".rstrip() for one in chosen]
     left = len([*doubtful, *proven]) - len(chosen)
@@ -118,7 +118,7 @@ def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[Part
 def _flat(story: PartitionStory, zombie: Zombie) -> str:
     """A clause about a zombie's log that grew while its high watermark stood still; empty if it did not."""
     offsets = [one for one in story.offsets.get(zombie.node, ()) if one.s <= zombie.to_s]
-    steps = [one for one in offsets if one.s < zombie.to_s - SHORT_S]
+    steps = [offset for offset in offsets if offset.s < zombie.to_s - SHORT_S]
     if not steps or steps[-1].high_watermark is None:
         return ""
     still = steps[-1].high_watermark
@@ -143,7 +143,7 @@ def _flat(story: PartitionStory, zombie: Zombie) -> str:
 
 def said_by_meaning(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> str:
     """The sentence on losses, if it adds nothing to the meaning of the verdict: all are expected."""
-    lost = [one for one in groups if one.name in LOST]
+    lost = [group for group in groups if group.name in LOST]
     said = _of_losses(fates, groups) if lost_messages(fates) and all(one.expected for one in lost) else []
     return said[0] if said and groups else ""
 
@@ -159,7 +159,7 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
         return [
             f"No acknowledged message was lost; {grouped(kept)} of {counted(total, 'message')} were kept."
         ]
-    of = [one for one in groups if one.name in LOST]
+    of = [group for group in groups if group.name in LOST]
     surprising = sum(one.count for one in of if not one.expected)
     ending = (
         f"; the scenario does not expect {'them' if surprising == lost else f'{surprising} of them'}"
@@ -203,12 +203,12 @@ def _of_gaps(availability: Sequence[Availability]) -> list[str]:
     gaps = [one for one in availability if one.longest_gap_s >= WORTH_A_SENTENCE_S]
     if not gaps:
         return []
-    gaps_text = ", ".join(f"{one.az} {one.longest_gap_s:.1f} s" for one in gaps)
+    gaps_text = ", ".join(f"{gap.az} {gap.longest_gap_s:.1f} s" for gap in gaps)
     return [f"Background producers were without an acknowledgement for at most: {gaps_text}."]
 
 
 def _of_claims(claims: Sequence[Claim]) -> list[str]:
-    real = [one for one in claims if not one.precondition]
+    real = [claim for claim in claims if not claim.precondition]
     if not real:
         return []
     good = sum(one.as_declared for one in real)

@@ -151,9 +151,9 @@ class _ModelBuilder:
             controllers=controllers,
             controller_splits=disagreed,
             controller_turns=tuple(
-                one
-                for one in elections(controllers, "{0} is the active controller in epoch {1}")
-                if from_s < one.s < to_s
+                election
+                for election in elections(controllers, "{0} is the active controller in epoch {1}")
+                if from_s < election.s < to_s
             ),
             claims=claims,
             availability=azs,
@@ -237,8 +237,8 @@ class _ModelBuilder:
     def _window(self) -> tuple[float, float]:
         """From shortly before the first step of the scenario to shortly after its last event."""
         moments = [mark.s for mark in self.marks]
-        moments += [one.from_s for one in self.faults]
-        moments += [one.to_s for one in self.faults if one.to_s is not None]
+        moments += [fault.from_s for fault in self.faults]
+        moments += [fault.to_s for fault in self.faults if fault.to_s is not None]
         sent = self.life["sent_ns"].drop_null()
         if len(sent):
             import pyarrow.compute as pc
@@ -350,12 +350,12 @@ class _ModelBuilder:
         for row in rows:
             for broker in row["brokers"] or ():
                 by = [
-                    (-one.first_offset, one.from_s)
-                    for one in self.faults
-                    if one.mechanism == "damage"
-                    and f"broker{broker}" in one.hosts
-                    and name in one.partitions
-                    and one.first_offset <= row["offset"]
+                    (-fault.first_offset, fault.from_s)
+                    for fault in self.faults
+                    if fault.mechanism == "damage"
+                    and f"broker{broker}" in fault.hosts
+                    and name in fault.partitions
+                    and fault.first_offset <= row["offset"]
                 ]
                 # The batch that begins last is the one that holds the record.
                 damaged_s = min(by)[1] if by else None
@@ -442,7 +442,7 @@ def _made_by(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if manifest.get("java"):
         yield "Java", str(manifest["java"])
     jars: Mapping[str, str] = manifest.get("jars") or {}
-    for name in [one for one in jars if one.startswith("kafka_")]:
+    for name in [jar for jar in jars if jar.startswith("kafka_")]:
         yield f"{name}, one of {len(jars)} jars", f"SHA-256 {jars[name]}"
 
 

@@ -76,7 +76,7 @@ def log_figure(
     if not seen:
         moments = moments[-1:]
         seen = final
-    nexts = [*(one.s for one in moments[1:]), end_s]
+    nexts = [*(moment.s for moment in moments[1:]), end_s]
     panels = [
         _with_damage(
             _panel(

@@ -33,7 +33,7 @@ def meaning(
         return {**(_OF_PROMISES if by_promises else _OF_DECLARATION), **_VOID}.get(verdict, "")
     begin = "Kafka kept what it promises" if by_promises else "Everything happened as the scenario declares"
     lost = lost_messages(fates)
-    besides = "; ".join(clauses(one for one in others(groups, lost) if one.expected))
+    besides = "; ".join(clauses(other for other in others(groups, lost) if other.expected))
     if lost:
         loss = f"the loss of {counted(lost, 'acknowledged message')}"
         also = f" Besides, {besides}." if besides else ""

@@ -145,9 +145,9 @@ def fault_in_force(faults: Sequence[Fault]) -> Callable[[float, float], str]:
 
     def named(from_s: float, to_s: float) -> str:
         overlap: Mapping[str, float] = {
-            one.name: min(to_s, one.to_s if one.to_s is not None else to_s) - max(from_s, one.from_s)
-            for one in faults
-            if one.lasting
+            fault.name: min(to_s, fault.to_s if fault.to_s is not None else to_s) - max(from_s, fault.from_s)
+            for fault in faults
+            if fault.lasting
         }
         best = max(overlap, key=overlap.__getitem__, default="")
         return best if best and overlap[best] > 0 else ""

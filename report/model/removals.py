@@ -50,14 +50,14 @@ def _truncation(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float 
     if row["gone_ns"] is None:
         return None
     times = [
-        seconds(one["ns"])
-        for one in log_events
-        if one["kind"] in _TRUNCATED
-        and one["host"] == f"broker{row['broker']}"
-        and (one["topic"], one["partition"]) == (row["topic"], row["partition"])
-        and one["offset"] is not None
-        and one["offset"] <= row["offset"]
-        and row["seen_ns"] <= one["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
+        seconds(event["ns"])
+        for event in log_events
+        if event["kind"] in _TRUNCATED
+        and event["host"] == f"broker{row['broker']}"
+        and (event["topic"], event["partition"]) == (row["topic"], row["partition"])
+        and event["offset"] is not None
+        and event["offset"] <= row["offset"]
+        and row["seen_ns"] <= event["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
     ]
     return times[-1] if times else None
 
@@ -65,14 +65,14 @@ def _truncation(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float 
 def _start_moved(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float | None:
     """When the broker said that its log begins above the record's offset."""
     times = [
-        seconds(one["ns"])
-        for one in log_events
-        if one["kind"] in _LOG_STARTS
-        and one["host"] == f"broker{row['broker']}"
-        and (one["topic"], one["partition"]) == (row["topic"], row["partition"])
-        and one["offset"] is not None
-        and one["offset"] > row["offset"]
-        and row["seen_ns"] <= one["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
+        seconds(event["ns"])
+        for event in log_events
+        if event["kind"] in _LOG_STARTS
+        and event["host"] == f"broker{row['broker']}"
+        and (event["topic"], event["partition"]) == (row["topic"], row["partition"])
+        and event["offset"] is not None
+        and event["offset"] > row["offset"]
+        and row["seen_ns"] <= event["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
     ]
     return times[0] if times else None
 
@@ -108,7 +108,7 @@ def turns(
         for row in processes
         if row["event"] == "started" and row["host"] in sources
     ]
-    return tuple(sorted((one for one in turns if from_s < one.s < to_s), key=lambda one: one.s))
+    return tuple(sorted((turn for turn in turns if from_s < turn.s < to_s), key=lambda one: one.s))
 
 
 def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
@@ -137,7 +137,7 @@ def _removals(
     seconds: Seconds,
 ) -> Iterable[Turn]:
     groups: list[tuple[float, str, str, set[tuple[int, int]]]] = []
-    here = [one for one in log_events if one["kind"] in _TRUNCATED]
+    here = [event for event in log_events if event["kind"] in _TRUNCATED]
     for row in sightings.filter(pc.is_valid(sightings["gone_ns"])).to_pylist():
         key = (row["writer"], row["seq"])
         if key not in acknowledged:

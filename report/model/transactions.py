@@ -237,7 +237,9 @@ class _StoryEvents:
         own = self._events
         first = min((event.s for event in own), default=0.0)
         last = max((event.s for event in own), default=0.0)
-        met = [one for one in faults if one.from_s <= last and (one.to_s is None or one.to_s >= first)]
+        met = [
+            fault for fault in faults if fault.from_s <= last and (fault.to_s is None or fault.to_s >= first)
+        ]
         around = marks_and_faults(marks, met)
         shown = [event for event in around if event.s <= last and (event.kind == "fault" or event.s >= first)]
         nodes = dict.fromkeys(

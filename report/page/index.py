@@ -162,8 +162,8 @@ def _entry(runs: Sequence[SummaryLine], before: Sequence[SummaryLine], link: Cal
     lost = sorted(int(run.get("lost") or 0) for run in judged)
     findings = [run.get("findings") or {} for run in judged]
     classes = {
-        name: sorted(int(one.get(name, 0)) for one in findings)
-        for name in sorted({n for one in findings for n in one})
+        name: sorted(int(finding.get(name, 0)) for finding in findings)
+        for name in sorted({n for finding in findings for n in finding})
     }
     seconds = sorted(float(run.get("seconds") or 0) for run in runs)
     return Entry(

@@ -36,8 +36,8 @@ def _cut(details: Details) -> str:
     first = ends[0]
     if len(ends) == 1 and not first["both"]:
         return f"Nothing that {first['from']} sent to {first['to']} arrived"
-    if all(one["both"] and one["from"] == first["from"] for one in ends):
-        return f"{first['from']} was cut off from {listed([one['to'] for one in ends])}"
+    if all(end["both"] and end["from"] == first["from"] for end in ends):
+        return f"{first['from']} was cut off from {listed([end['to'] for end in ends])}"
     return ""
 
 
@@ -73,7 +73,7 @@ def _hold(details: Details) -> str:
 def _plain_ends(details: Details) -> Sequence[Details]:
     """The ends of the links that were asked for; none if a service of a host is among them."""
     ends: Sequence[Details] = details.get("ends") or ()
-    return () if any(":" in one["to"] for one in ends) else ends
+    return () if any(":" in end["to"] for end in ends) else ends
 
 
 _CLAUSES: Mapping[str, Callable[[Details], str]] = {

@@ -82,7 +82,7 @@ def abort_by_operator(stage: Stage, broker: str, topic: str) -> None:
 
     def hanging() -> list[ActiveProducer]:
         producers = describe_producers(endpoint, [place])[place].producers
-        return [one for one in producers if one.transaction_start is not None]
+        return [producer for producer in producers if producer.transaction_start is not None]
 
     def act() -> None:
         for one in hanging():

@@ -30,8 +30,8 @@ from studies.assess.promised import promised
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Row = Mapping[str, Any]
-Measures = Mapping[str, Sequence[Row]]
+MeasureRow = Mapping[str, Any]
+Measures = Mapping[str, Sequence[MeasureRow]]
 """Rows by the name of the query; those of `studies.assess.promised` have the name `promised`."""
 PROMISED = "promised"
 

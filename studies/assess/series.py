@@ -217,7 +217,7 @@ class Assessment:
             or header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),
             "azs": {az: topology.az_name(az) for az in topology.azs},
             "clients": sorted({host.az for host in topology.role("client")}),
-            "producers": [one.name for one in producers(self.settings())],
+            "producers": [producer.name for producer in producers(self.settings())],
             "hold_s": hold_s(self.timings()),
             "lines": [line_as_json(line) for line in table],
             "consequences": consequences(table, topology.az_names),
@@ -287,6 +287,6 @@ def line_as_json(line: CaseLine) -> dict[str, Any]:
     return {
         **asdict(line),
         "settings": {name: {**asdict(one), "outcome": one.outcome} for name, one in line.settings.items()},
-        "topics": [line_as_json(one) for one in line.topics],
+        "topics": [line_as_json(topic) for topic in line.topics],
         "topics_differ": line.topics_differ,
     }

@@ -13,7 +13,7 @@ from functools import partial
 
 from harness.processors import BUSY_PERCENT
 from studies.assess.battery import Case
-from studies.assess.measure import PROMISED, Measures, Row
+from studies.assess.measure import PROMISED, MeasureRow, Measures
 
 COUNTS = ("acknowledged", "lost", "lost_after_read", "duplicated", "undetermined")
 STATUSES = ("measured", "invalid", "crashed", "unfit", "not run")
@@ -193,7 +193,7 @@ def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Ca
 
 
 def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> CaseLine:
-    def rows(query: str, *, of_run: bool = False) -> list[Row]:
+    def rows(query: str, *, of_run: bool = False) -> list[MeasureRow]:
         return [
             row
             for row in measures[query]
@@ -226,11 +226,11 @@ def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measure
 
 def _setting(
     name: str,
-    messages: Sequence[Row],
-    order: Sequence[Row],
-    writes: Sequence[Row],
-    promises: Sequence[Row],
-    promised: Sequence[Row],
+    messages: Sequence[MeasureRow],
+    order: Sequence[MeasureRow],
+    writes: Sequence[MeasureRow],
+    promises: Sequence[MeasureRow],
+    promised: Sequence[MeasureRow],
 ) -> ProducerOutcome:
     """The results of one setting.
 
@@ -258,7 +258,7 @@ def _setting(
     )
 
 
-def _most(rows: Sequence[Row], column: str) -> int:
+def _most(rows: Sequence[MeasureRow], column: str) -> int:
     """The highest count of any run; the rows of a run are its topics, and are added up."""
     by_run: dict[object, int] = {}
     for row in rows:
@@ -266,7 +266,7 @@ def _most(rows: Sequence[Row], column: str) -> int:
     return max(by_run.values(), default=0)
 
 
-def _promise(judged: Sequence[Row], applied: Sequence[Row]) -> tuple[str, tuple[str, ...]]:
+def _promise(judged: Sequence[MeasureRow], applied: Sequence[MeasureRow]) -> tuple[str, tuple[str, ...]]:
     """What became of the promise, and the rows of the table of promises that say so."""
     for promise in ("broken", "unknown", "not promised"):
         for rows in (judged, applied):
@@ -276,9 +276,9 @@ def _promise(judged: Sequence[Row], applied: Sequence[Row]) -> tuple[str, tuple[
     return "kept" if applied else "unknown", tuple(sorted({str(row["promise_row"]) for row in applied}))
 
 
-def _gaps(rows: Sequence[Row], column: str) -> dict[str, Gap]:
+def _gaps(rows: Sequence[MeasureRow], column: str) -> dict[str, Gap]:
     """By AZ, the longest gap of any topic, in the worst and in the best run."""
-    by_az: dict[str, dict[object, Row]] = {}
+    by_az: dict[str, dict[object, MeasureRow]] = {}
     for row in rows:
         runs = by_az.setdefault(str(row["az"]), {})
         if row["run"] not in runs or row[column] > runs[row["run"]][column]:
@@ -286,13 +286,13 @@ def _gaps(rows: Sequence[Row], column: str) -> dict[str, Gap]:
     return {az: _worst_gap(list(runs.values()), column) for az, runs in sorted(by_az.items())}
 
 
-def _worst_gap(rows: Sequence[Row], column: str) -> Gap:
+def _worst_gap(rows: Sequence[MeasureRow], column: str) -> Gap:
     worst = max(rows, key=lambda row: float(row[column]))
     least_s = min(float(row[column]) for row in rows)
     return Gap(float(worst[column]), bool(worst["lasted_until_heal"]), least_s)
 
 
-def _worst_counts(rows: Sequence[Row]) -> dict[str, int]:
+def _worst_counts(rows: Sequence[MeasureRow]) -> dict[str, int]:
     worst: dict[str, int] = {}
     for row in rows:
         worst[str(row["class"])] = max(worst.get(str(row["class"]), 0), int(row["findings"]))

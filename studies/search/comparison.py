@@ -23,7 +23,7 @@ import msgspec
 
 from harness.errors import BadDataError
 from harness.plain_files import require_plain
-from studies.search.findings import WEIGHTS, FindingGroup
+from studies.search.findings import WEIGHTS, RunFinding
 from studies.search.hunt import RecurringFinding, Search, SearchPlan, TriedSchedule
 from studies.search.rates import wilson
 from studies.search.schedule import Schedule
@@ -186,7 +186,7 @@ class SearchComparison:
         return [difference for _, _, difference in sorted(ranked, key=lambda one: one[:2])]
 
 
-def _most(findings: Sequence[FindingGroup]) -> int:
+def _most(findings: Sequence[RunFinding]) -> int:
     """The place of the heaviest weight."""
     return min((WEIGHTS.index(one.weight) for one in findings), default=len(WEIGHTS))
 

@@ -49,7 +49,7 @@ _FATAL = -150
 _OUT_OF_ORDER = 45
 
 
-class FindingGroup(msgspec.Struct, frozen=True, kw_only=True):
+class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A group of findings of one run."""
 
     name: str
@@ -89,9 +89,9 @@ class FindingGroup(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind} [{self.settings}]" if self.settings else self.kind
 
 
-def findings_of(folder: Path, schedule: Schedule) -> tuple[FindingGroup, ...]:
+def findings_of(folder: Path, schedule: Schedule) -> tuple[RunFinding, ...]:
     """The groups of findings of a judged run, the most important first. Raises BadDataError."""
-    counts: Counter[FindingGroup] = Counter()
+    counts: Counter[RunFinding] = Counter()
     source = open_source(str(folder / "history"))
     writers = {row["writer"]: str(row["name"]) for row in read_small(source, "writers").to_pylist()}
     file = folder / "findings.parquet"
@@ -106,7 +106,9 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[FindingGroup, ...]:
     texts = read_small(source, "marks")["facts"].drop_null().to_pylist()
     marks = [json_object(text, "facts of marks") for text in texts]
     bug = _offline_because(marks, schedule) or _incomplete_because(marks, stuck)
-    stopped = _stopped(source, writers) if any(one.get("finding") == "client-stuck" for one in marks) else {}
+    stopped = (
+        _stopped(source, writers) if any(mark.get("finding") == "client-stuck" for mark in marks) else {}
+    )
     for facts in marks:
         if "finding" in facts:
             counts[_of_mark(facts, bug, stopped)] += 1
@@ -145,7 +147,7 @@ def _stuck_isrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> FindingGroup:
+def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> RunFinding:
     name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
     cause = str(row["cause"] or "")
     detail = json_object(row["detail"] or "{}", "detail of findings")
@@ -156,14 +158,14 @@ def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str
     if detail.get("host") in failed_starts and (
         name == "process_exit" or any(part in line for part in _OF_A_START)
     ):
-        return FindingGroup(name=name, weight=weight, cause="paused while it started")
+        return RunFinding(name=name, weight=weight, cause="paused while it started")
     if bug:
         weight = "known"
     elif name in UNEXPLAINED or promise == "broken":
         weight = "new"
     elif promise == "unknown":
         weight = "unknown"
-    return FindingGroup(
+    return RunFinding(
         name=name,
         weight=weight,
         promise="" if name in UNEXPLAINED else promise,
@@ -177,12 +179,12 @@ def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str
 def _offline_because(marks: Sequence[MarkFacts], schedule: Schedule) -> str:
     """The known bug that left a partition without candidates; then no client can get through either."""
     changed = any(step.fault == "configure" for step in schedule.steps)
-    return CLEARED if changed and any(one.get("without_candidates") for one in marks) else ""
+    return CLEARED if changed and any(mark.get("without_candidates") for mark in marks) else ""
 
 
 def _incomplete_because(marks: Sequence[MarkFacts], stuck: Mapping[str, str]) -> str:
     """The known bug that left ISRs incomplete, if that is all that the marks `no-recovery` name."""
-    unrecovered = [one for one in marks if one.get("finding") == "no-recovery"]
+    unrecovered = [mark for mark in marks if mark.get("finding") == "no-recovery"]
     bugs = {stuck.get(key, "") for one in unrecovered for key in one["incomplete"]}
     explained = all(one["only_incomplete"] for one in unrecovered) and all(bugs)
     return ", ".join(sorted(bugs)) if explained else ""
@@ -202,10 +204,10 @@ def _stopped(source: Source, writers: Mapping[int, str]) -> dict[str, str]:
     }
 
 
-def _of_mark(facts: MarkFacts, bug: str, stopped: Mapping[str, str]) -> FindingGroup:
+def _of_mark(facts: MarkFacts, bug: str, stopped: Mapping[str, str]) -> RunFinding:
     name, producer = str(facts["finding"]), str(facts.get("producer", ""))
     because = stopped.get(producer, "") or (bug if name in ("no-recovery", "client-stuck") else "")
-    return FindingGroup(
+    return RunFinding(
         name=name,
         weight="known" if because else "new",
         known_bug=because,
@@ -230,12 +232,12 @@ def _settings(row: Mapping[str, Any], writers: Mapping[int, str], schedule: Sche
     return ", ".join(labels)
 
 
-def weightiest(findings: Sequence[FindingGroup]) -> FindingGroup | None:
+def weightiest(findings: Sequence[RunFinding]) -> RunFinding | None:
     """The group that matters most."""
     return min(findings, key=lambda one: WEIGHTS.index(one.weight), default=None)
 
 
-def select(findings: Sequence[FindingGroup], text: str) -> Iterator[FindingGroup]:
+def select(findings: Sequence[RunFinding], text: str) -> Iterator[RunFinding]:
     """The groups whose signature contains a text."""
     return (one for one in findings if text.casefold() in one.signature.casefold())
 

@@ -25,9 +25,9 @@ from studies.steps.step import (
     OTHERS,
     ROLES,
     Arrow,
-    Event,
     Moment,
     Step,
+    StepEvent,
 )
 
 MOST_STEPS = 7
@@ -95,7 +95,9 @@ def _mutated_once(rng: Random, space: Space, schedule: Schedule) -> Schedule:
 def _with_roles_of(space: Space, producers: Sequence[Producer], groups: Sequence[Group]) -> Space:
     """The space with coordinators only where a producer or a group needs them."""
     return changed(
-        space, coordinated=any(one.transactional for one in producers), grouped=space.grouped and bool(groups)
+        space,
+        coordinated=any(producer.transactional for producer in producers),
+        grouped=space.grouped and bool(groups),
     )
 
 
@@ -104,9 +106,9 @@ def _tidy(schedule: Schedule) -> Schedule:
     count, partitions = len(schedule.steps), len(schedule.partitions)
     steps = tuple(replace(step, partition=step.partition % partitions) for step in schedule.steps)
     producers = []
-    for one in schedule.producers:
-        starts, stops = min(one.starts, count), min(one.stops, count)
-        producers.append(replace(one, starts=starts, stops=stops if stops > starts else 0))
+    for producer in schedule.producers:
+        starts, stops = min(producer.starts, count), min(producer.stops, count)
+        producers.append(replace(producer, starts=starts, stops=stops if stops > starts else 0))
     groups = tuple(
         replace(group, members=tuple(_tidy_member(member, count) for member in group.members))
         for group in schedule.groups
@@ -123,7 +125,7 @@ def _tidy_member(member: Member, count: int) -> Member:
 
 def _lasting(producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
     """Let at least one producer write from beginning to end, so that every run has messages."""
-    if any(one.starts == 0 and one.stops == 0 for one in producers):
+    if any(producer.starts == 0 and producer.stops == 0 for producer in producers):
         return producers
     return (replace(producers[0], starts=0, stops=0, succeeds=0), *producers[1:])
 
@@ -272,8 +274,8 @@ def _when(rng: Random, space: Space) -> Moment:
     return Moment(after_s=rng.choice([0.2, 0.5, 1.0, 2.0, 4.0]))
 
 
-def _event(rng: Random, space: Space) -> Event:
-    possible = [one for one in EVENTS if space.coordinated or one != "marker-written"]
+def _event(rng: Random, space: Space) -> StepEvent:
+    possible = [event for event in EVENTS if space.coordinated or event != "marker-written"]
     return rng.choice(possible)  # type: ignore[arg-type]
 
 

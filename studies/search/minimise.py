@@ -86,7 +86,7 @@ def without_steps(schedule: Schedule, first: int, end: int, *, on_time: bool = F
         starts, stops = moved(one.starts), moved(one.stops)
         return None if one.stops and stops <= starts else (starts, stops)
 
-    spans = [of(one) for one in schedule.producers]
+    spans = [of(producer) for producer in schedule.producers]
     left = [place for place, span in enumerate(spans) if span is not None]
     producers = tuple(
         replace(one, starts=span[0], stops=span[1]) if span is not None else one

@@ -12,7 +12,7 @@ import msgspec
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.errors import DAMAGED, BadDataError, UsageError, json_file
 from run.folder import RunFolder
-from studies.search.findings import FindingGroup, findings_of, is_judged, select, weightiest
+from studies.search.findings import RunFinding, findings_of, is_judged, select, weightiest
 from studies.search.rates import Decision, Sequential, wilson
 from studies.search.rules import read
 from studies.search.runs import thin
@@ -26,7 +26,7 @@ class RepeatedSchedule:
     """A schedule to repeat, and what it showed."""
 
     schedule: Schedule
-    finding: FindingGroup | None
+    finding: RunFinding | None
     """What is to come back; None: the schedule comes without a run."""
     folder: Path | None = None
     """The run that it is from."""
@@ -110,14 +110,14 @@ class Tally:
     """Runs that were judged."""
     unjudged: int = 0
     decision: Decision = ""
-    findings: dict[str, FindingGroup] = field(default_factory=dict)
+    findings: dict[str, RunFinding] = field(default_factory=dict)
     """An example of each signature."""
     counts: Counter[str] = field(default_factory=Counter)
     """Runs by signature."""
     shown: Path | None = None
     """A run that showed it."""
 
-    def add(self, ended: JudgedRun[FindingGroup], kind: str) -> bool:
+    def add(self, ended: JudgedRun[RunFinding], kind: str) -> bool:
         """Count a run. Returns whether it showed the kind of finding, or that essence."""
         if not ended.summary.judged:
             self.unjudged += 1
@@ -157,14 +157,14 @@ class Tally:
 
 
 def repeat(
-    fleet: Fleet[FindingGroup],
+    fleet: Fleet[RunFinding],
     job: Job,
     *,
     parallel: int,
     most: int,
     enough: Callable[[Tally], bool],
     kind: str = "",
-    ended: Callable[[JudgedRun[FindingGroup], bool, Tally], None] = lambda ended, hit, tally: None,
+    ended: Callable[[JudgedRun[RunFinding], bool, Tally], None] = lambda ended, hit, tally: None,
     keep: bool = True,
 ) -> Tally:
     """Carry out the schedule of a job up to ``most`` times, until it is ``enough``.

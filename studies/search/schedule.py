@@ -124,7 +124,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def transactional(self) -> bool:
         """Whether any producer is transactional."""
-        return any(one.transactional for one in self.producers)
+        return any(producer.transactional for producer in self.producers)
 
     @property
     def digest(self) -> str:

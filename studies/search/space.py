@@ -131,7 +131,7 @@ def _matching(
     """The things whose name matches one of the globs of a text. Raises UsageError for one without any."""
     globs = [glob.strip() for glob in text.split(",")]
     for glob in globs:
-        if not any(fnmatch.fnmatchcase(name(one), glob) for one in things):
+        if not any(fnmatch.fnmatchcase(name(thing), glob) for thing in things):
             names = ", ".join(dict.fromkeys(map(name, things)))
             raise UsageError(f"{refusal.format(glob)}; use {names}{f', or {also}' if also else ''}.")
-    return tuple(one for one in things if any(fnmatch.fnmatchcase(name(one), glob) for glob in globs))
+    return tuple(thing for thing in things if any(fnmatch.fnmatchcase(name(thing), glob) for glob in globs))

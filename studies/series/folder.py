@@ -75,7 +75,7 @@ class SeriesFolder:
     def plan(self, jobs: Sequence[Job]) -> None:
         """Record what the series is to run."""
         lines = [
-            json.dumps(asdict(_PlannedJob(one.scenario, one.version, one.mode, one.client))) for one in jobs
+            json.dumps(asdict(_PlannedJob(job.scenario, job.version, job.mode, job.client))) for job in jobs
         ]
         self.keep(PLANNED, "\n".join(lines))
 

@@ -45,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PlanT = TypeVar("PlanT", bound=Plan)
-LineT = TypeVar("Line")
+LineT = TypeVar("LineT")
 
 
 def create(runs: Path, kind: str, plan: Plan, cluster: Path | None) -> SeriesFolder:
@@ -81,7 +81,7 @@ def read_lines(path: Path, name: str, line: type[LineT], *, what: str, kind: str
     try:
         data = file.read_bytes() if file.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
-        lines = [msgspec.json.decode(one, type=line) for one in whole.splitlines()]
+        lines = [msgspec.json.decode(text, type=line) for text in whole.splitlines()]
         if len(whole) < len(data):
             os.truncate(file, len(whole))
         return lines

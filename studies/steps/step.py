@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from nemesis.catalogue import FAULTS
 
-Event = Literal[
+StepEvent = Literal[
     "",
     "leader-elected",
     "no-leader",
@@ -38,7 +38,7 @@ Event = Literal[
 | `refused` | a message ended without an acknowledgement |
 | `marker-written` | a replica has another transaction marker |
 """
-EVENTS: tuple[str, ...] = get_args(Event)[1:]
+EVENTS: tuple[str, ...] = get_args(StepEvent)[1:]
 Arrow = Literal["<->", "->", "<-"]
 ROLES = ("leader", "follower", "controller", "quorum-leader", "coordinator", "group-coordinator")
 """Hosts that are looked up when a step begins: of the step's partition, or of the cluster. The coordinator is
@@ -64,7 +64,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     after_s: StepSeconds = 0.0
     """Seconds, at most 600."""
-    event: Event = ""
+    event: StepEvent = ""
     """What is observed, such as `leader-elected` (see `docs/search.md`); empty: nothing."""
 
 

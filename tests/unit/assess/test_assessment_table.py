@@ -286,7 +286,7 @@ def test_topics_together_and_each() -> None:
     measured["promised"][2]["promise"] = "not promised"
     measured["writes"][-3]["write_gap_s"] = 12.5
     (line,) = table(measured)
-    assert (line.topic, [one.topic for one in line.topics]) == ("", ["audit", "orders"])
+    assert (line.topic, [topic.topic for topic in line.topics]) == ("", ["audit", "orders"])
     audit, orders = line.topics
     assert [one.settings["acks=all"].lost for one in (line, audit, orders)] == [7, 7, 0]
     assert [one.settings["acks=1"].lost for one in (line, audit, orders)] == [240, 120, 120]

@@ -13,7 +13,7 @@ from harness.waiting import wait_until
 from nemesis.network import hold
 from nemesis.network.hold import End, Way, held_by
 from nemesis.network.links import Connection
-from nemesis.proof.sockets import Key, Row, SocketWatch, connected, sockets
+from nemesis.proof.sockets import Key, SocketRow, SocketWatch, connected, sockets
 
 
 def sender(acked: int, send_q: int, state: str = "ESTAB") -> End:
@@ -157,7 +157,7 @@ def test_the_kernel_says_what_each_socket_has_sent_and_received(
     client.send(b"12345")
     ours, theirs = keys(client)
 
-    def arrived() -> dict[Key, Row]:
+    def arrived() -> dict[Key, SocketRow]:
         return sockets([ours, theirs])
 
     sockets_by_key = wait_until(

@@ -52,8 +52,8 @@ def test_every_flag_of_the_command_is_known() -> None:
     run = loaded("run")
     flags = {
         name
-        for one in run.params
-        if getattr(one, "is_flag", False)
-        for name in (*one.opts, *one.secondary_opts)
+        for param in run.params
+        if getattr(param, "is_flag", False)
+        for name in (*param.opts, *param.secondary_opts)
     }
     assert flags == command._FLAGS | command._FLAGS_OF_OUTPUT

@@ -53,7 +53,7 @@ def test_run_and_itself_are_equal(twins: tuple[Path, Path]) -> None:
     assert comparison.same["claims"] == len(model.claims)
     assert f"{len(model.claims)} claims, {len(model.verdict.fates)} fate" in comparison.equal
     assert comparison.same["steps"] == len(model.marks) - 1
-    assert all(one.one == one.other for one in comparison.failovers)
+    assert all(failover.one == failover.other for failover in comparison.failovers)
 
 
 def test_version_claim_and_fate_that_differ(twins: tuple[Path, Path]) -> None:
@@ -68,7 +68,7 @@ def test_version_claim_and_fate_that_differ(twins: tuple[Path, Path]) -> None:
     assert comparison.claims[0] == Difference(claims[0]["name"], "confirmed", "refuted, not as declared")
     assert comparison.claims[-1] == Difference(claims[-1]["name"], comparison.claims[-1].one, "")
     assert [one.what for one in comparison.observed] == [claims[1]["name"]]
-    assert {one.what for one in comparison.fates} >= {"kept", "lost", "moved"}
+    assert {fate.what for fate in comparison.fates} >= {"kept", "lost", "moved"}
 
 
 def test_clock_of_a_run_does_not_matter_but_its_steps_do(twins: tuple[Path, Path]) -> None:
@@ -80,7 +80,7 @@ def test_clock_of_a_run_does_not_matter_but_its_steps_do(twins: tuple[Path, Path
     number = marks.column_names.index("ns")
     pq.write_table(marks.set_column(number, "ns", pa.array(shifted, pa.int64())), file)
     steps = compared(twins).steps
-    assert [one.what for one in steps] == [f"{names[late - 1]} to split"]
+    assert [step.what for step in steps] == [f"{names[late - 1]} to split"]
     took = [float(text.removesuffix(" s")) for text in (steps[0].one, steps[0].other)]
     assert took[1] - took[0] == pytest.approx(2.0, abs=0.11)
 

@@ -93,7 +93,7 @@ def test_cell_whose_runs_disagree_shows_both() -> None:
 
 def test_cell_whose_runs_answer_a_claim_differently_shows_both_answers() -> None:
     answers = ("confirmed", "refuted", "confirmed")
-    html = index_page([run(claims={"x": one, "y": "refuted"}) for one in answers], title="all 1")
+    html = index_page([run(claims={"x": answer, "y": "refuted"}) for answer in answers], title="all 1")
     (cell,) = cells(html)
     assert 'class="flicker"' in cell
     assert "claim x: 2 confirmed, 1 refuted" in words(cell)

@@ -100,12 +100,14 @@ def test_old_leader_is_seen_to_believe_in_itself(judged: RunJudge) -> None:
     assert {leaders[name] for name in ("broker2", "broker3", "zookeeper2", "zookeeper3")} == {2}
     (disagreement,) = [one for one in story.splits if one.from_s <= split <= one.to_s]
     assert disagreement.says[1] == ("broker1",)
-    assert any("broker1 went on believing that it led t/0" in one for one in model.verdict.sentences)
+    assert any(
+        "broker1 went on believing that it led t/0" in sentence for sentence in model.verdict.sentences
+    )
 
 
 def test_active_controller_that_was_cut_off_is_named(judged: RunJudge) -> None:
     model = report_model(judged("kraft-zombie-controller"))
-    said = [one for one in model.verdict.sentences if "active controller" in one]
+    said = [sentence for sentence in model.verdict.sentences if "active controller" in sentence]
     assert said
     assert said[0].startswith("controller2 went on believing that it was the active controller for ")
     assert model.controller_splits
@@ -114,7 +116,9 @@ def test_active_controller_that_was_cut_off_is_named(judged: RunJudge) -> None:
 def test_run_without_fault_has_no_disagreement_and_no_loss(judged: RunJudge) -> None:
     model = report_model(judged("no-fault"))
     assert "No fault was injected." in model.verdict.sentences
-    assert any(one.startswith("No acknowledged message was lost") for one in model.verdict.sentences)
+    assert any(
+        sentence.startswith("No acknowledged message was lost") for sentence in model.verdict.sentences
+    )
     assert not model.groups
     assert not any(story.splits for story in model.partitions)
     assert model.partitions[0].logs is not None
@@ -171,7 +175,9 @@ def test_high_watermark_that_stands_still_is_told(judged: RunJudge, tmp_path: Pa
         (2, 12),
         (2, 40),
     ]
-    told = next(one for one in model.verdict.sentences if one.startswith("broker1 went on believing"))
+    told = next(
+        sentence for sentence in model.verdict.sentences if sentence.startswith("broker1 went on believing")
+    )
     assert "its log end offset grew to 40 while its high watermark stood still at 2" in told
 
 
@@ -189,7 +195,7 @@ def test_message_has_its_story(judged: RunJudge) -> None:
 
 def test_every_claim_says_where_it_looks(judged: RunJudge) -> None:
     model = report_model(judged("leader-az-isolated"))
-    failover = next(one for one in model.claims if one.name == "failover-in-time")
+    failover = next(claim for claim in model.claims if claim.name == "failover-in-time")
     cut = next(mark.s for mark in model.marks if mark.name == "cut")
     assert failover.from_s == pytest.approx(cut, abs=0.001)
     assert failover.partitions == ("t/0",)
@@ -219,10 +225,12 @@ def test_what_kafka_promises_is_told_as_judged(
     stored = json.loads((folder / "judgement.json").read_text())
     (folder / "judgement.json").write_text(json.dumps({**stored, "promises": rows}))
     model = report_model(folder)
-    assert [(one.promise, one.count) for one in model.promises] == [
+    assert [(promise.promise, promise.count) for promise in model.promises] == [
         (one, count) for one, count, _ in promises
     ]
-    assert [one for one in model.verdict.sentences if "promise" in one] == ([said] if said else [])
+    assert [sentence for sentence in model.verdict.sentences if "promise" in sentence] == (
+        [said] if said else []
+    )
 
 
 def _told(folder: Path) -> bool:
@@ -393,7 +401,7 @@ def test_what_made_a_run_is_what_its_manifest_says(judged: RunJudge, tmp_path: P
 
 def test_transaction_has_its_story_from_begin_to_reader(judged: RunJudge) -> None:
     model = report_model(judged("delayed-end-txn-librdkafka"))
-    torn = [one for one in model.transactions if one.finding == "torn_transaction"]
+    torn = [transaction for transaction in model.transactions if transaction.finding == "torn_transaction"]
     assert sorted((one.reported, one.visible, one.count) for one in torn) == [
         ("aborted", "part", 1),
         ("committed", "part", 1),
@@ -423,7 +431,7 @@ def test_transaction_has_its_story_from_begin_to_reader(judged: RunJudge) -> Non
 
 def test_run_without_findings_tells_of_some_transactions(judged: RunJudge) -> None:
     model = report_model(judged("fenced-zombie-producer"))
-    assert not model.groups and sum(one.count for one in model.transactions) == 2
+    assert not model.groups and sum(transaction.count for transaction in model.transactions) == 2
     assert {one.cause for one in model.transaction_stories} == {"nothing went wrong with it"}
     assert not report_model(judged("leader-az-isolated")).transactions
 

@@ -47,8 +47,8 @@ _FIXED = {
 def values(model: Any) -> Iterator[int | float | str]:
     """Everything that a model holds, and how many things its lists and tables hold."""
     if is_dataclass(model):
-        for one in fields(model):
-            yield from values(getattr(model, one.name))
+        for field in fields(model):
+            yield from values(getattr(model, field.name))
     elif isinstance(model, Mapping):
         yield len(model)
         for key, value in model.items():
@@ -137,7 +137,9 @@ class RunQueries:
             self.database.execute(f"CREATE VIEW {file.stem} AS FROM read_parquet('{file}')")
         self.tables = {row[0] for row in self.database.execute("SHOW TABLES").fetchall()}
         begins = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
-        union = " UNION ALL ".join(f"SELECT min(ns) AS ns FROM {one}" for one in begins if one in self.tables)
+        union = " UNION ALL ".join(
+            f"SELECT min(ns) AS ns FROM {begin}" for begin in begins if begin in self.tables
+        )
         self.zero_ns = self.rows(f"SELECT min(ns) AS ns FROM ({union})")[0]["ns"]
 
     def rows(self, query: str) -> Rows:
@@ -162,7 +164,7 @@ OF_EACH_RUN = pytest.mark.parametrize("asked", RUNS, indirect=True)
 def test_messages_marks_and_faults(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     assert [{"n": model.verdict.messages}] == asked.rows("SELECT count(*) AS n FROM life")
-    assert [(one.s, one.name) for one in model.marks] == [
+    assert [(mark.s, mark.name) for mark in model.marks] == [
         (asked.s(row["ns"]), row["name"]) for row in asked.rows("FROM marks ORDER BY ns")
     ]
     moments = "min(ns) FILTER (moment = 'injected') AS begun, max(ns) FILTER (moment = 'healed') AS ended"
@@ -216,13 +218,13 @@ def test_beliefs_and_offsets(asked: RunQueries) -> None:
             stated[key].append(asked.s(row["ns"]))
         for lane in story.lanes:
             silent = False
-            for one in lane.beliefs:
-                if one.leader is not None and not one.error and not silent:
-                    assert one.from_s in stated[lane.source, one.leader, one.epoch, one.isr]
-                silent = bool(one.error)
+            for belief in lane.beliefs:
+                if belief.leader is not None and not belief.error and not silent:
+                    assert belief.from_s in stated[lane.source, belief.leader, belief.epoch, belief.isr]
+                silent = bool(belief.error)
         for broker, steps in story.offsets.items():
             rows = asked.rows(f"FROM watermarks WHERE {here} AND broker = {broker} ORDER BY ns")
-            assert [(one.s, one.high_watermark, one.leo) for one in steps] == [
+            assert [(step.s, step.high_watermark, step.leo) for step in steps] == [
                 (asked.s(row["ns"]), row["high_watermark"], row["leo"]) for row in rows
             ]
 
@@ -342,20 +344,22 @@ def test_stories_and_transactions(asked: RunQueries) -> None:
         which = "writer = {} AND seq = {}".format(*story.message.split("/"))
         (life,) = asked.rows(f"FROM life WHERE {which}")
         seen = asked.rows(f"FROM sightings WHERE {which}")
-        times = {kind: sorted(one.s for one in story.events if one.kind == kind) for kind in ("seen", "gone")}
+        times = {
+            kind: sorted(event.s for event in story.events if event.kind == kind) for kind in ("seen", "gone")
+        }
         assert times["seen"] == sorted(asked.s(row["seen_ns"]) for row in seen)
         assert times["gone"] == sorted(asked.s(row["gone_ns"]) for row in seen if row["gone_ns"] is not None)
-        assert [one.s for one in story.events if one.kind == "send"] == [asked.s(life["sent_ns"])]
-        assert [one.s for one in story.events if one.kind == "ack"] == (
+        assert [event.s for event in story.events if event.kind == "send"] == [asked.s(life["sent_ns"])]
+        assert [event.s for event in story.events if event.kind == "ack"] == (
             [asked.s(life["done_ns"])] if life["outcome"] == "ok" else []
         )
         reads = {asked.s(row["ns"]) for row in asked.rows(f"FROM reads WHERE {which}")}
-        assert {one.s for one in story.events if one.kind == "read"} <= reads
+        assert {event.s for event in story.events if event.kind == "read"} <= reads
         if (life["copies"] or 0) > 1:
             assert story.ending.startswith(f"{life['copies']} copies in the log, one of them at offset")
     if "transaction_fates" in asked.tables:
         query = "SELECT reported, visible, finding, count(*) AS n FROM transaction_fates GROUP BY ALL"
-        assert sorted(one.count for one in model.transactions) == sorted(
+        assert sorted(transaction.count for transaction in model.transactions) == sorted(
             row["n"] for row in asked.rows(query)
         )
 
@@ -364,13 +368,13 @@ def test_stories_and_transactions(asked: RunQueries) -> None:
 def test_settings_and_files(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     configs = {(row["key"], row["value"] or "", row["asked"]) for row in asked.rows("FROM configs")}
-    assert {(one.key, one.value, one.asked) for one in model.settings} == {
-        one for one in configs if one[2] is not None
+    assert {(setting.key, setting.value, setting.asked) for setting in model.settings} == {
+        config for config in configs if config[2] is not None
     }
     for one in model.files:
         path = asked.folder / one.name
         files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
         assert one.size_bytes == sum(file.stat().st_size for file in files)
-    assert [one.status for one in model.claims] == [
+    assert [claim.status for claim in model.claims] == [
         one["status"] for one in json.loads((asked.folder / "judgement.json").read_text())["claims"]
     ]

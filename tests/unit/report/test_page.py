@@ -97,8 +97,8 @@ def test_pictures_are_well_formed_and_named(judged: RunJudge, name: str) -> None
     html = page(report_model(judged(name)))
     pictures = re.findall(r'<svg [^>]*class="picture.*?</svg>', html, re.DOTALL)
     assert pictures
-    for one in pictures:
-        root = ElementTree.fromstring(one)
+    for picture in pictures:
+        root = ElementTree.fromstring(picture)
         title = root.find("{http://www.w3.org/2000/svg}title")
         assert title is not None
         assert title.text

@@ -358,13 +358,13 @@ def test_damaged_record_is_never_folded_away(differing: int) -> None:
     """However far from the first difference it is, and however much lies between."""
     held = [offset for offset in range(900) if offset % 3]
     figure = _differing(held, {(2, 500): DamagedRecord(3.0, 0), (2, 502): DamagedRecord(3.0, 0)}, differing)
-    columns = {one.offset: one.count for one in figure.columns}
+    columns = {column.offset: column.count for column in figure.columns}
     assert columns[500] == columns[502] == 1
     assert len(columns) <= 21 + 5
     for panel in figure.panels:
         for one in panel.replicas:
             assert sum(record.count for record in one.records) == len(held)
-    ends = [(one.offset, one.offset + one.count) for one in figure.columns]
+    ends = [(column.offset, column.offset + column.count) for column in figure.columns]
     assert all(end <= begin for (_, end), (begin, _) in zip(ends, ends[1:], strict=False))
 
 

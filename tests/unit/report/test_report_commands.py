@@ -21,7 +21,7 @@ RunJudge = Callable[[str], Path]
 
 
 def acked(*arguments: object) -> str:
-    done = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 

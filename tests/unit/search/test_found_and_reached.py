@@ -238,7 +238,7 @@ def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
     groups = findings_of(folder, SCHEDULE)
     because = "deposed_leader"
     unclean = "acks=1, 3 in flight, min.insync.replicas=1, unclean election"
-    assert [(one.weight, one.count, one.signature) for one in groups] == [
+    assert [(group.weight, group.count, group.signature) for group in groups] == [
         ("new", 1, "lost: broken: committed [acks=all, idempotent, 5 in flight, min.insync.replicas=2]"),
         ("new", 1, "client-stuck [acks=1, 3 in flight]"),
         ("new", 2, "server_error: broker# error [Log #] cannot #"),

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.cluster.settings import NO_SETTINGS
-from studies.search.findings import FindingGroup
+from studies.search.findings import RunFinding
 from studies.search.hunt import Search, SearchPlan
 from studies.search.runs import schedule_of
 from studies.search.schedule import Schedule
@@ -21,7 +21,7 @@ from studies.steps.step import AZ_OF, Moment, Step
 from tests.cluster.forgetful_client import PAUSE_S, SILENT_S, Outages
 from tests.unit.search.conftest import World
 
-LOST = FindingGroup(name="lost", weight="new", promise="broken", row="committed", settings="acks=all")
+LOST = RunFinding(name="lost", weight="new", promise="broken", row="committed", settings="acks=all")
 HOLDERS = {
     "leader": "broker1",
     "follower": "broker2",
@@ -73,7 +73,7 @@ def forgets(schedule: Schedule) -> bool:
     return outages.forgets
 
 
-def shown(schedule: Schedule, turn: int) -> tuple[FindingGroup, ...]:
+def shown(schedule: Schedule, turn: int) -> tuple[RunFinding, ...]:
     return (LOST,) if forgets(schedule) else ()
 
 
