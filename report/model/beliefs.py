@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from report.model.model import Belief, Lane, Split
 from report.model.tables import Row
 
-Seconds = Callable[[int], float]
+ToSeconds = Callable[[int], float]
 """Turns a time of the history into seconds since the beginning of the run."""
 SHORTEST_SPLIT_S = 0.5
 """The observer asks each node about four times a second, so shorter disagreements mean nothing."""
@@ -39,7 +39,7 @@ class _Node:
 
 
 def lanes(
-    views: Iterable[Row], seconds: Seconds, end_s: float, place: tuple[str, int] | None
+    views: Iterable[Row], seconds: ToSeconds, end_s: float, place: tuple[str, int] | None
 ) -> tuple[Lane, ...]:
     """A lane for each node that made a statement about a topic partition.
 

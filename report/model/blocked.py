@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds
+from report.model.beliefs import ToSeconds
 from report.model.judged import transaction_name
 from report.model.model import BlockedReaders
 from report.model.tables import Row, RunTables
@@ -23,7 +23,7 @@ _RECORDS = ("topic", "partition", "offset", "writer", "txn")
 
 
 def blocked_readers(
-    tables: RunTables, seconds: Seconds, *, shortest_s: float = SHORTEST_BLOCK_S, merged: bool = True
+    tables: RunTables, seconds: ToSeconds, *, shortest_s: float = SHORTEST_BLOCK_S, merged: bool = True
 ) -> tuple[BlockedReaders, ...]:
     """The blocks of a run, the longest first.
 

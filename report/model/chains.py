@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from checkers.records import NOT_KNOWN
 from harness.kafka.model import broker_name
-from report.model.beliefs import Seconds, Zombie, node_number
+from report.model.beliefs import ToSeconds, Zombie, node_number
 from report.model.messages import LOST
 from report.model.model import Fault, Lane
 from report.model.removals import MESSAGES, power_cut
@@ -83,7 +83,7 @@ def leaders_of(kind: str, facts: CauseFacts) -> tuple[int, int] | None:
 def chains(
     tables: RunTables,
     findings: pa.Table,
-    seconds: Seconds,
+    seconds: ToSeconds,
     *,
     life: pa.Table,
     faults: Sequence[Fault],
@@ -128,7 +128,7 @@ def chains(
 @dataclass(frozen=True, kw_only=True)
 class _History:
     tables: RunTables
-    seconds: Seconds
+    seconds: ToSeconds
     life: pa.Table
     faults: Sequence[Fault]
     lanes: Mapping[str, Sequence[Lane]]

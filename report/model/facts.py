@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.mechanisms import MECHANISMS
-from report.model.beliefs import Seconds, Zombie, node_number
+from report.model.beliefs import ToSeconds, Zombie, node_number
 from report.model.messages import LOST
 from report.model.model import (
     Availability,
@@ -235,7 +235,7 @@ def names_in(text: str, aliases: Mapping[str, str]) -> dict[str, str]:
 
 def claim_of(
     stored: Mapping[str, Any],
-    seconds: Seconds | None,
+    seconds: ToSeconds | None,
     aliases: Mapping[str, str],
     steps: Mapping[str, float] | None = None,
 ) -> Claim:

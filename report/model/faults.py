@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.errors import BadDataError, json_value
-from report.model.beliefs import Seconds
+from report.model.beliefs import ToSeconds
 from report.model.model import Fault, Proof
 from report.model.tables import Row
 from report.words.faults import state_in_words
@@ -28,7 +28,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 """Facts of a proof by their key: what was checked, and what was wanted."""
 
 
-def faults(rows: Iterable[Row], processes: Iterable[Row], seconds: Seconds) -> tuple[Fault, ...]:
+def faults(rows: Iterable[Row], processes: Iterable[Row], seconds: ToSeconds) -> tuple[Fault, ...]:
     """The faults of a run by the rows of their moments, sorted by time.
 
     ``processes`` tell when processes ended: a power cut or a kill begins with the end of the first process,
@@ -41,7 +41,7 @@ def faults(rows: Iterable[Row], processes: Iterable[Row], seconds: Seconds) -> t
     return tuple(_fault(number, by_moment, ends, seconds) for number, by_moment in sorted(moments.items()))
 
 
-def _fault(number: int, by_moment: Mapping[str, Row], ends: Sequence[Row], seconds: Seconds) -> Fault:
+def _fault(number: int, by_moment: Mapping[str, Row], ends: Sequence[Row], seconds: ToSeconds) -> Fault:
     begun = by_moment.get("injected") or by_moment.get("injecting") or next(iter(by_moment.values()))
     ended = by_moment.get("healed") or by_moment.get("failed")
     targets = _object(begun["targets"])

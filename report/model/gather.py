@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from report.model import causes
-from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
+from report.model.beliefs import ToSeconds, Zombie, lanes, leaders_by_epoch, splits, zombies
 from report.model.blocked import blocked_readers
 from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
@@ -417,7 +417,7 @@ def _acknowledged(life: pa.Table) -> set[tuple[int, int]]:
     return set(zip(acked["writer"].to_pylist(), acked["seq"].to_pylist(), strict=True))
 
 
-def _offsets(rows: Sequence[Row], seconds: Seconds) -> dict[int, tuple[Offsets, ...]]:
+def _offsets(rows: Sequence[Row], seconds: ToSeconds) -> dict[int, tuple[Offsets, ...]]:
     by_broker: dict[int, list[Offsets]] = {}
     for row in rows:
         step = Offsets(seconds(row["ns"]), row["high_watermark"], row["leo"])

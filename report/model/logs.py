@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from report.model.beliefs import Seconds, believed_at
+from report.model.beliefs import ToSeconds, believed_at
 from report.model.model import Lane, LogColumn, LogFigure, Mark, Offsets, Panel, ReplicaRecord, ReplicaState
 
 LOOK_S = 0.23
@@ -56,7 +56,7 @@ def log_figure(
     lanes: Sequence[Lane],
     offsets: Mapping[int, Sequence[Offsets]],
     killed: Mapping[int, Sequence[float]],
-    seconds: Seconds,
+    seconds: ToSeconds,
     end_s: float,
     damaged: Mapping[tuple[int, int], DamagedRecord] | None = None,
 ) -> LogFigure | None:
@@ -111,7 +111,7 @@ def _remarkable(sightings: pa.Table, copies: pa.Table) -> tuple[pa.Table, pa.Tab
 
 
 def _records(
-    table: pa.Table, meta: MessageFacts, seconds: Seconds, at_end: float | None = None
+    table: pa.Table, meta: MessageFacts, seconds: ToSeconds, at_end: float | None = None
 ) -> list[_Sighting]:
     records = []
     for row in table.slice(0, ROWS).to_pylist():

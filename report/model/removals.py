@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds, node_name
+from report.model.beliefs import ToSeconds, node_name
 from report.model.messages import LOST
 from report.model.model import Fault, Lane, Turn, counted
 from report.model.tables import Row, RunTables
@@ -22,13 +22,13 @@ _LOG_STARTS = ("log_start", "records_deleted")
 _STARTS = ("became_leader", "became_follower")
 
 
-def power_cut(row: Row, faults: Iterable[Fault], seconds: Seconds) -> float | None:
+def power_cut(row: Row, faults: Iterable[Fault], seconds: ToSeconds) -> float | None:
     """When a power cut erased a record that was seen and was gone at the broker's next read."""
     taken = _eraser(row, [one for one in faults if one.mechanism == "power_cut"], seconds)
     return taken.from_s if taken else None
 
 
-def _eraser(row: Row, faults: Iterable[Fault], seconds: Seconds) -> Fault | None:
+def _eraser(row: Row, faults: Iterable[Fault], seconds: ToSeconds) -> Fault | None:
     """The last fault that erases logs between the last time a record was there and its absence."""
     if row["gone_ns"] is None:
         return None
@@ -45,7 +45,7 @@ def _eraser(row: Row, faults: Iterable[Fault], seconds: Seconds) -> Fault | None
     return erasers[-1] if erasers else None
 
 
-def _truncation(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float | None:
+def _truncation(row: Row, log_events: Iterable[Row], seconds: ToSeconds) -> float | None:
     """When the broker said that it truncated its log to the record's offset or below."""
     if row["gone_ns"] is None:
         return None
@@ -62,7 +62,7 @@ def _truncation(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float 
     return times[-1] if times else None
 
 
-def _start_moved(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float | None:
+def _start_moved(row: Row, log_events: Iterable[Row], seconds: ToSeconds) -> float | None:
     """When the broker said that its log begins above the record's offset."""
     times = [
         seconds(event["ns"])
@@ -84,7 +84,7 @@ def turns(
     faults: Sequence[Fault],
     processes: Sequence[Row],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
     from_s: float,
     to_s: float,
 ) -> tuple[Turn, ...]:
@@ -134,7 +134,7 @@ def _removals(
     acknowledged: Collection[tuple[int, int]],
     faults: Sequence[Fault],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> Iterable[Turn]:
     groups: list[tuple[float, str, str, set[tuple[int, int]]]] = []
     here = [event for event in log_events if event["kind"] in _TRUNCATED]
@@ -168,7 +168,7 @@ def consequences(
     findings: pa.Table,
     faults: Sequence[Fault],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> dict[int, str]:
     """By number of a fault: what it did to the lost messages, as far as the history shows it.
 
@@ -210,7 +210,7 @@ def _consequence(
     copies: Mapping[tuple[int, int], Sequence[Row]],
     leo: Mapping[tuple[str, int, str], Sequence[tuple[float, int]]],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> str:
     took = parts = during = spared = 0
     for key, row in rows.items():
@@ -250,7 +250,7 @@ def _survived(
     fault: Fault,
     leo: Mapping[tuple[str, int, str], Sequence[tuple[float, int]]],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> bool:
     """Whether a copy was still in its log after a fault had begun.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds
+from report.model.beliefs import ToSeconds
 from report.model.judged import finding_of
 from report.model.model import Fault, FindingGroup, Lane, Mark, Story, StoryEvent
 from report.model.tables import Row, RunTables
@@ -21,7 +21,7 @@ STORIES = 24
 
 
 def finding_groups(
-    table: pa.Table, seconds: Seconds, with_story: Iterable[str], life: pa.Table | None = None
+    table: pa.Table, seconds: ToSeconds, with_story: Iterable[str], life: pa.Table | None = None
 ) -> tuple[FindingGroup, ...]:
     """Findings grouped by class and cause; unexpected groups first, then the largest.
 
@@ -103,7 +103,7 @@ def chosen_messages(table: pa.Table) -> list[tuple[int, int]]:
 def stories(
     tables: RunTables,
     messages: Sequence[tuple[int, int]],
-    seconds: Seconds,
+    seconds: ToSeconds,
     *,
     lanes: Mapping[tuple[str, int], Sequence[Lane]],
     faults: Sequence[Fault],
@@ -149,7 +149,7 @@ def _of(table: pa.Table, messages: Sequence[tuple[int, int]]) -> list[Row]:
 def _add_sightings(
     tables: RunTables,
     messages: Sequence[tuple[int, int]],
-    seconds: Seconds,
+    seconds: ToSeconds,
     own: Mapping[tuple[int, int], list[StoryEvent]],
 ) -> None:
     for row in _of(tables.table("sightings"), messages):
@@ -189,7 +189,7 @@ def _around(
     faults: Sequence[Fault],
     marks: Sequence[Mark],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> list[StoryEvent]:
     events = marks_and_faults(marks, faults)
     elected: set[int] = set()
@@ -219,7 +219,7 @@ def _story(
     own: list[StoryEvent],
     around: Sequence[StoryEvent],
     faults: Sequence[Fault],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> Story:
     client = life["host"] or life["az"] or "client"
     sent = seconds(life["sent_ns"])

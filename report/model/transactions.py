@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds
+from report.model.beliefs import ToSeconds
 from report.model.judged import transaction_name
 from report.model.model import Fault, Mark, Story, StoryEvent, TransactionGroup
 from report.model.stories import marks_and_faults, thinned
@@ -58,7 +58,7 @@ class RunTransactions:
         return tuple(sorted(groups, key=lambda one: (not one.finding, -one.count, one.reported, one.visible)))
 
     def stories(
-        self, findings: pa.Table, seconds: Seconds, *, faults: Sequence[Fault], marks: Sequence[Mark]
+        self, findings: pa.Table, seconds: ToSeconds, *, faults: Sequence[Fault], marks: Sequence[Mark]
     ) -> tuple[Story, ...]:
         """The stories of transactions that have a finding; if none has, those of the first transactions."""
         chosen = self._chosen()
@@ -142,7 +142,7 @@ class RunTransactions:
 class _StoryEvents:
     """The events of one story, in the order in which they are found."""
 
-    def __init__(self, client: str, seconds: Seconds) -> None:
+    def __init__(self, client: str, seconds: ToSeconds) -> None:
         self._client, self._seconds = client, seconds
         self._events: list[StoryEvent] = []
 

@@ -25,9 +25,9 @@ from studies.steps.step import (
     OTHERS,
     ROLES,
     Arrow,
+    Event,
     Moment,
     Step,
-    StepEvent,
 )
 
 MOST_STEPS = 7
@@ -274,7 +274,7 @@ def _when(rng: Random, space: Space) -> Moment:
     return Moment(after_s=rng.choice([0.2, 0.5, 1.0, 2.0, 4.0]))
 
 
-def _event(rng: Random, space: Space) -> StepEvent:
+def _event(rng: Random, space: Space) -> Event:
     possible = [event for event in EVENTS if space.coordinated or event != "marker-written"]
     return rng.choice(possible)  # type: ignore[arg-type]
 

@@ -26,7 +26,7 @@ class ClusterState:
 
 
 def happened(event: str, before: ClusterState, now: ClusterState) -> bool:
-    """Whether an event of `studies.steps.step.StepEvent` happened between two moments."""
+    """Whether an event of `studies.steps.step.Event` happened between two moments."""
     return _CHECKS[event](before, now)
 
 

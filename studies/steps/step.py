@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from nemesis.catalogue import FAULTS
 
-StepEvent = Literal[
+Event = Literal[
     "",
     "leader-elected",
     "no-leader",
@@ -38,7 +38,7 @@ StepEvent = Literal[
 | `refused` | a message ended without an acknowledgement |
 | `marker-written` | a replica has another transaction marker |
 """
-EVENTS: tuple[str, ...] = get_args(StepEvent)[1:]
+EVENTS: tuple[str, ...] = get_args(Event)[1:]
 Arrow = Literal["<->", "->", "<-"]
 ROLES = ("leader", "follower", "controller", "quorum-leader", "coordinator", "group-coordinator")
 """Hosts that are looked up when a step begins: of the step's partition, or of the cluster. The coordinator is
@@ -56,15 +56,15 @@ SIDES = (OTHERS, OTHER_AZS, OTHER_CONTROLLERS)
 
 LONGEST_S = 600
 """The longest time of a moment."""
-StepSeconds = Annotated[float, Meta(ge=0, le=LONGEST_S)]
+Seconds = Annotated[float, Meta(ge=0, le=LONGEST_S)]
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A time, or an observed event; with an event, the time is the longest wait for it."""
 
-    after_s: StepSeconds = 0.0
+    after_s: Seconds = 0.0
     """Seconds, at most 600."""
-    event: StepEvent = ""
+    event: Event = ""
     """What is observed, such as `leader-elected` (see `docs/search.md`); empty: nothing."""
 
 
