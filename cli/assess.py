@@ -55,7 +55,7 @@ class CaseOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions:
+class AssessTargetOptions:
     """The version and mode of the cluster to assess."""
 
     kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the file's, else 2.7.1.")] = None
@@ -72,7 +72,7 @@ def assess(
     cases: CaseOptions,
     list_only: Annotated[bool, typer.Option("--list", help="Show the faults, and run none.")] = False,
     queries: Annotated[bool, typer.Option("--queries", help="Show the SQL of every number.")] = False,
-    target: TargetOptions,
+    target: AssessTargetOptions,
     settings: SettingOptions,
     build: BuildOptions,
     parallel: Parallel = 0,
@@ -108,14 +108,14 @@ def assess(
     given = settings.read()
     budget = Budget() if cases.budget is None else Budget(parse_duration("--budget", cases.budget))
     if resume is not None:
-        defaults = (CaseOptions(), TargetOptions(), BuildOptions())
+        defaults = (CaseOptions(), AssessTargetOptions(), BuildOptions())
         if cluster or given or (cases, target, build) != defaults:
             raise UsageError(
                 "--resume continues an assessment as it was planned; leave the other options out."
             )
         work = Assessment.resume(resume)
     else:
-        planned = _Planned.read(cluster, cases, target, given, build, place.lab, progress)
+        planned = _Request.read(cluster, cases, target, given, build, place.lab, progress)
         if list_only:
             planned.show(as_json=as_json)
             return
@@ -124,7 +124,7 @@ def assess(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Planned:
+class _Request:
     """What the options ask for, before anything starts."""
 
     target: Target
@@ -141,12 +141,12 @@ class _Planned:
         cls,
         cluster: Path | None,
         options: CaseOptions,
-        described: TargetOptions,
+        described: AssessTargetOptions,
         settings: Settings,
         build: BuildOptions,
         lab: str,
         progress: Progress,
-    ) -> _Planned:
+    ) -> _Request:
         """Raises UsageError."""
         from harness.cluster.cluster_file import read_cluster_file
         from studies.assess import battery as faults_of

@@ -127,9 +127,9 @@ def _show_by_question(selected: Sequence[Scenario]) -> None:
         if of_question:
             console.print(f"[bold]{question}[/bold]")
             for scenario in of_question:
-                found = _as_many_as_fit(_findings(scenario), room)
+                findings = _as_many_as_fit(_findings(scenario), room)
                 console.print(
-                    f"  {scenario.name:<{names}}  {_kafka(scenario):<{versions}}  {found}", highlight=False
+                    f"  {scenario.name:<{names}}  {_kafka(scenario):<{versions}}  {findings}", highlight=False
                 )
     console.print(f"{len(selected)} scenarios, each with what it is expected to find (docs/findings.md)")
 

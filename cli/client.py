@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import LAB, RUNS, Lab, Runs
+from cli.options import LAB, RUNS, LabOption, Runs
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED
 from harness.lab.registry import lab_kind
@@ -32,7 +32,7 @@ def check(
         typer.Argument(help="java, or a program that speaks the client protocol, with its arguments."),
     ],
     client_version: Annotated[str, typer.Option(help="Version of the Java client.")] = "",
-    lab: Lab = LAB,
+    lab: LabOption = LAB,
     runs: Runs = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -86,7 +86,7 @@ def _show(check: ProgramCheck, objections: list[Objection]) -> None:
     from run.conformance import SENTENCES
 
     for name, sentence in SENTENCES.items():
-        wrong = [one.sentence for one in objections if one.operation == name]
+        wrong = [objection.sentence for objection in objections if objection.operation == name]
         missing = "-" if name in check.skipped else "?"
         sign = "✗" if wrong else "✓" if name in check.done else missing
         echo(f" {sign} {name:<13} {sentence}")
@@ -104,6 +104,6 @@ def _as_json(
     return {
         "operations": check.done,
         "skipped": check.skipped,
-        "objections": [asdict(one) for one in objections],
+        "objections": [asdict(objection) for objection in objections],
         "problem": None if problem is None else problem.message,
     }

@@ -151,10 +151,10 @@ class _Commands(TyperGroup):
         return name, command if command is None else loaded(str(command.name)), rest
 
 
-def _show_version(wanted: bool) -> None:
+def _show_version(requested: bool) -> None:
     from harness.version import commit, version
 
-    if wanted:
+    if requested:
         built_from = commit()
         echo(f"acked {version()}" + (f" (commit {built_from})" if built_from else ""))
         raise typer.Exit

@@ -28,7 +28,7 @@ from harness.errors import (
 )
 
 _NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
-Action = Callable[[int, FrameType | None], object] | signal.Handlers
+SignalAction = Callable[[int, FrameType | None], object] | signal.Handlers
 
 _interrupts: list[int] = []
 """Signals that have interrupted the command. Not an Event, whose lock could deadlock in a signal handler."""
@@ -57,7 +57,7 @@ def _leave_at_last() -> None:
 atexit.register(_leave_at_last)  # the first that is registered runs last
 
 
-def _handle(action: Action) -> None:
+def _handle(action: SignalAction) -> None:
     # A shell has SIGINT ignored for what it runs in the background, and `nohup` SIGHUP.
     signal.signal(signal.SIGTERM, action)
     for number in (signal.SIGINT, signal.SIGHUP):

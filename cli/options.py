@@ -86,7 +86,7 @@ _SCENARIO = "A scenario, as `acked list` shows it, or its file: ./my_case.py, ./
 ScenarioName = Annotated[str, typer.Argument(help=_SCENARIO, autocompletion=scenarios_that_begin)]
 OneScenario = Annotated[str | None, typer.Argument(help=_SCENARIO, autocompletion=scenarios_that_begin)]
 Trust = Annotated[bool, typer.Option("--trust", help="Start the client program that the folder names.")]
-Lab = Annotated[str, typer.Option(help="Where the hosts run: embedded (no daemon) or compose.")]
+LabOption = Annotated[str, typer.Option(help="Where the hosts run: embedded (no daemon) or compose.")]
 Runs = Annotated[
     Path, typer.Option("--runs", parser=run_root, metavar="<path>", help="Folder for run folders.")
 ]
@@ -107,7 +107,7 @@ Index = Annotated[
 Junit = Annotated[
     Path | None, typer.Option("--junit", metavar="<path>", help="Write the runs as JUnit XML, for a CI job.")
 ]
-Summary = Annotated[
+SummaryOption = Annotated[
     Path | None,
     typer.Option("--summary", metavar="<path>", help="Write a summary in Markdown, for a CI job."),
 ]
@@ -133,7 +133,7 @@ _FILE = "Java properties file with settings of "
 class PlaceOptions:
     """Where runs are made, and where their folders go."""
 
-    lab: Lab = LAB
+    lab: LabOption = LAB
     runs: Runs = RUNS
 
 
@@ -267,7 +267,7 @@ class SeriesOptions:
     ] = None
     earlier: Earlier = None
     junit: Junit = None
-    summary: Summary = None
+    summary: SummaryOption = None
     keep_failed: Annotated[
         bool, typer.Option("--keep-failed", help="Remove the run folders of runs that are as declared.")
     ] = False

@@ -13,8 +13,8 @@ from cli.options import MOST_RUNS, PlaceOptions, Trust, count
 from cli.search import (
     PARALLEL,
     AsJson,
-    Cluster,
-    Parallel,
+    ClusterOption,
+    SearchParallel,
     check_place,
     require_mode,
 )
@@ -30,14 +30,14 @@ from harness.errors import (
 )
 
 if TYPE_CHECKING:
-    from studies.search.findings import Finding
+    from studies.search.findings import RunFinding
     from studies.search.repeat import RepeatedSchedule, Tally
     from studies.search.schedule import Schedule
     from studies.search.shrinking import Shrinking, Test
     from studies.series.fleet import JudgedRun
     from studies.series.job import Job, Place
 
-Wanted = Annotated[
+SignaturePart = Annotated[
     str,
     typer.Option(
         "--finding",
@@ -51,7 +51,7 @@ Wanted = Annotated[
 class ChangeOptions:
     """On what a schedule is repeated, if not on what it ran on."""
 
-    cluster: Cluster = None
+    cluster: ClusterOption = None
     kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: that of the run.")] = None
     mode: Annotated[str | None, typer.Option(help="Metadata mode. Default: that of the run.")] = None
 
@@ -109,7 +109,7 @@ def replay(
             help="How many runs at most.",
         ),
     ] = 20,
-    wanted: Wanted = "",
+    signature_part: SignaturePart = "",
     *,
     changes: ChangeOptions,
     every: Annotated[
@@ -121,7 +121,7 @@ def replay(
             "--times", help="Begin and end steps at the times of the run, instead of waiting for events."
         ),
     ] = False,
-    parallel: Parallel = PARALLEL,
+    parallel: SearchParallel = PARALLEL,
     trust: Trust = False,
     where: PlaceOptions,
     as_json: AsJson = False,
@@ -145,7 +145,7 @@ def replay(
     from studies.series.folder import SeriesFolder
 
     progress = Progress(quiet=as_json)
-    source = source_of(path, wanted)
+    source = source_of(path, signature_part)
     if times:
         if source.folder is None or source.finding is None:
             raise UsageError(f"--times needs a run with a finding, which has the times; {path} has none.")
@@ -158,7 +158,7 @@ def replay(
     if kind:
         progress.say(f"the finding: {kind}")
 
-    def ended(one: JudgedRun[Finding], hit: bool, tally: Tally) -> None:
+    def ended(one: JudgedRun[RunFinding], hit: bool, tally: Tally) -> None:
         outcome = f"{len(one.findings)} groups of findings"
         if kind:
             outcome = "it came back" if hit else "it did not come back"
@@ -194,8 +194,8 @@ def replay(
     else:
         for line in report.replayed(document):
             echo(line)
-    found = tally.findings.values()
-    if any(one.weight == "new" or one.promise == "broken" for one in found):
+    findings = tally.findings.values()
+    if any(finding.weight == "new" or finding.promise == "broken" for finding in findings):
         raise typer.Exit(EXIT_VIOLATED)
     open_end = bool(kind) and not tally.decision
     raise typer.Exit(EXIT_UNKNOWN if tally.unjudged or not tally.runs or open_end else EXIT_AS_DECLARED)
@@ -205,9 +205,9 @@ def shrink(
     path: Annotated[
         Path | None, typer.Argument(metavar="[RUN]", help="A run of a search that found something.")
     ] = None,
-    wanted: Wanted = "",
+    signature_part: SignaturePart = "",
     *,
-    parallel: Parallel = PARALLEL,
+    parallel: SearchParallel = PARALLEL,
     resume: Annotated[
         Path | None, typer.Option(help="Continue an interrupted shrinking: its folder, runs/shrink/<time>.")
     ] = None,
@@ -239,7 +239,7 @@ def shrink(
         require_trusted(work.plan.client, resume, trust=trust)
     else:
         assert path is not None
-        source = source_of(path, wanted)
+        source = source_of(path, signature_part)
         if source.finding is None:
             raise UsageError(
                 f"{path} shows no finding to shrink; name a run of a search that found something."

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions:
+class RunTargetOptions:
     """The cluster of a single run."""
 
     kafka: Annotated[str | None, typer.Option(help="Kafka version. Default: the scenario's own.")] = None
@@ -117,7 +117,7 @@ class OutputOptions:
 def run(
     name: OneScenario = None,
     *,
-    target: TargetOptions,
+    target: RunTargetOptions,
     settings: SettingOptions,
     build: BuildOptions,
     client: ClientOptions,
@@ -187,7 +187,7 @@ def for_git_bisect(status: int) -> int:
 
 def _run_one(
     name: str,
-    target: TargetOptions,
+    target: RunTargetOptions,
     settings: Settings,
     build: BuildOptions,
     client: ClientOptions,
@@ -275,7 +275,7 @@ def _run_many(
     folder = series.folder
     console = report.wide_console()
 
-    def lines() -> list[report.Line]:
+    def lines() -> list[report.TotalsLine]:
         ended = by_scenario(folder.runs)
         names = list(dict.fromkeys(job.scenario for job in series.planned))
         names += [name for name in ended if name not in names]

@@ -36,10 +36,10 @@ PARALLEL = 2
 LARGEST_SEED = (1 << 63) - 1
 _USUAL_BUDGET = "30m"
 
-Cluster = Annotated[
+ClusterOption = Annotated[
     Path | None, typer.Option(help="Cluster file (TOML). Default: three AZs with one broker each.")
 ]
-Parallel = Annotated[
+SearchParallel = Annotated[
     int,
     typer.Option(
         "--parallel",
@@ -52,10 +52,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions:
+class SearchTargetOptions:
     """The cluster to search."""
 
-    cluster: Cluster = None
+    cluster: ClusterOption = None
     kafka: Annotated[
         str | None, typer.Option(help="Kafka version. Default: the cluster file's, else 2.7.1.")
     ] = None
@@ -107,7 +107,7 @@ class LimitOptions:
             help="How many schedules to run at most.",
         ),
     ] = None
-    parallel: Parallel = PARALLEL
+    parallel: SearchParallel = PARALLEL
 
     def read(self) -> Limits:
         """The limits, from now on. Raises UsageError."""
@@ -121,7 +121,7 @@ class LimitOptions:
 
 def search(
     *,
-    target: TargetOptions,
+    target: SearchTargetOptions,
     space: SpaceOptions,
     limits: LimitOptions,
     corpus: Annotated[
@@ -172,13 +172,13 @@ def search(
     extra = corpus_of(corpus) if corpus else []
     work: Search | SearchComparison
     if resume is not None:
-        defaults = (TargetOptions(), SpaceOptions(), ClientOptions(), BuildOptions())
+        defaults = (SearchTargetOptions(), SpaceOptions(), ClientOptions(), BuildOptions())
         if given or compare is not None or (target, space, client, build) != defaults:
             raise UsageError("--resume continues a search as it was planned; leave the other options out.")
         work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)
         searches = [work] if isinstance(work, Search) else [side.search for side in work.sides]
-        for one in searches:
-            require_trusted(one.plan.client, resume, trust=trust)
+        for resumed in searches:
+            require_trusted(resumed.plan.client, resume, trust=trust)
     else:
         from harness.cluster.cluster_file import read_cluster_file
 
@@ -264,7 +264,7 @@ def _plans(
     from studies.assess.series import describe
     from studies.search.hunt import plan_of, space_for
 
-    found: list[tuple[str, SearchPlan, Target]] = []
+    targeted: list[tuple[str, SearchPlan, Target]] = []
     lacks: set[str] = set()
     for name, version, choice in sides:
         target = describe(common.file, version, common.mode, common.settings, force=common.force)
@@ -280,9 +280,9 @@ def _plans(
         space_for(plan, target.topology)
         lacks.update(check_place(target, common.lab, progress, client=choice))
         _require_fitting(extra, target)
-        found.append((name, plan, target))
-    plans = [(name, replace(plan, lacks=tuple(sorted(lacks)))) for name, plan, _ in found]
-    for (_, plan), (_, _, target) in zip(plans, found, strict=True):
+        targeted.append((name, plan, target))
+    plans = [(name, replace(plan, lacks=tuple(sorted(lacks)))) for name, plan, _ in targeted]
+    for (_, plan), (_, _, target) in zip(plans, targeted, strict=True):
         space_for(plan, target.topology)
     return plans
 
@@ -322,10 +322,10 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
         progress.say(sentence)
     if not dialect(options.version.version).idempotence:
         return ("idempotence", "transactions")
-    found = program(client, options.version, progress.say)
-    if found is None:
+    client_program = program(client, options.version, progress.say)
+    if client_program is None:
         return ()
-    hello = greet(found)
+    hello = greet(client_program)
     if "assign" in hello.lacks:
         raise UsageError(
             f"--client {client.label} cannot read partitions that are assigned to it, as the consumers of a "
@@ -337,9 +337,9 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
 def _require_fitting(schedules: list[Schedule], target: Target) -> None:
     from studies.search.rules import require_hosts
 
-    for one in schedules:
-        require_mode(one, target.mode)
-        require_hosts(one, target.topology, f"--corpus, {one.made_by or one.digest}")
+    for schedule in schedules:
+        require_mode(schedule, target.mode)
+        require_hosts(schedule, target.topology, f"--corpus, {schedule.made_by or schedule.digest}")
 
 
 def require_mode(schedule: Schedule, mode: str) -> None:

@@ -72,7 +72,7 @@ def search(
         progress.say(_outcome_line(record, work))
 
     def lines() -> list[str]:
-        groups = {one.signature for record in work.records for one in record.findings}
+        groups = {finding.signature for record in work.records for finding in record.findings}
         return [
             f"{len(work.records)} schedules{limits.left}; {len(groups)} groups of findings, "
             f"{len(work.known)} states, corpus {len(work.corpus)}"
@@ -118,7 +118,7 @@ def compare(
 
 def _outcome_line(record: TriedSchedule, work: Search) -> str:
     """A record as a line of text."""
-    fresh = [one for one in record.findings if work.is_new(one, record)]
+    fresh = [finding for finding in record.findings if work.is_new(finding, record)]
     what = "; ".join(f"{one.weight}: {one.signature} ({one.count})" for one in fresh)
     if not record.judged:
         what = f"{record.verdict}: {next(iter(record.reasons), '')}"

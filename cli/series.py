@@ -254,11 +254,11 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     left = [job for job in series.left if job not in series.misfits]
     if not left:
         return False
-    known = _known(series.runs, night.earlier)
-    took = seconds_by_job(known)
+    earlier = _earlier(series.runs, night.earlier)
+    took = seconds_by_job(earlier)
     budget, expected_s = Budget(night.budget_s), as_before(took)
     limited = math.isfinite(night.budget_s)
-    ordered = longest_unseen_first(left, known) if limited else longest_first(left, took)
+    ordered = longest_unseen_first(left, earlier) if limited else longest_first(left, took)
 
     def may_start(job: Job) -> bool:
         return budget.allows(expected_s(job))
@@ -309,9 +309,9 @@ def write_documents(series: Series) -> None:
     if runs:
         series.folder.keep("index.html", index(series.folder, series.runs, len(missing), night.earlier))
     if night.summary is not None:
-        mine = {(run.job, run.ended) for run in runs}
-        known = [run for run in _known(series.runs, night.earlier) if (run.job, run.ended) not in mine]
-        text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=known)
+        own = {(run.job, run.ended) for run in runs}
+        earlier = [run for run in _earlier(series.runs, night.earlier) if (run.job, run.ended) not in own]
+        text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=earlier)
         write_output(night.summary, text, "--summary")
 
 
@@ -320,16 +320,16 @@ def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[
     return index_of(
         folder.runs,
         title=f"{folder.path.parent.name} {folder.path.name}",
-        earlier=_known(runs, earlier),
+        earlier=_earlier(runs, earlier),
         missing=missing,
         place=folder.path,
     )
 
 
-def _known(runs: Path, earlier: Sequence[RunSummary]) -> list[RunSummary]:
+def _earlier(runs: Path, earlier: Sequence[RunSummary]) -> list[RunSummary]:
     """The runs of all series below ``runs`` and those of other nights, each once, oldest first."""
-    found = {(run.job, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
-    return sorted(found.values(), key=lambda run: run.ended)
+    by_run = {(run.job, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
+    return sorted(by_run.values(), key=lambda run: run.ended)
 
 
 def index_of(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Earlier, Index, Junit, Summary
+from cli.options import Earlier, Index, Junit, SummaryOption
 from cli.series import index_of, read_runs, require_files
 from harness.console import echo
 from harness.errors import UsageError
@@ -22,7 +22,7 @@ def summary(
     files: Annotated[list[Path], typer.Argument(help="`runs.jsonl` of series, or their folders.")],
     earlier: Earlier = None,
     junit: Junit = None,
-    summary: Summary = None,
+    summary: SummaryOption = None,
     index: Index = None,
 ) -> None:
     """Summarize series that ran elsewhere, such as the shards of a night.

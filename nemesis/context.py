@@ -53,9 +53,9 @@ class FaultContext:
             if not blocked(unsure, call) and (call.callee not in self.paused or blocked(named, call))
         )
 
-    def probe(self, wanted: Iterable[Call], **options: object) -> ProbeResult:
+    def probe(self, calls: Iterable[Call], **options: object) -> ProbeResult:
         """Probe once, as `Prober.probe` does."""
-        return self.prober.probe(wanted, within_s=PROBE_WITHIN_S, **options)  # type: ignore[arg-type]
+        return self.prober.probe(calls, within_s=PROBE_WITHIN_S, **options)  # type: ignore[arg-type]
 
     def check_effect(self, what: str, result: ProbeResult, links: Iterable[Link], refused: bool) -> None:
         """Check that every call that ``links`` kill is dead. Raises InvalidRunError with those that live."""

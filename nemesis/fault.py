@@ -21,7 +21,7 @@ Kind = Literal["link", "degrade", "process", "storage", "operator"]
 Targets = Mapping[str, object]
 """What a fault acts on, by exact names. `hosts` (`broker1`), `links` (`broker1 -> broker2:9092`) and
 `partitions` (`t/0`) are lists; further keys hold details (a signal, a percentage). Written as JSON."""
-State = Literal["new", "injecting", "injected", "healing", "healed", "failed"]
+FaultState = Literal["new", "injecting", "injected", "healing", "healed", "failed"]
 Evidence = Mapping[str, object]
 
 
@@ -76,7 +76,7 @@ class Injection:
             )
         self.number = number
         self.fault = fault
-        self.state: State = "new"
+        self.state: FaultState = "new"
         self.evidence: Evidence = {}
         """The proof of its effect, once it is injected."""
         self._journal = journal
@@ -147,7 +147,7 @@ class Injection:
         except AckedError as error:
             self._moment("failed", {"reason": f"undoing failed as well: {error.message}"})
 
-    def _moment(self, moment: State, evidence: Evidence | None = None, ns: int | None = None) -> None:
+    def _moment(self, moment: FaultState, evidence: Evidence | None = None, ns: int | None = None) -> None:
         """Record a moment that is now or, if its proof took time, was at ``ns``."""
         row: dict[str, object] = {"targets": json.dumps(self.fault.targets())}
         if evidence is not None:

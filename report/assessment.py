@@ -14,7 +14,7 @@ from rich.table import Table
 from harness.console import Console
 from report.console import table_console
 
-Document = Mapping[str, Any]
+AssessmentDocument = Mapping[str, Any]
 _STYLES = {"broken": "bold red", "lost": "red", "at risk": "yellow", "unknown": "yellow"}
 HEADINGS = (
     *("fault", "controller", "leader", "topic", "lost", "promise", "twice", "order", "no write", "no read"),
@@ -31,12 +31,12 @@ def console() -> Console:
     return table_console(_WIDE)
 
 
-def header(document: Document) -> list[tuple[str, str]]:
+def header(document: AssessmentDocument) -> list[tuple[str, str]]:
     """What was assessed: a label and a text for each line."""
     return list(document["header"].items())
 
 
-def legend(document: Document) -> str:
+def legend(document: AssessmentDocument) -> str:
     """What the table's cells mean."""
     producers, azs = document["producers"], " / ".join(_azs(document).values())
     return (
@@ -62,7 +62,7 @@ _MEANINGS = {
 }
 
 
-def verdict(document: Document) -> list[str]:
+def verdict(document: AssessmentDocument) -> list[str]:
     """The verdict in a sentence, and one for each run that is not as declared."""
     if "verdict" not in document:
         return []
@@ -78,14 +78,14 @@ def verdict(document: Document) -> list[str]:
     ]
 
 
-def _not_run(document: Document) -> str:
+def _not_run(document: AssessmentDocument) -> str:
     """A sentence about the faults for which there was no time; they have no row."""
     cases = {line["case"]: line["status"] for line in document["lines"]}
     left = sum(status == _NOT_RUN for status in cases.values())
     return f" {left} of {len(cases)} faults were not run." if left else ""
 
 
-def table(document: Document) -> Table:
+def table(document: AssessmentDocument) -> Table:
     """A row for each line; only the first row of a fault names it."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for heading in _headings(document):
@@ -97,7 +97,7 @@ def table(document: Document) -> Table:
     return shown
 
 
-def markdown(document: Document) -> str:
+def markdown(document: AssessmentDocument) -> str:
     """What was assessed, the table, its legend, and the consequences."""
     headings = _headings(document)
     what = [f"* {label}: {text}" for label, text in header(document)]
@@ -109,20 +109,20 @@ def markdown(document: Document) -> str:
     )
 
 
-def _azs(document: Document) -> Mapping[str, str]:
+def _azs(document: AssessmentDocument) -> Mapping[str, str]:
     """Names of the AZs that have clients."""
     return {az: name for az, name in document["azs"].items() if az in document["clients"]}
 
 
-def _has_topics(document: Document) -> bool:
+def _has_topics(document: AssessmentDocument) -> bool:
     return any(line.get("topics") for line in document["lines"])
 
 
-def _headings(document: Document) -> tuple[str, ...]:
+def _headings(document: AssessmentDocument) -> tuple[str, ...]:
     return tuple(heading for heading in HEADINGS if heading != "topic" or _has_topics(document))
 
 
-def _rows(document: Document) -> Iterator[tuple[tuple[str, ...], str]]:
+def _rows(document: AssessmentDocument) -> Iterator[tuple[tuple[str, ...], str]]:
     """A row for each line whose fault was run, and if its topics differ, one for each topic."""
     shown = _Shown(document["producers"], tuple(_azs(document)), _has_topics(document))
     for line in document["lines"]:

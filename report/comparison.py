@@ -11,16 +11,16 @@ from harness.console import Console
 from report.model.compare import SECTIONS, Difference, RunComparison
 
 
-def show_comparison(found: RunComparison, console: Console) -> None:
+def show_comparison(comparison: RunComparison, console: Console) -> None:
     """Print a comparison for a person."""
-    console.print(f"[bold]A[/] {escape(found.one)}", soft_wrap=True)
-    console.print(f"[bold]B[/] {escape(found.other)}", soft_wrap=True)
+    console.print(f"[bold]A[/] {escape(comparison.one)}", soft_wrap=True)
+    console.print(f"[bold]B[/] {escape(comparison.other)}", soft_wrap=True)
     for name, title in SECTIONS:
-        rows: Sequence[Difference] = getattr(found, name)
+        rows: Sequence[Difference] = getattr(comparison, name)
         if rows:
             console.print(f"\n[bold]{title}[/]")
             console.print(_table(rows))
-    console.print(f"\n[dim]Equal: {found.equal}[/]")
+    console.print(f"\n[dim]Equal: {comparison.equal}[/]")
 
 
 def _table(rows: Sequence[Difference]) -> Table:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from report.model.model import Claim, FindingGroup, ReportModel
-from report.series import Job, Run, job_name
+from report.series import ReportedJob, ReportedRun, job_name
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"violated": "failure", "unfit": "skipped"}
 """The JUnit element of some verdicts. Other verdicts except `as declared` are an `error`."""
 
 
-def junit(runs: Sequence[Run], not_run: Iterable[Job] = ()) -> str:
+def junit(runs: Sequence[ReportedRun], not_run: Iterable[ReportedJob] = ()) -> str:
     """A test suite with a test case for each run.
 
     `violated` is a failure; `unknown`, `invalid` and `crashed` are errors; `unfit` runs, and runs that did
@@ -29,10 +29,10 @@ def junit(runs: Sequence[Run], not_run: Iterable[Job] = ()) -> str:
             kind = _ELEMENTS.get(run.verdict, "error")
             kinds.append(kind)
             message = _clean("; ".join(run.reasons) or run.verdict)
-            found = ElementTree.SubElement(case, kind, message=message)
+            element = ElementTree.SubElement(case, kind, message=message)
             if kind != "skipped":
-                found.set("type", run.verdict)
-                found.text = _clean("\n".join((*run.reasons, f"run folder: {run.folder}")))
+                element.set("type", run.verdict)
+                element.text = _clean("\n".join((*run.reasons, f"run folder: {run.folder}")))
     for job in not_run:
         kinds.append("skipped")
         ElementTree.SubElement(_case(suite, job), "skipped", message="not run: the series ended before")
@@ -91,7 +91,7 @@ def _document(suite: ElementTree.Element, kinds: Sequence[str], seconds: float) 
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _case(suite: ElementTree.Element, job: Job) -> ElementTree.Element:
+def _case(suite: ElementTree.Element, job: ReportedJob) -> ElementTree.Element:
     return ElementTree.SubElement(suite, "testcase", classname=f"acked.{job.mode}", name=job_name(job))
 
 

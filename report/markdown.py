@@ -34,7 +34,7 @@ def _parts(model: ReportModel) -> Iterator[str]:
     if sentences:
         yield "### What happened\n\n" + _list(sentences)
     if model.claims:
-        rows = [(_result(one), _statement(one), one.section, one.observed) for one in model.claims]
+        rows = [(_result(claim), _statement(claim), claim.section, claim.observed) for claim in model.claims]
         yield "### Claims\n\n" + _table(("result", "claim", "section", "observed"), rows)
     if model.groups:
         yield "### Findings\n\n" + _findings(model.groups)
@@ -64,13 +64,13 @@ def _statement(claim: Claim) -> str:
 
 def _findings(groups: Sequence[FindingGroup]) -> str:
     rows = []
-    for one in groups[:_SHOWN_GROUPS]:
-        example = one.shown[0] if one.shown else None
+    for group in groups[:_SHOWN_GROUPS]:
+        example = group.shown[0] if group.shown else None
         named = (example.label, example.message, example.place) if example else ()
         what = " ".join(part for part in named if part)
-        number = f"{'at least ' if one.sampled else ''}{one.count}"
-        expected = "yes" if one.expected else "no"
-        rows.append((number, one.name.replace("_", " "), expected, one.cause, what))
+        number = f"{'at least ' if group.sampled else ''}{group.count}"
+        expected = "yes" if group.expected else "no"
+        rows.append((number, group.name.replace("_", " "), expected, group.cause, what))
     text = _table(("number", "finding", "expected", "cause", "for example"), rows)
     left = len(groups) - _SHOWN_GROUPS
     return (
@@ -79,10 +79,15 @@ def _findings(groups: Sequence[FindingGroup]) -> str:
 
 
 def _fates(writers: Sequence[WriterFates]) -> str:
-    fates = sorted({fate for one in writers for fate in one.fates})
+    fates = sorted({fate for writer in writers for fate in writer.fates})
     rows = [
-        (one.writer, one.az, acks_in_words(one.acks), *(str(one.fates.get(fate, "")) for fate in fates))
-        for one in writers
+        (
+            writer.writer,
+            writer.az,
+            acks_in_words(writer.acks),
+            *(str(writer.fates.get(fate, "")) for fate in fates),
+        )
+        for writer in writers
     ]
     return _table(("writer", "az", "acks", *(fate.replace("_", " ") for fate in fates)), rows)
 

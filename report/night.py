@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from report.markdown import plain
-from report.series import Job, Run, job_name, number_of_runs, span
+from report.series import ReportedJob, ReportedRun, job_name, number_of_runs, span
 
 LIMIT_BYTES = 1 << 20
 """GitHub shows no larger summary."""
@@ -25,7 +25,7 @@ _LEGEND = "✓ as declared, ✗ violated, ? unknown, ! invalid or crashed, – u
 _CUT = "\n\n(The rest is left out because a summary may have 1 MiB at most; the series' folder has all.)\n"
 
 
-class Disagreement(Protocol):
+class ReportedDisagreement(Protocol):
     """How the runs of one case differ (`studies.series.summary.Disagreement`)."""
 
     @property
@@ -38,11 +38,11 @@ class Disagreement(Protocol):
 
 
 def summary_markdown(
-    runs: Sequence[Run],
-    flaky: Mapping[Any, Disagreement],
+    runs: Sequence[ReportedRun],
+    flaky: Mapping[Any, ReportedDisagreement],
     *,
-    not_run: Sequence[Job] = (),
-    earlier: Sequence[Run] = (),
+    not_run: Sequence[ReportedJob] = (),
+    earlier: Sequence[ReportedRun] = (),
     limit: int = LIMIT_BYTES,
 ) -> str:
     """What failed, what is flaky (by `Job`), what was not run, and every case with its last runs.
@@ -64,13 +64,13 @@ def summary_markdown(
     return _bounded("\n\n".join(parts) + "\n", limit)
 
 
-def _headline(runs: Sequence[Run], not_run: Sequence[Job], flaky: int) -> str:
+def _headline(runs: Sequence[ReportedRun], not_run: Sequence[ReportedJob], flaky: int) -> str:
     counts = Counter(run.verdict for run in runs)
-    found = ", ".join(f"{counts[verdict]} {verdict}" for verdict in SIGNS if counts[verdict])
+    counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in SIGNS if counts[verdict])
     also = [f"{len(not_run)} not run"] if not_run else []
     also += [f"{flaky} flaky"] if flaky else []
     return f"## acked: {number_of_runs(len(runs))}" + (
-        f": {'; '.join((found, *also))}" if runs else "; nothing was run"
+        f": {'; '.join((counted, *also))}" if runs else "; nothing was run"
     )
 
 
@@ -78,12 +78,12 @@ def _section(title: str, lines: Sequence[str]) -> str:
     return f"### {title}\n\n" + "\n".join(lines)
 
 
-def _failure(run: Run) -> str:
+def _failure(run: ReportedRun) -> str:
     reasons = "; ".join(run.reasons) or "no reason is recorded"
     return f"- **{plain(job_name(run))}: {run.verdict}**. {plain(reasons)} (`{run.folder}`)"
 
 
-def _flaky(job: Job, how: Disagreement) -> str:
+def _flaky(job: ReportedJob, how: ReportedDisagreement) -> str:
     differ = "".join(f"; claim {name}: {_counted(answers)}" for name, answers in how.claims.items())
     return f"- {plain(job_name(job))}: {_counted(how.verdicts)}{plain(differ)}"
 
@@ -92,30 +92,30 @@ def _counted(outcomes: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
 
 
-def _table(jobs: dict[str, list[Run]], earlier: dict[str, list[Run]]) -> str:
+def _table(jobs: dict[str, list[ReportedRun]], earlier: dict[str, list[ReportedRun]]) -> str:
     rows = ["| case | last runs | lost | duplicated | s |", "|---|---|---|---|---|"]
-    for name, mine in sorted(jobs.items()):
-        strip = "".join(SIGNS.get(run.verdict, "!") for run in [*earlier.get(name, []), *mine][-NIGHTS:])
-        judged = [run for run in mine if run.judged]
+    for name, of_job in sorted(jobs.items()):
+        strip = "".join(SIGNS.get(run.verdict, "!") for run in [*earlier.get(name, []), *of_job][-NIGHTS:])
+        judged = [run for run in of_job if run.judged]
         lost, twice = _span(run.lost for run in judged), _span(run.duplicated for run in judged)
         rows.append(
-            f"| {plain(name)} | {strip} | {lost} | {twice} | {_span(round(run.seconds) for run in mine)} |"
+            f"| {plain(name)} | {strip} | {lost} | {twice} | {_span(round(run.seconds) for run in of_job)} |"
         )
     return "### Cases\n\n" + "\n".join(rows) + f"\n\n{_LEGEND}"
 
 
 def _span(values: Iterable[int]) -> str:
-    found = sorted(values)
-    if not found:
+    ordered = sorted(values)
+    if not ordered:
         return "–"
-    return span((found[0], found[-1]))
+    return span((ordered[0], ordered[-1]))
 
 
-def _by_job(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    found: dict[str, list[Run]] = {}
+def _by_job(runs: Iterable[ReportedRun]) -> dict[str, list[ReportedRun]]:
+    by_job: dict[str, list[ReportedRun]] = {}
     for run in runs:
-        found.setdefault(job_name(run), []).append(run)
-    return found
+        by_job.setdefault(job_name(run), []).append(run)
+    return by_job
 
 
 def _bounded(text: str, limit: int) -> str:

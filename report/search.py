@@ -15,7 +15,7 @@ from checkers.verdict import NOT_JUDGED
 from harness.console import Console
 from report.console import table_console
 
-Document = Mapping[str, Any]
+SearchDocument = Mapping[str, Any]
 _STYLES = {"new": "bold red", "unknown": "yellow", "known": "", "not promised": "dim"}
 _WIDE = 200
 _MOST = 12
@@ -27,7 +27,7 @@ def console() -> Console:
     return table_console(_WIDE)
 
 
-def findings(document: Document) -> Table:
+def findings(document: SearchDocument) -> Table:
     """A row for each group of findings: its weight, its rate, its first schedule, its signature."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("", "runs", "rate (95 %)", "findings", "first", "signature"):
@@ -46,7 +46,7 @@ def findings(document: Document) -> Table:
     return shown
 
 
-def compared(document: Document) -> Table:
+def compared(document: SearchDocument) -> Table:
     """A row for each group of findings, with its runs and its rate on each side; `≠`: the rates differ."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("", "", *document["sides"], "signature"):
@@ -62,7 +62,7 @@ def compared(document: Document) -> Table:
     return shown
 
 
-def differences(document: Document) -> Iterator[str]:
+def differences(document: SearchDocument) -> Iterator[str]:
     """The schedules whose results differ between the sides, in sentences."""
     apart = document["differences"]
     yield (
@@ -89,7 +89,7 @@ def _interval(low: float, high: float) -> str:
     return f"{low:.0%} to {high:.0%}"
 
 
-def summary(document: Document) -> Iterator[str]:
+def summary(document: SearchDocument) -> Iterator[str]:
     """The states that were reached and the promises that were tested, in sentences."""
     plan = document["plan"]
     left = "".join(f", {count} {verdict}" for verdict, count in document["not_judged"].items())
@@ -127,7 +127,7 @@ def _some(names: Sequence[str], most: int = _MOST) -> str:
     return ", ".join(names[:most]) + more
 
 
-def replayed(document: Document) -> Iterator[str]:
+def replayed(document: SearchDocument) -> Iterator[str]:
     """How often the finding came back, and which other findings the runs had."""
     low, high = document["interval"]
     unjudged = f"; {document['not_judged']} more were not judged" if document["not_judged"] else ""

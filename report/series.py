@@ -18,7 +18,7 @@ HEADINGS = ("verdict", "lost", "duplicated", "moved", "claims confirmed / refute
 _WIDTH_IN_A_FILE = 200
 
 
-class Job(Protocol):
+class ReportedJob(Protocol):
     """A run that can be made (`studies.series.job.Job`)."""
 
     @property
@@ -38,7 +38,7 @@ class Job(Protocol):
         """The client library named for it; empty: none."""
 
 
-class Run(Job, Protocol):
+class ReportedRun(ReportedJob, Protocol):
     """What tables show of one run (`studies.series.summary.RunSummary`)."""
 
     @property
@@ -78,7 +78,7 @@ class Run(Job, Protocol):
         """Why the verdict is not *as declared*."""
 
 
-class Totals(Protocol):
+class ReportedTotals(Protocol):
     """What tables show of several runs (`studies.series.summary.Totals`); pairs are minimum and maximum."""
 
     @property
@@ -118,7 +118,7 @@ class Totals(Protocol):
         """Wall time."""
 
 
-Line = tuple[str, Totals | None]
+TotalsLine = tuple[str, ReportedTotals | None]
 """A scenario and its runs; None before the first run has ended."""
 
 
@@ -138,25 +138,25 @@ def span(pair: tuple[int, int]) -> str:
     return str(low) if low == high else f"{low}–{high}"
 
 
-def verdicts(totals: Totals, planned: int = 0) -> str:
+def verdicts(totals: ReportedTotals, planned: int = 0) -> str:
     """How many of the runs, or of the ``planned`` runs, had each verdict."""
     runs = max(planned, totals.runs)
-    found = totals.verdicts.items()
-    return ", ".join(verdict if runs == 1 else f"{count}/{runs} {verdict}" for verdict, count in found)
+    verdicts = totals.verdicts.items()
+    return ", ".join(verdict if runs == 1 else f"{count}/{runs} {verdict}" for verdict, count in verdicts)
 
 
-def claims(totals: Totals) -> str:
+def claims(totals: ReportedTotals) -> str:
     """Claims confirmed and refuted, and those left open if there are any."""
     return "; ".join(f"{yes} / {no}" + (f" / {left} open" if left else "") for yes, no, left in totals.claims)
 
 
-def job_name(job: Job) -> str:
+def job_name(job: ReportedJob) -> str:
     """The name of a job: scenario, Kafka version and metadata mode."""
     name = f"{job.scenario} on {job.version} {job.mode}"
     return f"{name} with {job.client}" if job.client else name
 
 
-def ended(run: Run) -> str:
+def ended(run: ReportedRun) -> str:
     """A run that has just ended, in one line."""
     place = job_name(run)
     if not run.judged:
@@ -167,13 +167,13 @@ def ended(run: Run) -> str:
     return f"{place}: {run.verdict}, {', '.join(counts) or 'nothing lost'} ({run.seconds:.0f} s)"
 
 
-def left_out(jobs: Sequence[Job]) -> str:
+def left_out(jobs: Sequence[ReportedJob]) -> str:
     """The runs that a series left out because its time was over."""
     names = list(dict.fromkeys(map(job_name, jobs)))
     return f"left out, because the time was over: {', '.join(names)}; they come first in the next series"
 
 
-def show_reasons(runs: Iterable[Run], console: Console) -> None:
+def show_reasons(runs: Iterable[ReportedRun], console: Console) -> None:
     """Why runs are not as declared, a line each."""
     for run in runs:
         if run.verdict != "as declared":
@@ -185,7 +185,7 @@ def show_reasons(runs: Iterable[Run], console: Console) -> None:
             )
 
 
-def table(lines: Iterable[Line], repeat: int = 1) -> Table:
+def table(lines: Iterable[TotalsLine], repeat: int = 1) -> Table:
     """A row per scenario; ``repeat`` is the number of runs planned for each."""
     shown = _table(("scenario", *HEADINGS))
     for name, totals in lines:
@@ -195,14 +195,14 @@ def table(lines: Iterable[Line], repeat: int = 1) -> Table:
     return shown
 
 
-def markdown(lines: Iterable[Line]) -> str:
+def markdown(lines: Iterable[TotalsLine]) -> str:
     """The same as Markdown, with the number of runs."""
     rows: list[tuple[str, ...]] = [("scenario", "runs", *HEADINGS)]
     rows += [(name, str(totals.runs if totals else 0), *_columns(totals)) for name, totals in lines]
     return _markdown(rows)
 
 
-def _columns(totals: Totals | None, repeat: int = 1) -> tuple[str, ...]:
+def _columns(totals: ReportedTotals | None, repeat: int = 1) -> tuple[str, ...]:
     if totals is None:
         return ("…", "", "", "", "", "")
     first = verdicts(totals, repeat)
@@ -228,7 +228,7 @@ def live(console: Console, draw: Callable[[], Table], *, on: bool) -> Iterator[C
         yield lambda: shown.update(draw())
 
 
-class Grid(Protocol):
+class ReportedGrid(Protocol):
     """Runs by scenario, metadata mode and Kafka version (`studies.series.summary.Grid`)."""
 
     @property
@@ -236,11 +236,11 @@ class Grid(Protocol):
         """The columns."""
 
     @property
-    def lines(self) -> Mapping[tuple[str, str], Mapping[str, Totals]]:
+    def lines(self) -> Mapping[tuple[str, str], Mapping[str, ReportedTotals]]:
         """Totals by version for each scenario and mode."""
 
 
-def matrix(grid: Grid) -> Table:
+def matrix(grid: ReportedGrid) -> Table:
     """A row per scenario and mode, a column per version."""
     shown = _table(("scenario", "mode", *grid.versions), no_wrap=True)
     for (name, mode), cells in grid.lines.items():
@@ -259,7 +259,7 @@ MATRIX_LEGEND = (
 )
 
 
-def matrix_markdown(grid: Grid) -> str:
+def matrix_markdown(grid: ReportedGrid) -> str:
     """The same as Markdown, with verdicts in words."""
     rows: list[tuple[str, ...]] = [("scenario", "mode", *grid.versions)]
     for (name, mode), cells in grid.lines.items():
@@ -268,7 +268,7 @@ def matrix_markdown(grid: Grid) -> str:
     return _markdown(rows)
 
 
-def _in_signs(totals: Totals) -> str:
+def _in_signs(totals: ReportedTotals) -> str:
     if totals.runs == 1:
         sign = _SIGNS.get(totals.worst)
         return f"{sign} {', '.join(_counts(totals))}".strip() if sign else totals.worst
@@ -278,14 +278,14 @@ def _in_signs(totals: Totals) -> str:
     return ", ".join((text, *_counts(totals)))
 
 
-def _in_words(totals: Totals) -> str:
+def _in_words(totals: ReportedTotals) -> str:
     text = verdicts(totals)
     return f"{text}, {', '.join(_counts(totals)) or 'nothing lost'}" if totals.claims else text
 
 
-def _counts(totals: Totals) -> list[str]:
-    found = (("lost", totals.lost), ("duplicated", totals.duplicated), *totals.findings.items())
-    return [f"{span(pair)} {name}" for name, pair in found if any(pair)]
+def _counts(totals: ReportedTotals) -> list[str]:
+    counts = (("lost", totals.lost), ("duplicated", totals.duplicated), *totals.findings.items())
+    return [f"{span(pair)} {name}" for name, pair in counts if any(pair)]
 
 
 def _table(headings: Sequence[str], *, no_wrap: bool = False) -> Table:

@@ -103,7 +103,7 @@ def _fates(writers: Sequence[WriterFates], out: Console) -> None:
     if not writers:
         return
     out.print("\n[bold]What became of every message[/]")
-    fates = sorted({fate for one in writers for fate in one.fates})
+    fates = sorted({fate for writer in writers for fate in writer.fates})
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("writer", "az", "acks"):
         table.add_column(heading)

@@ -43,7 +43,7 @@ _LISTS = ("claims", "instead", "against", "planned")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sentence:
+class ArticleSentence:
     """One sentence of an article; see the module for its fields."""
 
     id: str
@@ -76,7 +76,7 @@ class Article:
     title: str
     left_out: str
     sections: Mapping[str, str]
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[ArticleSentence, ...]
 
 
 Catalogue = Mapping[str, Scenario]
@@ -101,7 +101,7 @@ def read(text: str) -> Article:
     )
 
 
-def _sentence(entry: dict[str, Any], article: str, sections: Mapping[str, str]) -> Sentence:
+def _sentence(entry: dict[str, Any], article: str, sections: Mapping[str, str]) -> ArticleSentence:
     where = f"Sentence {entry.get('id')!r}"
     if unknown := sorted(set(entry) - _KEYS):
         raise ValueError(f"{where} has unknown keys: {', '.join(unknown)}.")
@@ -119,7 +119,7 @@ def _sentence(entry: dict[str, Any], article: str, sections: Mapping[str, str]) 
         raise ValueError(
             f"{where} is not judged for {reason!r}; say 'kind: reason' with one of {list(KINDS)}."
         )
-    return Sentence(
+    return ArticleSentence(
         id=entry["id"],
         section=section,
         quote=entry["quote"],
@@ -145,7 +145,7 @@ def judges_a_sentence(claim: Claim) -> bool:
 def faults(all_articles: Iterable[Article], catalogue: Catalogue) -> Iterator[str]:
     """Mismatches between the sentences and the scenarios, one line each."""
     sentences = [sentence for article in all_articles for sentence in article.sentences]
-    named: dict[str, list[Sentence]] = {}
+    named: dict[str, list[ArticleSentence]] = {}
     seen: set[str] = set()
     for sentence in sentences:
         if sentence.id in seen:
@@ -178,7 +178,7 @@ def _is_refuted(claim: Claim, reference: str, catalogue: Catalogue) -> bool:
     return claim.erratum is not None and speaks_of(claim.erratum, version)
 
 
-def _faults_of(claim: Claim, reference: str, sentences: list[Sentence]) -> Iterator[str]:
+def _faults_of(claim: Claim, reference: str, sentences: list[ArticleSentence]) -> Iterator[str]:
     if claim.quote and not judges_a_sentence(claim):
         yield f"{reference} quotes an article, but its section is {claim.section!r}"
     if not judges_a_sentence(claim):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from run.scenario import Claim, Erratum, Scenario, speaks_of
-from scenarios.articles import KINDS, Article, Catalogue, Sentence, articles, claims_named, faults
+from scenarios.articles import KINDS, Article, ArticleSentence, Catalogue, articles, claims_named, faults
 from scenarios.catalogue import all_scenarios
 
 FILE = Path(__file__).parent.parent / "docs" / "articles.md"
@@ -51,7 +51,7 @@ def document() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def outcome(sentence: Sentence, catalogue: Catalogue) -> str:
+def outcome(sentence: ArticleSentence, catalogue: Catalogue) -> str:
     """The outcome of a sentence; empty if no claim judges it.
 
     If one claim leaves open whether it holds and the others hold, so does the sentence.
@@ -90,7 +90,7 @@ def _count_row(name: str, outcomes: Counter[str]) -> str:
     return f"| {name} | {' | '.join(map(str, numbers))} |"
 
 
-def _table(sentences: Sequence[Sentence], catalogue: Catalogue) -> Iterable[str]:
+def _table(sentences: Sequence[ArticleSentence], catalogue: Catalogue) -> Iterable[str]:
     yield "| | the article | in English | outcome | judged by |"
     yield "|---|---|---|---|---|"
     for sentence in sentences:
@@ -104,7 +104,7 @@ def _table(sentences: Sequence[Sentence], catalogue: Catalogue) -> Iterable[str]
         yield f"| {' | '.join(map(_cell, cells))} |"
 
 
-def _lines(sentence: Sentence, catalogue: Catalogue) -> Iterable[str]:
+def _lines(sentence: ArticleSentence, catalogue: Catalogue) -> Iterable[str]:
     """The lines of the last column: one for each scenario and outcome, or the reason; then the note."""
     if sentence.not_judged:
         yield sentence.not_judged
@@ -119,7 +119,7 @@ def _lines(sentence: Sentence, catalogue: Catalogue) -> Iterable[str]:
         yield f"({sentence.note})"
 
 
-def _judgements(sentence: Sentence, catalogue: Catalogue) -> list[tuple[str, str]]:
+def _judgements(sentence: ArticleSentence, catalogue: Catalogue) -> list[tuple[str, str]]:
     """For each claim that a sentence names, in that order: its outcome in a word, and in full."""
     judged = [_as_said(*_found(reference, catalogue)) for reference in sentence.claims]
     judged += [_instead(*_found(reference, catalogue)) for reference in sentence.instead]

@@ -63,9 +63,12 @@ The pictures show stored runs: what each AZ sent, which leader each node named, 
 def document() -> str:
     """The whole catalogue as Markdown: an overview, then each scenario in detail."""
     scenarios = list(all_scenarios().values())
-    articles = [name for name in _ARTICLES if any(one.article == name for one in scenarios)]
-    others = sorted({one.article for one in scenarios} - set(_ARTICLES))
-    groups = [(name, [one for one in scenarios if one.article == name]) for name in (*articles, *others)]
+    articles = [name for name in _ARTICLES if any(scenario.article == name for scenario in scenarios)]
+    others = sorted({scenario.article for scenario in scenarios} - set(_ARTICLES))
+    groups = [
+        (name, [scenario for scenario in scenarios if scenario.article == name])
+        for name in (*articles, *others)
+    ]
     parts = [_INTRO, *(_overview(name, chosen) for name, chosen in groups), _DETAILS]
     for name, chosen in groups:
         parts.append(f"## {_heading(name)}\n")
@@ -80,7 +83,7 @@ def _heading(article: str) -> str:
 def _overview(article: str, scenarios: Sequence[Scenario]) -> str:
     lines = [f"### {_heading(article)}, in short\n"]
     headings = ["scenario", "Kafka", "outcome", "lost", "as said", "otherwise"]
-    shows_findings = any(_of_transactions_and_groups(one) != _NONE for one in scenarios)
+    shows_findings = any(_of_transactions_and_groups(scenario) != _NONE for scenario in scenarios)
     if shows_findings:
         headings.insert(4, "transactions and groups")
     lines.append(f"| {' | '.join(headings)} |")

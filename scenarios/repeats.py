@@ -65,7 +65,7 @@ def document_of(row: RunSummary) -> Path:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptTable:
     """What a document already says."""
 
     lines: Mapping[LineKey, str] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Kept:
         return sum(_verdict_counts(_cells(line))["as declared"] for line in self.lines.values())
 
 
-def kept(text: str, rows: Sequence[RunSummary]) -> Kept:
+def kept(text: str, rows: Sequence[RunSummary]) -> KeptTable:
     """The lines of a document's table that ``rows`` do not replace, and the days of its runs."""
     inside = text.partition(BEGIN)[2].partition(END)[0]
     new = {_key(job) for job in by_job(rows)}
@@ -95,7 +95,7 @@ def kept(text: str, rows: Sequence[RunSummary]) -> Kept:
         if len(cells) == len(_HEADINGS) and cells[3].isdigit():
             key = (cells[0], cells[1], cells[2])
             (replaced if key in new else lines)[key] = line
-    return Kept(lines, _DAY.findall(inside.partition(";")[0]), replaced)
+    return KeptTable(lines, _DAY.findall(inside.partition(";")[0]), replaced)
 
 
 def _cells(line: str) -> list[str]:
@@ -106,18 +106,18 @@ def _key(job: Job) -> LineKey:
     return job.scenario, job.version, job.mode
 
 
-def table(rows: Sequence[RunSummary], old: Kept | None = None, *, add: bool = False) -> str:
+def table(rows: Sequence[RunSummary], old: KeptTable | None = None, *, add: bool = False) -> str:
     """The sums of the rows: one line for each scenario, version and mode; and the lines of ``old``.
 
     With ``add``, the counts of the lines that are replaced are added.
     """
-    old = old or Kept()
+    old = old or KeptTable()
     new = {_key(job): _line(job, runs) for job, runs in by_job(rows).items()}
     if add:
         new = {
             key: added(line, old.replaced[key]) if key in old.replaced else line for key, line in new.items()
         }
-    everything = Kept({**old.lines, **new})
+    everything = KeptTable({**old.lines, **new})
     order = {name: number for number, name in enumerate(all_scenarios())}
 
     def place_in_table(entry: tuple[LineKey, str]) -> tuple[object, ...]:
@@ -185,7 +185,7 @@ def added(line: str, old: str) -> str:
 def _verdict_counts(cells: Sequence[str]) -> Counter[str]:
     """How many runs of a line had each verdict: `violated`, or `1/3 violated, 2/3 as declared`."""
     matches = (_VERDICT.fullmatch(text) for text in cells[4].split(", "))
-    return Counter({one[2]: int(one[1] or 1) for one in matches if one})
+    return Counter({match[2]: int(match[1] or 1) for match in matches if match})
 
 
 def _numbers_of_claims(cells: Sequence[str]) -> set[int]:

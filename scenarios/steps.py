@@ -174,7 +174,7 @@ def wait_log(
     """
     lines = wait_until(
         lambda: log_lines(stage, host, *needles),
-        accept=lambda found: len(found) > more_than,
+        accept=lambda entries: len(entries) > more_than,
         within_s=stage.timings.shrink_s if within_s is None else within_s,
         poll_s=0.1,
         awaiting=f"{host} to log {' … '.join(needles)!r}",

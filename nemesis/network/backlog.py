@@ -41,7 +41,7 @@ def wait_delivered(context: FaultContext) -> tuple[str, ...]:
     try:
         wait_until(
             lambda: backlog(context),
-            accept=lambda found: not found,
+            accept=lambda rows: not rows,
             within_s=max(left.values()) + _MARGIN_S,
             awaiting="the delivery of what was sent over the links before they were restored",
             poll_s=_POLL_S,

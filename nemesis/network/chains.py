@@ -36,10 +36,10 @@ class Chains:
     def load(self, rules: Ruleset, hosts: Iterable[str] | None = None) -> None:
         """Load ``rules`` into all their hosts (or only into ``hosts``)."""
         heal = expiry.undo_script(_RESTORE, rules.heal_text())
-        wanted = rules.hosts if hosts is None else tuple(hosts)
+        names = rules.hosts if hosts is None else tuple(hosts)
         commands = {
             host: (("sh", "-c", _LOAD, "load", rules.chain, f"{self.ttl_s:g}", heal), rules.load_text(host))
-            for host in wanted
+            for host in names
         }
         results = self._lab.execute_all(commands)
         for host, result in results.items():
@@ -80,8 +80,8 @@ class Chains:
 
     def listings(self, hosts: Iterable[str] | None = None) -> dict[str, str]:
         """The filter table of each host, with counters."""
-        wanted = [host.name for host in self._lab.topology.hosts] if hosts is None else list(hosts)
-        results: Mapping[str, Result] = self._lab.execute_all({host: (_LIST, "") for host in wanted})
+        names = [host.name for host in self._lab.topology.hosts] if hosts is None else list(hosts)
+        results: Mapping[str, Result] = self._lab.execute_all({host: (_LIST, "") for host in names})
         for host, result in results.items():
             if result.status != 0:
                 raise LabError(
@@ -92,12 +92,12 @@ class Chains:
 
     def sweep(self) -> dict[str, tuple[str, ...]]:
         """Remove chains that an earlier run has left behind, and return the listings without them."""
-        found = {host: normalised(listing) for host, listing in self.listings().items()}
-        for host, lines in found.items():
+        listings = {host: normalised(listing) for host, listing in self.listings().items()}
+        for host, lines in listings.items():
             left = [line for line in lines if CHAIN_PREFIX in line]
             if left:
                 self._lab.execute(host, ("sh", "-c", _unhook(left)))
-        return {host: foreign(lines) for host, lines in found.items()}
+        return {host: foreign(lines) for host, lines in listings.items()}
 
 
 def _unhook(lines: list[str]) -> str:

@@ -111,7 +111,7 @@ class Disconnect:
             for host in self._hosts:
                 wait_until(
                     lambda host=host: self._addresses(host),  # type: ignore[misc]
-                    accept=lambda found, host=host: host.address in found,  # type: ignore[misc]
+                    accept=lambda addresses, host=host: host.address in addresses,  # type: ignore[misc]
                     within_s=RETRY_WITHIN_S,
                     awaiting=f"{host.name} to have its address {host.address} again",
                 )

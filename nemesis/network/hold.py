@@ -23,7 +23,7 @@ from nemesis.network.rules import Ruleset, connection_rules
 from nemesis.proof.link_proof import LinkProof
 from nemesis.registry import FaultRegistry
 
-Fate = Literal["none", "delivered", "dropped", "pending"]
+HeldFate = Literal["none", "delivered", "dropped", "pending"]
 _MARGIN_S = 3.0
 _POLL_S = 0.02
 _READ_WITHIN_S = 1.0
@@ -33,7 +33,7 @@ _CLOSED = ("FIN-WAIT-1", "LAST-ACK", "CLOSING")
 """States in which the send queue counts one more than the bytes in it, for the FIN."""
 _FINISHED = ("CLOSE-WAIT", "LAST-ACK", "CLOSING")
 """States in which the receive queue counts one more, for the FIN of the other end."""
-Row = Mapping[str, Any]
+SocketFacts = Mapping[str, Any]
 
 
 def connections(context: FaultContext, links: Iterable[Link]) -> Mapping[Connection, int]:
@@ -51,7 +51,7 @@ def connections(context: FaultContext, links: Iterable[Link]) -> Mapping[Connect
         answers = context.prober.ask(
             {client: {"op": "connections", "to": list(to)} for client, to in servers.items()}
         )
-    found = {}
+    written_bytes = {}
     for client, answer in answers.items():
         for row in answer["found"]:
             address, port = row["remote"]
@@ -59,15 +59,15 @@ def connections(context: FaultContext, links: Iterable[Link]) -> Mapping[Connect
             connection = Connection(
                 client=client, client_port=row["local"][1], server=server, server_port=port
             )
-            found[connection] = int(row.get("written", 0))
-    return dict(sorted(found.items()))
+            written_bytes[connection] = int(row.get("written", 0))
+    return dict(sorted(written_bytes.items()))
 
 
 @dataclass(frozen=True)
 class End:
     """What the kernel of one end reports of its socket; without a row, there is no socket."""
 
-    row: Row | None
+    row: SocketFacts | None
     live: bool
 
     @property
@@ -117,7 +117,7 @@ class Way:
     """Bytes that the receiver did not have at the release."""
     target: int
     """Bytes that it has received when all of them are delivered."""
-    fate: Fate
+    fate: HeldFate
     after_s: float | None = None
     arrived: int = 0
     unread: int | None = None
@@ -144,14 +144,14 @@ class Way:
 
     def evidence(self) -> Evidence:
         """For the history."""
-        found: dict[str, object] = {"bytes": self.held, "fate": self.fate}
+        facts: dict[str, object] = {"bytes": self.held, "fate": self.fate}
         if self.fate == "delivered":
-            found["after_s"] = self.after_s
+            facts["after_s"] = self.after_s
             if self.unread is not None:
-                found["unread_bytes"] = self.unread
+                facts["unread_bytes"] = self.unread
         elif self.held:
-            found["arrived_bytes"] = self.arrived
-        return found
+            facts["arrived_bytes"] = self.arrived
+        return facts
 
 
 def held_by(sender: End, receiver: End, *, opened: bool) -> Way:
@@ -162,7 +162,7 @@ def held_by(sender: End, receiver: End, *, opened: bool) -> Way:
 
 
 @dataclass(kw_only=True)
-class _Released:
+class _ReleasedConnection:
     """A connection while it is watched after the heal."""
 
     connection: Connection
@@ -205,32 +205,32 @@ class Hold:
         self._proof = LinkProof(self._context, self._number, self.name, ())
         self._connections: tuple[Connection, ...] = ()
         self._rules = Ruleset(self._chain, "", {})
-        self._released: list[_Released] = []
+        self._released: list[_ReleasedConnection] = []
         self._vanished: tuple[str, ...] = ()
         self._times: dict[str, int] = {}
 
     def targets(self) -> Targets:
         """The links, and once they are known, the connections."""
-        found: dict[str, object] = {"links": [str(link) for link in self._links]}
+        targets: dict[str, object] = {"links": [str(link) for link in self._links]}
         if self._connections:
-            found["connections"] = [str(connection) for connection in self._connections]
-        return found
+            targets["connections"] = [str(connection) for connection in self._connections]
+        return targets
 
     def inject(self) -> None:
         """Find the connections, watch their sockets, and load the rules."""
         context = self._context
         with context.lock:
             self._proof.record_before()
-            found = tuple(connections(context, self._links))
+            held = tuple(connections(context, self._links))
             if self._ports is not None:
-                found = tuple(one for one in found if one.client_port in self._ports)
-            if not found:
+                held = tuple(one for one in held if one.client_port in self._ports)
+            if not held:
                 ports = "" if self._ports is None else f" from port {', '.join(map(str, self._ports))}"
                 raise InvalidRunError(
                     f"{self.name!r} has nothing to hold: no connection{ports} is established there."
                 )
-            self._connections = found
-            self._rules = connection_rules(context.lab.topology, self._chain, found)
+            self._connections = held
+            self._rules = connection_rules(context.lab.topology, self._chain, held)
             self._ask("watch", with_sockets=True)
             context.cuts[self._number] = (self._rules, ())
             self._times["loading_ns"] = now_ns()
@@ -304,7 +304,7 @@ class Hold:
             "connections": [one.evidence() for one in self._released],
         }
 
-    def _what_is_held(self) -> list[_Released]:
+    def _what_is_held(self) -> list[_ReleasedConnection]:
         listings = self._context.chains.listings(self._rules.hosts)
         packets = dict.fromkeys(self._connections, 0)
         for host in self._rules.hosts:
@@ -312,7 +312,7 @@ class Hold:
             for one, count in zip(ended_here, self._rules.packets(listings[host]), strict=False):
                 packets[one] += count
         return [
-            _Released(
+            _ReleasedConnection(
                 connection=one,
                 state=str(client.row["state"]) if client.live and client.row else "CLOSED",
                 orphan=bool(client.live and client.row and client.row["orphan"]),
@@ -348,15 +348,15 @@ class Hold:
             for live in (True, False):  # destroyed sockets come last, because their state is the later one
                 for row in answer["live" if live else "destroyed"]:
                     by_key[host, *row["local"], *row["remote"]] = End(row, live)
-        found = {}
+        ends = {}
         for one in self._connections:
             client, server = _keys(topology, one)
             none = End(None, False)
-            found[one] = (
+            ends[one] = (
                 by_key.get((one.client, *client), none),
                 by_key.get((one.server, *server), none),
             )
-        return found
+        return ends
 
     def _ask(self, operation: str, *, with_sockets: bool = False) -> dict[str, dict[str, Any]]:
         topology = self._context.lab.topology

@@ -75,8 +75,8 @@ def ports_of(service: str) -> Ports:
         return lambda host: host.services.get(service, ())
     if service.isdigit() and 0 < int(service) < 65536:
         return lambda host: [port for port in host.ports if port == int(service)]
-    known = ", ".join(f"{name} ({'/'.join(map(str, ports))})" for name, ports in SERVICES.items())
-    raise UsageError(f"{service!r} is neither a service nor a port; services are {known}.")
+    services = ", ".join(f"{name} ({'/'.join(map(str, ports))})" for name, ports in SERVICES.items())
+    raise UsageError(f"{service!r} is neither a service nor a port; services are {services}.")
 
 
 def parse(topology: Topology, text: str) -> tuple[Link, ...]:
@@ -94,17 +94,17 @@ def parse(topology: Topology, text: str) -> tuple[Link, ...]:
             )
         left, right = topology.select(match["left"]), topology.select(match["right"])
         arrow, ports = match["arrow"], ports_of(match["service"]) if match["service"] else every_port
-        found: tuple[Link, ...] = ()
+        between: tuple[Link, ...] = ()
         if arrow in ("->", "<->"):
-            found += _between(left, right, ports)
+            between += _between(left, right, ports)
         if arrow in ("<-", "<->"):
-            found += _between(right, left, ports)
-        if not found:
+            between += _between(right, left, ports)
+        if not between:
             raise UsageError(
                 f"The cut {part.strip()!r} names no link of this lab: its ends are the same host, or no "
                 f"host at its destination listens on that port."
             )
-        links.extend(found)
+        links.extend(between)
     return ordered(links)
 
 
@@ -113,15 +113,15 @@ def ends(*texts: str) -> list[dict[str, object]]:
 
     They are what a cut was asked for, as data for the history; `parse` makes the links of it.
     """
-    found: list[dict[str, object]] = []
+    cuts: list[dict[str, object]] = []
     for part in ",".join(texts).split(","):
         match = _SHAPE.match(part)
         if match is not None:
             service = f":{match['service']}" if match["service"] else ""
             one, other = match["left"], match["right"] + service
             start, end = (other, one) if match["arrow"] == "<-" else (one, other)
-            found.append({"from": start, "to": end, "both": match["arrow"] == "<->"})
-    return found
+            cuts.append({"from": start, "to": end, "both": match["arrow"] == "<->"})
+    return cuts
 
 
 def ordered(links: Iterable[Link]) -> tuple[Link, ...]:

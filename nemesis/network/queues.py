@@ -103,8 +103,8 @@ class Queue(ScheduledFault, ABC):
 
     def _disciplines(self, host: str) -> list[dict[str, object]]:
         result = self._context.lab.execute(host, ("tc", "-s", "-j", "qdisc", "show"))
-        found: list[dict[str, object]] = json.loads(result.stdout or "[]")
-        return found
+        disciplines: list[dict[str, object]] = json.loads(result.stdout or "[]")
+        return disciplines
 
     def _statistics(self, host: str) -> tuple[int, int]:
         for entry in self._disciplines(host):

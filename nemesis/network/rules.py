@@ -67,11 +67,11 @@ class Ruleset:
 
     def counts(self, host: str, listing: str) -> dict[Link, int]:
         """Packets counted per probed link."""
-        found: dict[Link, int] = {}
+        counts: dict[Link, int] = {}
         for rule, packets in zip(self.rules[host], self.packets(listing), strict=False):
             if rule.link is not None:
-                found[rule.link] = found.get(rule.link, 0) + packets
-        return found
+                counts[rule.link] = counts.get(rule.link, 0) + packets
+        return counts
 
     @property
     def hook(self) -> str:
@@ -93,8 +93,8 @@ def chain_name(run: str, number: int) -> str:
 def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: CutAction = "drop") -> Ruleset:
     """Rules that cut ``links``, each at the hosts at which its packets arrive."""
     if action not in get_args(CutAction):
-        known = " or ".join(get_args(CutAction))
-        raise UsageError(f"A link cannot be cut by {action!r}; use {known}.")
+        actions = " or ".join(get_args(CutAction))
+        raise UsageError(f"A link cannot be cut by {action!r}; use {actions}.")
     rules: dict[str, list[ChainRule]] = {}
     for link in links:
         source, destination = topology.host(link.source), topology.host(link.destination)
@@ -129,10 +129,10 @@ def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probabilit
 def connection_rules(topology: Topology, chain: str, connections: Iterable[Connection]) -> Ruleset:
     """Rules that drop the packets of single connections where they arrive: one per connection at each end."""
     rules: dict[str, list[ChainRule]] = {}
-    for one in connections:
-        client, server = topology.host(one.client), topology.host(one.server)
-        to_server = f"--sport {one.client_port} --dport {one.server_port}"
-        to_client = f"--sport {one.server_port} --dport {one.client_port}"
+    for connection in connections:
+        client, server = topology.host(connection.client), topology.host(connection.server)
+        to_server = f"--sport {connection.client_port} --dport {connection.server_port}"
+        to_client = f"--sport {connection.server_port} --dport {connection.client_port}"
         for source, destination, ports in ((client, server, to_server), (server, client, to_client)):
             match = f"{_match(source.address, destination.address, None, '')} -p tcp -m tcp {ports}"
             rules.setdefault(destination.name, []).append(ChainRule(f"{match} -j DROP"))

@@ -28,7 +28,7 @@ _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 _RESET = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
 
 
-class _Held:
+class _HeldSockets:
     """Connections held from before a fault until after it, by a key that the harness chooses."""
 
     def __init__(self) -> None:
@@ -36,29 +36,29 @@ class _Held:
 
     def send(self, keys: list[str]) -> dict[str, str]:
         """Send a byte on each; returns the state of those that fail at once."""
-        found: dict[str, str] = {}
+        states: dict[str, str] = {}
         for key in keys:
             held = self.sockets.get(key)
             if held is None:
-                found[key] = "gone"
+                states[key] = "gone"
                 continue
             try:
                 held.send(b"\0")
             except OSError as error:
-                found[key] = "reset" if error.errno in _RESET else "silent"
-        return found
+                states[key] = "reset" if error.errno in _RESET else "silent"
+        return states
 
     def answers(self, keys: list[str], deadline: float) -> dict[str, str]:
         """Wait until ``deadline`` for the acknowledgements of the bytes sent; returns the states."""
-        found: dict[str, str] = {}
+        states: dict[str, str] = {}
         while True:
             for key in keys:
-                if key not in found and (state := _acknowledged(self.sockets[key])) is not None:
-                    found[key] = state
-            if len(found) == len(keys) or time.monotonic() >= deadline:
+                if key not in states and (state := _acknowledged(self.sockets[key])) is not None:
+                    states[key] = state
+            if len(states) == len(keys) or time.monotonic() >= deadline:
                 break
             select.select([], [], [], 0.005)
-        return {key: found.get(key, "silent") for key in keys}
+        return {key: states.get(key, "silent") for key in keys}
 
     def close(self) -> None:
         for held in self.sockets.values():
@@ -83,12 +83,12 @@ def _acknowledged(held: socket.socket) -> str | None:
 
 def _unacknowledged(held: socket.socket) -> int:
     """Bytes in the send queue."""
-    found: int = struct.unpack("i", fcntl.ioctl(held, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
-    return found
+    unacknowledged: int = struct.unpack("i", fcntl.ioctl(held, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
+    return unacknowledged
 
 
 def _connect(targets: list[list[Any]], deadline: float) -> tuple[dict[str, str], dict[str, socket.socket]]:
-    found: dict[str, str] = {}
+    states: dict[str, str] = {}
     pending: dict[int, tuple[str, socket.socket]] = {}
     opened: dict[str, socket.socket] = {}
     poller = select.poll()
@@ -97,7 +97,7 @@ def _connect(targets: list[list[Any]], deadline: float) -> tuple[dict[str, str],
         sock.setblocking(False)
         number = sock.connect_ex((address, port))
         if number not in (0, errno.EINPROGRESS):
-            found[key] = _named(number)
+            states[key] = _named(number)
             sock.close()
             continue
         pending[sock.fileno()] = (key, sock)
@@ -108,17 +108,17 @@ def _connect(targets: list[list[Any]], deadline: float) -> tuple[dict[str, str],
         for number, _event in events:
             key, sock = pending.pop(number)
             poller.unregister(number)
-            found[key] = _named(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
-            if found[key] == "open":
+            states[key] = _named(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            if states[key] == "open":
                 opened[key] = sock
             else:
                 sock.close()
         if not events and left_ms <= 0:
             break
     for key, sock in pending.values():
-        found[key] = "silent"
+        states[key] = "silent"
         sock.close()
-    return found, opened
+    return states, opened
 
 
 def _quietly(targets: list[list[Any]]) -> tuple[HalfOpenProbes | None, list[list[Any]]]:
@@ -166,7 +166,7 @@ def _round_trips_ms(address: str, port: int, count: int, within_s: float) -> lis
     return taken
 
 
-class _Watched:
+class _WatchedSockets:
     """The sockets of connections that a fault holds, by the fault's number."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class _Watched:
         return {"live": list(live.values()), "destroyed": list(watch.destroyed().values())}
 
 
-def serve(held: _Held, watched: _Watched, request: dict[str, Any]) -> dict[str, Any]:
+def serve(held: _HeldSockets, watched: _WatchedSockets, request: dict[str, Any]) -> dict[str, Any]:
     """Answer one request; the functions of this module say what each operation does."""
     deadline = time.monotonic() + request.get("within_s", 0.3)
     match request["op"]:
@@ -238,7 +238,7 @@ def _key(words: list[Any]) -> Key:
 
 def main(_arguments: Sequence[str] = ()) -> None:
     """Serve requests until standard input ends."""
-    held, watched = _Held(), _Watched()
+    held, watched = _HeldSockets(), _WatchedSockets()
     sys.stdout.write('{"ready": true}\n')
     sys.stdout.flush()
     for line in sys.stdin:

@@ -39,20 +39,20 @@ class HalfOpenProbes:
 
     def answers(self, deadline: float) -> dict[str, str]:
         """`open`, `refused` or, once ``deadline`` has passed, `silent` for each key."""
-        found: dict[str, str] = {}
+        states: dict[str, str] = {}
         repeat = time.monotonic() + _REPEAT_S
         while self._waiting:
             left_s = min(deadline, repeat) - time.monotonic()
             if select.select([self._raw], [], [], max(left_s, 0))[0]:
-                self._receive(found)
+                self._receive(states)
             elif time.monotonic() >= deadline:
                 break
             else:
                 repeat = time.monotonic() + _REPEAT_S
                 for address, port, own_port in self._waiting:
                     self._emit(address, port, own_port)
-        found.update(dict.fromkeys(self._waiting.values(), "silent"))
-        return found
+        states.update(dict.fromkeys(self._waiting.values(), "silent"))
+        return states
 
     def close(self) -> None:
         """Release the ports."""
@@ -60,14 +60,14 @@ class HalfOpenProbes:
         for reserved in self._reserved:
             reserved.close()
 
-    def _receive(self, found: dict[str, str]) -> None:
+    def _receive(self, states: dict[str, str]) -> None:
         packet, (address, _) = self._raw.recvfrom(128)
         header = (packet[0] & 0x0F) * 4
         port, own_port = struct.unpack_from("!HH", packet, header)
         flags = packet[header + 13]
         state = "open" if flags & _SYN_ACK == _SYN_ACK else "refused" if flags & _RST else ""
         if state and (address, port, own_port) in self._waiting:
-            found[self._waiting.pop((address, port, own_port))] = state
+            states[self._waiting.pop((address, port, own_port))] = state
 
     def _emit(self, address: str, port: int, own_port: int) -> None:
         sequence = int.from_bytes(os.urandom(4), "big")

@@ -19,9 +19,9 @@ class LinkProof:
     def record_before(self) -> None:
         """Probe all links before the fault, and hold connections open over those that will die."""
         elsewhere = self._context.links_in_force(without=self._number)
-        wanted = [call for call in self._context.calls(self._links) if not blocked(elsewhere, call)]
-        to_hold = [call for call in wanted if blocked(self._links, call) and may_hold(call)]
-        result = self._context.probe(wanted, keep=to_hold)
+        calls = [call for call in self._context.calls(self._links) if not blocked(elsewhere, call)]
+        to_hold = [call for call in calls if blocked(self._links, call) and may_hold(call)]
+        result = self._context.probe(calls, keep=to_hold)
         self._before = result.alive()
         self._held = {call for call in to_hold if result.new[call] == "open"}
 
@@ -32,15 +32,15 @@ class LinkProof:
         Returns the result and the dead calls. Raises InvalidRunError.
         """
         elsewhere = self._context.links_in_force(without=self._number)
-        wanted = [
+        calls = [
             call
             for call in self._context.calls(self._links)
             if blocked(self._links, call) or not blocked(elsewhere, call)
         ]
-        result = self._context.probe(wanted, check=self._held)
+        result = self._context.probe(calls, check=self._held)
         self._context.check_effect(self._fault, result, self._links, refused)
         self._context.check_unaffected(self._fault, self._before, result)
-        return result, [call for call in wanted if blocked(self._links, call)]
+        return result, [call for call in calls if blocked(self._links, call)]
 
     def held_states(self, result: ProbeResult) -> dict[str, int]:
         """How many held connections were found in each state."""
@@ -50,8 +50,8 @@ class LinkProof:
     def verify_alive(self) -> int:
         """Check that every link that lived before lives again; returns how many. Raises InvalidRunError."""
         elsewhere = self._context.links_in_force()
-        wanted = [call for call in self._context.calls(self._links) if not blocked(elsewhere, call)]
-        result = self._context.probe([call for call in wanted if blocked(self._links, call)])
+        calls = [call for call in self._context.calls(self._links) if not blocked(elsewhere, call)]
+        result = self._context.probe([call for call in calls if blocked(self._links, call)])
         self._context.check_unaffected(self._fault, self._before, result)
         self._context.prober.release()
         self._held = set()

@@ -69,8 +69,8 @@ class Prober:
 
     def warm_up(self, hosts: Iterable[str] | None = None) -> None:
         """Start the agents that do not run yet, in parallel."""
-        wanted = [host.name for host in self._lab.topology.hosts] if hosts is None else list(hosts)
-        missing = [name for name in wanted if name not in self._agents or self._ended(name)]
+        names = [host.name for host in self._lab.topology.hosts] if hosts is None else list(hosts)
+        missing = [name for name in names if name not in self._agents or self._ended(name)]
         if not missing:
             return
         with ThreadPoolExecutor(max_workers=len(missing)) as pool:
@@ -82,7 +82,7 @@ class Prober:
 
     def probe(
         self,
-        wanted: Iterable[Call],
+        calls: Iterable[Call],
         *,
         within_s: float,
         keep: Iterable[Call] = (),
@@ -92,7 +92,7 @@ class Prober:
         requests: dict[str, dict[str, Any]] = {}
         address = {host.name: host.address for host in self._lab.topology.hosts}
         by_key: dict[str, Call] = {}
-        for field, chosen in (("targets", wanted), ("keep", keep), ("check", check)):
+        for field, chosen in (("targets", calls), ("keep", keep), ("check", check)):
             for call in chosen:
                 empty: dict[str, Any] = {"targets": [], "quiet": [], "keep": [], "check": []}
                 request = requests.setdefault(call.caller, empty)

@@ -50,16 +50,16 @@ class ProbeResult:
 
 def calls(topology: Topology, named: Iterable[Link] = ()) -> tuple[Call, ...]:
     """Every pair of hosts at least once, every service that one calls on the other, and ``named`` links."""
-    found: set[Call] = set()
+    calls: set[Call] = set()
     for caller in topology.hosts:
         for callee in topology.hosts:
             if caller.name != callee.name:
                 ports = list(_called(caller, callee)) or [CLOSED_PORT]
-                found.update(Call(caller.name, callee.name, port) for port in ports)
+                calls.update(Call(caller.name, callee.name, port) for port in ports)
     for link in named:
         ports = [link.port] if link.port else [*topology.host(link.destination).ports] or [CLOSED_PORT]
-        found.update(Call(link.source, link.destination, port) for port in ports)
-    return tuple(sorted(found))
+        calls.update(Call(link.source, link.destination, port) for port in ports)
+    return tuple(sorted(calls))
 
 
 def may_hold(call: Call, fragile: tuple[int, ...] = FRAGILE_PORTS) -> bool:

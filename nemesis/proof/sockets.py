@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Iterable, Iterator
 
-Row = dict[str, object]
+SocketRow = dict[str, object]
 """One socket: `local` and `remote` (address and port), `state`, `orphan`, `timer`, and counters in bytes."""
 Key = tuple[str, int, str, int]
 """Local address and port, remote address and port."""
@@ -40,24 +40,24 @@ _SENT, _SENT_AGAIN = ("=Q", 200), ("=Q", 208)
 _BUFFER_BYTES = 4 << 20
 
 
-def sockets(wanted: Iterable[Key]) -> dict[Key, Row]:
+def sockets(chosen: Iterable[Key]) -> dict[Key, SocketRow]:
     """The sockets of these connections that exist now, in any state, also without a process."""
-    keys = set(wanted)
+    keys = set(chosen)
     return {key: row for key, row in _dump() if key in keys}
 
 
-def connected(remote: str, port: int) -> list[Row]:
+def connected(remote: str, port: int) -> list[SocketRow]:
     """Established connections to a port of an address."""
     return [row for key, row in _dump() if key[2:] == (remote, port) and row["state"] == "ESTAB"]
 
 
-def backlog(remotes: Iterable[str]) -> list[Row]:
+def backlog(remotes: Iterable[str]) -> list[SocketRow]:
     """Connections to these addresses with unacknowledged data that a timer sends again."""
-    wanted = set(remotes)
+    addresses = set(remotes)
     return [
         row
         for (*_, remote, _), row in _dump()
-        if remote in wanted
+        if remote in addresses
         and row["state"] not in ("SYN-SENT", "SYN-RECV", "NEW-SYN-RECV")
         and row.get("backoff", 0)
         and int(str(row["send_q"])) > (row["state"] in ("FIN-WAIT-1", "LAST-ACK", "CLOSING"))
@@ -67,14 +67,14 @@ def backlog(remotes: Iterable[str]) -> list[Row]:
 class SocketWatch:
     """Remembers the last state of connections' sockets when the kernel destroys them."""
 
-    def __init__(self, wanted: Iterable[Key]) -> None:
+    def __init__(self, keys: Iterable[Key]) -> None:
         """Listens until `close`."""
-        self._wanted = set(wanted)
-        self._destroyed: dict[Key, Row] = {}
+        self._keys = set(keys)
+        self._destroyed: dict[Key, SocketRow] = {}
         self._socket = _netlink(_DESTROYED_TCP4 | _DESTROYED_TCP6)
         threading.Thread(target=self._listen, name="sockets", daemon=True).start()
 
-    def destroyed(self) -> dict[Key, Row]:
+    def destroyed(self) -> dict[Key, SocketRow]:
         """What was destroyed so far."""
         return dict(self._destroyed)
 
@@ -91,22 +91,22 @@ class SocketWatch:
                     continue
                 return
             for key, row in _rows(data):
-                if key in self._wanted:
+                if key in self._keys:
                     self._destroyed[key] = row
 
 
 def _netlink(groups: int = 0) -> socket.socket:
-    found = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-    found.bind((0, groups))
-    return found
+    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
+    netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+    netlink.bind((0, groups))
+    return netlink
 
 
-def _dump() -> Iterator[tuple[Key, Row]]:
+def _dump() -> Iterator[tuple[Key, SocketRow]]:
     with _netlink() as asked:
-        wanted = struct.pack("=BBBB48xII", socket.AF_INET, 0, 0, 1 << (_INFO - 1), _ALL_STATES, 0)
-        header = _HEADER.pack(_HEADER.size + len(wanted), _TCP_OF_BOTH_FAMILIES, _REQUEST_DUMP, 1, 0)
-        asked.send(header + wanted)
+        request = struct.pack("=BBBB48xII", socket.AF_INET, 0, 0, 1 << (_INFO - 1), _ALL_STATES, 0)
+        header = _HEADER.pack(_HEADER.size + len(request), _TCP_OF_BOTH_FAMILIES, _REQUEST_DUMP, 1, 0)
+        asked.send(header + request)
         done = False
         while not done:
             data = asked.recv(1 << 18)
@@ -124,7 +124,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def _rows(data: bytes) -> Iterator[tuple[Key, Row]]:
+def _rows(data: bytes) -> Iterator[tuple[Key, SocketRow]]:
     for kind, body in _messages(data):
         if kind not in (_BY_FAMILY, _TCP_OF_BOTH_FAMILIES) or len(body) < _MESSAGE:
             continue
@@ -132,7 +132,7 @@ def _rows(data: bytes) -> Iterator[tuple[Key, Row]]:
         port, remote_port = struct.unpack_from("!HH", body, 4)
         local, remote = _address(family, body[8:24]), _address(family, body[24:40])
         expires_ms, unread, unacknowledged, _, inode = struct.unpack_from("=5I", body, 52)
-        row: Row = {
+        row: SocketRow = {
             "local": [local, port],
             "remote": [remote, remote_port],
             "state": STATES[state] if state < len(STATES) else str(state),
@@ -155,13 +155,13 @@ def _at(info: bytes, place: tuple[str, int]) -> int:
     return value
 
 
-def _attribute(data: bytes, wanted: int) -> bytes | None:
+def _attribute(data: bytes, number: int) -> bytes | None:
     at = 0
     while at + 4 <= len(data):
         length, kind = struct.unpack_from("=HH", data, at)
         if length < 4:
             return None
-        if kind == wanted:
+        if kind == number:
             return data[at + 4 : at + length]
         at += (length + 3) & ~3
     return None

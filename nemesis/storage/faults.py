@@ -9,7 +9,7 @@ from nemesis.fault import Injection
 from nemesis.processes.killing import Restart, running
 from nemesis.registry import FaultRegistry
 from nemesis.storage.power import FullDisk, How, PowerCut
-from nemesis.storage.replicas import Damage, Wipe
+from nemesis.storage.replicas import FlippedByte, Wipe
 
 
 class Storage:
@@ -44,7 +44,7 @@ class Storage:
 
     def corrupt(self, host: str, topic: str, offset: int, partition: int = 0) -> Injection:
         """Flip a byte in the batch that holds ``offset`` now; the broker may run."""
-        fault = Damage(self._registry, host, TopicPartition(topic, partition), offset)
+        fault = FlippedByte(self._registry, host, TopicPartition(topic, partition), offset)
         return self._registry.add(fault).inject()
 
     def fill_disk(self, host: str) -> Injection:

@@ -62,16 +62,16 @@ class Layer(Operations):  # type: ignore[misc]
         return 0
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
-        found = os.lstat(self._cache + path)
-        times = {name: getattr(found, source) for name, source in _STAT_NS}
-        return {name: getattr(found, name) for name in _STAT} | times
+        status = os.lstat(self._cache + path)
+        times = {name: getattr(status, source) for name, source in _STAT_NS}
+        return {name: getattr(status, name) for name in _STAT} | times
 
     def readdir(self, path: str, fh: int) -> list[str]:
         return [".", "..", *os.listdir(self._cache + path)]  # noqa: PTH208 - names, not paths
 
     def statfs(self, path: str) -> dict[str, int]:
-        found = os.statvfs(self._cache + path)
-        return {name: getattr(found, name) for name in _STATFS}
+        status = os.statvfs(self._cache + path)
+        return {name: getattr(status, name) for name in _STATFS}
 
     def mkdir(self, path: str, mode: int) -> int:
         return self._both(lambda tree: Path(tree + path).mkdir(mode))
@@ -120,12 +120,12 @@ class Layer(Operations):  # type: ignore[misc]
         return 0
 
     def fsync(self, path: str, datasync: int, fh: int) -> int:
-        found = os.fstat(fh)
+        status = os.fstat(fh)
         twin = os.open(self._durable + path, os.O_RDWR)
         try:
-            for start, end in self._dirty.take(found.st_ino):
+            for start, end in self._dirty.take(status.st_ino):
                 os.pwrite(twin, os.pread(fh, end - start, start), start)
-            os.ftruncate(twin, found.st_size)
+            os.ftruncate(twin, status.st_size)
         finally:
             os.close(twin)
         return 0

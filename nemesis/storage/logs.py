@@ -31,12 +31,12 @@ def replica_folder(data: Path, topic: str, partition: int) -> Path:
 
 def replicas(data: Path) -> dict[TopicPartition, Path]:
     """All replicas' folders."""
-    found = {}
+    folders = {}
     for folder in sorted(data.glob("*-[0-9]*")):
         topic, _, number = folder.name.rpartition("-")
         if folder.is_dir() and number.isdigit():
-            found[TopicPartition(topic, int(number))] = folder
-    return found
+            folders[TopicPartition(topic, int(number))] = folder
+    return folders
 
 
 def log_bytes(data: Path) -> dict[str, int]:
@@ -98,9 +98,9 @@ def truncate_to_flushed(
     nothing else shows that. The log of KRaft's metadata stays whole, too: a voter flushes it before its copy
     counts (KIP-595; `KafkaRaftClient.appendAsFollower`), and no recovery point shows that.
     """
-    known = dict(flushed) if flushed is not None else recovery_points(data)
+    offsets = dict(flushed) if flushed is not None else recovery_points(data)
     return {
-        str(key): _truncate(folder, known.get(key, 0))
+        str(key): _truncate(folder, offsets.get(key, 0))
         for key, folder in replicas(data).items()
         if key.topic != METADATA_TOPIC and not flushes(key.topic)
     }

@@ -63,7 +63,7 @@ class Wipe(ScheduledFault):
         return {}
 
 
-class Damage:
+class FlippedByte:
     """A byte of a replica's log that is flipped, in the batch that holds an offset; the broker may run."""
 
     kind: Kind = "storage"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from report.model.model import Belief, Lane, Split
 from report.model.tables import Row
 
-Seconds = Callable[[int], float]
+ToSeconds = Callable[[int], float]
 """Turns a time of the history into seconds since the beginning of the run."""
 SHORTEST_SPLIT_S = 0.5
 """The observer asks each node about four times a second, so shorter disagreements mean nothing."""
@@ -39,7 +39,7 @@ class _Node:
 
 
 def lanes(
-    views: Iterable[Row], seconds: Seconds, end_s: float, place: tuple[str, int] | None
+    views: Iterable[Row], seconds: ToSeconds, end_s: float, place: tuple[str, int] | None
 ) -> tuple[Lane, ...]:
     """A lane for each node that made a statement about a topic partition.
 
@@ -76,15 +76,15 @@ def node_order(source: str) -> tuple[int, str]:
     return (_ORDER.index(kind) if kind in _ORDER else len(_ORDER), source)
 
 
-def splits(found: Sequence[Lane], from_s: float, to_s: float) -> tuple[Split, ...]:
+def splits(lanes: Sequence[Lane], from_s: float, to_s: float) -> tuple[Split, ...]:
     """Times of at least `SHORTEST_SPLIT_S` in which nodes that answer name different leaders."""
     times = sorted(
-        {from_s, to_s, *(b.from_s for lane in found for b in lane.beliefs if from_s < b.from_s < to_s)}
+        {from_s, to_s, *(b.from_s for lane in lanes for b in lane.beliefs if from_s < b.from_s < to_s)}
     )
     merged: list[list[Split]] = []
     for start, end in zip(times, times[1:], strict=False):
         says: dict[int, list[str]] = {}
-        for lane in found:
+        for lane in lanes:
             belief = believed_at(lane, start)
             if belief is not None and not belief.error and belief.leader is not None:
                 says.setdefault(belief.leader, []).append(lane.source)
@@ -125,10 +125,10 @@ def believed_at(lane: Lane, s: float) -> Belief | None:
     return None
 
 
-def leaders_by_epoch(found: Iterable[Lane]) -> dict[int, int]:
+def leaders_by_epoch(lanes: Iterable[Lane]) -> dict[int, int]:
     """The leader of each epoch, by what the nodes stated."""
     leaders: dict[int, int] = {}
-    for lane in found:
+    for lane in lanes:
         for belief in lane.beliefs:
             if belief.epoch is not None and belief.leader is not None and belief.leader >= 0:
                 leaders.setdefault(belief.epoch, belief.leader)
@@ -156,13 +156,13 @@ def node_number(node: int, role: str) -> int:
     return node % 10 if role == "controller" and node > 10 else node
 
 
-def zombies(found: Sequence[Lane], own: Callable[[str], int | None]) -> tuple[Zombie, ...]:
+def zombies(lanes: Sequence[Lane], own: Callable[[str], int | None]) -> tuple[Zombie, ...]:
     """Nodes that named themselves after another node had been elected in a later epoch.
 
     ``own`` returns the id by which others name a node.
     """
     first: dict[int, tuple[float, int]] = {}
-    for lane in found:
+    for lane in lanes:
         for belief in lane.beliefs:
             if (
                 belief.epoch is not None
@@ -170,11 +170,11 @@ def zombies(found: Sequence[Lane], own: Callable[[str], int | None]) -> tuple[Zo
                 and belief.leader >= 0
                 and not belief.error
             ):
-                known = first.get(belief.epoch)
-                if known is None or belief.from_s < known[0]:
+                earliest = first.get(belief.epoch)
+                if earliest is None or belief.from_s < earliest[0]:
                     first[belief.epoch] = (belief.from_s, belief.leader)
     zombie = []
-    for lane in found:
+    for lane in lanes:
         number = own(lane.source)
         for belief in lane.beliefs:
             if number is None or belief.leader != number or belief.epoch is None or belief.error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds
+from report.model.beliefs import ToSeconds
 from report.model.judged import transaction_name
 from report.model.model import BlockedReaders
 from report.model.tables import Row, RunTables
@@ -23,7 +23,7 @@ _RECORDS = ("topic", "partition", "offset", "writer", "txn")
 
 
 def blocked_readers(
-    tables: RunTables, seconds: Seconds, *, shortest_s: float = SHORTEST_BLOCK_S, merged: bool = True
+    tables: RunTables, seconds: ToSeconds, *, shortest_s: float = SHORTEST_BLOCK_S, merged: bool = True
 ) -> tuple[BlockedReaders, ...]:
     """The blocks of a run, the longest first.
 
@@ -37,14 +37,14 @@ def blocked_readers(
         (row["writer"], row["txn"]): row
         for row in _of_writers(tables, "transaction_fates", {row["writer"] for row in blocking.values()})
     }
-    found = []
+    readers = []
     for same in _together(blocks) if merged else [[block] for block in blocks]:
         place = _place(same[0])
         longest = max(same, key=_length_s)
         record = blocking.get(place)
         fate = {} if record is None else fates.get((record["writer"], record["txn"]), {})
         open_ended = any(one["open"] for one in same)
-        found.append(
+        readers.append(
             BlockedReaders(
                 place=f"{place[0]}/{place[1]}",
                 offset=place[2],
@@ -58,7 +58,7 @@ def blocked_readers(
                 reported=fate.get("reported") or "",
             )
         )
-    return tuple(sorted(found, key=lambda one: (-one.seconds, one.place, one.offset)))
+    return tuple(sorted(readers, key=lambda one: (-one.seconds, one.place, one.offset)))
 
 
 def blocked_in(folder: str) -> tuple[BlockedReaders, ...]:
@@ -77,16 +77,16 @@ def _place(block: Row) -> tuple[str, int, int]:
 
 def _together(blocks: Sequence[Row]) -> list[list[Row]]:
     """Blocks at the same offset that overlap in time."""
-    found: list[list[Row]] = []
+    stretches: list[list[Row]] = []
     ends = 0
     for block in sorted(blocks, key=lambda block: (*_place(block), block["from_ns"])):
-        if found and _place(found[-1][0]) == _place(block) and block["from_ns"] <= ends:
-            found[-1].append(block)
+        if stretches and _place(stretches[-1][0]) == _place(block) and block["from_ns"] <= ends:
+            stretches[-1].append(block)
             ends = max(ends, block["until_ns"])
         else:
-            found.append([block])
+            stretches.append([block])
             ends = block["until_ns"]
-    return found
+    return stretches
 
 
 def _length_s(block: Row) -> float:
@@ -127,13 +127,13 @@ def _blocked_at(row: Row) -> int | None:
 
 def _records_at(tables: RunTables, blocks: Sequence[Row]) -> dict[tuple[str, int, int], Row]:
     """The records of transactions at the offsets of these blocks."""
-    wanted = {_place(block) for block in blocks}
-    found = {}
-    for topic, partition in sorted({place[:2] for place in wanted}):
+    places = {_place(block) for block in blocks}
+    records = {}
+    for topic, partition in sorted({place[:2] for place in places}):
         for row in tables.rows("transaction_records", _RECORDS, (topic, partition)):
-            if row["offset"] is not None and (topic, partition, row["offset"]) in wanted:
-                found[topic, partition, row["offset"]] = row
-    return found
+            if row["offset"] is not None and (topic, partition, row["offset"]) in places:
+                records[topic, partition, row["offset"]] = row
+    return records
 
 
 def _of_writers(tables: RunTables, name: str, writers: set[int]) -> list[Row]:

@@ -9,7 +9,7 @@ from report.model.chains import CAUSE_UNKNOWN, Chain, kind_of, leaders_of, most_
 from report.model.messages import LOST
 from report.model.model import FindingGroup, counted, grouped
 from report.model.other_findings import MOST
-from report.words.causes import Facts, cause_in_words
+from report.words.causes import CauseFacts, cause_in_words
 from report.words.lists import listed
 
 _AFTER_HEAL = "zombie_after_heal"
@@ -39,13 +39,13 @@ def reasons(
 
 def _of_causes(groups: Sequence[FindingGroup], asked: str) -> list[str]:
     counts: dict[tuple[str, tuple[int, ...]], int] = {}
-    facts: dict[tuple[str, tuple[int, ...]], list[Facts]] = {}
-    for one in groups:
-        kind = kind_of(one.cause_kind)
-        if one.name in LOST and (kind or one.name == "diverged"):
-            key = (kind, leaders_of(kind, one.cause_facts) or ())
-            counts[key] = counts.get(key, 0) + one.count
-            facts.setdefault(key, []).append(one.cause_facts)
+    facts: dict[tuple[str, tuple[int, ...]], list[CauseFacts]] = {}
+    for group in groups:
+        kind = kind_of(group.cause_kind)
+        if group.name in LOST and (kind or group.name == "diverged"):
+            key = (kind, leaders_of(kind, group.cause_facts) or ())
+            counts[key] = counts.get(key, 0) + group.count
+            facts.setdefault(key, []).append(group.cause_facts)
     chosen = sorted(counts, key=lambda key: -counts[key])
     return [_sentence(key[0], facts[key], counts[key], asked) for key in chosen]
 
@@ -57,12 +57,14 @@ def _of_chains(chains: Sequence[Chain], asked: str) -> list[str]:
         key = (one.kind, one.brokers, one.instead is not None)
         alike.setdefault(key, []).append(one)
     sentences = []
-    for members in sorted(alike.values(), key=lambda found: -sum(one.count for one in found)):
+    for members in sorted(alike.values(), key=lambda same: -sum(one.count for one in same)):
         first, *others = sorted(members, key=lambda one: (-one.count, one.place))
         text = _chain(first, asked)
         if others:
-            count = sum(one.count for one in others)
-            where = listed([one.place for one in others[:3]]) if len(others) <= 3 else f"{len(others)} others"
+            count = sum(other.count for other in others)
+            where = (
+                listed([other.place for other in others[:3]]) if len(others) <= 3 else f"{len(others)} others"
+            )
             text += f" The same happened to {counted(count, 'message')} of {where}."
         sentences.append(f"{first.place}: {text}")
     return sentences
@@ -203,7 +205,7 @@ def _capital(text: str) -> str:
     return text if text.startswith("broker") else text[:1].upper() + text[1:]
 
 
-def _sentence(kind: str, facts: Sequence[Facts], count: int, asked: str) -> str:
+def _sentence(kind: str, facts: Sequence[CauseFacts], count: int, asked: str) -> str:
     """What a cause did to a number of messages; ``facts`` are those of all of them, the first at least."""
     if kind == CAUSE_UNKNOWN:
         messages = counted(count, "message")
@@ -222,9 +224,9 @@ def _were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _rejoined(facts: Sequence[Facts], count: int, asked: str) -> str:
+def _rejoined(facts: Sequence[CauseFacts], count: int, asked: str) -> str:
     old, new = broker_name(facts[0]["broker"]), broker_name(facts[0]["leader"])
-    elected = {one["elected"] for one in facts}
+    elected = {fact["elected"] for fact in facts}
     when = (
         f"although {new} had been elected already" if elected == {"before"} else f"before {new} was elected"
     )
@@ -237,7 +239,7 @@ def _rejoined(facts: Sequence[Facts], count: int, asked: str) -> str:
     )
 
 
-def _apart(_facts: Sequence[Facts], count: int, _asked: str) -> str:
+def _apart(_facts: Sequence[CauseFacts], count: int, _asked: str) -> str:
     verb = "is" if count == 1 else "are"
     return (
         f"{counted(count, 'message')} {verb} on a follower only: the leader's log has another record, or "
@@ -245,7 +247,7 @@ def _apart(_facts: Sequence[Facts], count: int, _asked: str) -> str:
     )
 
 
-def _after_heal(facts: Sequence[Facts], count: int, asked: str) -> str:
+def _after_heal(facts: Sequence[CauseFacts], count: int, asked: str) -> str:
     old, new = broker_name(facts[0]["broker"]), broker_name(facts[0]["leader"])
     those = "this one was" if count == 1 else "these were"
     return (
@@ -254,7 +256,7 @@ def _after_heal(facts: Sequence[Facts], count: int, asked: str) -> str:
     )
 
 
-def _not_flushed(facts: Sequence[Facts], count: int, asked: str) -> str:
+def _not_flushed(facts: Sequence[CauseFacts], count: int, asked: str) -> str:
     kept = f",{asked}" if asked else ""
     them = _them(count)
     return (
@@ -263,14 +265,14 @@ def _not_flushed(facts: Sequence[Facts], count: int, asked: str) -> str:
     )
 
 
-def _unclean(facts: Sequence[Facts], count: int, _asked: str) -> str:
+def _unclean(facts: Sequence[CauseFacts], count: int, _asked: str) -> str:
     return (
         f"broker{facts[0]['broker']} became leader although it was not in sync (an unclean leader election): "
         f"{counted(count, 'message')} that had been acknowledged {_were(count)} not in its log."
     )
 
 
-def _high_watermark(facts: Sequence[Facts], count: int, _asked: str) -> str:
+def _high_watermark(facts: Sequence[CauseFacts], count: int, _asked: str) -> str:
     return (
         f"broker{facts[0]['broker']} truncated its log to its own high watermark, which lagged behind, "
         f"instead of asking its leader up to which offset their logs agree; this removed "
@@ -278,14 +280,14 @@ def _high_watermark(facts: Sequence[Facts], count: int, _asked: str) -> str:
     )
 
 
-def _wiped(facts: Sequence[Facts], count: int, _asked: str) -> str:
+def _wiped(facts: Sequence[CauseFacts], count: int, _asked: str) -> str:
     return (
         f"broker{facts[0]['broker']}, the last replica in sync, lost its log and led again with an empty one"
         f": {counted(count, 'message')} that had been acknowledged {_were(count)} in it."
     )
 
 
-_SENTENCES: dict[str, Callable[[Sequence[Facts], int, str], str]] = {
+_SENTENCES: dict[str, Callable[[Sequence[CauseFacts], int, str], str]] = {
     "deposed_leader": _rejoined,
     _AFTER_HEAL: _after_heal,
     "unflushed_data_lost": _not_flushed,

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from checkers.records import NOT_KNOWN
 from harness.kafka.model import broker_name
-from report.model.beliefs import Seconds, Zombie, node_number
+from report.model.beliefs import ToSeconds, Zombie, node_number
 from report.model.messages import LOST
 from report.model.model import Fault, Lane
 from report.model.removals import MESSAGES, power_cut
 from report.model.tables import Row, RunTables
-from report.words.causes import Facts, facts_of
+from report.words.causes import CauseFacts, facts_of
 from report.words.lists import listed
 
 PLACES = 6
@@ -37,7 +37,7 @@ class Chain:
     place: str
     kind: str
     """The kind of the cause, or `CAUSE_UNKNOWN`; empty if the checker names none."""
-    facts: tuple[Facts, ...]
+    facts: tuple[CauseFacts, ...]
     """The different facts of the cause of these messages."""
     count: int
     labels: tuple[str, ...]
@@ -73,7 +73,7 @@ def kind_of(cause: str | None) -> str:
     return CAUSE_UNKNOWN if cause in NOT_KNOWN else cause or ""
 
 
-def leaders_of(kind: str, facts: Facts) -> tuple[int, int] | None:
+def leaders_of(kind: str, facts: CauseFacts) -> tuple[int, int] | None:
     """The old leader and the new one, if a cause names them."""
     if kind not in _DEPOSED or facts["broker"] < 0:  # not known which broker acknowledged it
         return None
@@ -83,7 +83,7 @@ def leaders_of(kind: str, facts: Facts) -> tuple[int, int] | None:
 def chains(
     tables: RunTables,
     findings: pa.Table,
-    seconds: Seconds,
+    seconds: ToSeconds,
     *,
     life: pa.Table,
     faults: Sequence[Fault],
@@ -128,7 +128,7 @@ def chains(
 @dataclass(frozen=True, kw_only=True)
 class _History:
     tables: RunTables
-    seconds: Seconds
+    seconds: ToSeconds
     life: pa.Table
     faults: Sequence[Fault]
     lanes: Mapping[str, Sequence[Lane]]
@@ -162,27 +162,27 @@ class _History:
     def _names(self, rows: Iterable[Row]) -> tuple[str, ...]:
         """How the page names the message of each row."""
         keys = [(row["writer"], row["seq"]) for row in rows]
-        wanted = set(keys)
-        found = self.life.filter(pc.is_valid(self.life["label"])) if self.life.num_rows else self.life
+        own_keys = set(keys)
+        labelled = self.life.filter(pc.is_valid(self.life["label"])) if self.life.num_rows else self.life
         labels = {
             key: row["label"]
-            for row in found.select(["writer", "seq", "label"]).to_pylist()
-            if (key := (row["writer"], row["seq"])) in wanted
+            for row in labelled.select(["writer", "seq", "label"]).to_pylist()
+            if (key := (row["writer"], row["seq"])) in own_keys
         }
         return tuple(labels.get(key) or f"{key[0]}/{key[1]}" for key in keys)
 
     def _held(
         self, sightings: pa.Table, rows: Sequence[Row], times: Sequence[float]
     ) -> tuple[dict[int, int], dict[int, float]]:
-        wanted = {(row["writer"], row["seq"]) for row in rows}
+        messages = {(row["writer"], row["seq"]) for row in rows}
         near = sightings.filter(
-            pc.is_in(sightings["writer"], pa.array({one for one, _ in wanted}, sightings["writer"].type))
+            pc.is_in(sightings["writer"], pa.array({one for one, _ in messages}, sightings["writer"].type))
         )
         seen: dict[int, set[tuple[int, int]]] = {}
         power: dict[int, float] = {}
         for row in near.to_pylist():
             key = (row["writer"], row["seq"])
-            if key not in wanted:
+            if key not in messages:
                 continue
             seen.setdefault(row["broker"], set()).add(key)
             cut = power_cut(row, self.faults, self.seconds)
@@ -251,7 +251,7 @@ class _History:
     def _gone(self, old: int, new: int, elected_s: float) -> str:
         """A clause that says that the old leader was no longer registered, by ZooKeeper or the new leader."""
         before: dict[str, set[int]] = {}
-        found: tuple[str, float] | None = None
+        unregistered: tuple[str, float] | None = None
         successor = broker_name(new)
         for row in self.views:
             if row["subject"] != "brokers" or self.seconds(row["ns"]) > elected_s + _WHEN_S:
@@ -259,14 +259,14 @@ class _History:
             source, now = row["source"], set(row["brokers"] or ())
             if source.startswith("zookeeper") or source == successor:
                 if old in before.get(source, ()) and old not in now:
-                    found = found or (source, self.seconds(row["ns"]))
+                    unregistered = unregistered or (source, self.seconds(row["ns"]))
                 elif old in now:
-                    found = None
+                    unregistered = None
             before[source] = now
-        if found is None:
+        if unregistered is None:
             return ""
-        if found[0].startswith("zookeeper"):
-            return f"broker{old}'s ZooKeeper session had ended by {found[1]:.1f} s"
+        if unregistered[0].startswith("zookeeper"):
+            return f"broker{old}'s ZooKeeper session had ended by {unregistered[1]:.1f} s"
         return f"broker{old} was fenced: {successor}'s metadata no longer listed it as alive"
 
     def _unaware(self, place: str, number: int, elected_s: float) -> str:

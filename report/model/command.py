@@ -40,7 +40,7 @@ def _options(command: str) -> list[tuple[str, ...]]:
         return []
     if words[:2] != ["acked", "run"]:
         return []
-    found: list[tuple[str, ...]] = []
+    options: list[tuple[str, ...]] = []
     rest = iter(words[2:])
     for word in rest:
         if not word.startswith("-") or word in _FLAGS_OF_OUTPUT:
@@ -49,5 +49,5 @@ def _options(command: str) -> list[tuple[str, ...]]:
         if not equals and name not in _FLAGS:
             value = next(rest, "")
         if name not in _OPTIONS_OF_OUTPUT:
-            found.append((name,) if name in _FLAGS else (name, value))
-    return found
+            options.append((name,) if name in _FLAGS else (name, value))
+    return options

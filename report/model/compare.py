@@ -140,11 +140,11 @@ def _steps(one: ReportModel, other: ReportModel) -> tuple[tuple[Difference, ...]
     """The times from each mark to the next mark that both runs set, and how many of them are equal."""
     times = [{mark.name: mark.s for mark in model.marks} for model in (one, other)]
     common = [name for name in times[0] if name in times[1]]
-    found, same = [], 0
+    differences, same = [], 0
     for begin, end in zip(common, common[1:], strict=False):
         took = [of[end] - of[begin] for of in times]
         if abs(took[0] - took[1]) > 0.5:
-            found.append(Difference(f"{begin} to {end}", f"{took[0]:.1f} s", f"{took[1]:.1f} s"))
+            differences.append(Difference(f"{begin} to {end}", f"{took[0]:.1f} s", f"{took[1]:.1f} s"))
         else:
             same += 1
     missing = [
@@ -152,7 +152,7 @@ def _steps(one: ReportModel, other: ReportModel) -> tuple[tuple[Difference, ...]
         for name in dict.fromkeys([*times[0], *times[1]])
         if (name in times[0]) != (name in times[1])
     ]
-    return (*found, *missing), same
+    return (*differences, *missing), same
 
 
 def _failovers(one: ReportModel, other: ReportModel) -> Iterable[Difference]:
@@ -167,7 +167,7 @@ def _failovers(one: ReportModel, other: ReportModel) -> Iterable[Difference]:
 def failover_s(model: ReportModel, name: str) -> float | None:
     """Seconds from the first fault to the first statement of a new leader in a later epoch; None without."""
     begins = [fault.from_s for fault in model.faults if fault.injected and fault.kind != "operator"]
-    story = next((one for one in model.partitions if one.name == name), None)
+    story = next((partition for partition in model.partitions if partition.name == name), None)
     if not begins or story is None:
         return None
     begin = min(begins)

@@ -22,15 +22,15 @@ FILE = Path(__file__).parents[2] / "docs" / "report.schema.json"
 
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of `ReportModel.as_json`, which writes every property."""
-    found: dict[str, Any] = json.loads(json.dumps(msgspec.json.schema(ReportModel)))
-    for one in found["$defs"].values():
+    shapes: dict[str, Any] = json.loads(json.dumps(msgspec.json.schema(ReportModel)))
+    for one in shapes["$defs"].values():
         if "description" in one:
             one["description"] = inspect.cleandoc(one["description"])
         one["required"] = list(one["properties"])
         for kind in one["properties"].values():
             kind.pop("default", None)
-    found["$defs"]["ReportModel"]["properties"]["schema"] = {"const": SCHEMA}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "acked report", **found}
+    shapes["$defs"]["ReportModel"]["properties"]["schema"] = {"const": SCHEMA}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "acked report", **shapes}
 
 
 def broken(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

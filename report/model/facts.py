@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.mechanisms import MECHANISMS
-from report.model.beliefs import Seconds, Zombie, node_number
+from report.model.beliefs import ToSeconds, Zombie, node_number
 from report.model.messages import LOST
 from report.model.model import (
     Availability,
@@ -46,14 +46,14 @@ def sentences(
     did to the lost messages.
     """
     void = verdict in ("invalid", "crashed")
-    found = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
-    found += _of_faults(faults, consequences or {})
-    found += _of_zombies(list(zombies), partitions)
-    found += _of_losses(fates, () if void or by_promises else groups)
-    found += _of_promises(promises)
-    found += _of_gaps(availability)
-    found += [] if void else _of_claims(claims)
-    return tuple(found)
+    sentences = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
+    sentences += _of_faults(faults, consequences or {})
+    sentences += _of_zombies(list(zombies), partitions)
+    sentences += _of_losses(fates, () if void or by_promises else groups)
+    sentences += _of_promises(promises)
+    sentences += _of_gaps(availability)
+    sentences += [] if void else _of_claims(claims)
+    return tuple(sentences)
 
 
 def lost_messages(fates: Mapping[str, int]) -> int:
@@ -68,8 +68,8 @@ _MOST_FAULTS = 5
 def _of_faults(faults: Sequence[Fault], consequences: Mapping[int, str]) -> list[str]:
     if not faults:
         return ["No fault was injected."]
-    doubtful = [one for one in faults if not one.proven]
-    proven = [one for one in faults if one.proven and one.kind != "operator"]
+    doubtful = [fault for fault in faults if not fault.proven]
+    proven = [fault for fault in faults if fault.proven and fault.kind != "operator"]
     chosen = [*doubtful, *proven][:_MOST_FAULTS] or list(faults)[:1]
     lines = [f"{fault_in_words(one)} {consequences.get(one.number, '')}".rstrip() for one in chosen]
     left = len([*doubtful, *proven]) - len(chosen)
@@ -103,7 +103,7 @@ def fault_in_words(fault: Fault) -> str:
 
 def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[PartitionStory]) -> list[str]:
     lines = []
-    for role, one in sorted(zombies, key=lambda found: found[1].from_s - found[1].to_s)[:2]:
+    for role, one in sorted(zombies, key=lambda pair: pair[1].from_s - pair[1].to_s)[:2]:
         lasted = one.to_s - one.from_s
         what = "it was the active controller" if role == "controller" else f"it led {role}"
         elected = f"{one.source.rstrip('0123456789')}{node_number(one.elected, role)}"
@@ -117,12 +117,12 @@ def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[Part
 
 def _flat(story: PartitionStory, zombie: Zombie) -> str:
     """A clause about a zombie's log that grew while its high watermark stood still; empty if it did not."""
-    known = [one for one in story.offsets.get(zombie.node, ()) if one.s <= zombie.to_s]
-    steps = [one for one in known if one.s < zombie.to_s - SHORT_S]
+    offsets = [one for one in story.offsets.get(zombie.node, ()) if one.s <= zombie.to_s]
+    steps = [offset for offset in offsets if offset.s < zombie.to_s - SHORT_S]
     if not steps or steps[-1].high_watermark is None:
         return ""
     still = steps[-1].high_watermark
-    for one in known[len(steps) :]:
+    for one in offsets[len(steps) :]:
         if one.high_watermark != still or (one.leo or 0) < (steps[-1].leo or 0):
             break
         steps.append(one)
@@ -143,7 +143,7 @@ def _flat(story: PartitionStory, zombie: Zombie) -> str:
 
 def said_by_meaning(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> str:
     """The sentence on losses, if it adds nothing to the meaning of the verdict: all are expected."""
-    lost = [one for one in groups if one.name in LOST]
+    lost = [group for group in groups if group.name in LOST]
     said = _of_losses(fates, groups) if lost_messages(fates) and all(one.expected for one in lost) else []
     return said[0] if said and groups else ""
 
@@ -159,7 +159,7 @@ def _of_losses(fates: Mapping[str, int], groups: Sequence[FindingGroup]) -> list
         return [
             f"No acknowledged message was lost; {grouped(kept)} of {counted(total, 'message')} were kept."
         ]
-    of = [one for one in groups if one.name in LOST]
+    of = [group for group in groups if group.name in LOST]
     surprising = sum(one.count for one in of if not one.expected)
     ending = (
         f"; the scenario does not expect {'them' if surprising == lost else f'{surprising} of them'}"
@@ -188,10 +188,10 @@ def _of_promises(promises: Sequence[Promise]) -> list[str]:
     if broken:
         number = sum(one.count for one in broken)
         bugs = list(dict.fromkeys(one.known_bug for one in broken if one.known_bug))
-        known = f" The cause is known: {', '.join(bugs)}." if bugs else ""
+        cause = f" The cause is known: {', '.join(bugs)}." if bugs else ""
         verb = "breaks" if number == 1 else "break"
         why = broken[0].why.rstrip(".")
-        return [f"{counted(number, 'finding')} {verb} a promise of Kafka, namely that {why}.{known}"]
+        return [f"{counted(number, 'finding')} {verb} a promise of Kafka, namely that {why}.{cause}"]
     free = [one for one in promises if one.promise == "not promised"]
     if not free:
         return []
@@ -199,16 +199,16 @@ def _of_promises(promises: Sequence[Promise]) -> list[str]:
     return [f"Kafka does not promise to prevent this ({largest.why.rstrip('.')})."]
 
 
-def _of_gaps(found: Sequence[Availability]) -> list[str]:
-    gaps = [one for one in found if one.longest_gap_s >= WORTH_A_SENTENCE_S]
+def _of_gaps(availability: Sequence[Availability]) -> list[str]:
+    gaps = [one for one in availability if one.longest_gap_s >= WORTH_A_SENTENCE_S]
     if not gaps:
         return []
-    gaps_text = ", ".join(f"{one.az} {one.longest_gap_s:.1f} s" for one in gaps)
+    gaps_text = ", ".join(f"{gap.az} {gap.longest_gap_s:.1f} s" for gap in gaps)
     return [f"Background producers were without an acknowledgement for at most: {gaps_text}."]
 
 
 def _of_claims(claims: Sequence[Claim]) -> list[str]:
-    real = [one for one in claims if not one.precondition]
+    real = [claim for claim in claims if not claim.precondition]
     if not real:
         return []
     good = sum(one.as_declared for one in real)
@@ -226,16 +226,16 @@ _NOUNS = r"(?:broker|client|follower|high|leader|producer|topic|write)\b"
 
 def names_in(text: str, aliases: Mapping[str, str]) -> dict[str, str]:
     """The hosts that an article's text names differently from acked; articles count from 0."""
-    found = {match[0]: f"broker{int(match[1]) + 1}" for match in _NUMBERED.finditer(text)}
+    hosts = {match[0]: f"broker{int(match[1]) + 1}" for match in _NUMBERED.finditer(text)}
     for name, host in aliases.items():
         if re.search(rf"\b{re.escape(name)}\b(?! {_NOUNS})", text):
-            found[name] = host
-    return dict(sorted(found.items()))
+            hosts[name] = host
+    return dict(sorted(hosts.items()))
 
 
 def claim_of(
     stored: Mapping[str, Any],
-    seconds: Seconds | None,
+    seconds: ToSeconds | None,
     aliases: Mapping[str, str],
     steps: Mapping[str, float] | None = None,
 ) -> Claim:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.errors import BadDataError, json_value
-from report.model.beliefs import Seconds
+from report.model.beliefs import ToSeconds
 from report.model.model import Fault, Proof
 from report.model.tables import Row
 from report.words.faults import state_in_words
@@ -28,7 +28,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 """Facts of a proof by their key: what was checked, and what was wanted."""
 
 
-def faults(rows: Iterable[Row], processes: Iterable[Row], seconds: Seconds) -> tuple[Fault, ...]:
+def faults(rows: Iterable[Row], processes: Iterable[Row], seconds: ToSeconds) -> tuple[Fault, ...]:
     """The faults of a run by the rows of their moments, sorted by time.
 
     ``processes`` tell when processes ended: a power cut or a kill begins with the end of the first process,
@@ -38,22 +38,22 @@ def faults(rows: Iterable[Row], processes: Iterable[Row], seconds: Seconds) -> t
     moments: dict[int, dict[str, Row]] = {}
     for row in rows:
         moments.setdefault(row["fault"], {})[row["moment"]] = row
-    return tuple(_fault(number, found, ends, seconds) for number, found in sorted(moments.items()))
+    return tuple(_fault(number, by_moment, ends, seconds) for number, by_moment in sorted(moments.items()))
 
 
-def _fault(number: int, found: Mapping[str, Row], ends: Sequence[Row], seconds: Seconds) -> Fault:
-    begun = found.get("injected") or found.get("injecting") or next(iter(found.values()))
-    ended = found.get("healed") or found.get("failed")
+def _fault(number: int, by_moment: Mapping[str, Row], ends: Sequence[Row], seconds: ToSeconds) -> Fault:
+    begun = by_moment.get("injected") or by_moment.get("injecting") or next(iter(by_moment.values()))
+    ended = by_moment.get("healed") or by_moment.get("failed")
     targets = _object(begun["targets"])
     links = _texts(targets.get("links"))
     hosts = _texts(targets.get("hosts"))
-    injected = "injected" in found
+    injected = "injected" in by_moment
     begun_ns = begun["ns"]
-    if injected and begun["mechanism"] in ("kill", "power_cut") and "injecting" in found:
+    if injected and begun["mechanism"] in ("kill", "power_cut") and "injecting" in by_moment:
         within = (
             row["ns"]
             for row in ends
-            if row["host"] in hosts and found["injecting"]["ns"] <= row["ns"] <= begun["ns"]
+            if row["host"] in hosts and by_moment["injecting"]["ns"] <= row["ns"] <= begun["ns"]
         )
         begun_ns = min(within, default=begun_ns)
     lasting = begun["kind"] != "operator" and (
@@ -68,14 +68,14 @@ def _fault(number: int, found: Mapping[str, Row], ends: Sequence[Row], seconds: 
         to_s=seconds(ended["ns"]) if ended else None,
         lasting=lasting,
         injected=injected,
-        proven=injected and "failed" not in found,
+        proven=injected and "failed" not in by_moment,
         hosts=hosts,
         links=links,
         partitions=_texts(targets.get("partitions")),
         details=targets,
         first_offset=_first_offset(begun, targets),
-        links_without_effect=_texts(_object(found.get("failed", {}).get("evidence")).get("links")),
-        proofs=tuple(_proofs(found)),
+        links_without_effect=_texts(_object(by_moment.get("failed", {}).get("evidence")).get("links")),
+        proofs=tuple(_proofs(by_moment)),
     )
 
 
@@ -87,20 +87,20 @@ def _first_offset(begun: Row, targets: Mapping[str, object]) -> int:
     return -1
 
 
-def _proofs(found: Mapping[str, Row]) -> Iterable[Proof]:
-    if "failed" in found:
-        reason = _object(found["failed"]["evidence"]).get("reason")
-        wanted = "lasts until it is healed" if "injected" in found else "takes effect"
-        yield Proof("the fault itself", wanted, str(reason or "it failed"), False)
-    if "injected" in found:
-        for key, value in _object(found["injected"]["evidence"]).items():
+def _proofs(by_moment: Mapping[str, Row]) -> Iterable[Proof]:
+    if "failed" in by_moment:
+        reason = _object(by_moment["failed"]["evidence"]).get("reason")
+        expected = "lasts until it is healed" if "injected" in by_moment else "takes effect"
+        yield Proof("the fault itself", expected, str(reason or "it failed"), False)
+    if "injected" in by_moment:
+        for key, value in _object(by_moment["injected"]["evidence"]).items():
             if key in _WORDS and value not in (None, {}, []):
-                what, wanted = _WORDS[key]
+                what, expected = _WORDS[key]
                 seen = _seen(key, value)
                 if seen:
-                    yield Proof(what, wanted, seen, True)
-    if "healed" in found:
-        healed = _object(found["healed"]["evidence"])
+                    yield Proof(what, expected, seen, True)
+    if "healed" in by_moment:
+        healed = _object(by_moment["healed"]["evidence"])
         if "alive" in healed:
             yield Proof("probes after healing", "an answer", f"{healed['alive']} answered", True)
 
@@ -130,10 +130,10 @@ def _seen(key: str, value: Any) -> str:
     return _in_words(value)
 
 
-def _disk(host: str, found: object) -> str:
-    if not isinstance(found, dict):
+def _disk(host: str, sizes: object) -> str:
+    if not isinstance(sizes, dict):
         return ""
-    before, after = found.get("log_bytes_before"), found.get("log_bytes_after")
+    before, after = sizes.get("log_bytes_before"), sizes.get("log_bytes_after")
     if not isinstance(before, dict) or not isinstance(after, dict):
         return ""
     logs = ", ".join(f"{place} {size} → {after[place]}" for place, size in before.items() if place in after)
@@ -151,7 +151,7 @@ def _texts(items: object) -> tuple[str, ...]:
 
 def _object(text: str | None) -> Mapping[str, Any]:
     try:
-        found = json_value(text or "{}", "targets or evidence of faults")
+        value = json_value(text or "{}", "targets or evidence of faults")
     except BadDataError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

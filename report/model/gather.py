@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 
 from report.model import causes
-from report.model.beliefs import Seconds, Zombie, lanes, leaders_by_epoch, splits, zombies
+from report.model.beliefs import ToSeconds, Zombie, lanes, leaders_by_epoch, splits, zombies
 from report.model.blocked import blocked_readers
 from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
 from report.model.facts import claim_of, promises_of, said_by_meaning, sentences
 from report.model.faults import faults as faults_of
 from report.model.judged import by_promises, verdict_of, writers_of
-from report.model.logs import Damage, log_figure
+from report.model.logs import DamagedRecord, log_figure
 from report.model.messages import COLUMNS, LOST, availability, fault_in_force, meta_of, send_bins
 from report.model.model import (
     EffectiveSetting,
@@ -61,10 +61,10 @@ _FINDING_COLUMNS = (
 
 def report_model(folder: Path) -> ReportModel:
     """The model of a judged run folder. Raises BadDataError if the folder is damaged or not judged."""
-    return _Gathering(folder.resolve()).model()
+    return _ModelBuilder(folder.resolve()).model()
 
 
-class _Gathering:
+class _ModelBuilder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tables = RunTables(folder)
@@ -151,9 +151,9 @@ class _Gathering:
             controllers=controllers,
             controller_splits=disagreed,
             controller_turns=tuple(
-                one
-                for one in elections(controllers, "{0} is the active controller in epoch {1}")
-                if from_s < one.s < to_s
+                election
+                for election in elections(controllers, "{0} is the active controller in epoch {1}")
+                if from_s < election.s < to_s
             ),
             claims=claims,
             availability=azs,
@@ -171,16 +171,16 @@ class _Gathering:
 
     def _killed(self) -> dict[int, list[float]]:
         """By broker: when its process was killed."""
-        found: dict[int, list[float]] = {}
+        by_broker: dict[int, list[float]] = {}
         for row in self.small["processes"]:
             broker = _broker_id(row["host"])
             if row["event"] == "killed" and broker is not None:
-                found.setdefault(broker, []).append(self.seconds(row["ns"]))
-        return found
+                by_broker.setdefault(broker, []).append(self.seconds(row["ns"]))
+        return by_broker
 
     def _chains(self, drawn: Sequence[PartitionStory], controllers: Sequence[Lane]) -> tuple[Chain, ...]:
         """How messages of each partition were lost, in the order of the pictures."""
-        found = chains(
+        lost_chains = chains(
             self.tables,
             self.findings,
             self.seconds,
@@ -192,7 +192,7 @@ class _Gathering:
             log_events=self.small["log_events"],
         )
         order = {one.name: number for number, one in enumerate(drawn)}
-        return tuple(sorted(found, key=lambda one: order.get(one.place, len(order))))
+        return tuple(sorted(lost_chains, key=lambda one: order.get(one.place, len(order))))
 
     def _acks_of_lost(self) -> set[int | None]:
         """The acks of the producers whose messages are lost."""
@@ -237,8 +237,8 @@ class _Gathering:
     def _window(self) -> tuple[float, float]:
         """From shortly before the first step of the scenario to shortly after its last event."""
         moments = [mark.s for mark in self.marks]
-        moments += [one.from_s for one in self.faults]
-        moments += [one.to_s for one in self.faults if one.to_s is not None]
+        moments += [fault.from_s for fault in self.faults]
+        moments += [fault.to_s for fault in self.faults if fault.to_s is not None]
         sent = self.life["sent_ns"].drop_null()
         if len(sent):
             import pyarrow.compute as pc
@@ -259,10 +259,10 @@ class _Gathering:
         Those with a broken promise, with a loss, with other findings, with scripted messages, then any.
         """
         score: Counter[tuple[str, int]] = Counter()
-        known = {
+        viewed = {
             (row["topic"], row["partition"]) for row in self.small["views"] if row["subject"] == "partition"
         }
-        for place in known:
+        for place in viewed:
             score[place] = 0
         if self.findings.num_rows:
             counted = self.findings.group_by(["topic", "partition"]).aggregate([([], "count_all")])
@@ -283,16 +283,18 @@ class _Gathering:
         """Topic partitions of the findings with one of the values."""
         import pyarrow.compute as pc
 
-        found = self.findings.select(["topic", "partition", column])
-        found = found.filter(pc.is_in(found[column].cast(pa.string()), pa.array(values, pa.string())))
-        places = found.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([])
+        findings = self.findings.select(["topic", "partition", column])
+        findings = findings.filter(
+            pc.is_in(findings[column].cast(pa.string()), pa.array(values, pa.string()))
+        )
+        places = findings.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([])
         return {(row["topic"], row["partition"]) for row in places.to_pylist() if row["topic"] is not None}
 
     def _partition(
         self, place: tuple[str, int], from_s: float, to_s: float, *, first: bool
     ) -> PartitionStory:
         own = self.life.filter(_at(self.life, place)) if self.life.num_rows else self.life
-        found = lanes(self.small["views"], self.seconds, to_s, place)
+        own_lanes = lanes(self.small["views"], self.seconds, to_s, place)
         offsets = _offsets(self.tables.rows("watermarks", None, place), self.seconds)
         replicas = self.tables.rows("replicas", ["broker"], place)
         count = self.findings.filter(_at(self.findings, place)).num_rows if self.findings.num_rows else 0
@@ -305,7 +307,7 @@ class _Gathering:
                 copies=self.tables.table("copies", ["broker", "offset", "epoch", "writer", "seq"], place),
                 meta=meta_of(own),
                 marks=self.marks,
-                lanes=found,
+                lanes=own_lanes,
                 offsets=offsets,
                 killed=self._killed(),
                 seconds=self.seconds,
@@ -318,14 +320,14 @@ class _Gathering:
             replicas=tuple(sorted({row["broker"] for row in replicas} | set(offsets))),
             findings=count,
             grave=place in self._broken | self._lost,
-            lanes=found,
-            splits=splits(found, from_s, to_s),
-            leaders=leaders_by_epoch(found),
+            lanes=own_lanes,
+            splits=splits(own_lanes, from_s, to_s),
+            leaders=leaders_by_epoch(own_lanes),
             sends=send_bins(own, self.zero_ns, from_s, to_s),
             offsets=offsets,
             logs=logs,
             turns=turns(
-                found,
+                own_lanes,
                 sightings,
                 _acknowledged(own),
                 self.faults,
@@ -337,34 +339,34 @@ class _Gathering:
             ),
         )
 
-    def _damaged(self, place: tuple[str, int]) -> dict[tuple[int, int], Damage]:
+    def _damaged(self, place: tuple[str, int]) -> dict[tuple[int, int], DamagedRecord]:
         """The damaged records of a topic partition, by broker and offset."""
         import pyarrow.compute as pc
 
         here = self.findings.filter(pc.equal(self.findings["class"].cast(pa.string()), "corrupt"))
         rows = here.filter(_at(here, place)).to_pylist() if here.num_rows else []
         name = f"{place[0]}/{place[1]}"
-        found = {}
+        damaged_records = {}
         for row in rows:
             for broker in row["brokers"] or ():
                 by = [
-                    (-one.first_offset, one.from_s)
-                    for one in self.faults
-                    if one.mechanism == "damage"
-                    and f"broker{broker}" in one.hosts
-                    and name in one.partitions
-                    and one.first_offset <= row["offset"]
+                    (-fault.first_offset, fault.from_s)
+                    for fault in self.faults
+                    if fault.mechanism == "damage"
+                    and f"broker{broker}" in fault.hosts
+                    and name in fault.partitions
+                    and fault.first_offset <= row["offset"]
                 ]
                 # The batch that begins last is the one that holds the record.
                 damaged_s = min(by)[1] if by else None
-                found[broker, row["offset"]] = Damage(damaged_s, row["epoch"])
-        return found
+                damaged_records[broker, row["offset"]] = DamagedRecord(damaged_s, row["epoch"])
+        return damaged_records
 
     def _zombies(
         self, drawn: Sequence[PartitionStory], controllers: Sequence[Lane]
     ) -> list[tuple[str, Zombie]]:
-        found = [(one.name, zombie) for one in drawn[:1] for zombie in zombies(one.lanes, _broker_id)]
-        return found + [("controller", zombie) for zombie in zombies(controllers, self._controller_id)]
+        deposed = [(one.name, zombie) for one in drawn[:1] for zombie in zombies(one.lanes, _broker_id)]
+        return deposed + [("controller", zombie) for zombie in zombies(controllers, self._controller_id)]
 
     def _controller_id(self, source: str) -> int | None:
         if source.startswith("controller"):
@@ -375,7 +377,7 @@ class _Gathering:
         """Requested settings; a setting that all brokers share is listed once."""
         shared: dict[tuple[str, str, str], list[str]] = {}
         brokers: set[str] = set()
-        found = []
+        settings = []
         for row in self.tables.rows("configs"):
             if row["scope"] == "broker":
                 brokers.add(row["name"])
@@ -385,11 +387,11 @@ class _Gathering:
                 shared.setdefault((row["key"], row["value"] or "", row["asked"]), []).append(row["name"])
             else:
                 name = f"topic {row['name']}"
-                found.append(EffectiveSetting(name, row["key"], row["value"] or "", row["asked"]))
+                settings.append(EffectiveSetting(name, row["key"], row["value"] or "", row["asked"]))
         for (key, value, asked), names in shared.items():
             scope = "all brokers" if set(names) == brokers else ", ".join(sorted(names))
-            found.append(EffectiveSetting(scope, key, value, asked))
-        return tuple(sorted(found, key=lambda one: (one.scope != "all brokers", one.scope, one.key)))
+            settings.append(EffectiveSetting(scope, key, value, asked))
+        return tuple(sorted(settings, key=lambda one: (one.scope != "all brokers", one.scope, one.key)))
 
 
 def _mark_text(text: str) -> str:
@@ -415,12 +417,12 @@ def _acknowledged(life: pa.Table) -> set[tuple[int, int]]:
     return set(zip(acked["writer"].to_pylist(), acked["seq"].to_pylist(), strict=True))
 
 
-def _offsets(rows: Sequence[Row], seconds: Seconds) -> dict[int, tuple[Offsets, ...]]:
-    found: dict[int, list[Offsets]] = {}
+def _offsets(rows: Sequence[Row], seconds: ToSeconds) -> dict[int, tuple[Offsets, ...]]:
+    by_broker: dict[int, list[Offsets]] = {}
     for row in rows:
         step = Offsets(seconds(row["ns"]), row["high_watermark"], row["leo"])
-        found.setdefault(row["broker"], []).append(step)
-    return {broker: tuple(steps) for broker, steps in sorted(found.items())}
+        by_broker.setdefault(row["broker"], []).append(step)
+    return {broker: tuple(steps) for broker, steps in sorted(by_broker.items())}
 
 
 def _made_by(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -440,15 +442,15 @@ def _made_by(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if manifest.get("java"):
         yield "Java", str(manifest["java"])
     jars: Mapping[str, str] = manifest.get("jars") or {}
-    for name in [one for one in jars if one.startswith("kafka_")]:
+    for name in [jar for jar in jars if jar.startswith("kafka_")]:
         yield f"{name}, one of {len(jars)} jars", f"SHA-256 {jars[name]}"
 
 
 def _files(folder: Path) -> tuple[File, ...]:
-    found = []
+    files = []
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or path.name == "report.html":
             continue
         inside = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
-        found.append(File(path.name + "/" * path.is_dir(), sum(one.lstat().st_size for one in inside)))
-    return tuple(found)
+        files.append(File(path.name + "/" * path.is_dir(), sum(one.lstat().st_size for one in inside)))
+    return tuple(files)

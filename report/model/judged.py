@@ -52,12 +52,14 @@ def by_promises(judgement: Mapping[str, Any]) -> bool:
 
 def writers_of(judgement: Mapping[str, Any]) -> tuple[WriterFates, ...]:
     """What became of the messages of each producer; producers with the same name, AZ and acks are one."""
-    found: dict[tuple[str, str, int | None], dict[str, int]] = {}
+    counts_by_writer: dict[tuple[str, str, int | None], dict[str, int]] = {}
     for row in judgement.get("fates_by_writer") or ():
         key = (str(row.get("writer_name") or ""), str(row.get("az") or ""), row.get("acks"))
-        counts = found.setdefault(key, {})
+        counts = counts_by_writer.setdefault(key, {})
         counts[row["fate"]] = counts.get(row["fate"], 0) + int(row["count"])
-    ordered = sorted(found.items(), key=lambda one: (*one[0][:2], one[0][2] is None, one[0][2] or 0))
+    ordered = sorted(
+        counts_by_writer.items(), key=lambda one: (*one[0][:2], one[0][2] is None, one[0][2] or 0)
+    )
     return tuple(
         WriterFates(writer=name, az=az, acks=acks, fates=counts) for (name, az, acks), counts in ordered
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from report.model.beliefs import Seconds, believed_at
+from report.model.beliefs import ToSeconds, believed_at
 from report.model.model import Lane, LogColumn, LogFigure, Mark, Offsets, Panel, ReplicaRecord, ReplicaState
 
 LOOK_S = 0.23
@@ -24,14 +24,14 @@ COLUMNS = 21
 ROWS = 20_000
 """If the replicas of a partition have more records, only the remarkable part is drawn."""
 
-Known = Mapping[tuple[int, int], tuple[str, bool, bool]]
+MessageFacts = Mapping[tuple[int, int], tuple[str, bool, bool]]
 """By writer and seq: label, whether it was acknowledged, whether it is lost."""
-Meta = Callable[[pa.Table], Known]
+Meta = Callable[[pa.Table], MessageFacts]
 """The messages that the rows of a table name."""
 
 
 @dataclass(frozen=True)
-class Damage:
+class DamagedRecord:
     """A record whose bytes are damaged in one replica's final log."""
 
     since_s: float | None
@@ -40,7 +40,7 @@ class Damage:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Sighting:
     record: ReplicaRecord
     broker: int
     seen_s: float
@@ -56,9 +56,9 @@ def log_figure(
     lanes: Sequence[Lane],
     offsets: Mapping[int, Sequence[Offsets]],
     killed: Mapping[int, Sequence[float]],
-    seconds: Seconds,
+    seconds: ToSeconds,
     end_s: float,
-    damaged: Mapping[tuple[int, int], Damage] | None = None,
+    damaged: Mapping[tuple[int, int], DamagedRecord] | None = None,
 ) -> LogFigure | None:
     """The figure of one topic partition; None if nothing is known of its logs.
 
@@ -66,9 +66,9 @@ def log_figure(
     was killed, and ``damaged`` which records are damaged in the final logs, by broker and offset.
     """
     sightings, copies = _remarkable(sightings, copies)
-    known = meta(sightings if sightings.num_rows else copies)
-    final = _records(copies, known, seconds, at_end=end_s)
-    seen = _records(sightings, known, seconds)
+    messages = meta(sightings if sightings.num_rows else copies)
+    final = _records(copies, messages, seconds, at_end=end_s)
+    seen = _records(sightings, messages, seconds)
     if not seen and not final:
         return None
     brokers = sorted({one.broker for one in (*seen, *final)})
@@ -76,7 +76,7 @@ def log_figure(
     if not seen:
         moments = moments[-1:]
         seen = final
-    nexts = [*(one.s for one in moments[1:]), end_s]
+    nexts = [*(moment.s for moment in moments[1:]), end_s]
     panels = [
         _with_damage(
             _panel(
@@ -110,8 +110,10 @@ def _remarkable(sightings: pa.Table, copies: pa.Table) -> tuple[pa.Table, pa.Tab
     return near(sightings), near(copies)
 
 
-def _records(table: pa.Table, meta: Known, seconds: Seconds, at_end: float | None = None) -> list[_Seen]:
-    found = []
+def _records(
+    table: pa.Table, meta: MessageFacts, seconds: ToSeconds, at_end: float | None = None
+) -> list[_Sighting]:
+    records = []
     for row in table.slice(0, ROWS).to_pylist():
         key = (row["writer"], row["seq"])
         label, acknowledged, lost = (
@@ -127,8 +129,8 @@ def _records(table: pa.Table, meta: Known, seconds: Seconds, at_end: float | Non
         )
         gone = row.get("gone_ns")
         seen_s = 0.0 if at_end is not None else seconds(row["seen_ns"])
-        found.append(_Seen(record, row["broker"], seen_s, None if gone is None else seconds(gone)))
-    return found
+        records.append(_Sighting(record, row["broker"], seen_s, None if gone is None else seconds(gone)))
+    return records
 
 
 def _look(mark_s: float, next_s: float) -> float:
@@ -140,7 +142,7 @@ def _panel(
     mark: Mark,
     look_s: float,
     brokers: Sequence[int],
-    seen: Sequence[_Seen],
+    seen: Sequence[_Sighting],
     lanes: Sequence[Lane],
     offsets: Mapping[int, Sequence[Offsets]],
     killed: Mapping[int, Sequence[float]],
@@ -161,7 +163,7 @@ def _panel(
                 gone[one.record.offset] = one.record
             else:
                 there[one.record.offset] = one.record
-        known = [one for one in offsets.get(broker, ()) if one.s <= now or last]
+        reported = [one for one in offsets.get(broker, ()) if one.s <= now or last]
         lane = by_source.get(f"broker{broker}")
         since_s = _silent_since(lane, look_s, killed.get(broker, ())) if lane and not last else None
         if soon and since_s is not None and since_s > mark.s:
@@ -173,8 +175,8 @@ def _panel(
                 broker=broker,
                 records=tuple(there[offset] for offset in sorted(there)) if heard else (),
                 gone=tuple(gone[offset] for offset in sorted(gone) if offset not in same),
-                high_watermark=known[-1].high_watermark if known and heard else None,
-                leo=known[-1].leo if known and heard else None,
+                high_watermark=reported[-1].high_watermark if reported and heard else None,
+                leo=reported[-1].leo if reported and heard else None,
                 silent=not heard,
                 since_s=since_s,
             )
@@ -184,7 +186,7 @@ def _panel(
     return Panel(mark.s, mark.name, mark.text, tuple(replicas))
 
 
-def _with_damage(panel: Panel, damaged: Mapping[tuple[int, int], Damage], until_s: float) -> Panel:
+def _with_damage(panel: Panel, damaged: Mapping[tuple[int, int], DamagedRecord], until_s: float) -> Panel:
     """The panel with marks at the records that were damaged by then; the last panel marks all."""
     if not damaged:
         return panel
@@ -231,11 +233,11 @@ def _with_older(replicas: Sequence[ReplicaState], lanes: Mapping[str, Lane], s: 
         and not belief.error
     }
     agreed = len({belief.epoch for belief in stated.values()}) == 1
-    found = []
+    marked = []
     for one in replicas:
         belief = stated.get(one.broker)
         if one.silent or belief is None:
-            found.append(one)
+            marked.append(one)
             continue
         end = one.leo if one.leo is not None else len(one.records)
         ahead = belief.leader == one.broker and any(
@@ -243,8 +245,8 @@ def _with_older(replicas: Sequence[ReplicaState], lanes: Mapping[str, Lane], s: 
             for other in replicas
             for record in other.records
         )
-        found.append(replace(one, older=ahead or (agreed and one.broker in belief.isr and end < top)))
-    return found
+        marked.append(replace(one, older=ahead or (agreed and one.broker in belief.isr and end < top)))
+    return marked
 
 
 def _telling(panels: Sequence[Panel]) -> list[Panel]:
@@ -288,14 +290,14 @@ def _damaged(replica: ReplicaState) -> set[int]:
 
 
 def _first_difference(panels: Sequence[Panel]) -> int | None:
-    found: list[int] = []
+    differing: list[int] = []
     for panel in panels:
         held: dict[int, set[str]] = {}
         for replica in panel.replicas:
             for record in replica.records:
                 held.setdefault(record.offset, set()).add(f"{record.message} {record.epoch} {record.damaged}")
-        found += [offset for offset, records in held.items() if len(records) > 1]
-    return min(found, default=None)
+        differing += [offset for offset, records in held.items() if len(records) > 1]
+    return min(differing, default=None)
 
 
 def _columns(panels: Sequence[Panel]) -> tuple[LogColumn, ...]:
@@ -349,18 +351,18 @@ def _columns(panels: Sequence[Panel]) -> tuple[LogColumn, ...]:
 
 def _only(columns: Sequence[LogColumn], kept: set[int]) -> list[LogColumn]:
     """The columns of these numbers, and one column for each range between them."""
-    found: list[LogColumn] = []
+    folded: list[LogColumn] = []
     begin: int | None = None
     for number, column in enumerate(columns):
         if number in kept:
             begin = None
-            found.append(column)
+            folded.append(column)
         elif begin is None:
             begin = column.offset
-            found.append(column)
+            folded.append(column)
         else:
-            found[-1] = _stretch(begin, column.offset + column.count - 1)
-    return found
+            folded[-1] = _stretch(begin, column.offset + column.count - 1)
+    return folded
 
 
 def _stretch(first: int, last: int) -> LogColumn:
@@ -391,13 +393,13 @@ def _by_column(panel: Panel, columns: Sequence[LogColumn]) -> Panel:
 
     def folded(records: Sequence[ReplicaRecord]) -> tuple[ReplicaRecord, ...]:
         by_offset = {record.offset: record for record in records}
-        found = []
+        joined = []
         for column in columns:
             inside = range(column.offset, column.offset + column.count)
             held = [by_offset[offset] for offset in inside if offset in by_offset]
             if held:
-                found.append(replace(held[0], offset=column.offset, count=len(held)))
-        return tuple(found)
+                joined.append(replace(held[0], offset=column.offset, count=len(held)))
+        return tuple(joined)
 
     return replace(
         panel,

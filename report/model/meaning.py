@@ -33,13 +33,13 @@ def meaning(
         return {**(_OF_PROMISES if by_promises else _OF_DECLARATION), **_VOID}.get(verdict, "")
     begin = "Kafka kept what it promises" if by_promises else "Everything happened as the scenario declares"
     lost = lost_messages(fates)
-    found = "; ".join(clauses(one for one in others(groups, lost) if one.expected))
+    besides = "; ".join(clauses(other for other in others(groups, lost) if other.expected))
     if lost:
         loss = f"the loss of {counted(lost, 'acknowledged message')}"
-        also = f" Besides, {found}." if found else ""
+        also = f" Besides, {besides}." if besides else ""
         if by_promises:
             return f"{begin}: it does not promise to prevent {loss}.{also}"
         return f"{begin}, and that includes {loss}.{also}"
-    if found:
-        return f"{begin}: no acknowledged message was lost, but {found}."
+    if besides:
+        return f"{begin}: no acknowledged message was lost, but {besides}."
     return f"{begin}, and no acknowledged message was lost."

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.partition.fate import LOSSES
-from report.model.logs import Known, Meta
+from report.model.logs import MessageFacts, Meta
 from report.model.model import Availability, Fault, SendBin
 
 LOST = LOSSES
@@ -39,7 +39,7 @@ def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[
     sent = (numbers(life, "sent_ns") - zero_ns) / 1e9
     width = max(to_s - from_s, 0.001) / BINS
     number = np.clip(((sent - from_s) / width).astype(np.int64), 0, BINS - 1)
-    found = {}
+    bins = {}
     for one in sorted(set(az.tolist())):
         here = az == one
 
@@ -49,7 +49,7 @@ def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[
         ok, fail = counted(outcome == "ok"), counted(outcome == "fail")
         info = counted((outcome != "ok") & (outcome != "fail"))
         lost = counted((outcome == "ok") & np.isin(fate, LOST))
-        found[one or "?"] = tuple(
+        bins[one or "?"] = tuple(
             SendBin(
                 s=from_s + n * width,
                 width_s=width,
@@ -60,7 +60,7 @@ def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[
             )
             for n in np.flatnonzero(ok + fail + info)
         )
-    return found
+    return bins
 
 
 def availability(
@@ -77,7 +77,7 @@ def availability(
         life = life.filter(pa.array(role == "stream"))
     az, outcome = texts(life, "az"), texts(life, "outcome")
     sent, done = numbers(life, "sent_ns"), numbers(life, "done_ns")
-    found = []
+    rows = []
     for one in sorted(set(az.tolist())):
         here = az == one
         good = here & (outcome == "ok") & (done >= 0)
@@ -96,7 +96,7 @@ def availability(
         failed = here & (outcome == "fail")
         unknown = here & (outcome != "ok") & ~failed
         gap_from, gap_to = float(edges[widest]), float(edges[widest + 1])
-        found.append(
+        rows.append(
             Availability(
                 az=one or "?",
                 sent=int(here.sum()),
@@ -115,7 +115,7 @@ def availability(
                 lasting_beyond=in_force(gap_from, gap_to),
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _longest_ms(sent: np.ndarray, done: np.ndarray, which: np.ndarray) -> float | None:
@@ -127,7 +127,7 @@ def _longest_ms(sent: np.ndarray, done: np.ndarray, which: np.ndarray) -> float 
 def meta_of(life: pa.Table) -> Meta:
     """Label, acknowledged, lost of messages of a partition."""
 
-    def known(records: pa.Table) -> Known:
+    def known(records: pa.Table) -> MessageFacts:
         named = life
         if life.num_rows > 5000:
             named = life.filter(pc.is_in(life["seq"], pc.unique(records["seq"].cast(life["seq"].type))))
@@ -145,9 +145,9 @@ def fault_in_force(faults: Sequence[Fault]) -> Callable[[float, float], str]:
 
     def named(from_s: float, to_s: float) -> str:
         overlap: Mapping[str, float] = {
-            one.name: min(to_s, one.to_s if one.to_s is not None else to_s) - max(from_s, one.from_s)
-            for one in faults
-            if one.lasting
+            fault.name: min(to_s, fault.to_s if fault.to_s is not None else to_s) - max(from_s, fault.from_s)
+            for fault in faults
+            if fault.lasting
         }
         best = max(overlap, key=overlap.__getitem__, default="")
         return best if best and overlap[best] > 0 else ""

@@ -132,21 +132,21 @@ def in_words(name: str, count: int) -> str:
 
 def others(groups: Iterable[FindingGroup], lost: int) -> list[FindingGroup]:
     """The groups that are no losses. ``diverged`` is one where acknowledged messages are lost."""
-    return [one for one in groups if one.name not in LOST or (one.name == "diverged" and not lost)]
+    return [group for group in groups if group.name not in LOST or (group.name == "diverged" and not lost)]
 
 
 def clauses(groups: Iterable[FindingGroup]) -> list[str]:
     """A clause for each class, the most frequent first."""
     counts: dict[str, int] = {}
-    for one in groups:
-        counts[one.name] = counts.get(one.name, 0) + one.count
+    for group in groups:
+        counts[group.name] = counts.get(group.name, 0) + group.count
     return [in_words(name, counts[name]) for name in sorted(counts, key=lambda name: (-counts[name], name))]
 
 
 def explanations(groups: Sequence[FindingGroup], lost: int) -> tuple[str, ...]:
     """What happened besides losses and why, the most frequent cause first."""
     explained = sorted(
-        (one for one in others(groups, lost) if one.cause_kind), key=lambda one: (-one.count, *one.rank)
+        (other for other in others(groups, lost) if other.cause_kind), key=lambda one: (-one.count, *one.rank)
     )
     return tuple(_explanation(one) for one in explained[:MOST])
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds, node_name
+from report.model.beliefs import ToSeconds, node_name
 from report.model.messages import LOST
 from report.model.model import Fault, Lane, Turn, counted
 from report.model.tables import Row, RunTables
@@ -22,19 +22,19 @@ _LOG_STARTS = ("log_start", "records_deleted")
 _STARTS = ("became_leader", "became_follower")
 
 
-def power_cut(row: Row, faults: Iterable[Fault], seconds: Seconds) -> float | None:
+def power_cut(row: Row, faults: Iterable[Fault], seconds: ToSeconds) -> float | None:
     """When a power cut erased a record that was seen and was gone at the broker's next read."""
     taken = _eraser(row, [one for one in faults if one.mechanism == "power_cut"], seconds)
     return taken.from_s if taken else None
 
 
-def _eraser(row: Row, faults: Iterable[Fault], seconds: Seconds) -> Fault | None:
+def _eraser(row: Row, faults: Iterable[Fault], seconds: ToSeconds) -> Fault | None:
     """The last fault that erases logs between the last time a record was there and its absence."""
     if row["gone_ns"] is None:
         return None
     seen_s, gone_s = seconds(row["seen_ns"]), seconds(row["gone_ns"])
     host, place = f"broker{row['broker']}", f"{row['topic']}/{row['partition']}"
-    found = [
+    erasers = [
         one
         for one in faults
         if (one.mechanism == "power_cut" or (one.mechanism == "wipe" and place in one.partitions))
@@ -42,37 +42,37 @@ def _eraser(row: Row, faults: Iterable[Fault], seconds: Seconds) -> Fault | None
         and host in one.hosts
         and seen_s <= one.from_s <= gone_s
     ]
-    return found[-1] if found else None
+    return erasers[-1] if erasers else None
 
 
-def _truncation(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float | None:
+def _truncation(row: Row, log_events: Iterable[Row], seconds: ToSeconds) -> float | None:
     """When the broker said that it truncated its log to the record's offset or below."""
     if row["gone_ns"] is None:
         return None
     times = [
-        seconds(one["ns"])
-        for one in log_events
-        if one["kind"] in _TRUNCATED
-        and one["host"] == f"broker{row['broker']}"
-        and (one["topic"], one["partition"]) == (row["topic"], row["partition"])
-        and one["offset"] is not None
-        and one["offset"] <= row["offset"]
-        and row["seen_ns"] <= one["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
+        seconds(event["ns"])
+        for event in log_events
+        if event["kind"] in _TRUNCATED
+        and event["host"] == f"broker{row['broker']}"
+        and (event["topic"], event["partition"]) == (row["topic"], row["partition"])
+        and event["offset"] is not None
+        and event["offset"] <= row["offset"]
+        and row["seen_ns"] <= event["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
     ]
     return times[-1] if times else None
 
 
-def _start_moved(row: Row, log_events: Iterable[Row], seconds: Seconds) -> float | None:
+def _start_moved(row: Row, log_events: Iterable[Row], seconds: ToSeconds) -> float | None:
     """When the broker said that its log begins above the record's offset."""
     times = [
-        seconds(one["ns"])
-        for one in log_events
-        if one["kind"] in _LOG_STARTS
-        and one["host"] == f"broker{row['broker']}"
-        and (one["topic"], one["partition"]) == (row["topic"], row["partition"])
-        and one["offset"] is not None
-        and one["offset"] > row["offset"]
-        and row["seen_ns"] <= one["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
+        seconds(event["ns"])
+        for event in log_events
+        if event["kind"] in _LOG_STARTS
+        and event["host"] == f"broker{row['broker']}"
+        and (event["topic"], event["partition"]) == (row["topic"], row["partition"])
+        and event["offset"] is not None
+        and event["offset"] > row["offset"]
+        and row["seen_ns"] <= event["ns"] <= row["gone_ns"] + int(TOGETHER_S * 1e9)
     ]
     return times[0] if times else None
 
@@ -84,7 +84,7 @@ def turns(
     faults: Sequence[Fault],
     processes: Sequence[Row],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
     from_s: float,
     to_s: float,
 ) -> tuple[Turn, ...]:
@@ -92,12 +92,12 @@ def turns(
 
     ``sightings`` and ``lanes`` are those of one topic partition; ``acknowledged`` has writers and seqs.
     """
-    found = [
+    turns = [
         *elections(lanes, "{0} leads in epoch {1}"),
         *_removals(sightings, acknowledged, faults, log_events, seconds),
     ]
     sources = {lane.source for lane in lanes}
-    found += [
+    turns += [
         Turn(
             s=seconds(row["ns"]),
             kind="started",
@@ -108,7 +108,7 @@ def turns(
         for row in processes
         if row["event"] == "started" and row["host"] in sources
     ]
-    return tuple(sorted((one for one in found if from_s < one.s < to_s), key=lambda one: one.s))
+    return tuple(sorted((turn for turn in turns if from_s < turn.s < to_s), key=lambda one: one.s))
 
 
 def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
@@ -121,8 +121,8 @@ def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
         for belief in lane.beliefs:
             if belief.error or belief.epoch is None or belief.leader is None or belief.leader < 0:
                 continue
-            known = first.get(belief.epoch)
-            if known is None or belief.from_s < known[0]:
+            earliest = first.get(belief.epoch)
+            if earliest is None or belief.from_s < earliest[0]:
                 first[belief.epoch] = (belief.from_s, belief.leader)
     for epoch, (s, leader) in sorted(first.items())[1:]:
         name = node_name(leader)
@@ -134,10 +134,10 @@ def _removals(
     acknowledged: Collection[tuple[int, int]],
     faults: Sequence[Fault],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> Iterable[Turn]:
     groups: list[tuple[float, str, str, set[tuple[int, int]]]] = []
-    here = [one for one in log_events if one["kind"] in _TRUNCATED]
+    here = [event for event in log_events if event["kind"] in _TRUNCATED]
     for row in sightings.filter(pc.is_valid(sightings["gone_ns"])).to_pylist():
         key = (row["writer"], row["seq"])
         if key not in acknowledged:
@@ -168,7 +168,7 @@ def consequences(
     findings: pa.Table,
     faults: Sequence[Fault],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> dict[int, str]:
     """By number of a fault: what it did to the lost messages, as far as the history shows it.
 
@@ -210,7 +210,7 @@ def _consequence(
     copies: Mapping[tuple[int, int], Sequence[Row]],
     leo: Mapping[tuple[str, int, str], Sequence[tuple[float, int]]],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> str:
     took = parts = during = spared = 0
     for key, row in rows.items():
@@ -250,7 +250,7 @@ def _survived(
     fault: Fault,
     leo: Mapping[tuple[str, int, str], Sequence[tuple[float, int]]],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> bool:
     """Whether a copy was still in its log after a fault had begun.
 

@@ -11,17 +11,17 @@ from typing import Annotated, Any, Required, TypedDict
 from msgspec import Meta
 
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+WholeCount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class _Anchor(TypedDict):
-    monotonic_ns: Count
-    wall_ns: Count
+    monotonic_ns: WholeCount
+    wall_ns: WholeCount
 
 
 class _MadeBy(TypedDict, total=False):
     command: str | None
-    memory_bytes: Count | None
+    memory_bytes: WholeCount | None
 
 
 class _Durations(TypedDict, total=False):
@@ -33,7 +33,7 @@ class _ScenarioFile(TypedDict, total=False):
     module: str | None
 
 
-class Manifest(TypedDict, total=False):
+class ManifestShape(TypedDict, total=False):
     """`run.json`."""
 
     scenario: str | None
@@ -52,7 +52,7 @@ class Manifest(TypedDict, total=False):
     scenario_file: _ScenarioFile | None
 
 
-class Declared(TypedDict, total=False):
+class DeclarationShape(TypedDict, total=False):
     """`claims.json`."""
 
     article: str | None
@@ -94,7 +94,7 @@ class _Writer(TypedDict, total=False):
     az: str | None
     acks: Whole | None
     fate: Required[str]
-    count: Required[Count]
+    count: Required[WholeCount]
 
 
 class _Promise(TypedDict, total=False):
@@ -102,23 +102,23 @@ class _Promise(TypedDict, total=False):
     row: str | None
     known_bug: str | None
     why: str | None
-    count: Required[Count]
+    count: Required[WholeCount]
 
 
-class Judgement(TypedDict, total=False):
+class JudgementShape(TypedDict, total=False):
     """`judgement.json`."""
 
     scenario: str | None
     verdict: str | None
     judged_by: str | None
     reasons: list[str] | None
-    messages: Count | None
+    messages: WholeCount | None
     claims: list[_Claim] | None
-    fates: dict[str, Count] | None
+    fates: dict[str, WholeCount] | None
     fates_by_writer: list[_Writer] | None
-    findings_by_class: dict[str, Count] | None
+    findings_by_class: dict[str, WholeCount] | None
     promises: list[_Promise] | None
 
 
 RUN, DECLARED, JUDGEMENT = "run.json", "claims.json", "judgement.json"
-SHAPES: Mapping[str, Any] = {RUN: Manifest, DECLARED: Declared, JUDGEMENT: Judgement}
+SHAPES: Mapping[str, Any] = {RUN: ManifestShape, DECLARED: DeclarationShape, JUDGEMENT: JudgementShape}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds
+from report.model.beliefs import ToSeconds
 from report.model.judged import finding_of
 from report.model.model import Fault, FindingGroup, Lane, Mark, Story, StoryEvent
 from report.model.tables import Row, RunTables
@@ -21,7 +21,7 @@ STORIES = 24
 
 
 def finding_groups(
-    table: pa.Table, seconds: Seconds, with_story: Iterable[str], life: pa.Table | None = None
+    table: pa.Table, seconds: ToSeconds, with_story: Iterable[str], life: pa.Table | None = None
 ) -> tuple[FindingGroup, ...]:
     """Findings grouped by class and cause; unexpected groups first, then the largest.
 
@@ -62,8 +62,8 @@ def finding_groups(
 
 def _copies(rows: Sequence[Row], life: pa.Table) -> dict[tuple[int, int], int]:
     """The number of records of each message in some findings, by writer and seq."""
-    known = _of(life, [(row["writer"], row["seq"]) for row in rows if row["writer"] is not None])
-    return {(row["writer"], row["seq"]): row["copies"] for row in known if row["copies"] is not None}
+    written = _of(life, [(row["writer"], row["seq"]) for row in rows if row["writer"] is not None])
+    return {(row["writer"], row["seq"]): row["copies"] for row in written if row["copies"] is not None}
 
 
 def _promises(members: pa.Table) -> dict[str, int]:
@@ -103,7 +103,7 @@ def chosen_messages(table: pa.Table) -> list[tuple[int, int]]:
 def stories(
     tables: RunTables,
     messages: Sequence[tuple[int, int]],
-    seconds: Seconds,
+    seconds: ToSeconds,
     *,
     lanes: Mapping[tuple[str, int], Sequence[Lane]],
     faults: Sequence[Fault],
@@ -124,32 +124,32 @@ def stories(
                 s=seconds(row["ns"]), kind="read", source=broker, target=f"reader {row['reader']}", text=text
             )
         )
-    found = []
+    stories = []
     for key in messages:
         if key in life:
             row = life[key]
             place = (row["topic"], row["partition"])
             around = _around(place, lanes.get(place, ()), faults, marks, log_events, seconds)
-            found.append(_story(row, own[key], around, faults, seconds))
-    return tuple(found)
+            stories.append(_story(row, own[key], around, faults, seconds))
+    return tuple(stories)
 
 
 def _of(table: pa.Table, messages: Sequence[tuple[int, int]]) -> list[Row]:
     if not table.num_rows:
         return []
-    wanted = pc.and_(
+    chosen = pc.and_(
         pc.is_in(table["writer"], pa.array(sorted({w for w, _ in messages}), table["writer"].type)),
         pc.is_in(table["seq"], pa.array(sorted({s for _, s in messages}), table["seq"].type)),
     )
     keys = set(messages)
-    rows: list[Row] = table.filter(wanted).to_pylist()
+    rows: list[Row] = table.filter(chosen).to_pylist()
     return [row for row in rows if (row["writer"], row["seq"]) in keys]
 
 
 def _add_sightings(
     tables: RunTables,
     messages: Sequence[tuple[int, int]],
-    seconds: Seconds,
+    seconds: ToSeconds,
     own: Mapping[tuple[int, int], list[StoryEvent]],
 ) -> None:
     for row in _of(tables.table("sightings"), messages):
@@ -189,7 +189,7 @@ def _around(
     faults: Sequence[Fault],
     marks: Sequence[Mark],
     log_events: Sequence[Row],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> list[StoryEvent]:
     events = marks_and_faults(marks, faults)
     elected: set[int] = set()
@@ -219,7 +219,7 @@ def _story(
     own: list[StoryEvent],
     around: Sequence[StoryEvent],
     faults: Sequence[Fault],
-    seconds: Seconds,
+    seconds: ToSeconds,
 ) -> Story:
     client = life["host"] or life["az"] or "client"
     sent = seconds(life["sent_ns"])

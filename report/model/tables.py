@@ -46,17 +46,17 @@ class RunTables:
         if not file.is_file():
             return {}
         remedy = "judge the run again with `acked check`" if name == JUDGEMENT else DAMAGED
-        found = json_file(file, remedy)
-        version = found.get("schema_version")
+        document = json_file(file, remedy)
+        version = document.get("schema_version")
         if name == RUN and not readable(version):
             raise BadDataError(
                 f"{file} has schema_version {version!r}; this acked reads version {SCHEMA_VERSION}."
             )
         try:
-            msgspec.convert(found, SHAPES[name])
+            msgspec.convert(document, SHAPES[name])
         except msgspec.ValidationError as error:
             raise BadDataError(f"{file} is malformed ({error}); {remedy}.") from error
-        return found
+        return document
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, place: tuple[str, int] | None = None
@@ -65,51 +65,51 @@ class RunTables:
         derived = name in _DERIVED
         target = (self.folder if derived else self._history) / f"{name}.parquet"
         types = None if derived else {field.name: field.type for field in TABLES[name].arrow()}
-        wanted = list(columns or types or ())
+        names = list(columns or types or ())
         files = sorted(target.glob("*.parquet")) if target.is_dir() else [target] * target.is_file()
-        parts = [self._read(file, wanted, types, place) for file in files]
+        parts = [self._read(file, names, types, place) for file in files]
         parts = [part for part in parts if part.num_rows]
         if parts:
             return pa.concat_tables(parts, promote_options="permissive")
-        return pa.table({one: pa.nulls(0, types[one] if types else pa.null()) for one in wanted})
+        return pa.table({one: pa.nulls(0, types[one] if types else pa.null()) for one in names})
 
     def _read(
         self,
         file: Path,
-        wanted: Sequence[str],
+        names: Sequence[str],
         types: Mapping[str, pa.DataType] | None,
         place: tuple[str, int] | None,
     ) -> pa.Table:
         try:
-            found = self._kept.get(file)
-            if found is None:
-                found = self._opened(pq.ParquetFile(file), file, wanted, place)
+            table = self._kept.get(file)
+            if table is None:
+                table = self._opened(pq.ParquetFile(file), file, names, place)
         except (pa.ArrowException, OSError) as error:
             raise BadDataError(f"{file} cannot be read as Parquet: {error}.") from error
-        if place is not None and found.num_rows:
+        if place is not None and table.num_rows:
             import pyarrow.compute as pc
 
-            here = pc.and_(pc.equal(found["topic"], place[0]), pc.equal(found["partition"], place[1]))
-            found = found.filter(here)
-        if not wanted:
-            return found
+            here = pc.and_(pc.equal(table["topic"], place[0]), pc.equal(table["partition"], place[1]))
+            table = table.filter(here)
+        if not names:
+            return table
         columns = {}
-        for name in wanted:
-            if name not in found.column_names:
-                columns[name] = pa.nulls(found.num_rows, types[name] if types else pa.string())
+        for name in names:
+            if name not in table.column_names:
+                columns[name] = pa.nulls(table.num_rows, types[name] if types else pa.string())
             else:
-                columns[name] = found[name] if types is None else found[name].cast(types[name])
+                columns[name] = table[name] if types is None else table[name].cast(types[name])
         return pa.table(columns)
 
     def _opened(
-        self, opened: pq.ParquetFile, file: Path, wanted: Sequence[str], place: tuple[str, int] | None
+        self, opened: pq.ParquetFile, file: Path, names: Sequence[str], place: tuple[str, int] | None
     ) -> pa.Table:
         """What is needed of a large file; all of a small one, which is kept."""
         if opened.metadata.num_rows <= _KEPT_ROWS:
             return self._kept.setdefault(file, opened.read())
         if place is not None and not _may_hold(opened.metadata, place):
             return opened.schema_arrow.empty_table()
-        there = [name for name in wanted if name in opened.schema_arrow.names] if wanted else None
+        there = [name for name in names if name in opened.schema_arrow.names] if names else None
         needed = there if there is None or place is None else list({*there, "topic", "partition"})
         return opened.read(columns=needed)
 
@@ -117,16 +117,16 @@ class RunTables:
         self, name: str, columns: Sequence[str] | None = None, place: tuple[str, int] | None = None
     ) -> list[Row]:
         """A small table as Python rows, sorted by `ns` if it has that column."""
-        found: list[Row] = self.table(name, columns, place).to_pylist()
-        if found and "ns" in found[0]:
-            found.sort(key=lambda row: int(row["ns"]))
-        return found
+        rows: list[Row] = self.table(name, columns, place).to_pylist()
+        if rows and "ns" in rows[0]:
+            rows.sort(key=lambda row: int(row["ns"]))
+        return rows
 
     def zero_ns(self) -> int:
         """The time of the first event of the run or, without any event, of the first message."""
-        found = [self._earliest(name, "ns") for name in WITH_TIME]
-        known = [ns for ns in found if ns is not None]
-        return min(known, default=self._earliest("life", "sent_ns") or 0)
+        earliest = [self._earliest(name, "ns") for name in WITH_TIME]
+        times = [ns for ns in earliest if ns is not None]
+        return min(times, default=self._earliest("life", "sent_ns") or 0)
 
     def _earliest(self, name: str, column: str) -> int | None:
         import pyarrow.compute as pc
@@ -144,8 +144,13 @@ def _may_hold(metadata: Any, place: tuple[str, int]) -> bool:
         column = names.index(name)
         fits = metadata.num_row_groups == 0
         for number in range(metadata.num_row_groups):
-            known = metadata.row_group(number).column(column).statistics
-            fits = fits or known is None or not known.has_min_max or known.min <= value <= known.max
+            statistics = metadata.row_group(number).column(column).statistics
+            fits = (
+                fits
+                or statistics is None
+                or not statistics.has_min_max
+                or statistics.min <= value <= statistics.max
+            )
         if not fits:
             return False
     return True

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.beliefs import Seconds
+from report.model.beliefs import ToSeconds
 from report.model.judged import transaction_name
 from report.model.model import Fault, Mark, Story, StoryEvent, TransactionGroup
 from report.model.stories import marks_and_faults, thinned
@@ -46,7 +46,7 @@ class RunTransactions:
             return ()
         keys = ["reported", "visible", "finding"]
         counted = self._fates.group_by(keys).aggregate([([], "count_all")]).to_pylist()
-        found = [
+        groups = [
             TransactionGroup(
                 reported=row["reported"] or "unknown",
                 visible=row["visible"] or "nothing to read",
@@ -55,10 +55,10 @@ class RunTransactions:
             )
             for row in counted
         ]
-        return tuple(sorted(found, key=lambda one: (not one.finding, -one.count, one.reported, one.visible)))
+        return tuple(sorted(groups, key=lambda one: (not one.finding, -one.count, one.reported, one.visible)))
 
     def stories(
-        self, findings: pa.Table, seconds: Seconds, *, faults: Sequence[Fault], marks: Sequence[Mark]
+        self, findings: pa.Table, seconds: ToSeconds, *, faults: Sequence[Fault], marks: Sequence[Mark]
     ) -> tuple[Story, ...]:
         """The stories of transactions that have a finding; if none has, those of the first transactions."""
         chosen = self._chosen()
@@ -72,18 +72,18 @@ class RunTransactions:
         writers = {row["writer"]: row for row in self._tables.rows("writers", ["writer", "host", "az"])}
         seqs = {(row["writer"], row["seq"]) for rows in sends.values() for row in rows[:MESSAGES]}
         reads = self._reads(seqs)
-        found = []
+        stories = []
         for fate in chosen:
             key = fate["writer"], fate["txn"]
             writer = writers.get(fate["writer"], {})
             client = writer.get("host") or writer.get("az") or "client"
-            telling = _Telling(client, seconds)
-            telling.ends(events.get(key, ()))
-            telling.messages(sends.get(key, ())[:MESSAGES], reads)
-            telling.seen(self._markers(records.get(key, ())))
-            telling.seen(self._readable(records.get(key, ()), fate["begin_ns"] or 0))
-            found.append(telling.story(fate, causes.get(key, ""), faults, marks))
-        return tuple(found)
+            story_events = _StoryEvents(client, seconds)
+            story_events.ends(events.get(key, ()))
+            story_events.messages(sends.get(key, ())[:MESSAGES], reads)
+            story_events.seen(self._markers(records.get(key, ())))
+            story_events.seen(self._readable(records.get(key, ()), fate["begin_ns"] or 0))
+            stories.append(story_events.story(fate, causes.get(key, ""), faults, marks))
+        return tuple(stories)
 
     def _chosen(self) -> list[Row]:
         if not self._fates.num_rows:
@@ -97,13 +97,13 @@ class RunTransactions:
         table = self._tables.table(
             "reads", ["reader", "ns", "offset", "writer", "seq", "broker", "isolation"]
         )
-        wanted = pa.array(sorted({writer for writer, _ in seqs}), table["writer"].type)
-        rows = table.filter(pc.is_in(table["writer"], wanted)).to_pylist()
+        writers = pa.array(sorted({writer for writer, _ in seqs}), table["writer"].type)
+        rows = table.filter(pc.is_in(table["writer"], writers)).to_pylist()
         return [row for row in rows if (row["writer"], row["seq"]) in seqs]
 
     def _markers(self, records: Sequence[Row]) -> list[tuple[int, str, str]]:
         """When and where each marker that decided one of these records was first seen, and its kind."""
-        found = []
+        markers = []
         places = {
             (row["topic"], row["partition"], row["marker_offset"]): row
             for row in records
@@ -118,8 +118,8 @@ class RunTransactions:
             if seen:
                 first = min(seen, key=lambda one: int(one["seen_ns"]))
                 text = f"{row['marker'] or 'end'} marker at offset {offset} of {topic}/{partition}"
-                found.append((int(first["seen_ns"]), f"broker{first['broker']}", text))
-        return found
+                markers.append((int(first["seen_ns"]), f"broker{first['broker']}", text))
+        return markers
 
     def _readable(self, records: Sequence[Row], begin_ns: int) -> list[tuple[int, str, str]]:
         """When each replica's last stable offset passed what the transaction committed in a partition."""
@@ -128,21 +128,21 @@ class RunTransactions:
             if row["state"] in ("readable", "blocked"):
                 place = row["topic"], row["partition"]
                 ends[place] = max(row["offset"], ends.get(place, -1))
-        found: dict[tuple[str, int, int], tuple[int, str, str]] = {}
+        readable: dict[tuple[str, int, int], tuple[int, str, str]] = {}
         for (topic, partition), offset in ends.items():
             columns = ("ns", "topic", "partition", "broker", "last_stable_offset")
             for row in self._tables.rows("watermarks", columns, (topic, partition)):
                 stable, key = row["last_stable_offset"], (topic, partition, row["broker"])
-                if stable is not None and stable > offset and row["ns"] >= begin_ns and key not in found:
+                if stable is not None and stable > offset and row["ns"] >= begin_ns and key not in readable:
                     text = f"{topic}/{partition} readable up to offset {offset}"
-                    found[key] = row["ns"], f"broker{row['broker']}", text
-        return list(found.values())
+                    readable[key] = row["ns"], f"broker{row['broker']}", text
+        return list(readable.values())
 
 
-class _Telling:
+class _StoryEvents:
     """The events of one story, in the order in which they are found."""
 
-    def __init__(self, client: str, seconds: Seconds) -> None:
+    def __init__(self, client: str, seconds: ToSeconds) -> None:
         self._client, self._seconds = client, seconds
         self._events: list[StoryEvent] = []
 
@@ -225,11 +225,11 @@ class _Telling:
                         )
                     )
 
-    def seen(self, found: Iterable[tuple[int, str, str]]) -> None:
+    def seen(self, sightings: Iterable[tuple[int, str, str]]) -> None:
         """On replicas: the markers that decided its messages, and when these became readable."""
         self._events += [
             StoryEvent(s=self._seconds(ns), kind="logged", source=broker, target="", text=text)
-            for ns, broker, text in found
+            for ns, broker, text in sightings
         ]
 
     def story(self, fate: Row, cause: str, faults: Sequence[Fault], marks: Sequence[Mark]) -> Story:
@@ -237,7 +237,9 @@ class _Telling:
         own = self._events
         first = min((event.s for event in own), default=0.0)
         last = max((event.s for event in own), default=0.0)
-        met = [one for one in faults if one.from_s <= last and (one.to_s is None or one.to_s >= first)]
+        met = [
+            fault for fault in faults if fault.from_s <= last and (fault.to_s is None or fault.to_s >= first)
+        ]
         around = marks_and_faults(marks, met)
         shown = [event for event in around if event.s <= last and (event.kind == "fault" or event.s >= first)]
         nodes = dict.fromkeys(
@@ -265,17 +267,17 @@ def _of(table: pa.Table, keys: set[tuple[int, int]]) -> list[Row]:
     """The rows of these transactions."""
     if not table.num_rows:
         return []
-    wanted = pa.array(sorted({writer for writer, _ in keys}), table["writer"].type)
-    mine = table.filter(pc.and_(pc.is_in(table["writer"], wanted), pc.is_valid(table["txn"])))
-    rows: list[Row] = mine.to_pylist()
+    writers = pa.array(sorted({writer for writer, _ in keys}), table["writer"].type)
+    transactional = table.filter(pc.and_(pc.is_in(table["writer"], writers), pc.is_valid(table["txn"])))
+    rows: list[Row] = transactional.to_pylist()
     return [row for row in rows if (row["writer"], row["txn"]) in keys]
 
 
 def _grouped(rows: Iterable[Row]) -> dict[tuple[int, int], list[Row]]:
-    found: dict[tuple[int, int], list[Row]] = {}
+    by_transaction: dict[tuple[int, int], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["writer"], row["txn"]), []).append(row)
-    return found
+        by_transaction.setdefault((row["writer"], row["txn"]), []).append(row)
+    return by_transaction
 
 
 def _causes(findings: pa.Table, keys: set[tuple[int, int]]) -> Mapping[tuple[int, int], str]:

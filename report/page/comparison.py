@@ -30,20 +30,20 @@ class Alignment:
         return zero - self.before_s, zero + self.after_s, zero
 
 
-def comparison_page(found: RunComparison, one: ReportModel, other: ReportModel) -> str:
+def comparison_page(comparison: RunComparison, one: ReportModel, other: ReportModel) -> str:
     """The page as one self-contained HTML file."""
     style = asset("page.css")
     says = {claim.name: claim.says for model in (other, one) for claim in model.claims}
     sections = [
         (title, rows, says if name in ("claims", "observed") else {})
         for name, title in SECTIONS
-        if (rows := getattr(found, name))
+        if (rows := getattr(comparison, name))
     ]
     return (
         environment()
         .get_template("compare.html.j2")
         .render(
-            found=found,
+            comparison=comparison,
             runs=[("A", one), ("B", other)],
             icons=ICONS,
             sections=sections,
@@ -62,8 +62,8 @@ def alignment(one: ReportModel, other: ReportModel) -> Alignment:
     Without a common mark, they are aligned by the beginning of their pictures.
     """
     begins = [fault.from_s for fault in one.faults if fault.injected]
-    known = {mark.name for mark in other.marks}
-    common = [mark for mark in one.marks if mark.name in known]
+    names = {mark.name for mark in other.marks}
+    common = [mark for mark in one.marks if mark.name in names]
     until = [mark for mark in common if begins and mark.s <= min(begins) + 1.0]
     chosen = until[-1] if until else common[0] if common else None
     name = chosen.name if chosen else ""
@@ -83,7 +83,7 @@ def _time_of(model: ReportModel, mark: str) -> float:
 def _pictures(one: ReportModel, other: ReportModel) -> list[tuple[str, str, list[tuple[str, Markup]]]]:
     """For each partition that both runs draw: its name, the mark, and the timelines of both runs."""
     aligned = alignment(one, other)
-    found = []
+    pictures = []
     for story in one.partitions:
         twin = next((two for two in other.partitions if two.name == story.name), None)
         if twin is None:
@@ -94,5 +94,5 @@ def _pictures(one: ReportModel, other: ReportModel) -> list[tuple[str, str, list
             since = f"“{aligned.mark}”" if aligned.mark else "the pictures begin"
             picture = partition_timeline(of, model.faults, model.marks, from_s, to_s, zero_s, since)
             drawn.append((label, picture))
-        found.append((story.name, aligned.mark, drawn))
-    return found
+        pictures.append((story.name, aligned.mark, drawn))
+    return pictures

@@ -14,7 +14,7 @@ from report.page.render import ICONS, asset, digest, environment
 NIGHTS = 14
 """At most this many earlier runs of a job are in its strip."""
 
-Summary = Mapping[str, Any]
+SummaryLine = Mapping[str, Any]
 """A run of a series, as a line of `runs.jsonl`."""
 
 
@@ -41,10 +41,10 @@ class Entry:
 
 
 def index_page(
-    runs: Sequence[Summary],
+    runs: Sequence[SummaryLine],
     *,
     title: str,
-    earlier: Sequence[Summary] = (),
+    earlier: Sequence[SummaryLine] = (),
     missing: int = 0,
     link: Callable[[str], str] = lambda folder: "",
 ) -> str:
@@ -54,14 +54,14 @@ def index_page(
     ``link`` returns the address of a run folder's page, or nothing.
     """
     columns = sorted({(run["version"], _mode(run)) for run in runs}, key=lambda one: (one[1], _order(one[0])))
-    by_cell: dict[tuple[str, str, str], list[Summary]] = {}
-    before: dict[tuple[str, str, str], list[Summary]] = {}
+    by_cell: dict[tuple[str, str, str], list[SummaryLine]] = {}
+    before: dict[tuple[str, str, str], list[SummaryLine]] = {}
     for run in runs:
         by_cell.setdefault(_cell(run), []).append(run)
-    mine = {_identity(run) for run in runs}
+    own = {_identity(run) for run in runs}
     last = max((str(run.get("ended") or "") for run in runs), default="")
     for run in earlier:
-        if _identity(run) not in mine and str(run.get("ended") or "") <= last:
+        if _identity(run) not in own and str(run.get("ended") or "") <= last:
             before.setdefault(_cell(run), []).append(run)
     scenarios = sorted({run["scenario"] for run in runs})
     sparse = len(by_cell) * 2 < len(columns) * len(scenarios)
@@ -110,9 +110,9 @@ _REASONS = 40
 """At most this many reasons are listed."""
 
 
-def _reasons(runs: Sequence[Summary], link: Callable[[str], str]) -> list[dict[str, Any]]:
+def _reasons(runs: Sequence[SummaryLine], link: Callable[[str], str]) -> list[dict[str, Any]]:
     """Why runs were not as declared, the worst verdict first; runs with the same reason are grouped."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    entries: dict[tuple[str, str], dict[str, Any]] = {}
     for run in sorted(runs, key=lambda run: _severity(run["verdict"])):
         if run["verdict"] == "as declared":
             continue
@@ -123,25 +123,25 @@ def _reasons(runs: Sequence[Summary], link: Callable[[str], str]) -> list[dict[s
         }
         why = why.removeprefix(f"{run['scenario']} ")
         new = {"verdict": run["verdict"], "why": why, "cells": []}
-        entry = found.setdefault((run["verdict"], why), new)
+        entry = entries.setdefault((run["verdict"], why), new)
         entry["cells"].append(cell)
-    return list(found.values())
+    return list(entries.values())
 
 
 def _severity(verdict: str) -> int:
     return _SEVERITY.index(verdict) if verdict in _SEVERITY else 0
 
 
-def _cell(run: Summary) -> tuple[str, str, str]:
+def _cell(run: SummaryLine) -> tuple[str, str, str]:
     return run["scenario"], run["version"], _mode(run)
 
 
-def _mode(run: Summary) -> str:
+def _mode(run: SummaryLine) -> str:
     """The metadata mode, with the client where one was named."""
     return f"{run['mode']}, {run['client']}" if run.get("client") else str(run["mode"])
 
 
-def _identity(run: Summary) -> tuple[str, str, str, str]:
+def _identity(run: SummaryLine) -> tuple[str, str, str, str]:
     """What tells a run from all others, wherever its folder is now."""
     return (*_cell(run), str(run.get("ended") or ""))
 
@@ -154,16 +154,16 @@ def _worst(entry: Entry) -> int:
     return min(_severity(name) for name, _, _ in entry.verdicts)
 
 
-def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[str], str]) -> Entry:
+def _entry(runs: Sequence[SummaryLine], before: Sequence[SummaryLine], link: Callable[[str], str]) -> Entry:
     counts: dict[str, int] = {}
     for run in runs:
         counts[run["verdict"]] = counts.get(run["verdict"], 0) + 1
     judged = [run for run in runs if run["verdict"] not in NOT_JUDGED]
     lost = sorted(int(run.get("lost") or 0) for run in judged)
-    found = [run.get("findings") or {} for run in judged]
+    findings = [run.get("findings") or {} for run in judged]
     classes = {
-        name: sorted(int(one.get(name, 0)) for one in found)
-        for name in sorted({n for one in found for n in one})
+        name: sorted(int(finding.get(name, 0)) for finding in findings)
+        for name in sorted({n for finding in findings for n in finding})
     }
     seconds = sorted(float(run.get("seconds") or 0) for run in runs)
     return Entry(
@@ -186,7 +186,7 @@ def _entry(runs: Sequence[Summary], before: Sequence[Summary], link: Callable[[s
     )
 
 
-def _disagreeing(runs: Sequence[Summary]) -> list[str]:
+def _disagreeing(runs: Sequence[SummaryLine]) -> list[str]:
     answers: dict[str, dict[str, int]] = {}
     for run in runs:
         for name, status in (run.get("claims") or {}).items():

@@ -219,4 +219,4 @@ def _words(record: ReplicaRecord, column: LogColumn, name: str, state: str) -> s
         "its bytes are damaged" if record.damaged else "",
         state,
     ]
-    return ", ".join(one for one in facts if one)
+    return ", ".join(fact for fact in facts if fact)

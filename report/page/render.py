@@ -78,9 +78,9 @@ def page(model: ReportModel) -> str:
                 "".join(str(one) for story in pictures for one in (*story[1:], controllers) if one)
             ),
             sentences=[
-                one
-                for one in model.verdict.sentences
-                if not (model.verdict.meaning and one == model.verdict.said_by_meaning)
+                sentence
+                for sentence in model.verdict.sentences
+                if not (model.verdict.meaning and sentence == model.verdict.said_by_meaning)
             ],
             older=any(
                 replica.older
@@ -140,11 +140,13 @@ def _legend(model: ReportModel, *, controllers: bool) -> list[tuple[int, str]]:
 
     ``controllers``: there is also a picture of them.
     """
-    found = {leader for story in model.partitions for leader in story.leaders.values()}
+    leaders = {leader for story in model.partitions for leader in story.leaders.values()}
     for lane in model.controllers if controllers else ():
-        found |= {one.leader for one in lane.beliefs if one.leader is not None and one.leader > 0}
+        leaders |= {
+            belief.leader for belief in lane.beliefs if belief.leader is not None and belief.leader > 0
+        }
     names: dict[int, list[str]] = {}
-    for leader in sorted(found):
+    for leader in sorted(leaders):
         number = leader - 10 if leader > 10 else leader
         names.setdefault((number - 1) % LEADERS + 1, []).append(node_name(leader))
     return [(hue, ", ".join(named)) for hue, named in sorted(names.items())]

@@ -239,7 +239,7 @@ def turn_sign(kind: str, x: float, y: float) -> Markup:
 
 def _turns(canvas: _Canvas, turns: Sequence[Turn]) -> None:
     """Elections, and removals of acknowledged messages from a log, in words above the lanes."""
-    shown = [one for one in turns if one.kind in ("elected", "removed")]
+    shown = [turn for turn in turns if turn.kind in ("elected", "removed")]
     if not shown:
         return
     removed = ", and acknowledged messages that were removed from a replica's log"
@@ -259,10 +259,10 @@ def _turns(canvas: _Canvas, turns: Sequence[Turn]) -> None:
 
 def _turns_in_lanes(canvas: _Canvas, turns: Sequence[Turn], tops: Mapping[str, float]) -> None:
     """The signs of these events in the lanes of the brokers."""
-    for one in turns:
-        if one.source in tops:
-            sign = turn_sign(one.kind, canvas.x(one.s), tops[one.source] + _LANE - 3)
-            canvas.add(titled(sign, f"{one.s:.2f} s: {one.text}"))
+    for turn in turns:
+        if turn.source in tops:
+            sign = turn_sign(turn.kind, canvas.x(turn.s), tops[turn.source] + _LANE - 3)
+            canvas.add(titled(sign, f"{turn.s:.2f} s: {turn.text}"))
 
 
 def _heading(canvas: _Canvas, words: str) -> None:
@@ -357,7 +357,7 @@ def _belief(
         "" if belief.epoch is None else f"e{belief.epoch}",
     ]
     letter = 7.4 if own else 6.6
-    shown = next((one for one in choices if len(one) * letter + 10 <= width), "")
+    shown = next((choice for choice in choices if len(choice) * letter + 10 <= width), "")
     with_dots = bool(replicas) and len(shown) * letter + 14 + dots <= width and bool(shown)
     if shown:
         parts.append(
@@ -386,17 +386,17 @@ def _belief(
 
 
 def _splits(canvas: _Canvas, splits: Sequence[Split], name: Callable[[int], str]) -> None:
-    for one in splits:
-        if sum(leader >= 0 for leader in one.says) < 2:
+    for split in splits:
+        if sum(leader >= 0 for leader in split.says) < 2:
             continue  # some nodes know no leader yet; the lanes show that
-        x, end = canvas.x(one.from_s), canvas.x(one.to_s)
+        x, end = canvas.x(split.from_s), canvas.x(split.to_s)
         y = canvas.y + 3
         path = f"M{x:.1f},{y:.1f} v7 H{end:.1f} v-7"
-        head = f"disagreement for {one.to_s - one.from_s:.1f} s"
+        head = f"disagreement for {split.to_s - split.from_s:.1f} s"
         rows = [
             f"{'nobody leads' if leader < 0 else f'{name(leader)} leads'}, "
             f"{'say' if len(sources) > 1 else 'says'} {listed(sources)}"
-            for leader, sources in one.says.items()
+            for leader, sources in split.says.items()
         ]
         rows[0] = f"{head}: {rows[0]}"
         start = max(4.0, min(x, *(WIDTH - 7.2 * len(row) for row in rows)))
@@ -517,14 +517,14 @@ def _flat(canvas: _Canvas, steps: Sequence[Offsets], height: Callable[[int | Non
 
 def _in_force(faults: Sequence[Fault], until_s: float) -> list[tuple[float, float]]:
     """The periods in which at least one fault was in force."""
-    found: list[tuple[float, float]] = []
+    stretches: list[tuple[float, float]] = []
     for fault in sorted((one for one in faults if one.lasting), key=lambda one: one.from_s):
         end_s = until_s if fault.to_s is None else fault.to_s
-        if found and fault.from_s <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end_s)
+        if stretches and fault.from_s <= stretches[-1][1]:
+            stretches[-1] = stretches[-1][0], max(stretches[-1][1], end_s)
         else:
-            found.append((fault.from_s, end_s))
-    return found
+            stretches.append((fault.from_s, end_s))
+    return stretches
 
 
 def _finish(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark], label: str) -> Markup:

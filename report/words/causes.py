@@ -8,10 +8,10 @@ from typing import Any
 from harness.errors import json_object
 from report.words.lists import brokers_in_words
 
-Facts = Mapping[str, Any]
+CauseFacts = Mapping[str, Any]
 
 
-def facts_of(row: Mapping[str, Any]) -> Facts:
+def facts_of(row: Mapping[str, Any]) -> CauseFacts:
     """The facts of the cause of a row of findings or of life."""
     return json_object(row.get("cause_facts") or "{}", "cause_facts")
 
@@ -21,7 +21,7 @@ def cause_of(row: Mapping[str, Any]) -> str:
     return cause_in_words(str(row["cause"]), facts_of(row)) if row.get("cause") else ""
 
 
-def cause_in_words(kind: str, facts: Facts) -> str:
+def cause_in_words(kind: str, facts: CauseFacts) -> str:
     """A cause as a sentence. A kind that has no sentence here, of a later version, is shown as it is."""
     said = SENTENCES.get(kind)
     if said is None:
@@ -29,26 +29,26 @@ def cause_in_words(kind: str, facts: Facts) -> str:
     return said(facts) if callable(said) else said.format(**facts)
 
 
-def _unclean(facts: Facts) -> str:
+def _unclean(facts: CauseFacts) -> str:
     of = f" of {facts['partition']}" if "partition" in facts else ""
     return f"unclean election: {_elected_unclean(facts, of)}{_truncated(facts)}"
 
 
-def _elected_unclean(facts: Facts, of: str = "") -> str:
+def _elected_unclean(facts: CauseFacts, of: str = "") -> str:
     return (
         f"broker{facts['broker']} became leader{of} in epoch {facts['epoch']} although the in-sync replicas "
         f"were {facts['isr']}"
     )
 
 
-def _truncated(facts: Facts) -> str:
+def _truncated(facts: CauseFacts) -> str:
     brokers = facts.get("truncated") or ()
     logs = "its log" if len(brokers) == 1 else "their logs"
     done = f"; {brokers_in_words(brokers)} truncated {logs} to offset {facts.get('truncated_to')}"
     return done if brokers else ""
 
 
-def _deposed(facts: Facts) -> str:
+def _deposed(facts: CauseFacts) -> str:
     led = (
         f"acknowledged it while broker{facts['leader']} led in epoch {facts['epoch']}"
         if facts["elected"] == "before"
@@ -57,14 +57,14 @@ def _deposed(facts: Facts) -> str:
     return f"old leader truncated on rejoin: broker{facts['broker']} {led}{_truncated(facts)}"
 
 
-def _zombie(facts: Facts) -> str:
+def _zombie(facts: CauseFacts) -> str:
     return (
         f"zombie accepted after heal: broker{facts['broker']} acknowledged it after `{facts['fault_name']}` "
         f"was healed, while broker{facts['leader']} led in epoch {facts['epoch']}{_truncated(facts)}"
     )
 
 
-def _late_write(facts: Facts) -> str:
+def _late_write(facts: CauseFacts) -> str:
     by = facts.get("decided_by")
     decided = ", and no marker follows it"
     if by is not None:
@@ -76,7 +76,7 @@ def _late_write(facts: Facts) -> str:
     )
 
 
-def _late_marker(facts: Facts) -> str:
+def _late_marker(facts: CauseFacts) -> str:
     of = f" of transaction {facts['txn']}" if "txn" in facts else ""
     return (
         f"late marker: a delayed request to {facts['marker']}{of} ended this transaction "
@@ -85,7 +85,7 @@ def _late_marker(facts: Facts) -> str:
     )
 
 
-def _own_marker_missing(facts: Facts) -> str:
+def _own_marker_missing(facts: CauseFacts) -> str:
     lost = f" ({_elected_unclean(facts)})" if "isr" in facts else ""
     return (
         f"its own marker is not in the log{lost}: the marker at offset {facts['marker_offset']}, which ended "
@@ -93,7 +93,7 @@ def _own_marker_missing(facts: Facts) -> str:
     )
 
 
-def _aborted_by_coordinator(facts: Facts) -> str:
+def _aborted_by_coordinator(facts: CauseFacts) -> str:
     who = {
         "had_producer_id": "another producer with its transactional id was given a producer id",
         "had_begun": "another producer with its transactional id began",
@@ -104,12 +104,12 @@ def _aborted_by_coordinator(facts: Facts) -> str:
     return f"aborted by the coordinator, which raised the producer epoch to {facts['producer_epoch']}: {who}"
 
 
-def _fenced(facts: Facts) -> str:
+def _fenced(facts: CauseFacts) -> str:
     did = {"had_producer_id": "been given a producer id", "had_begun": "begun a transaction"}
     return f"another producer with the same transactional id had {did[facts['successor']]} before it was sent"
 
 
-def _stale_coordinator(facts: Facts) -> str:
+def _stale_coordinator(facts: CauseFacts) -> str:
     if "leader" not in facts:
         return "stale coordinator: a later answer names the offset"
     return (
@@ -118,7 +118,7 @@ def _stale_coordinator(facts: Facts) -> str:
     )
 
 
-def _offset_retention(facts: Facts) -> str:
+def _offset_retention(facts: CauseFacts) -> str:
     since = (
         f"group {facts['empty_group']} had no member any more"
         if "empty_group" in facts
@@ -127,12 +127,12 @@ def _offset_retention(facts: Facts) -> str:
     return f"offset retention: offsets.retention.minutes={facts['minutes']} had passed since {since}"
 
 
-def _two_owners(facts: Facts) -> str:
+def _two_owners(facts: CauseFacts) -> str:
     one, other = facts["readers"]
     return f"rebalance: readers {one} and {other} both owned the partition"
 
 
-SENTENCES: Mapping[str, str | Callable[[Facts], str]] = {
+SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "unclean_election": _unclean,
     "high_watermark_truncation": "high-watermark truncation: broker{broker} truncated to its own high "
     "watermark {offset} instead of asking for the epoch's end",

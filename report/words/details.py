@@ -8,15 +8,15 @@ from typing import Any
 from harness.errors import json_object
 from report.words.lists import by_broker, named_offset
 
-Row = Mapping[str, Any]
+FindingRow = Mapping[str, Any]
 
 
-def details_of(row: Row) -> Row:
+def details_of(row: FindingRow) -> FindingRow:
     """The facts in the details of a row of findings."""
     return json_object(row.get("detail") or "{}", "detail")
 
 
-def detail_in_words(row: Row) -> str:
+def detail_in_words(row: FindingRow) -> str:
     """What the details of a row of findings say; empty if it has none."""
     name = str(row.get("class"))
     if name == "undetermined":
@@ -37,7 +37,7 @@ _DIFFERENCES = {
 }
 
 
-def _diverged(facts: Row, _row: Row) -> str:
+def _diverged(facts: FindingRow, _row: FindingRow) -> str:
     if facts["difference"] != "aborted_transactions":
         return _DIFFERENCES.get(facts["difference"], str(facts["difference"]))
     return (
@@ -47,17 +47,17 @@ def _diverged(facts: Row, _row: Row) -> str:
     )
 
 
-def _exited(facts: Row, _row: Row) -> str:
+def _exited(facts: FindingRow, _row: FindingRow) -> str:
     status = f" with status {facts['status']}" if "status" in facts else ""
     return f"{facts['host']} ended by itself{status}"
 
 
-def _not_converged(facts: Row, _row: Row) -> str:
+def _not_converged(facts: FindingRow, _row: FindingRow) -> str:
     ends = ", ".join(f"broker {one['broker']} to {one['leo']}" for one in facts["log_ends"])
     return f"not in the ISR at the end; logs reach: {ends}"
 
 
-def _mismatch(facts: Row, _row: Row) -> str:
+def _mismatch(facts: FindingRow, _row: FindingRow) -> str:
     key = facts["key"]
     return (
         f"{facts['scope']} {facts['name']}: {key}={facts['asked']} was asked for, "
@@ -65,14 +65,14 @@ def _mismatch(facts: Row, _row: Row) -> str:
     )
 
 
-def _commit(facts: Row, _row: Row) -> str:
+def _commit(facts: FindingRow, _row: FindingRow) -> str:
     return (
         f"offset {facts['acknowledged']} was acknowledged{by_broker(facts.get('acknowledged_by'))}, offset "
         f"{named_offset(facts.get('answered'))} answered{by_broker(facts.get('answered_by'))}"
     )
 
 
-def _transaction(facts: Row, row: Row) -> str:
+def _transaction(facts: FindingRow, row: FindingRow) -> str:
     reported = {"unknown": "nothing reported", "open": "never asked to end"}.get(
         facts["reported"], f"reported that it {facts['reported']}"
     )
@@ -81,7 +81,7 @@ def _transaction(facts: Row, row: Row) -> str:
     return f"transaction {row.get('txn')}: {asked}{reported}; messages: {counts}"
 
 
-def _hung(facts: Row, _row: Row) -> str:
+def _hung(facts: FindingRow, _row: FindingRow) -> str:
     return (
         f"open on broker{facts['broker']} from {facts['from_s']:.1f} s to {facts['until_s']:.1f} s or longer"
         f", while {facts.get('transactional_id')} (producer id {facts['producer_id']}) is {facts['state']} "
@@ -89,7 +89,7 @@ def _hung(facts: Row, _row: Row) -> str:
     )
 
 
-def _circle(facts: Row, _row: Row) -> str:
+def _circle(facts: FindingRow, _row: FindingRow) -> str:
     did = {"read": "read", "wrote_after": "wrote after"}
     return "; ".join(
         f"{one['transaction']} {did[one['step']]} {one['other']} "
@@ -98,7 +98,7 @@ def _circle(facts: Row, _row: Row) -> str:
     )
 
 
-_SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
+_SENTENCES: Mapping[str, Callable[[FindingRow, FindingRow], str]] = {
     "diverged": _diverged,
     "misrouted": lambda facts, _: f"sent to {facts['sent_to']}",
     "process_exit": _exited,

@@ -14,10 +14,10 @@ Details = Mapping[str, Any]
 
 def clause(mechanism: str, details: Details) -> str:
     """What a fault did; empty for one that has no words, which reports quote by its name."""
-    known = MECHANISMS.get(mechanism)
-    if known is not None and known.clause and details.get("hosts"):
+    mechanism_words = MECHANISMS.get(mechanism)
+    if mechanism_words is not None and mechanism_words.clause and details.get("hosts"):
         names = sorted(details["hosts"], key=_by_number)
-        words, several = known.clause, len(names) > 1
+        words, several = mechanism_words.clause, len(names) > 1
         if several and words.startswith("{hosts} was "):
             words = words.replace("{hosts} was ", "{hosts} were ")
         return words.format(hosts=listed(names), partitions=listed(details.get("partitions") or ()))
@@ -36,8 +36,8 @@ def _cut(details: Details) -> str:
     first = ends[0]
     if len(ends) == 1 and not first["both"]:
         return f"Nothing that {first['from']} sent to {first['to']} arrived"
-    if all(one["both"] and one["from"] == first["from"] for one in ends):
-        return f"{first['from']} was cut off from {listed([one['to'] for one in ends])}"
+    if all(end["both"] and end["from"] == first["from"] for end in ends):
+        return f"{first['from']} was cut off from {listed([end['to'] for end in ends])}"
     return ""
 
 
@@ -73,7 +73,7 @@ def _hold(details: Details) -> str:
 def _plain_ends(details: Details) -> Sequence[Details]:
     """The ends of the links that were asked for; none if a service of a host is among them."""
     ends: Sequence[Details] = details.get("ends") or ()
-    return () if any(":" in one["to"] for one in ends) else ends
+    return () if any(":" in end["to"] for end in ends) else ends
 
 
 _CLAUSES: Mapping[str, Callable[[Details], str]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from typing import Literal
 
 from checkers.claims.builders import both, broker, messages, partition
 from harness.cluster.setup import Setup
@@ -16,6 +15,7 @@ from harness.errors import InvalidRunError, WaitTimeoutError
 from harness.kafka.model import Topic
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence
+from nemesis.processes.killing import Ending
 from run.scenario import Claim, Erratum, Expected, Scenario
 from run.stage import Stage
 from scenarios.steps import note_eligible, require, seed
@@ -23,10 +23,9 @@ from scenarios.steps import note_eligible, require, seed
 TOPIC = "precious"
 LAST, MEMBER, THIRD = "broker1", "broker2", "broker3"
 ELR = "eligible.leader.replicas.version"
-How = Literal["stop", "kill"]
 
 
-def _body(how: How) -> Callable[[Stage], None]:
+def _body(how: Ending) -> Callable[[Stage], None]:
     def body(stage: Stage) -> None:
         """Followers stop one by one; the last replica dies and loses its disk; it comes back first, then the others."""
         seed(stage, TOPIC, leader=LAST, labels=("w0",))
@@ -88,7 +87,7 @@ def _winner(stage: Stage) -> str:
     """The leader once the member is back: Kafka decides, and the claims judge."""
     state = wait_until(
         lambda: stage.cluster.partition(TOPIC),
-        accept=lambda found: found is not None and found.leader > 0,
+        accept=lambda stated: stated is not None and stated.leader > 0,
         within_s=stage.timings.converge_s,
         awaiting=f"a leader of {TOPIC}",
         abort=stage.cluster.check_alive,
@@ -160,7 +159,7 @@ def _scenario(
     name: str,
     title: str,
     *,
-    how: How = "stop",
+    how: Ending = "stop",
     features: dict[str, str] | None = None,
     protected: bool,
     versions: tuple[str, ...],

@@ -81,7 +81,7 @@ def _one_leader(stage: Stage) -> None:
 
     wait_until(
         leaders,
-        accept=lambda found: len(found) == 1 and not found & {-1, None},
+        accept=lambda stated: len(stated) == 1 and not stated & {-1, None},
         within_s=28 + 4 * stage.timings.quorum_fetch_s,
         awaiting="the controllers to agree",
         abort=stage.cluster.check_alive,

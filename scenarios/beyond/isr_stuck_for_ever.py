@@ -105,7 +105,7 @@ def _stuck(stage: Stage) -> list[TopicPartition]:
     try:
         return wait_until(
             stage.incomplete_isrs,
-            accept=lambda found: not found,
+            accept=lambda stuck: not stuck,
             within_s=4 * stage.timings.request_s,
             awaiting="every ISR to be full",
             abort=stage.cluster.check_alive,

@@ -163,7 +163,9 @@ def whole(via: Via) -> Callable[[Stage], None]:
         )
         answers.heal()
         results = [outcome.result(timeout=120) for outcome in outcomes]
-        stage.mark("answered", "; ".join(f"{one.label}: {one.outcome} {one.error}" for one in results))
+        stage.mark(
+            "answered", "; ".join(f"{result.label}: {result.outcome} {result.error}" for result in results)
+        )
         settle(stage)
 
     return body

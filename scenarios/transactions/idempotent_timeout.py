@@ -91,7 +91,9 @@ def timing_out(via: Via) -> Callable[[Stage], None]:
         )
         cut.heal()
         results = [outcome.result(timeout=LONG_S + 30) for outcome in (*first, *second)]
-        stage.mark("answered", "; ".join(f"{one.label}: {one.outcome} {one.error}" for one in results))
+        stage.mark(
+            "answered", "; ".join(f"{result.label}: {result.outcome} {result.error}" for result in results)
+        )
         for producer in producers:
             producer.must_send(TOPIC, "third")
         settle(stage)

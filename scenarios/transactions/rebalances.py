@@ -23,10 +23,10 @@ STATIC_SESSION_S = 30.0
 STAND_S = 10.0
 """More than a session of 6 s, and less than that of static members."""
 INSIDE, OUTSIDE, REPLACEMENT = "az1-member", ("az2-member", "az3-member"), "az2-replacement"
-Config = Mapping[str, ConfigValue]
+ConsumerConfig = Mapping[str, ConfigValue]
 
 
-def _start(stage: Stage, config: Callable[[str], Config]) -> dict[str, BackgroundConsumer]:
+def _start(stage: Stage, config: Callable[[str], ConsumerConfig]) -> dict[str, BackgroundConsumer]:
     """Feed the input, and start a member in each AZ; wait until all of them receive messages."""
     feed(stage, SOURCE, PARTITIONS, RATE)
     started = {
@@ -70,7 +70,7 @@ def _stop(stage: Stage, readers: Mapping[str, BackgroundConsumer]) -> None:
         one.stop(20.0)
 
 
-def rebalance(config: Config) -> Callable[[Stage], None]:
+def rebalance(config: ConsumerConfig) -> Callable[[Stage], None]:
     """The body in which members with this configuration take over from one that is isolated."""
 
     def body(stage: Stage) -> None:
@@ -92,7 +92,7 @@ def rebalance(config: Config) -> Callable[[Stage], None]:
 def replace_static(stage: Stage) -> None:
     """Isolate a static member; wait longer than a session of 6 s; start its replacement; heal."""
 
-    def config(az: str) -> Config:
+    def config(az: str) -> ConsumerConfig:
         return {"group.instance.id": az, "session.timeout.ms": int(STATIC_SESSION_S * 1000)}
 
     readers = _start(stage, config)

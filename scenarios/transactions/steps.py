@@ -64,7 +64,7 @@ def wait_markers(stage: Stage, broker: str, topic: str, count: int = 1, *, withi
     """Wait until a broker's log of a topic holds ``count`` transaction markers."""
     wait_until(
         lambda: sum(record.marker is not None for record in stage.own_log(broker, topic).records),
-        accept=lambda found: found >= count,
+        accept=lambda markers: markers >= count,
         within_s=within_s + stage.timings.recovery_s,
         awaiting=f"{count} transaction markers in {topic} on {broker}",
         abort=stage.cluster.check_alive,
@@ -82,7 +82,7 @@ def abort_by_operator(stage: Stage, broker: str, topic: str) -> None:
 
     def hanging() -> list[ActiveProducer]:
         producers = describe_producers(endpoint, [place])[place].producers
-        return [one for one in producers if one.transaction_start is not None]
+        return [producer for producer in producers if producer.transaction_start is not None]
 
     def act() -> None:
         for one in hanging():

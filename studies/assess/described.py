@@ -154,7 +154,7 @@ def for_runs(settings: Settings, number: int = 1) -> Settings:
 
     They lack the shapes of topics, because `setup` applies those.
     """
-    topics = {numbered(name, number): found for name, found in settings.topics.items()}
+    topics = {numbered(name, number): overrides for name, overrides in settings.topics.items()}
     return replace(settings, shapes={}, topics=topics)
 
 
@@ -180,7 +180,7 @@ def only_topics(settings: Settings, globs: Sequence[str]) -> Settings:
     return replace(
         settings,
         shapes={name: shape for name, shape in settings.shapes.items() if name in chosen},
-        topics={name: found for name, found in settings.topics.items() if name in chosen},
+        topics={name: overrides for name, overrides in settings.topics.items() if name in chosen},
     )
 
 
@@ -219,10 +219,10 @@ def _least_in_sync(replicas: int) -> str:
 
 def leaders(case: Case, topology: Topology) -> tuple[int, ...]:
     """Brokers that lead a partition: in every AZ one that the fault hits and one that it does not."""
-    found: dict[tuple[str, bool], int] = {}
+    leader_by_place: dict[tuple[str, bool], int] = {}
     for host in topology.role("broker"):
-        found.setdefault((host.az, host.name in case.inside), host.node_id)
-    return tuple(sorted(found.values()))
+        leader_by_place.setdefault((host.az, host.name in case.inside), host.node_id)
+    return tuple(sorted(leader_by_place.values()))
 
 
 def led_inside(case: Case, leader: int) -> bool:
@@ -236,5 +236,5 @@ def _replicas(
     """By broker, the replicas that Kafka assigns to a partition with that broker as its preferred leader."""
     racks = {host.node_id: host.az for host in topology.role("broker")}
     factor = replication_factor(name, settings, len(racks))
-    found = {replicas[0]: replicas for replicas in rack_aware(racks, len(racks), factor)}
-    return tuple(found[leader] for leader in leaders)
+    replicas_by_leader = {replicas[0]: replicas for replicas in rack_aware(racks, len(racks), factor)}
+    return tuple(replicas_by_leader[leader] for leader in leaders)

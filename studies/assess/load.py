@@ -86,9 +86,9 @@ class Load:
                     partitions=tuple(range(topic.partitions)),
                     rate=RATE_PER_PARTITION * topic.partitions,
                 )
-                for one in self.settings:
-                    name = f"{az}-{topic.name}-{one.name}"
-                    stream = stage.start_stream(az, name, load, {**own, **one.fixed})
+                for setting in self.settings:
+                    name = f"{az}-{topic.name}-{setting.name}"
+                    stream = stage.start_stream(az, name, load, {**own, **setting.fixed})
                     due.append((lambda stream=stream: stream.counts().ok, 2 * topic.partitions))  # type: ignore[misc]
             reader = stage.start_reader(az, partitions, CALM_FETCHES)
             self.readers.append(reader)

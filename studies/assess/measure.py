@@ -30,8 +30,8 @@ from studies.assess.promised import promised
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Row = Mapping[str, Any]
-Measures = Mapping[str, Sequence[Row]]
+MeasureRow = Mapping[str, Any]
+Measures = Mapping[str, Sequence[MeasureRow]]
 """Rows by the name of the query; those of `studies.assess.promised` have the name `promised`."""
 PROMISED = "promised"
 
@@ -139,11 +139,11 @@ def measure(session: SparkSession, runs: Sequence[Path]) -> Measures:
     """The measures of judged runs. Raises BadDataError for a damaged run."""
     with settings_for_small_data(session):
         _register(session, runs)
-        found = {
+        measures = {
             name: [row.asDict() for row in session.sql(text).collect()] for name, text in QUERIES.items()
         }
     rows = [row for run in runs for row in promised(name_of(run), run, open_source(history_of(run)))]
-    return {**found, PROMISED: rows}
+    return {**measures, PROMISED: rows}
 
 
 def name_of(run: Path) -> str:

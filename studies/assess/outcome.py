@@ -14,7 +14,7 @@ _KEPT, _BROKEN, _UNKNOWN = "as declared", "violated", "unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class AssessmentOutcome:
     """The verdict of an assessment, and the runs that are not as declared."""
 
     verdict: str
@@ -48,9 +48,9 @@ class CrashWatch:
         return tuple(dict.fromkeys("; ".join(run.reasons) for run in self._in_a_row))
 
 
-def outcome(runs: Sequence[RunSummary]) -> Outcome:
+def outcome(runs: Sequence[RunSummary]) -> AssessmentOutcome:
     """The outcome of the runs that have ended; runs that this machine cannot carry out do not count."""
-    return Outcome(verdict=_verdict([run.verdict for run in runs]), runs=tuple(_others(runs)))
+    return AssessmentOutcome(verdict=_verdict([run.verdict for run in runs]), runs=tuple(_others(runs)))
 
 
 def _verdict(verdicts: Sequence[str]) -> str:

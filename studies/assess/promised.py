@@ -34,12 +34,12 @@ def promised(run: str, folder: Path, source: Source) -> list[dict[str, Any]]:
     evidence = gather(source)
     manifest = read_manifest(str(folder))
     facts = facts_of(evidence, kafka=manifest.kafka, mode=manifest.mode)
-    found: dict[tuple[str, str, str], Judged] = {}
+    by_place: dict[tuple[str, str, str], Judged] = {}
     for place, finding in _hypotheses(read_small(source, "marks").to_pylist(), evidence, facts):
         judged = judge(finding, facts)
-        known = found.setdefault(place, judged)
-        if _rank(judged) < _rank(known):
-            found[place] = judged
+        first = by_place.setdefault(place, judged)
+        if _rank(judged) < _rank(first):
+            by_place[place] = judged
     return [
         {
             "run": run,
@@ -49,7 +49,7 @@ def promised(run: str, folder: Path, source: Source) -> list[dict[str, Any]]:
             "promise": _OUTCOMES[judged.promise],
             "promise_row": judged.row,
         }
-        for (topic, led, setting), judged in found.items()
+        for (topic, led, setting), judged in by_place.items()
     ]
 
 

@@ -25,7 +25,7 @@ from studies.assess.described import for_runs, header, hold_s, producers
 from studies.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
 from studies.assess.outcome import outcome
 from studies.assess.process import scenario
-from studies.assess.table import CaseEnd, Line, consequences, lines
+from studies.assess.table import CaseEnd, CaseLine, consequences, lines
 from studies.series import planned
 from studies.series.capacity import USUAL_HOSTS
 from studies.series.fleet import Fleet, JobKind
@@ -217,7 +217,7 @@ class Assessment:
             or header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),
             "azs": {az: topology.az_name(az) for az in topology.azs},
             "clients": sorted({host.az for host in topology.role("client")}),
-            "producers": [one.name for one in producers(self.settings())],
+            "producers": [producer.name for producer in producers(self.settings())],
             "hold_s": hold_s(self.timings()),
             "lines": [line_as_json(line) for line in table],
             "consequences": consequences(table, topology.az_names),
@@ -282,11 +282,11 @@ def _ended(runs: Sequence[RunSummary]) -> Iterator[CaseEnd]:
             yield CaseEnd(case=run.scenario, run=name_of(Path(run.folder)), status=status, reason=reason)
 
 
-def line_as_json(line: Line) -> dict[str, Any]:
+def line_as_json(line: CaseLine) -> dict[str, Any]:
     """A line of the table as `assessment.json` has it."""
     return {
         **asdict(line),
         "settings": {name: {**asdict(one), "outcome": one.outcome} for name, one in line.settings.items()},
-        "topics": [line_as_json(one) for one in line.topics],
+        "topics": [line_as_json(topic) for topic in line.topics],
         "topics_differ": line.topics_differ,
     }

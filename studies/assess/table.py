@@ -13,7 +13,7 @@ from functools import partial
 
 from harness.processors import BUSY_PERCENT
 from studies.assess.battery import Case
-from studies.assess.measure import PROMISED, Measures, Row
+from studies.assess.measure import PROMISED, MeasureRow, Measures
 
 COUNTS = ("acknowledged", "lost", "lost_after_read", "duplicated", "undetermined")
 STATUSES = ("measured", "invalid", "crashed", "unfit", "not run")
@@ -71,7 +71,7 @@ class ProducerOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CaseLine:
     """A line of the table."""
 
     case: str
@@ -103,7 +103,7 @@ class Line:
     """Further findings of the run by class."""
     topic: str = ""
     """The described topic that the line is about; empty: all topics."""
-    topics: tuple[Line, ...] = ()
+    topics: tuple[CaseLine, ...] = ()
     """A line for each topic, if there are several."""
 
     @property
@@ -112,7 +112,7 @@ class Line:
         return len({_fared(line) for line in self.topics}) > 1
 
 
-def _fared(line: Line) -> tuple[object, ...]:
+def _fared(line: CaseLine) -> tuple[object, ...]:
     stuck = {az for one in line.settings.values() for az, gap in one.writes.items() if gap.until_heal}
     return (
         frozenset(stuck),
@@ -138,7 +138,7 @@ def lines(
     ended: Iterable[CaseEnd],
     measures: Measures,
     unfit: Mapping[str, str] | None = None,
-) -> list[Line]:
+) -> list[CaseLine]:
     """The table: two lines per case, or one if the fault hits no broker or every broker.
 
     ``unfit`` gives the reason for every case that this machine cannot run.
@@ -146,29 +146,29 @@ def lines(
     by_case: dict[str, list[CaseEnd]] = {}
     for run in ended:
         by_case.setdefault(run.case, []).append(run)
-    found = []
+    rows = []
     for case in cases:
         runs = by_case.get(case.name, [])
         bad = [run for run in runs if run.status != "measured"]
         if case.name in (unfit or {}):
-            found.append(_unmeasured(case, "unfit", (unfit or {})[case.name]))
+            rows.append(_unmeasured(case, "unfit", (unfit or {})[case.name]))
         elif not runs:
-            found.append(_unmeasured(case, "not run", ""))
+            rows.append(_unmeasured(case, "not run", ""))
         elif bad:
-            found.append(_unmeasured(case, bad[0].status, bad[0].reason, runs))
+            rows.append(_unmeasured(case, bad[0].status, bad[0].reason, runs))
         else:
             names = tuple(run.run for run in runs)
-            found += [_line(case, led, names, measures) for led in _leds(names, measures)]
-    return found
+            rows += [_line(case, led, names, measures) for led in _leds(names, measures)]
+    return rows
 
 
-def _unmeasured(case: Case, status: str, reason: str, runs: Sequence[CaseEnd] = ()) -> Line:
+def _unmeasured(case: Case, status: str, reason: str, runs: Sequence[CaseEnd] = ()) -> CaseLine:
     return _line_of(case)(led="", status=status, reason=reason, runs=tuple(run.run for run in runs))
 
 
-def _line_of(case: Case) -> partial[Line]:
+def _line_of(case: Case) -> partial[CaseLine]:
     return partial(
-        Line,
+        CaseLine,
         case=case.name,
         says=case.says,
         subject=case.subject,
@@ -182,7 +182,7 @@ def _leds(runs: Sequence[str], measures: Measures) -> list[str]:
     return sorted({str(row["led"]) for row in measures["messages"] if row["run"] in runs})
 
 
-def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Line:
+def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> CaseLine:
     """The line of all topics together, with a line for each if there are several."""
     messages = [row for row in measures["messages"] if row["run"] in runs and row["led"] == led]
     topics = sorted({str(row["topic"]) for row in messages})
@@ -192,8 +192,8 @@ def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Li
     return replace(whole, topics=tuple(_line_about(topic, case, led, runs, measures) for topic in topics))
 
 
-def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> Line:
-    def rows(query: str, *, of_run: bool = False) -> list[Row]:
+def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> CaseLine:
+    def rows(query: str, *, of_run: bool = False) -> list[MeasureRow]:
         return [
             row
             for row in measures[query]
@@ -226,18 +226,18 @@ def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measure
 
 def _setting(
     name: str,
-    messages: Sequence[Row],
-    order: Sequence[Row],
-    writes: Sequence[Row],
-    promises: Sequence[Row],
-    promised: Sequence[Row],
+    messages: Sequence[MeasureRow],
+    order: Sequence[MeasureRow],
+    writes: Sequence[MeasureRow],
+    promises: Sequence[MeasureRow],
+    promised: Sequence[MeasureRow],
 ) -> ProducerOutcome:
     """The results of one setting.
 
     ``promises`` has the findings of all settings, and those of records that name no producer. The latter
     count here only if Kafka promised something, because otherwise they say nothing about this setting.
     """
-    mine = [row for row in messages if row["setting"] == name]
+    of_setting = [row for row in messages if row["setting"] == name]
     judged = [
         row
         for row in promises
@@ -249,7 +249,7 @@ def _setting(
     applied = [row for row in promised if row["setting"] == name]
     promise, rows = _promise(judged, applied)
     return ProducerOutcome(
-        **{count: _most(mine, count) for count in COUNTS},
+        **{count: _most(of_setting, count) for count in COUNTS},
         out_of_order=_most([row for row in order if row["setting"] == name], "out_of_order"),
         writes=_gaps([row for row in writes if row["setting"] == name], "write_gap_s"),
         promise=promise,
@@ -258,7 +258,7 @@ def _setting(
     )
 
 
-def _most(rows: Sequence[Row], column: str) -> int:
+def _most(rows: Sequence[MeasureRow], column: str) -> int:
     """The highest count of any run; the rows of a run are its topics, and are added up."""
     by_run: dict[object, int] = {}
     for row in rows:
@@ -266,52 +266,55 @@ def _most(rows: Sequence[Row], column: str) -> int:
     return max(by_run.values(), default=0)
 
 
-def _promise(judged: Sequence[Row], applied: Sequence[Row]) -> tuple[str, tuple[str, ...]]:
+def _promise(judged: Sequence[MeasureRow], applied: Sequence[MeasureRow]) -> tuple[str, tuple[str, ...]]:
     """What became of the promise, and the rows of the table of promises that say so."""
     for promise in ("broken", "unknown", "not promised"):
         for rows in (judged, applied):
-            found = {str(row["promise_row"]) for row in rows if row["promise"] == promise}
-            if found:
-                return promise, tuple(sorted(found - {"None"}))
+            promise_rows = {str(row["promise_row"]) for row in rows if row["promise"] == promise}
+            if promise_rows:
+                return promise, tuple(sorted(promise_rows - {"None"}))
     return "kept" if applied else "unknown", tuple(sorted({str(row["promise_row"]) for row in applied}))
 
 
-def _gaps(rows: Sequence[Row], column: str) -> dict[str, Gap]:
+def _gaps(rows: Sequence[MeasureRow], column: str) -> dict[str, Gap]:
     """By AZ, the longest gap of any topic, in the worst and in the best run."""
-    found: dict[str, dict[object, Row]] = {}
+    by_az: dict[str, dict[object, MeasureRow]] = {}
     for row in rows:
-        runs = found.setdefault(str(row["az"]), {})
+        runs = by_az.setdefault(str(row["az"]), {})
         if row["run"] not in runs or row[column] > runs[row["run"]][column]:
             runs[row["run"]] = row
-    return {az: _worst_gap(list(runs.values()), column) for az, runs in sorted(found.items())}
+    return {az: _worst_gap(list(runs.values()), column) for az, runs in sorted(by_az.items())}
 
 
-def _worst_gap(rows: Sequence[Row], column: str) -> Gap:
+def _worst_gap(rows: Sequence[MeasureRow], column: str) -> Gap:
     worst = max(rows, key=lambda row: float(row[column]))
     least_s = min(float(row[column]) for row in rows)
     return Gap(float(worst[column]), bool(worst["lasted_until_heal"]), least_s)
 
 
-def _worst_counts(rows: Sequence[Row]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _worst_counts(rows: Sequence[MeasureRow]) -> dict[str, int]:
+    worst: dict[str, int] = {}
     for row in rows:
-        found[str(row["class"])] = max(found.get(str(row["class"]), 0), int(row["findings"]))
-    return found
+        worst[str(row["class"])] = max(worst.get(str(row["class"]), 0), int(row["findings"]))
+    return worst
 
 
-def consequences(table: Sequence[Line], az_names: Mapping[str, str]) -> list[str]:
+def consequences(table: Sequence[CaseLine], az_names: Mapping[str, str]) -> list[str]:
     """What follows from the numbers: a sentence or two for each fault, over all placements of the roles.
 
     A last sentence says whether the machine was too busy for its times to be Kafka's.
     """
-    by_fault: dict[str, list[Line]] = {}
+    by_fault: dict[str, list[CaseLine]] = {}
     for line in table:
         if line.status == "measured":
             by_fault.setdefault(line.subject, []).append(line)
-    return [*(_sentence(fault, found, az_names) for fault, found in by_fault.items()), *_too_busy(table)]
+    return [
+        *(_sentence(fault, measured, az_names) for fault, measured in by_fault.items()),
+        *_too_busy(table),
+    ]
 
 
-def _too_busy(table: Sequence[Line]) -> Iterator[str]:
+def _too_busy(table: Sequence[CaseLine]) -> Iterator[str]:
     cases = {line.case: line.busy_percent for line in table if line.status == "measured"}
     busy = [case for case, percent in cases.items() if percent is not None and percent >= BUSY_PERCENT]
     if busy:
@@ -322,17 +325,17 @@ def _too_busy(table: Sequence[Line]) -> Iterator[str]:
         )
 
 
-def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) -> str:
-    first, *others = found[0].settings
-    lost = {name: _most_lost(found, name) for name in (first, *others)}
-    up_to = "up to " if len({line.case for line in found}) > 1 else ""
-    outcomes = {line.settings[first].outcome for line in found}
+def _sentence(fault: str, measured: Sequence[CaseLine], az_names: Mapping[str, str]) -> str:
+    first, *others = measured[0].settings
+    lost = {name: _most_lost(measured, name) for name in (first, *others)}
+    up_to = "up to " if len({line.case for line in measured}) > 1 else ""
+    outcomes = {line.settings[first].outcome for line in measured}
     loss = (
         f"loses {up_to}{lost[first]} acknowledged messages"
         if lost[first]
         else "loses no acknowledged message"
     )
-    losing = _topics_where(found, lambda topic: any(line.settings[first].lost for line in topic))
+    losing = _topics_where(measured, lambda topic: any(line.settings[first].lost for line in topic))
     if losing:
         loss += f", all of topic {_and(losing)}"
     if "unknown" in outcomes and not lost[first]:
@@ -340,78 +343,80 @@ def _sentence(fault: str, found: Sequence[Line], az_names: Mapping[str, str]) ->
     elif "at risk" in outcomes and not lost[first]:
         loss += ", although Kafka does not promise that"
     compared = [
-        f"with {name} it {_compared(found, name, up_to, lost[name])}"
+        f"with {name} it {_compared(measured, name, up_to, lost[name])}"
         for name in others
-        if lost[name] != lost[first] or ("at risk" not in outcomes and _at_risk(found, name))
+        if lost[name] != lost[first] or ("at risk" not in outcomes and _at_risk(measured, name))
     ]
-    text = f"{fault} {_interruption(found, first, az_names)}, and {'; '.join((loss, *compared))}."
-    broken = [name for name in (first, *others) if any(_breaks(line, name) for line in found)]
+    text = f"{fault} {_interruption(measured, first, az_names)}, and {'; '.join((loss, *compared))}."
+    broken = [name for name in (first, *others) if any(_breaks(line, name) for line in measured)]
     if broken:
         where = _topics_where(
-            found, lambda topic: any(_breaks(line, name) for line in topic for name in broken)
+            measured, lambda topic: any(_breaks(line, name) for line in topic for name in broken)
         )
         of_topic = f", for topic {_and(where)}" if where else ""
         text += f" This breaks a promise of Kafka (with {_and(broken)}{of_topic})."
     elif lost[first]:
-        decided = all(line.settings[first].promise in ("kept", "not promised") for line in found)
-        known = "Kafka makes no promise in this case" if decided else "Whether that breaks a promise is open"
-        text += f" {known}."
-    actions = tuple(dict.fromkeys(action for line in found for action in line.operator))
+        decided = all(line.settings[first].promise in ("kept", "not promised") for line in measured)
+        conclusion = (
+            "Kafka makes no promise in this case" if decided else "Whether that breaks a promise is open"
+        )
+        text += f" {conclusion}."
+    actions = tuple(dict.fromkeys(action for line in measured for action in line.operator))
     if actions:
         text += f" An operator has to {_and(actions)}."
-    if _longest_s(found) >= NOTICEABLE_S and (why := found[0].varies):
+    if _longest_s(measured) >= NOTICEABLE_S and (why := measured[0].varies):
         text += f" The times vary from run to run: they depend on {why}."
-    if any(line.recovery_s is None for line in found):
+    if any(line.recovery_s is None for line in measured):
         text += " The cluster does not recover" + (" even then." if actions else " by itself.")
     return text
 
 
-def _longest_s(found: Sequence[Line]) -> float:
+def _longest_s(measured: Sequence[CaseLine]) -> float:
     """The longest gap of writes, with any setting."""
-    gaps = (gap for line in found for one in line.settings.values() for gap in one.writes.values())
+    gaps = (gap for line in measured for one in line.settings.values() for gap in one.writes.values())
     return max((gap.seconds for gap in gaps), default=0.0)
 
 
-def _at_risk(found: Sequence[Line], setting: str) -> bool:
-    return any(line.settings[setting].outcome == "at risk" for line in found)
+def _at_risk(measured: Sequence[CaseLine], setting: str) -> bool:
+    return any(line.settings[setting].outcome == "at risk" for line in measured)
 
 
-def _compared(found: Sequence[Line], setting: str, up_to: str, lost: int) -> str:
+def _compared(measured: Sequence[CaseLine], setting: str, up_to: str, lost: int) -> str:
     if lost:
         return f"loses {up_to}{lost}"
-    return "lost none, but can lose some" if _at_risk(found, setting) else "loses none"
+    return "lost none, but can lose some" if _at_risk(measured, setting) else "loses none"
 
 
-def _topics_where(found: Sequence[Line], holds: Callable[[Sequence[Line]], bool]) -> list[str]:
+def _topics_where(measured: Sequence[CaseLine], holds: Callable[[Sequence[CaseLine]], bool]) -> list[str]:
     """The topics for which something holds; none if it holds for all, or if there is only one."""
-    topics: dict[str, list[Line]] = {}
-    for line in found:
+    topics: dict[str, list[CaseLine]] = {}
+    for line in measured:
         for one in line.topics:
             topics.setdefault(one.topic, []).append(one)
     those = [topic for topic, its in topics.items() if holds(its)]
     return sorted(those) if len(those) < len(topics) else []
 
 
-def _stuck_azs(found: Sequence[Line], setting: str) -> set[str]:
+def _stuck_azs(measured: Sequence[CaseLine], setting: str) -> set[str]:
     """AZs that could not write to some partition until the heal."""
-    gaps = [entry for line in found for entry in line.settings[setting].writes.items()]
+    gaps = [entry for line in measured for entry in line.settings[setting].writes.items()]
     return {az for az, gap in gaps if gap.until_heal and gap.seconds >= NOTICEABLE_S}
 
 
-def _most_lost(found: Sequence[Line], setting: str) -> int:
+def _most_lost(measured: Sequence[CaseLine], setting: str) -> int:
     """Messages lost in the worst of the cases; the lines of one case are partitions of the same run."""
     counts: dict[str, int] = {}
-    for line in found:
+    for line in measured:
         counts[line.case] = counts.get(line.case, 0) + line.settings[setting].lost
     return max(counts.values(), default=0)
 
 
-def _breaks(line: Line, setting: str) -> bool:
+def _breaks(line: CaseLine, setting: str) -> bool:
     return setting in line.settings and line.settings[setting].promise == "broken"
 
 
-def _interruption(found: Sequence[Line], setting: str, az_names: Mapping[str, str]) -> str:
-    each = [one for line in found for one in line.topics or (line,)]
+def _interruption(measured: Sequence[CaseLine], setting: str, az_names: Mapping[str, str]) -> str:
+    each = [one for line in measured for one in line.topics or (line,)]
     gaps = [entry for line in each for entry in line.settings[setting].writes.items()]
     azs = {az for az, _ in gaps}
     stuck = _stuck_azs(each, setting)
@@ -420,7 +425,7 @@ def _interruption(found: Sequence[Line], setting: str, az_names: Mapping[str, st
     if not stuck:
         return f"stops writes {brief}" if brief else "does not stop writes"
     if stuck == azs:
-        where = _topics_where(found, lambda topic: _stuck_azs(topic, setting) == azs)
+        where = _topics_where(measured, lambda topic: _stuck_azs(topic, setting) == azs)
         return f"stops all writes to some partition{f' of {_and(where)}' if where else ''} until it is over"
     names = _and(az_names.get(az, az) for az in sorted(stuck))
     return f"stops writes from {names} until it is over" + (f" and from elsewhere {brief}" if brief else "")

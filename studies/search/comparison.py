@@ -23,8 +23,8 @@ import msgspec
 
 from harness.errors import BadDataError
 from harness.plain_files import require_plain
-from studies.search.findings import WEIGHTS, Finding
-from studies.search.hunt import Group, Search, SearchPlan, TriedSchedule
+from studies.search.findings import WEIGHTS, RunFinding
+from studies.search.hunt import RecurringFinding, Search, SearchPlan, TriedSchedule
 from studies.search.rates import wilson
 from studies.search.schedule import Schedule
 from studies.series import planned
@@ -132,12 +132,12 @@ class SearchComparison:
 
     def _groups(self) -> list[dict[str, Any]]:
         """The groups of findings with their rates on each side; those that differ come first."""
-        found: dict[str, dict[str, Group]] = {}
+        by_signature: dict[str, dict[str, RecurringFinding]] = {}
         for side in self.sides:
             for group in side.search.groups():
-                found.setdefault(group.finding.signature, {})[side.name] = group
+                by_signature.setdefault(group.finding.signature, {})[side.name] = group
         rows = []
-        for signature, groups in found.items():
+        for signature, groups in by_signature.items():
             finding = next(iter(groups.values())).finding
             rates = [self._rate(side, groups.get(side.name)) for side in self.sides]
             rows.append(
@@ -151,7 +151,7 @@ class SearchComparison:
             )
         return sorted(rows, key=_by_difference)
 
-    def _rate(self, side: Side, group: Group | None) -> dict[str, Any]:
+    def _rate(self, side: Side, group: RecurringFinding | None) -> dict[str, Any]:
         of = sum(record.judged for record in side.search.records)
         low, high = wilson(group.runs if group else 0, of)
         return {
@@ -165,7 +165,7 @@ class SearchComparison:
 
     def _differences(self, both: dict[int, list[TriedSchedule]]) -> list[dict[str, Any]]:
         """The schedules whose results differ between the sides, the most important first."""
-        found: list[tuple[int, int, dict[str, Any]]] = []
+        ranked: list[tuple[int, int, dict[str, Any]]] = []
         for number, records in both.items():
             signatures = [{one.signature: one for one in record.findings} for record in records]
             common = set.intersection(*(set(one) for one in signatures))
@@ -182,11 +182,11 @@ class SearchComparison:
                 }
                 for side, record, own in zip(self.sides, records, signatures, strict=True)
             ]
-            found.append((_most(apart), number, {"number": number, "sides": sides}))
-        return [difference for _, _, difference in sorted(found, key=lambda one: one[:2])]
+            ranked.append((_most(apart), number, {"number": number, "sides": sides}))
+        return [difference for _, _, difference in sorted(ranked, key=lambda one: one[:2])]
 
 
-def _most(findings: Sequence[Finding]) -> int:
+def _most(findings: Sequence[RunFinding]) -> int:
     """The place of the heaviest weight."""
     return min((WEIGHTS.index(one.weight) for one in findings), default=len(WEIGHTS))
 

@@ -33,8 +33,8 @@ def number_of(name: str) -> int:
 
     0 for the name of anything else.
     """
-    found = _NAME.match(name)
-    return int(found[1]) if found else 0
+    match = _NAME.match(name)
+    return int(match[1]) if match else 0
 
 
 @dataclass(kw_only=True)
@@ -114,10 +114,10 @@ class Crowd:
 
     def read_by_groups(self) -> dict[int, int]:
         """How many messages the running members of each group have read, by the number of the group."""
-        found = dict.fromkeys(range(1, 1 + len(self.groups)), 0)
+        counts = dict.fromkeys(range(1, 1 + len(self.groups)), 0)
         for (number, _), member in self.members.items():
-            found[number] += member.progress().count
-        return found
+            counts[number] += member.progress().count
+        return counts
 
     def _start(self, number: int, plan: Producer) -> None:
         stage = self.stage

@@ -22,7 +22,7 @@ from harness.errors import json_file, json_object
 from studies.search.crowd import number_of
 from studies.search.schedule import Schedule
 
-Facts = Mapping[str, Any]
+MarkFacts = Mapping[str, Any]
 """The facts of a mark."""
 Weight = Literal["new", "unknown", "known", "not promised"]
 WEIGHTS: tuple[Weight, ...] = ("new", "unknown", "known", "not promised")
@@ -49,7 +49,7 @@ _FATAL = -150
 _OUT_OF_ORDER = 45
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A group of findings of one run."""
 
     name: str
@@ -89,9 +89,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind} [{self.settings}]" if self.settings else self.kind
 
 
-def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
+def findings_of(folder: Path, schedule: Schedule) -> tuple[RunFinding, ...]:
     """The groups of findings of a judged run, the most important first. Raises BadDataError."""
-    counts: Counter[Finding] = Counter()
+    counts: Counter[RunFinding] = Counter()
     source = open_source(str(folder / "history"))
     writers = {row["writer"]: str(row["name"]) for row in read_small(source, "writers").to_pylist()}
     file = folder / "findings.parquet"
@@ -101,16 +101,18 @@ def findings_of(folder: Path, schedule: Schedule) -> tuple[Finding, ...]:
         rows = pq.read_table(file, columns=list(_COLUMNS)).to_pylist()
         stuck = _stuck_isrs(rows)
         for row in rows:
-            found = _of_row(row, _settings(row, writers, schedule), failed)
-            counts[found] += 1
+            finding = _of_row(row, _settings(row, writers, schedule), failed)
+            counts[finding] += 1
     texts = read_small(source, "marks")["facts"].drop_null().to_pylist()
     marks = [json_object(text, "facts of marks") for text in texts]
     bug = _offline_because(marks, schedule) or _incomplete_because(marks, stuck)
-    stopped = _stopped(source, writers) if any(one.get("finding") == "client-stuck" for one in marks) else {}
+    stopped = (
+        _stopped(source, writers) if any(mark.get("finding") == "client-stuck" for mark in marks) else {}
+    )
     for facts in marks:
         if "finding" in facts:
             counts[_of_mark(facts, bug, stopped)] += 1
-    grouped = (msgspec.structs.replace(found, count=count) for found, count in counts.items())
+    grouped = (msgspec.structs.replace(finding, count=count) for finding, count in counts.items())
     # A cluster or client that is stuck is often the effect of what broke a promise.
     return tuple(sorted(grouped, key=lambda one: (WEIGHTS.index(one.weight), not one.promise, one.signature)))
 
@@ -145,7 +147,7 @@ def _stuck_isrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> Finding:
+def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str]) -> RunFinding:
     name, promise, bug = str(row["class"]), str(row["promise"] or "unknown"), str(row["known_bug"] or "")
     cause = str(row["cause"] or "")
     detail = json_object(row["detail"] or "{}", "detail of findings")
@@ -156,14 +158,14 @@ def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str
     if detail.get("host") in failed_starts and (
         name == "process_exit" or any(part in line for part in _OF_A_START)
     ):
-        return Finding(name=name, weight=weight, cause="paused while it started")
+        return RunFinding(name=name, weight=weight, cause="paused while it started")
     if bug:
         weight = "known"
     elif name in UNEXPLAINED or promise == "broken":
         weight = "new"
     elif promise == "unknown":
         weight = "unknown"
-    return Finding(
+    return RunFinding(
         name=name,
         weight=weight,
         promise="" if name in UNEXPLAINED else promise,
@@ -174,15 +176,15 @@ def _of_row(row: Mapping[str, Any], settings: str, failed_starts: Collection[str
     )
 
 
-def _offline_because(marks: Sequence[Facts], schedule: Schedule) -> str:
+def _offline_because(marks: Sequence[MarkFacts], schedule: Schedule) -> str:
     """The known bug that left a partition without candidates; then no client can get through either."""
     changed = any(step.fault == "configure" for step in schedule.steps)
-    return CLEARED if changed and any(one.get("without_candidates") for one in marks) else ""
+    return CLEARED if changed and any(mark.get("without_candidates") for mark in marks) else ""
 
 
-def _incomplete_because(marks: Sequence[Facts], stuck: Mapping[str, str]) -> str:
+def _incomplete_because(marks: Sequence[MarkFacts], stuck: Mapping[str, str]) -> str:
     """The known bug that left ISRs incomplete, if that is all that the marks `no-recovery` name."""
-    unrecovered = [one for one in marks if one.get("finding") == "no-recovery"]
+    unrecovered = [mark for mark in marks if mark.get("finding") == "no-recovery"]
     bugs = {stuck.get(key, "") for one in unrecovered for key in one["incomplete"]}
     explained = all(one["only_incomplete"] for one in unrecovered) and all(bugs)
     return ", ".join(sorted(bugs)) if explained else ""
@@ -202,10 +204,10 @@ def _stopped(source: Source, writers: Mapping[int, str]) -> dict[str, str]:
     }
 
 
-def _of_mark(facts: Facts, bug: str, stopped: Mapping[str, str]) -> Finding:
+def _of_mark(facts: MarkFacts, bug: str, stopped: Mapping[str, str]) -> RunFinding:
     name, producer = str(facts["finding"]), str(facts.get("producer", ""))
     because = stopped.get(producer, "") or (bug if name in ("no-recovery", "client-stuck") else "")
-    return Finding(
+    return RunFinding(
         name=name,
         weight="known" if because else "new",
         known_bug=because,
@@ -221,21 +223,21 @@ def _wording(detail: Mapping[str, Any]) -> str:
 
 
 def _settings(row: Mapping[str, Any], writers: Mapping[int, str], schedule: Schedule) -> str:
-    found: list[str] = []
+    labels: list[str] = []
     name = writers.get(row["writer"], "") if row["writer"] is not None else ""
     if 0 < number_of(name) <= len(schedule.producers):
-        found.append(schedule.producers[number_of(name) - 1].label)
+        labels.append(schedule.producers[number_of(name) - 1].label)
     topic = str(row["topic"] or "").partition("-")[0]
-    found += [plan.label for plan in schedule.topics if plan.name == topic]
-    return ", ".join(found)
+    labels += [plan.label for plan in schedule.topics if plan.name == topic]
+    return ", ".join(labels)
 
 
-def weightiest(findings: Sequence[Finding]) -> Finding | None:
+def weightiest(findings: Sequence[RunFinding]) -> RunFinding | None:
     """The group that matters most."""
     return min(findings, key=lambda one: WEIGHTS.index(one.weight), default=None)
 
 
-def select(findings: Sequence[Finding], text: str) -> Iterator[Finding]:
+def select(findings: Sequence[RunFinding], text: str) -> Iterator[RunFinding]:
     """The groups whose signature contains a text."""
     return (one for one in findings if text.casefold() in one.signature.casefold())
 

@@ -95,7 +95,9 @@ def _mutated_once(rng: Random, space: Space, schedule: Schedule) -> Schedule:
 def _with_roles_of(space: Space, producers: Sequence[Producer], groups: Sequence[Group]) -> Space:
     """The space with coordinators only where a producer or a group needs them."""
     return changed(
-        space, coordinated=any(one.transactional for one in producers), grouped=space.grouped and bool(groups)
+        space,
+        coordinated=any(producer.transactional for producer in producers),
+        grouped=space.grouped and bool(groups),
     )
 
 
@@ -104,9 +106,9 @@ def _tidy(schedule: Schedule) -> Schedule:
     count, partitions = len(schedule.steps), len(schedule.partitions)
     steps = tuple(replace(step, partition=step.partition % partitions) for step in schedule.steps)
     producers = []
-    for one in schedule.producers:
-        starts, stops = min(one.starts, count), min(one.stops, count)
-        producers.append(replace(one, starts=starts, stops=stops if stops > starts else 0))
+    for producer in schedule.producers:
+        starts, stops = min(producer.starts, count), min(producer.stops, count)
+        producers.append(replace(producer, starts=starts, stops=stops if stops > starts else 0))
     groups = tuple(
         replace(group, members=tuple(_tidy_member(member, count) for member in group.members))
         for group in schedule.groups
@@ -123,23 +125,23 @@ def _tidy_member(member: Member, count: int) -> Member:
 
 def _lasting(producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
     """Let at least one producer write from beginning to end, so that every run has messages."""
-    if any(one.starts == 0 and one.stops == 0 for one in producers):
+    if any(producer.starts == 0 and producer.stops == 0 for producer in producers):
         return producers
     return (replace(producers[0], starts=0, stops=0, succeeds=0), *producers[1:])
 
 
 def _successions(rng: Random, producers: tuple[Producer, ...]) -> tuple[Producer, ...]:
     """Let some transactional producers that start late fence one that starts before them."""
-    found = list(producers)
+    successive = list(producers)
     for place, one in enumerate(producers):
         before = [
             number
-            for number, other in enumerate(found, start=1)
+            for number, other in enumerate(successive, start=1)
             if other.transactional and not other.succeeds and other.starts < one.starts
         ]
         if one.transactional and before and rng.random() < 0.5:
-            found[place] = replace(one, succeeds=rng.choice(before))
-    return mended(found)
+            successive[place] = replace(one, succeeds=rng.choice(before))
+    return mended(successive)
 
 
 def _group(rng: Random, space: Space, steps: int, topics: int) -> Group:
@@ -245,11 +247,11 @@ def _hosts(rng: Random, space: Space, kind: type[ScheduledFault]) -> tuple[str, 
     if "broker" in _roles_of(kind) and rng.random() < 0.08:
         return ("brokers",)
     roles = [role for role in _roles(space) if _may_be(role, kind, space)]
-    found = [
+    hosts = [
         rng.choice(roles) if roles and rng.random() < 0.5 else rng.choice(names)
         for _ in range(1 if kind.about_partition or rng.random() < 0.75 else 2)
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(hosts))
 
 
 def _may_be(role: str, kind: type[ScheduledFault], space: Space) -> bool:
@@ -273,7 +275,7 @@ def _when(rng: Random, space: Space) -> Moment:
 
 
 def _event(rng: Random, space: Space) -> Event:
-    possible = [one for one in EVENTS if space.coordinated or one != "marker-written"]
+    possible = [event for event in EVENTS if space.coordinated or event != "marker-written"]
     return rng.choice(possible)  # type: ignore[arg-type]
 
 

@@ -32,7 +32,7 @@ from harness.errors import BadDataError, json_object
 from harness.lab.model import Topology
 from harness.lab.registry import EMBEDDED
 from studies.assess.series import Target, timings
-from studies.search.findings import WEIGHTS, Finding
+from studies.search.findings import WEIGHTS, RunFinding
 from studies.search.grammar import fresh, mutated
 from studies.search.rates import wilson
 from studies.search.rules import read
@@ -72,7 +72,7 @@ class TriedSchedule(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     seconds: float
     parent: int | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[RunFinding, ...] = ()
     reached: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     """What no schedule had reached before."""
@@ -88,10 +88,10 @@ class TriedSchedule(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict not in NOT_JUDGED
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class RecurringFinding(msgspec.Struct, frozen=True, kw_only=True):
     """All findings of one signature."""
 
-    finding: Finding
+    finding: RunFinding
     runs: int
     """Runs that showed it."""
     of: int
@@ -205,7 +205,7 @@ class Search:
         except KeyboardInterrupt:
             return True
 
-    def _fleet(self, parallel: int) -> Fleet[Finding]:
+    def _fleet(self, parallel: int) -> Fleet[RunFinding]:
         return Fleet(SCHEDULES, self.place(), self.path / "runs", parallel)
 
     def _next(self, space: Space, number: int) -> Job:
@@ -217,7 +217,7 @@ class Search:
         child = mutated(space, self.corpus[parent], self.plan.seed, number)
         return job_of(self.plan, child, number, parent)
 
-    def _add(self, judged: JudgedRun[Finding]) -> TriedSchedule:
+    def _add(self, judged: JudgedRun[RunFinding]) -> TriedSchedule:
         """Record a run that has ended, keep its schedule if it is new, and thin the run if it is clean."""
         from checkers.tables.source import open_source, read_small
         from studies.search.reached import exercised, reached
@@ -271,7 +271,7 @@ class Search:
     def _corpus_file(self, number: int) -> Path:
         return self.path / "corpus" / f"{number:05}.json"
 
-    def is_new(self, finding: Finding, record: TriedSchedule) -> bool:
+    def is_new(self, finding: RunFinding, record: TriedSchedule) -> bool:
         """Whether no record before this one has the finding."""
         return not any(
             one.signature == finding.signature
@@ -280,20 +280,20 @@ class Search:
             for one in other.findings
         )
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[RecurringFinding]:
         """Findings by signature; the most important come first, then the most frequent."""
         judged = [record for record in self.records if record.judged]
-        by_signature: dict[str, list[tuple[TriedSchedule, Finding]]] = {}
+        by_signature: dict[str, list[tuple[TriedSchedule, RunFinding]]] = {}
         for record in judged:
             for one in record.findings:
                 by_signature.setdefault(one.signature, []).append((record, one))
-        found = []
+        groups = []
         for pairs in by_signature.values():
             (record, finding), runs = pairs[0], len(pairs)
             low, high = wilson(runs, len(judged))
             total = sum(one.count for _, one in pairs)
-            found.append(
-                Group(
+            groups.append(
+                RecurringFinding(
                     finding=msgspec.structs.replace(finding, count=total),
                     runs=runs,
                     of=len(judged),
@@ -303,7 +303,7 @@ class Search:
                     high=high,
                 )
             )
-        return sorted(found, key=lambda one: (WEIGHTS.index(one.finding.weight), -one.runs, one.first))
+        return sorted(groups, key=lambda one: (WEIGHTS.index(one.finding.weight), -one.runs, one.first))
 
     def document(self, seconds: float) -> dict[str, Any]:
         """What `search.json` holds. ``seconds`` is how long this call has searched."""

@@ -31,12 +31,12 @@ def shrink(
     ``passes`` is called only once for each schedule, and its answers are remembered. With ``steps_only``,
     only steps are removed.
     """
-    known: dict[str, bool] = {schedule.digest: True}
+    answers: dict[str, bool] = {schedule.digest: True}
 
     def test(candidate: Schedule) -> bool:
-        if candidate.digest not in known:
-            known[candidate.digest] = passes(candidate)
-        return known[candidate.digest]
+        if candidate.digest not in answers:
+            answers[candidate.digest] = passes(candidate)
+        return answers[candidate.digest]
 
     current = _without_chunks(schedule, test)
     first = 0
@@ -86,7 +86,7 @@ def without_steps(schedule: Schedule, first: int, end: int, *, on_time: bool = F
         starts, stops = moved(one.starts), moved(one.stops)
         return None if one.stops and stops <= starts else (starts, stops)
 
-    spans = [of(one) for one in schedule.producers]
+    spans = [of(producer) for producer in schedule.producers]
     left = [place for place, span in enumerate(spans) if span is not None]
     producers = tuple(
         replace(one, starts=span[0], stops=span[1]) if span is not None else one

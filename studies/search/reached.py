@@ -40,26 +40,26 @@ def reached(folder: Path) -> frozenset[str]:
     manifest = read_manifest(str(folder))
     facts = facts_of(evidence, kafka=manifest.kafka, mode=manifest.mode)
     judgement = json_file(folder / "judgement.json")
-    found = {f"fate {name}" for name, count in judgement["fates"].items() if count}
-    found |= {f"finding {row['class']}, {row['row']}" for row in judgement["promises"]}
-    found |= set(_logged(evidence))
-    found |= set(_orders(facts))
-    found |= set(_faults(evidence, facts))
+    features = {f"fate {name}" for name, count in judgement["fates"].items() if count}
+    features |= {f"finding {row['class']}, {row['row']}" for row in judgement["promises"]}
+    features |= set(_logged(evidence))
+    features |= set(_orders(facts))
+    features |= set(_faults(evidence, facts))
     errors = read_small(source, "sends").select(["outcome", "error", "writer"]).to_pylist()
     acks = {number: row["acks"] for number, row in evidence.writers.items()}
-    found |= {
+    features |= {
         f"error {row['error']} ({row['outcome']}, acks {acks.get(row['writer'])})"
         for row in errors
         if row["error"]
     }
-    found |= {
+    features |= {
         f"transaction {row['event']}, error {row['error']}"
         for row in evidence.rows("transactions")
         if row["event"] in TRANSACTION_ENDS
     }
     if facts.two_controllers:
-        found.add("two controllers lead at once")
-    return frozenset(found)
+        features.add("two controllers lead at once")
+    return frozenset(features)
 
 
 def _logged(evidence: Evidence) -> Iterator[str]:
@@ -133,12 +133,12 @@ def exercised(folder: Path) -> Counter[str]:
     evidence = gather(open_source(str(folder / "history")))
     manifest = read_manifest(str(folder))
     facts = facts_of(evidence, kafka=manifest.kafka, mode=manifest.mode)
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for finding in _supposed(evidence, facts):
         judged = judge(finding, facts)
         if judged.promise == "broken" and judged.row is not None:
-            found[judged.row] += 1
-    return found
+            counts[judged.row] += 1
+    return counts
 
 
 def _supposed(evidence: Evidence, facts: Facts) -> Iterator[dict[str, Any]]:

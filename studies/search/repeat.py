@@ -12,7 +12,7 @@ import msgspec
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.errors import DAMAGED, BadDataError, UsageError, json_file
 from run.folder import RunFolder
-from studies.search.findings import Finding, findings_of, is_judged, select, weightiest
+from studies.search.findings import RunFinding, findings_of, is_judged, select, weightiest
 from studies.search.rates import Decision, Sequential, wilson
 from studies.search.rules import read
 from studies.search.runs import thin
@@ -26,16 +26,16 @@ class RepeatedSchedule:
     """A schedule to repeat, and what it showed."""
 
     schedule: Schedule
-    finding: Finding | None
+    finding: RunFinding | None
     """What is to come back; None: the schedule comes without a run."""
     folder: Path | None = None
     """The run that it is from."""
 
 
-def source_of(path: Path, wanted: str = "") -> RepeatedSchedule:
+def source_of(path: Path, signature_part: str = "") -> RepeatedSchedule:
     """The schedule of a run folder or of a file, and the finding to look for.
 
-    The finding is the one whose signature contains ``wanted``, or else the most important one. Raises
+    The finding is the one whose signature contains ``signature_part``, or else the most important one. Raises
     BadDataError, and UsageError if the run does not have the wanted finding.
     """
     if path.is_file() or path.suffix == ".json":
@@ -46,13 +46,13 @@ def source_of(path: Path, wanted: str = "") -> RepeatedSchedule:
         raise BadDataError(f"{path} is not judged; judge it with `acked check {path}`.")
     if not (folder / "history").is_dir():
         return RepeatedSchedule(schedule=schedule, finding=None, folder=folder)
-    found = findings_of(folder, schedule)
-    if not wanted:
-        return RepeatedSchedule(schedule=schedule, finding=weightiest(found), folder=folder)
-    chosen = next(select(found, wanted), None)
+    findings = findings_of(folder, schedule)
+    if not signature_part:
+        return RepeatedSchedule(schedule=schedule, finding=weightiest(findings), folder=folder)
+    chosen = next(select(findings, signature_part), None)
     if chosen is None:
-        shown = "; ".join(one.signature for one in found) or "nothing"
-        raise UsageError(f"--finding {wanted!r}: {path} found {shown}; name a part of one of these.")
+        shown = "; ".join(one.signature for one in findings) or "nothing"
+        raise UsageError(f"--finding {signature_part!r}: {path} found {shown}; name a part of one of these.")
     return RepeatedSchedule(schedule=schedule, finding=chosen, folder=folder)
 
 
@@ -67,7 +67,7 @@ class Origin:
     client: str = ""
 
 
-class _Kept(msgspec.Struct):
+class _PlaceRecord(msgspec.Struct):
     """What `run.json` keeps of a run's place and job (`studies.series.fleet`)."""
 
     kafka: str | None = None
@@ -78,7 +78,7 @@ class _Kept(msgspec.Struct):
 
 class _Manifest(msgspec.Struct):
     mode: str | None = None
-    place: _Kept | None = None
+    place: _PlaceRecord | None = None
 
 
 def origin_of(source: RepeatedSchedule) -> Origin:
@@ -91,7 +91,7 @@ def origin_of(source: RepeatedSchedule) -> Origin:
         manifest = msgspec.convert(json_file(file), _Manifest)
     except msgspec.ValidationError as error:
         raise BadDataError(f"{file} is malformed ({error}); {DAMAGED}.") from error
-    kept = manifest.place or _Kept()
+    kept = manifest.place or _PlaceRecord()
     return Origin(
         kafka=kept.kafka or schedule.kafka,
         mode=manifest.mode or schedule.mode,
@@ -110,14 +110,14 @@ class Tally:
     """Runs that were judged."""
     unjudged: int = 0
     decision: Decision = ""
-    findings: dict[str, Finding] = field(default_factory=dict)
+    findings: dict[str, RunFinding] = field(default_factory=dict)
     """An example of each signature."""
     counts: Counter[str] = field(default_factory=Counter)
     """Runs by signature."""
     shown: Path | None = None
     """A run that showed it."""
 
-    def add(self, ended: JudgedRun[Finding], kind: str) -> bool:
+    def add(self, ended: JudgedRun[RunFinding], kind: str) -> bool:
         """Count a run. Returns whether it showed the kind of finding, or that essence."""
         if not ended.summary.judged:
             self.unjudged += 1
@@ -157,14 +157,14 @@ class Tally:
 
 
 def repeat(
-    fleet: Fleet[Finding],
+    fleet: Fleet[RunFinding],
     job: Job,
     *,
     parallel: int,
     most: int,
     enough: Callable[[Tally], bool],
     kind: str = "",
-    ended: Callable[[JudgedRun[Finding], bool, Tally], None] = lambda ended, hit, tally: None,
+    ended: Callable[[JudgedRun[RunFinding], bool, Tally], None] = lambda ended, hit, tally: None,
     keep: bool = True,
 ) -> Tally:
     """Carry out the schedule of a job up to ``most`` times, until it is ``enough``.

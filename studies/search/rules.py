@@ -64,8 +64,8 @@ def decode(data: bytes, place: str) -> Schedule:
 
 
 def _list(raw: dict[str, Any], key: str) -> list[Any]:
-    found = raw.get(key, [])
-    return found if isinstance(found, list) else []
+    items = raw.get(key, [])
+    return items if isinstance(items, list) else []
 
 
 def problems(schedule: Schedule) -> Iterator[str]:
@@ -127,11 +127,11 @@ def _may_succeed(number: int, one: Producer, producers: Sequence[Producer]) -> b
 
 def mended(producers: Sequence[Producer]) -> tuple[Producer, ...]:
     """The producers without the successions that are not possible (any more)."""
-    found = list(producers)
-    for place, one in enumerate(found):
-        if one.succeeds and not _may_succeed(place + 1, one, found):
-            found[place] = msgspec.structs.replace(one, succeeds=0)
-    return tuple(found)
+    valid = list(producers)
+    for place, one in enumerate(valid):
+        if one.succeeds and not _may_succeed(place + 1, one, valid):
+            valid[place] = msgspec.structs.replace(one, succeeds=0)
+    return tuple(valid)
 
 
 def chosen_producers(producers: Sequence[Producer], places: Iterable[int]) -> tuple[Producer, ...]:

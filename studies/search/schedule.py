@@ -124,7 +124,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def transactional(self) -> bool:
         """Whether any producer is transactional."""
-        return any(one.transactional for one in self.producers)
+        return any(producer.transactional for producer in self.producers)
 
     @property
     def digest(self) -> str:
@@ -142,7 +142,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def topics_of(schedule: Schedule, brokers: Iterable[int], suffix: str = "") -> tuple[Topic, ...]:
     """The topics to create; ``suffix`` makes their names unique on a cluster that outlasts a run."""
     ring = tuple(brokers)
-    found: list[Topic] = []
+    topics: list[Topic] = []
     first = 0
     for plan in schedule.topics:
         placed = tuple(
@@ -154,7 +154,7 @@ def topics_of(schedule: Schedule, brokers: Iterable[int], suffix: str = "") -> t
             "min.insync.replicas": str(plan.min_insync),
             "unclean.leader.election.enable": str(plan.unclean).lower(),
         }
-        found.append(
+        topics.append(
             Topic(plan.name + suffix, placed[0], partitions=plan.partitions, placed=placed, config=config)
         )
-    return tuple(found)
+    return tuple(topics)

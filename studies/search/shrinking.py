@@ -16,7 +16,7 @@ import msgspec
 
 from harness.errors import InvalidRunError
 from harness.lab.model import Topology
-from studies.search.findings import Finding, findings_of
+from studies.search.findings import RunFinding, findings_of
 from studies.search.minimise import shrink
 from studies.search.rates import Sequential, misses_that_tell
 from studies.search.repeat import Tally, repeat
@@ -35,7 +35,7 @@ MEASURED = 8
 class ShrinkPlan(planned.Plan, frozen=True, kw_only=True):
     """What is shrunk."""
 
-    finding: Finding
+    finding: RunFinding
 
 
 class Test(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class Shrinking:
         self,
         parallel: int,
         tried: Callable[[Test, Schedule], None],
-        ended: Callable[[JudgedRun[Finding], bool, Tally], None] = lambda ended, hit, tally: None,
+        ended: Callable[[JudgedRun[RunFinding], bool, Tally], None] = lambda ended, hit, tally: None,
         *,
         steps_only: bool = False,
     ) -> Schedule:
@@ -188,17 +188,17 @@ def finish(work: Shrinking, smallest: Schedule, *, with_story: bool = True) -> P
     return file
 
 
-def _shown(finding: Finding, test: Test, schedule: Schedule) -> Finding:
+def _shown(finding: RunFinding, test: Test, schedule: Schedule) -> RunFinding:
     """The finding as the shrunk schedule shows it; its row and its cause may differ."""
     if not test.folder or not (Path(test.folder) / "history").is_dir():
         return finding
-    found = findings_of(Path(test.folder), schedule)
-    if any(one.kind == finding.kind for one in found):
+    findings = findings_of(Path(test.folder), schedule)
+    if any(one.kind == finding.kind for one in findings):
         return finding
-    return next((one for one in found if one.essence == finding.essence), finding)
+    return next((one for one in findings if one.essence == finding.essence), finding)
 
 
-def _story(folder: Path, finding: Finding) -> list[str]:
+def _story(folder: Path, finding: RunFinding) -> list[str]:
     """The story of one message or transaction that the finding is about; none if it is about neither."""
     import pyarrow.parquet as pq
 

@@ -36,7 +36,7 @@ def size(schedule: Schedule, topology: Topology) -> int:
     """How large a schedule is; every reduction lowers it."""
     return (
         sum(_step_size(step, topology) for step in schedule.steps)
-        + sum(_producer_size(one) for one in schedule.producers)
+        + sum(_producer_size(producer) for producer in schedule.producers)
         + sum(_topic_size(topic) for topic in schedule.topics)
         + sum(_group_size(group) for group in schedule.groups)
     )
@@ -90,7 +90,7 @@ def _producer_size(one: Producer) -> int:
 
 
 def _group_size(group: Group) -> int:
-    return 200 + sum(200 + 60 * (one.starts > 0) + 60 * (one.stops > 0) for one in group.members)
+    return 200 + sum(200 + 60 * (member.starts > 0) + 60 * (member.stops > 0) for member in group.members)
 
 
 def _topic_size(topic: TopicPlan) -> int:

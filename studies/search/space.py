@@ -112,17 +112,17 @@ def kind_of(producer: Producer) -> str:
 def _possible(topology: Topology, *, safe: bool, lacks: Collection[str]) -> tuple[Producer, ...]:
     """The settings of producers that a cluster and its clients can have. Raises UsageError."""
     few = len(topology.role("broker")) < COORDINATED
-    found = tuple(
+    producers = tuple(
         one
         for one in (_SAFE if safe else _ANY)
         if not (one.transactional and (few or "transactions" in lacks))
         and not (one.idempotent and "idempotence" in lacks)
     )
-    if not found:
+    if not producers:
         raise UsageError(
             "--safe needs idempotent producers, which this client or this version of Kafka lacks."
         )
-    return found
+    return producers
 
 
 def _matching(
@@ -131,7 +131,7 @@ def _matching(
     """The things whose name matches one of the globs of a text. Raises UsageError for one without any."""
     globs = [glob.strip() for glob in text.split(",")]
     for glob in globs:
-        if not any(fnmatch.fnmatchcase(name(one), glob) for one in things):
+        if not any(fnmatch.fnmatchcase(name(thing), glob) for thing in things):
             names = ", ".join(dict.fromkeys(map(name, things)))
             raise UsageError(f"{refusal.format(glob)}; use {names}{f', or {also}' if also else ''}.")
-    return tuple(one for one in things if any(fnmatch.fnmatchcase(name(one), glob) for glob in globs))
+    return tuple(thing for thing in things if any(fnmatch.fnmatchcase(name(thing), glob) for glob in globs))

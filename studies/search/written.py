@@ -10,7 +10,7 @@ import msgspec
 
 from checkers.promises.table import UNEXPLAINED
 from checkers.tables.output import FINDINGS
-from studies.search.findings import MARK, Finding
+from studies.search.findings import MARK, RunFinding
 from studies.search.schedule import Group, Member, Producer, Schedule, TopicPlan
 from studies.steps.step import Moment, Step, described
 
@@ -19,7 +19,7 @@ _WIDTH = 100
 
 def scenario_text(
     schedule: Schedule,
-    finding: Finding,
+    finding: RunFinding,
     *,
     name: str,
     version: str,
@@ -101,7 +101,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _conditions(finding: Finding) -> Iterator[str]:
+def _conditions(finding: RunFinding) -> Iterator[str]:
     if finding.known_bug:
         yield f"known_bug = {_quoted(finding.known_bug)}"
         return
@@ -111,13 +111,13 @@ def _conditions(finding: Finding) -> Iterator[str]:
         yield f"promise_row = {_quoted(finding.row)}"
 
 
-def _where(finding: Finding) -> str:
+def _where(finding: RunFinding) -> str:
     if finding.name not in FINDINGS:
         return f"name = {_quoted(MARK + finding.name)}"
     return " AND ".join((f"class = {_quoted(finding.name)}", *_conditions(finding)))
 
 
-def _expected(finding: Finding) -> Iterator[str]:
+def _expected(finding: RunFinding) -> Iterator[str]:
     """The declaration that the finding is not a violation; empty for a mark, which never is one."""
     if finding.name in FINDINGS:
         yield "    expected=("
@@ -125,7 +125,7 @@ def _expected(finding: Finding) -> Iterator[str]:
         yield "    ),"
 
 
-def _sentence(finding: Finding) -> str:
+def _sentence(finding: RunFinding) -> str:
     if finding.name in UNEXPLAINED:
         return f"The run shows {finding.name}: {_plain(finding.cause)}."
     if finding.name not in FINDINGS:
@@ -135,7 +135,7 @@ def _sentence(finding: Finding) -> str:
     return f"The run shows {finding.name}, {what.get(finding.promise, 'undecided')}{because}."
 
 
-def _because(finding: Finding) -> str:
+def _because(finding: RunFinding) -> str:
     return f"what the schedule was shrunk for: {_plain(finding.kind)}"
 
 

@@ -14,7 +14,7 @@ DECIDED = ("confirmed", "refuted")
 
 
 @dataclass(frozen=True)
-class Found:
+class ClaimChange:
     """Where a claim changes."""
 
     claim: str
@@ -43,18 +43,18 @@ def candidates(
 
     Raises UsageError for a claim that the scenario does not have, or for fewer than two versions.
     """
-    known = {entry.name for entry in scenario.claims}
-    if claim not in known:
-        raise UsageError(f"{scenario.name} has no claim {claim!r}; it has {', '.join(sorted(known))}.")
-    wanted = versions or tuple(kafka_version(name) for name in scenario.versions)
+    names = {entry.name for entry in scenario.claims}
+    if claim not in names:
+        raise UsageError(f"{scenario.name} has no claim {claim!r}; it has {', '.join(sorted(names))}.")
+    considered = versions or tuple(kafka_version(name) for name in scenario.versions)
     fit = tuple(
         version
-        for version in wanted
+        for version in considered
         if mode in version.modes
         and any(entry["name"] == claim for entry in scenario.declared(version.version)["claims"])
     )
     if len(fit) < 2:
-        asked = ", ".join(version.label for version in wanted) or "none"
+        asked = ", ".join(version.label for version in considered) or "none"
         raise UsageError(
             f"A search needs two versions that run in mode {mode} and have claim {claim!r}; of {asked}, "
             f"{len(fit)} do."
@@ -62,7 +62,7 @@ def candidates(
     return fit
 
 
-def search(claim: str, versions: Sequence[str], run: Callable[[str], RunSummary]) -> Found:
+def search(claim: str, versions: Sequence[str], run: Callable[[str], RunSummary]) -> ClaimChange:
     """Halve the range between two versions that disagree until they are neighbours.
 
     Raises InvalidRunError if a run does not decide the claim.
@@ -72,13 +72,13 @@ def search(claim: str, versions: Sequence[str], run: Callable[[str], RunSummary]
     def status(version: str) -> str:
         if version not in decided:
             summary = run(version)
-            found = summary.claims.get(claim, "missing")
-            if found not in DECIDED or not summary.judged:
+            outcome = summary.claims.get(claim, "missing")
+            if outcome not in DECIDED or not summary.judged:
                 raise InvalidRunError(
-                    f"The run on {version} does not decide claim {claim!r} ({found}, verdict "
+                    f"The run on {version} does not decide claim {claim!r} ({outcome}, verdict "
                     f"{summary.verdict}); see {summary.folder}."
                 )
-            decided[version] = (found, summary.observed.get(claim, ""))
+            decided[version] = (outcome, summary.observed.get(claim, ""))
         return decided[version][0]
 
     low, high = 0, len(versions) - 1
@@ -90,5 +90,5 @@ def search(claim: str, versions: Sequence[str], run: Callable[[str], RunSummary]
             low = middle
         else:
             high = middle
-    statuses = tuple((version, found, observed) for version, (found, observed) in decided.items())
-    return Found(claim, versions[low], versions[high] if changed else "", statuses)
+    statuses = tuple((version, outcome, observed) for version, (outcome, observed) in decided.items())
+    return ClaimChange(claim, versions[low], versions[high] if changed else "", statuses)

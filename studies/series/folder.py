@@ -75,7 +75,7 @@ class SeriesFolder:
     def plan(self, jobs: Sequence[Job]) -> None:
         """Record what the series is to run."""
         lines = [
-            json.dumps(asdict(_PlannedJob(one.scenario, one.version, one.mode, one.client))) for one in jobs
+            json.dumps(asdict(_PlannedJob(job.scenario, job.version, job.mode, job.client))) for job in jobs
         ]
         self.keep(PLANNED, "\n".join(lines))
 
@@ -125,8 +125,8 @@ class SeriesFolder:
 
 def earlier_runs(runs: Path) -> list[RunSummary]:
     """The runs of the series below ``runs``, oldest series first; a file that cannot be read is skipped."""
-    found: list[RunSummary] = []
+    summaries: list[RunSummary] = []
     for file in sorted(runs.glob(f"*/*/{FILE}")):
         with suppress(BadDataError):
-            found += read_summaries([file])
-    return found
+            summaries += read_summaries([file])
+    return summaries

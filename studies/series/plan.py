@@ -34,10 +34,10 @@ def parse_modes(text: str) -> tuple[str, ...]:
 
 
 def _names(text: str, what: str) -> tuple[str, ...]:
-    found = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not found:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
         raise UsageError(f"{text!r} names no {what}; name one or more, or leave the option out.")
-    return found
+    return names
 
 
 def version_order(label: str) -> tuple[tuple[int, ...], str]:
@@ -83,8 +83,8 @@ def plan(
     tried: dict[str, None] = {}
     scenarios = list(scenarios)
     for scenario in scenarios:
-        wanted = versions or tuple(kafka_version(name) for name in scenario.versions or (scenario.kafka,))
-        for version in wanted:
+        chosen = versions or tuple(kafka_version(name) for name in scenario.versions or (scenario.kafka,))
+        for version in chosen:
             for mode in modes or scenario.supported_modes:
                 tried[f"{version.label} {mode}"] = None
                 if mode in version.modes and mode in scenario.supported_modes:

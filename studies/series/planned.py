@@ -45,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PlanT = TypeVar("PlanT", bound=Plan)
-Line = TypeVar("Line")
+LineT = TypeVar("LineT")
 
 
 def create(runs: Path, kind: str, plan: Plan, cluster: Path | None) -> SeriesFolder:
@@ -71,7 +71,7 @@ def read_plan(path: Path, plan: type[PlanT], *, what: str, kind: str) -> PlanT:
         raise _not_resumable(path, what, kind, error) from None
 
 
-def read_lines(path: Path, name: str, line: type[Line], *, what: str, kind: str) -> list[Line]:
+def read_lines(path: Path, name: str, line: type[LineT], *, what: str, kind: str) -> list[LineT]:
     """The lines of the file ``name`` of a folder.
 
     A last line that was cut short when the work was ended is removed, so that others can follow. Raises
@@ -81,7 +81,7 @@ def read_lines(path: Path, name: str, line: type[Line], *, what: str, kind: str)
     try:
         data = file.read_bytes() if file.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
-        lines = [msgspec.json.decode(one, type=line) for one in whole.splitlines()]
+        lines = [msgspec.json.decode(text, type=line) for text in whole.splitlines()]
         if len(whole) < len(data):
             os.truncate(file, len(whole))
         return lines

@@ -138,7 +138,7 @@ def _runs_below(path: Path) -> Iterator[RunFolder]:
         return
     if not path.is_dir():
         raise BadDataError(f"{path} does not exist, so there is no run to judge; `ls runs` shows the runs.")
-    found = folders_with(MANIFEST, path)
-    if not found:
+    folders = folders_with(MANIFEST, path)
+    if not folders:
         raise BadDataError(f"No run folder lies in {path}: none of its folders has a {MANIFEST}.")
-    yield from (RunFolder.open(folder) for folder in found)
+    yield from (RunFolder.open(folder) for folder in folders)

@@ -54,14 +54,14 @@ def stored_runs(runs: Path) -> list[StoredRun]:
     """The runs below ``runs``, newest first. Raises UsageError if there is no such folder."""
     if not runs.is_dir():
         raise UsageError(f"There is no folder {runs}; name the one that holds the runs with --runs.")
-    found = []
+    stored = []
     for scenario in sorted(path for path in runs.iterdir() if path.is_dir()):
         for folder in scenario.iterdir():
             if folder.is_symlink() or not folder.is_dir():
                 continue
             if (folder / "run.json").is_file() or (folder / "journal").is_dir():
-                found.append(_read(folder))
-    return sorted(found, key=lambda run: (run.folder.name, run.scenario), reverse=True)
+                stored.append(_read(folder))
+    return sorted(stored, key=lambda run: (run.folder.name, run.scenario), reverse=True)
 
 
 def _read(folder: Path) -> StoredRun:
@@ -165,9 +165,9 @@ def _written(folder: Path) -> tuple[int, float]:
     size, written = 0, 0.0
     for path in (folder, *folder.rglob("*")):
         with suppress(OSError):  # a run that is in progress removes files
-            known = path.lstat()
-            written = max(written, known.st_mtime)
-            size += known.st_blocks * 512  # segments and indexes are sparse
+            status = path.lstat()
+            written = max(written, status.st_mtime)
+            size += status.st_blocks * 512  # segments and indexes are sparse
     return size, written
 
 
@@ -256,7 +256,7 @@ def _stored(file: Path, shape: type[_Shape]) -> _Shape:
 
 
 def to_remove(
-    found: Sequence[StoredRun],
+    stored: Sequence[StoredRun],
     *,
     keep: int,
     keep_failed: bool,
@@ -271,7 +271,7 @@ def to_remove(
     now = time.time() if now_s is None else now_s
     seen: dict[Path, int] = {}
     removed, left = [], []
-    for run in sorted(found, key=lambda run: run.folder.name, reverse=True):
+    for run in sorted(stored, key=lambda run: run.folder.name, reverse=True):
         number = seen[run.folder.parent] = seen.get(run.folder.parent, 0) + 1
         stays = run.busy(now) or (keep_failed and run.verdict != "as declared")
         if number > keep and not stays:

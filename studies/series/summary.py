@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.verdict import NOT_JUDGED, VERDICTS, worst
-from harness.errors import BadDataError, UsageError, json_object
+from harness.errors import BadDataError, UsageError, json_object, shortened
 from harness.kafka.versions import version_key
 from studies.series.job import Job
 from studies.series.plan import version_order
@@ -112,8 +112,8 @@ def add_up(runs: Sequence[RunSummary]) -> Totals:
 
 
 def _range(values: Iterable[int]) -> tuple[int, int]:
-    found = sorted(values)
-    return found[0], found[-1]
+    ordered = sorted(values)
+    return ordered[0], ordered[-1]
 
 
 @dataclass(frozen=True)
@@ -128,28 +128,28 @@ class Grid:
 
 def grid(runs: Sequence[RunSummary]) -> Grid:
     """Totals of some runs, as a table of versions."""
-    found: dict[tuple[str, str], dict[str, Totals]] = {}
+    cells: dict[tuple[str, str], dict[str, Totals]] = {}
     jobs = by_job(runs)
     for job in sorted(jobs, key=lambda job: (job.scenario, job.mode, job.client)):
         mode = f"{job.mode}, {job.client}" if job.client else job.mode
-        found.setdefault((job.scenario, mode), {})[job.version] = add_up(jobs[job])
-    return Grid(tuple(sorted({run.version for run in runs}, key=version_order)), found)
+        cells.setdefault((job.scenario, mode), {})[job.version] = add_up(jobs[job])
+    return Grid(tuple(sorted({run.version for run in runs}, key=version_order)), cells)
 
 
 def by_job(runs: Iterable[RunSummary]) -> dict[Job, list[RunSummary]]:
     """Runs of each job, in the order in which they first ended."""
-    found: dict[Job, list[RunSummary]] = {}
+    runs_by_job: dict[Job, list[RunSummary]] = {}
     for run in runs:
-        found.setdefault(run.job, []).append(run)
-    return found
+        runs_by_job.setdefault(run.job, []).append(run)
+    return runs_by_job
 
 
 def by_scenario(runs: Iterable[RunSummary]) -> dict[str, list[RunSummary]]:
     """Runs of each scenario, in the order in which they first ended."""
-    found: dict[str, list[RunSummary]] = {}
+    runs_by_scenario: dict[str, list[RunSummary]] = {}
     for run in runs:
-        found.setdefault(run.scenario, []).append(run)
-    return found
+        runs_by_scenario.setdefault(run.scenario, []).append(run)
+    return runs_by_scenario
 
 
 def seconds_by_job(runs: Iterable[RunSummary]) -> dict[Job, float]:
@@ -168,17 +168,17 @@ class Disagreement:
 
 def flaky(runs: Iterable[RunSummary]) -> dict[Job, Disagreement]:
     """Jobs whose runs ended in more than one verdict, or gave different answers to a claim."""
-    found: dict[Job, Disagreement] = {}
-    for job, mine in by_job(runs).items():
-        verdicts = Counter(run.verdict for run in mine)
+    disagreements: dict[Job, Disagreement] = {}
+    for job, of_job in by_job(runs).items():
+        verdicts = Counter(run.verdict for run in of_job)
         answers: dict[str, Counter[str]] = {}
-        for run in mine:
+        for run in of_job:
             for name, status in run.claims.items() if run.judged else ():
                 answers.setdefault(name, Counter())[status] += 1
         differing = {name: dict(counts) for name, counts in answers.items() if len(counts) > 1}
         if len(verdicts) > 1 or differing:
-            found[job] = Disagreement(verdicts, differing)
-    return found
+            disagreements[job] = Disagreement(verdicts, differing)
+    return disagreements
 
 
 def same_claims(runs: Iterable[RunSummary]) -> bool:
@@ -191,11 +191,11 @@ def outcome_counts(runs: Iterable[RunSummary]) -> dict[str, dict[str, int]]:
 
     Runs whose rows do not say it, as those of earlier releases, do not count.
     """
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for run in runs:
         for name, outcome in run.outcomes.items() if run.judged else ():
-            found.setdefault(name, Counter())[outcome] += 1
-    return {name: dict(sorted(found[name].items())) for name in sorted(found)}
+            counts.setdefault(name, Counter())[outcome] += 1
+    return {name: dict(sorted(counts[name].items())) for name in sorted(counts)}
 
 
 def same_at_the_end(runs: Iterable[RunSummary]) -> int:
@@ -221,7 +221,7 @@ def read_summaries(files: Iterable[Path]) -> list[RunSummary]:
 
     Raises BadDataError with file and line.
     """
-    found: dict[tuple[Job, str, str], RunSummary] = {}
+    by_run: dict[tuple[Job, str, str], RunSummary] = {}
     for file in files:
         try:
             text = file.read_text(encoding="utf-8")
@@ -230,28 +230,22 @@ def read_summaries(files: Iterable[Path]) -> list[RunSummary]:
         *lines, _ = text.split("\n")
         for number, line in enumerate(lines, 1):
             run = _parse(line, f"{file}, line {number}")
-            found[(run.job, run.folder, run.ended)] = run
-    return list(found.values())
+            by_run[(run.job, run.folder, run.ended)] = run
+    return list(by_run.values())
 
 
 def _parse(line: str, place: str) -> RunSummary:
     values = json_object(line, place, "correct or remove the line")
-    known: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, (kind, fits) in _COLUMNS.items():
         if name in values:
             if not fits(values[name]):
-                raise BadDataError(
-                    f"{place}: {name} is {_shortened(values[name])}, not {kind}; correct or remove the line."
-                )
-            known[name] = values[name]
+                value = shortened(json.dumps(values[name]), 40)
+                raise BadDataError(f"{place}: {name} is {value}, not {kind}; correct or remove the line.")
+            fields[name] = values[name]
         elif name in _REQUIRED:
             raise BadDataError(f"{place} lacks {name!r}; correct or remove the line.")
-    return RunSummary(**{**known, "reasons": tuple(known.get("reasons", ()))})
-
-
-def _shortened(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return RunSummary(**{**fields, "reasons": tuple(fields.get("reasons", ()))})
 
 
 def _is_text(value: object) -> bool:

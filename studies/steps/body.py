@@ -43,7 +43,7 @@ from nemesis.scheduled import Aim, ScheduledFault
 from run.sessions import steered
 from run.stage import Stage
 from studies.steps.aims import controller_seen, hosts_of, links_of, source_of
-from studies.steps.events import Seen, happened
+from studies.steps.events import ClusterState, happened
 from studies.steps.step import OTHERS, Moment, Step, described, link_title
 from workloads.protocol.results import StreamCounts
 
@@ -91,13 +91,13 @@ def _heal(injections: Iterable[Injection]) -> None:
 
 
 @dataclass(kw_only=True)
-class _Lasting:
+class _OpenStep:
     """A step that has begun and not ended."""
 
     number: int
     until: Moment
     since: int
-    before: Seen
+    before: ClusterState
     end: Callable[[], None]
 
 
@@ -112,7 +112,7 @@ class Body:
     """How long the cluster may take to recover."""
     measured: bool = False
     """Times are measured: the run must do its steps and nothing else, and an operator helps afterwards."""
-    lasting: list[_Lasting] = field(default_factory=list)
+    lasting: list[_OpenStep] = field(default_factory=list)
     restarts: list[Future[None]] = field(default_factory=list)
     pool: ThreadPoolExecutor = field(init=False)
     locks: dict[str, threading.Lock] = field(init=False)
@@ -191,11 +191,11 @@ class Body:
 
     # ---- waiting
 
-    def _now(self) -> tuple[int, Seen]:
+    def _now(self) -> tuple[int, ClusterState]:
         view = self.stage.observer.views.of(source_of(self.stage))
         states = {key: view.partition(*key) for key in self.partitions}
         stated = {key: state for key, state in states.items() if state is not None}
-        seen = Seen(
+        seen = ClusterState(
             leaders={key: state.leader for key, state in stated.items()},
             in_sync={key: len(set(state.isr)) for key, state in stated.items()},
             replicas={key: len(members) for key, members in self.replicas.items()},
@@ -205,7 +205,7 @@ class Body:
         )
         return now_ns(), seen
 
-    def _wait(self, moment: Moment, since: int, before: Seen) -> bool:
+    def _wait(self, moment: Moment, since: int, before: ClusterState) -> bool:
         """Wait for a moment, and end steps in the meantime. Returns False if its event did not come."""
         wait_until(
             lambda: self._tick() or self._reached(moment, since, before),
@@ -216,7 +216,7 @@ class Body:
         )
         return not moment.event or self._reached(moment, since, before) == "event"
 
-    def _reached(self, moment: Moment, since: int, before: Seen) -> Literal["", "event", "time"]:
+    def _reached(self, moment: Moment, since: int, before: ClusterState) -> Literal["", "event", "time"]:
         if moment.event and happened(moment.event, before, self._now()[1]):
             return "event"
         return "time" if self.stage.since(since) >= moment.after_s else ""
@@ -230,7 +230,7 @@ class Body:
                 self._end(one)
         return ""
 
-    def _end(self, one: _Lasting) -> None:
+    def _end(self, one: _OpenStep) -> None:
         if self.measured:
             self.stage.mark("heal", "the fault is about to be healed")
         self.stage.mark(f"ended-{one.number}", f"step {one.number} ends")
@@ -258,7 +258,7 @@ class Body:
 
     # ---- steps
 
-    def _begin(self, number: int, step: Step, since: int, before: Seen) -> None:
+    def _begin(self, number: int, step: Step, since: int, before: ClusterState) -> None:
         """Carry out a step, or say why it is skipped."""
         self.stage.mark(f"step-{number}", described(step))
         try:
@@ -271,7 +271,7 @@ class Body:
             return
         if end is not None:
             self.lasting.append(
-                _Lasting(
+                _OpenStep(
                     number=number,
                     until=step.until,
                     since=now_ns() if self.measured else since,

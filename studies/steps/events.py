@@ -10,7 +10,7 @@ from workloads.protocol.results import StreamCounts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class ClusterState:
     """What is seen of a cluster at one moment."""
 
     leaders: Mapping[TopicPartition, int]
@@ -25,45 +25,45 @@ class Seen:
     """Transaction markers that have been seen on all replicas together, since the run began."""
 
 
-def happened(event: str, before: Seen, now: Seen) -> bool:
-    """Whether an event of `studies.search.schedule.Event` happened between two moments."""
+def happened(event: str, before: ClusterState, now: ClusterState) -> bool:
+    """Whether an event of `studies.steps.step.Event` happened between two moments."""
     return _CHECKS[event](before, now)
 
 
-def _elected(before: Seen, now: Seen) -> bool:
+def _elected(before: ClusterState, now: ClusterState) -> bool:
     return any(
         leader >= 0 and before.leaders.get(key, leader) != leader for key, leader in now.leaders.items()
     )
 
 
-def _leaderless(before: Seen, now: Seen) -> bool:
+def _leaderless(before: ClusterState, now: ClusterState) -> bool:
     return any(leader < 0 for leader in now.leaders.values())
 
 
-def _shrunk(before: Seen, now: Seen) -> bool:
+def _shrunk(before: ClusterState, now: ClusterState) -> bool:
     return any(count < before.in_sync.get(key, count) for key, count in now.in_sync.items())
 
 
-def _full(before: Seen, now: Seen) -> bool:
+def _full(before: ClusterState, now: ClusterState) -> bool:
     return all(now.in_sync.get(key) == count for key, count in now.replicas.items())
 
 
-def _controller(before: Seen, now: Seen) -> bool:
+def _controller(before: ClusterState, now: ClusterState) -> bool:
     return now.controller is not None and now.controller >= 0 and now.controller != before.controller
 
 
-def _acknowledged(before: Seen, now: Seen) -> bool:
+def _acknowledged(before: ClusterState, now: ClusterState) -> bool:
     return bool(now.counts) and all(
         counts.ok > (before.counts[name].ok if name in before.counts else 0)
         for name, counts in now.counts.items()
     )
 
 
-def _refused(before: Seen, now: Seen) -> bool:
+def _refused(before: ClusterState, now: ClusterState) -> bool:
     return any(_bad(counts) > _bad(before.counts.get(name)) for name, counts in now.counts.items())
 
 
-def _marked(before: Seen, now: Seen) -> bool:
+def _marked(before: ClusterState, now: ClusterState) -> bool:
     return now.markers > before.markers
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.search.findings import Finding
+from studies.search.findings import RunFinding
 from studies.search.shrinking import _story
 from tests.runs.judged import judged_run
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 def test_it_is_that_of_the_transaction_if_the_finding_is_about_one(
     tmp_path: Path, scenario: str, name: str, subject: str
 ) -> None:
-    finding = Finding(name=name, weight="known")
+    finding = RunFinding(name=name, weight="known")
     (first, *others) = _story(judged_run(scenario, tmp_path / "run"), finding)
     assert first.startswith(subject)
     assert others

@@ -11,7 +11,7 @@ from harness.lab.layout import THREE_AZS
 from report.assessment import markdown
 from studies.assess.battery import Case, battery
 from studies.assess.series import line_as_json
-from studies.assess.table import CaseEnd, Line, consequences, lines
+from studies.assess.table import CaseEnd, CaseLine, consequences, lines
 
 CASES = {case.name: case for case in battery(THREE_AZS.topology("zookeeper"), "zookeeper")}
 ISOLATED = CASES["isolate-az1.roles-az1"]
@@ -75,8 +75,8 @@ def ended(run: str = "a/1", status: str = "measured", reason: str = "", case: Ca
     return CaseEnd(case=case.name, run=run, status=status, reason=reason)
 
 
-def table(found: Rows, *runs: CaseEnd) -> list[Line]:
-    return lines([ISOLATED], runs or [ended()], found)
+def table(measured: Rows, *runs: CaseEnd) -> list[CaseLine]:
+    return lines([ISOLATED], runs or [ended()], measured)
 
 
 def test_a_line_has_the_numbers_of_its_run() -> None:
@@ -92,8 +92,8 @@ def test_a_line_has_the_numbers_of_its_run() -> None:
 
 def test_of_repeated_runs_the_worst_counts() -> None:
     """A loss in one of two runs is a loss, and one run that never recovered did not."""
-    found = both(measures("a/1"), measures("a/2", lost=3, recovery=None))
-    (line,) = table(found, ended("a/1"), ended("a/2"))
+    measured = both(measures("a/1"), measures("a/2", lost=3, recovery=None))
+    (line,) = table(measured, ended("a/1"), ended("a/2"))
     assert (line.settings["acks=all"].outcome, line.settings["acks=all"].lost) == ("lost", 3)
     assert line.recovery_s is None
     assert line.runs == ("a/1", "a/2")
@@ -115,14 +115,14 @@ def test_a_case_with_an_invalid_run_is_not_kept(status: str) -> None:
 def test_cases_that_were_not_run() -> None:
     """One that the machine cannot run, and one for which there was no time."""
     delayed = CASES["delay-broker1.roles-here"]
-    found = lines([delayed, ISOLATED], [], {}, {delayed.name: "no netem"})
-    assert [(line.status, line.reason) for line in found] == [("unfit", "no netem"), ("not run", "")]
+    rows = lines([delayed, ISOLATED], [], {}, {delayed.name: "no netem"})
+    assert [(line.status, line.reason) for line in rows] == [("unfit", "no netem"), ("not run", "")]
 
 
 def test_messages_that_were_not_read_are_not_kept() -> None:
-    found = measures()
-    found["messages"][0]["undetermined"] = 1
-    (line,) = table(found)
+    measured = measures()
+    measured["messages"][0]["undetermined"] = 1
+    (line,) = table(measured)
     assert line.settings["acks=all"].outcome == "unknown"
 
 
@@ -135,31 +135,31 @@ def test_the_consequences_in_words() -> None:
 
 def test_times_that_vary_are_said_to_vary() -> None:
     """Unless the fault stops nothing."""
-    found, case = measures(), CASES["flap-az1-az2.roles-az3"]
+    measured, case = measures(), CASES["flap-az1-az2.roles-az3"]
     words = "The times vary from run to run: they depend on whether TCP happens to send again"
-    (text,) = consequences(lines([case], [ended(case=case)], found), NAMES)
+    (text,) = consequences(lines([case], [ended(case=case)], measured), NAMES)
     assert words in text
-    for row in found["writes"]:
+    for row in measured["writes"]:
         row |= {"write_gap_s": 0.4, "lasted_until_heal": False}
-    (text,) = consequences(lines([case], [ended(case=case)], found), NAMES)
+    (text,) = consequences(lines([case], [ended(case=case)], measured), NAMES)
     assert words not in text
 
 
 def test_what_nobody_promised_is_at_risk_and_not_kept() -> None:
     """Whether an acks=1 message is lost with its leader is chance: no run shows that it is kept."""
-    found = measures(lost_at_one=0)
-    found["promises"] = []
-    lines = table(found)
+    measured = measures(lost_at_one=0)
+    measured["promises"] = []
+    lines = table(measured)
     assert [setting.outcome for setting in lines[0].settings.values()] == ["kept", "at risk"]
     (text,) = consequences(lines, NAMES)
     assert text.endswith("loses no acknowledged message; with acks=1 it lost none, but can lose some.")
-    assert "| 0 / 0 (at risk) |" in markdown(document(found))
-    found["promised"][0]["promise"] = "not promised"
-    (text,) = consequences(table(found), NAMES)
+    assert "| 0 / 0 (at risk) |" in markdown(document(measured))
+    measured["promised"][0]["promise"] = "not promised"
+    (text,) = consequences(table(measured), NAMES)
     assert text.endswith("loses no acknowledged message, although Kafka does not promise that.")
-    for row in found["promised"]:
+    for row in measured["promised"]:
         row["promise"] = "kept"
-    (text,) = consequences(table(found), NAMES)
+    (text,) = consequences(table(measured), NAMES)
     assert text.endswith("loses no acknowledged message.")
 
 
@@ -171,47 +171,47 @@ def test_the_worst_of_several_cases_in_words() -> None:
 
 
 def test_a_loss_and_an_operator_in_words() -> None:
-    found = measures(lost=7, lost_at_one=7)
-    found["operator"] = [{"run": "a/1", "action": "start broker1"}]
-    (text,) = consequences(table(found), NAMES)
+    measured = measures(lost=7, lost_at_one=7)
+    measured["operator"] = [{"run": "a/1", "action": "start broker1"}]
+    (text,) = consequences(table(measured), NAMES)
     assert text.endswith(
         "loses 7 acknowledged messages. Kafka makes no promise in this case. "
         "An operator has to start broker1."
     )
 
 
-def promises(found: Rows) -> list[str]:
-    (line,) = table(found)
+def promises(measured: Rows) -> list[str]:
+    (line,) = table(measured)
     return [setting.promise for setting in line.settings.values()]
 
 
 def test_a_promise_is_kept_only_where_there_was_one() -> None:
     """With acks=1 nothing was promised, whether a message was lost or not."""
-    found = measures()
-    assert promises(found) == ["kept", "not promised"]
-    (line,) = table(found)
+    measured = measures()
+    assert promises(measured) == ["kept", "not promised"]
+    (line,) = table(measured)
     assert [setting.rows for setting in line.settings.values()] == [("partition",), ("acks-1",)]
-    found["promises"] = []
-    assert promises(found) == ["kept", "not promised"]
-    (line,) = table(found)
+    measured["promises"] = []
+    assert promises(measured) == ["kept", "not promised"]
+    (line,) = table(measured)
     assert line.settings["acks=1"].rows == ("acks-1-leader",)
-    found["promised"][0]["promise"] = "unknown"
-    assert promises(found) == ["unknown", "not promised"]
-    found["promised"] = []
-    assert promises(found) == ["unknown", "unknown"]
+    measured["promised"][0]["promise"] = "unknown"
+    assert promises(measured) == ["unknown", "not promised"]
+    measured["promised"] = []
+    assert promises(measured) == ["unknown", "unknown"]
 
 
 def test_findings_decide_about_promises() -> None:
     """One broken promise among many findings breaks it."""
-    found = measures(lost=1)
+    measured = measures(lost=1)
     row = {
         **PLACE,
         "promise_row": "acks-all",
         "class": "lost",
         "findings": 1,
     }
-    found["promises"].append({**row, "setting": "acks=all", "promise": "broken", "known_bug": "KAFKA-1"})
-    (line,) = table(found)
+    measured["promises"].append({**row, "setting": "acks=all", "promise": "broken", "known_bug": "KAFKA-1"})
+    (line,) = table(measured)
     described, unsafe = line.settings["acks=all"], line.settings["acks=1"]
     assert (described.promise, unsafe.promise) == ("broken", "not promised")
     assert described.known_bugs == ("KAFKA-1",)
@@ -221,15 +221,15 @@ def test_findings_decide_about_promises() -> None:
 @pytest.mark.parametrize("name", ["duplicated", "out_of_order"])
 def test_what_has_a_column_of_its_own_does_not_put_messages_at_risk(name: str) -> None:
     """A retry may write a message twice without idempotence; that says nothing about losses."""
-    found = measures(lost_at_one=0)
-    found["promised"][1] |= {"promise": "kept", "promise_row": "acks-1-steady"}
-    (row,) = found["promises"]
-    found["promises"] = [row | {"class": name, "promise_row": "duplicate-retry", "findings": 2}]
-    (line,) = table(found)
+    measured = measures(lost_at_one=0)
+    measured["promised"][1] |= {"promise": "kept", "promise_row": "acks-1-steady"}
+    (row,) = measured["promises"]
+    measured["promises"] = [row | {"class": name, "promise_row": "duplicate-retry", "findings": 2}]
+    (line,) = table(measured)
     one = line.settings["acks=1"]
     assert (one.promise, one.rows, one.outcome) == ("kept", ("acks-1-steady",), "kept")
-    found["promises"][0]["promise"] = "broken"
-    assert promises(found) == ["kept", "broken"]
+    measured["promises"][0]["promise"] = "broken"
+    assert promises(measured) == ["kept", "broken"]
 
 
 @pytest.mark.parametrize(
@@ -242,15 +242,15 @@ def test_what_has_a_column_of_its_own_does_not_put_messages_at_risk(name: str) -
 )
 def test_a_finding_without_a_producer(promise: str, both: list[str]) -> None:
     """It counts for all settings, unless its absence was not promised."""
-    found = measures()
+    measured = measures()
     row = {
         **PLACE,
         "promise_row": "x",
         "class": "diverged",
         "findings": 1,
     }
-    found["promises"] = [{**row, "setting": None, "promise": promise, "known_bug": None}]
-    assert promises(found) == both
+    measured["promises"] = [{**row, "setting": None, "promise": promise, "known_bug": None}]
+    assert promises(measured) == both
 
 
 def test_a_cluster_that_does_not_recover() -> None:
@@ -261,9 +261,9 @@ def test_a_cluster_that_does_not_recover() -> None:
 def test_a_machine_that_was_too_busy() -> None:
     """A sentence of its own from 90 % on; the busiest of several runs counts."""
     runs = both(measures("a/1", busy=89), measures("a/2", busy=90))
-    found = table(runs, ended("a/1"), ended("a/2"))
-    assert [line.busy_percent for line in found] == [90]
-    (_, text) = consequences(found, NAMES)
+    rows = table(runs, ended("a/1"), ended("a/2"))
+    assert [line.busy_percent for line in rows] == [90]
+    (_, text) = consequences(rows, NAMES)
     assert text.startswith("The processors of this machine were at least 90 % busy during 1 of 1 faults.")
     assert len(consequences(table(measures(busy=89)), NAMES)) == 1
 
@@ -274,19 +274,19 @@ def test_nothing_is_said_of_what_was_not_measured() -> None:
 
 def two_topics(**other: Any) -> Rows:
     """`audit` beside `orders`, in the same run."""
-    found = both(measures(), measures(topic="audit", **other))
+    measured = both(measures(), measures(topic="audit", **other))
     for of_run in ("recovery", "busy", "findings"):
-        del found[of_run][1:]
-    return found
+        del measured[of_run][1:]
+    return measured
 
 
 def test_topics_together_and_each() -> None:
     """Messages are added, the worst promise and the longest gap count; the topics fared differently."""
-    found = two_topics(lost=7)
-    found["promised"][2]["promise"] = "not promised"
-    found["writes"][-3]["write_gap_s"] = 12.5
-    (line,) = table(found)
-    assert (line.topic, [one.topic for one in line.topics]) == ("", ["audit", "orders"])
+    measured = two_topics(lost=7)
+    measured["promised"][2]["promise"] = "not promised"
+    measured["writes"][-3]["write_gap_s"] = 12.5
+    (line,) = table(measured)
+    assert (line.topic, [topic.topic for topic in line.topics]) == ("", ["audit", "orders"])
     audit, orders = line.topics
     assert [one.settings["acks=all"].lost for one in (line, audit, orders)] == [7, 7, 0]
     assert [one.settings["acks=1"].lost for one in (line, audit, orders)] == [240, 120, 120]
@@ -301,19 +301,19 @@ def test_topics_together_and_each() -> None:
 
 
 def test_of_repeated_runs_the_worst_sum_of_topics_counts() -> None:
-    found = both(two_topics(), both(measures("a/2", lost=3), measures("a/2", lost=4, topic="audit")))
-    (line,) = table(found, ended("a/1"), ended("a/2"))
+    measured = both(two_topics(), both(measures("a/2", lost=3), measures("a/2", lost=4, topic="audit")))
+    (line,) = table(measured, ended("a/1"), ended("a/2"))
     assert line.settings["acks=all"].lost == 7
 
 
 def test_topics_that_fared_alike() -> None:
     """Some more messages or seconds are no difference; a time that lasted until the heal is one."""
-    found = two_topics(lost_at_one=3)
-    found["writes"][0]["write_gap_s"] = 11.9
-    (line,) = table(found)
+    measured = two_topics(lost_at_one=3)
+    measured["writes"][0]["write_gap_s"] = 11.9
+    (line,) = table(measured)
     assert len(line.topics) == 2 and not line.topics_differ
-    found["writes"][0]["lasted_until_heal"] = True
-    (line,) = table(found)
+    measured["writes"][0]["lasted_until_heal"] = True
+    (line,) = table(measured)
     assert line.topics_differ
 
 
@@ -352,35 +352,35 @@ def test_gaps_that_differ_between_repeated_runs_are_a_range(times: tuple[float, 
 
 
 def test_the_consequences_name_the_topic_that_loses() -> None:
-    found = two_topics(lost=7)
+    measured = two_topics(lost=7)
     row = {"run": "a/1", "topic": "audit", "led": "inside", "promise_row": "acks-all", "class": "lost"}
     broken = {**row, "findings": 1, "setting": "acks=all", "promise": "broken", "known_bug": None}
-    (text,) = consequences(table(found), NAMES)
+    (text,) = consequences(table(measured), NAMES)
     assert "loses 7 acknowledged messages, all of topic audit; with acks=1 it loses 240." in text
-    found["promises"].append(broken)
-    (text,) = consequences(table(found), NAMES)
+    measured["promises"].append(broken)
+    (text,) = consequences(table(measured), NAMES)
     assert "This breaks a promise of Kafka (with acks=all, for topic audit)." in text
 
 
 def test_the_consequences_name_the_topic_that_nobody_can_write() -> None:
-    found = two_topics()
-    for row in found["writes"]:
+    measured = two_topics()
+    for row in measured["writes"]:
         row["lasted_until_heal"] = row["lasted_until_heal"] or row["topic"] == "audit"
-    (text,) = consequences(table(found), NAMES)
+    (text,) = consequences(table(measured), NAMES)
     assert text.startswith("Isolating az1 stops all writes to some partition of audit until it is over, and")
-    for row in found["writes"]:
+    for row in measured["writes"]:
         row["lasted_until_heal"] = True
-    (text,) = consequences(table(found), NAMES)
+    (text,) = consequences(table(measured), NAMES)
     assert text.startswith("Isolating az1 stops all writes to some partition until it is over, and")
 
 
-def document(found: Rows, *runs: CaseEnd) -> dict[str, Any]:
+def document(measured: Rows, *runs: CaseEnd) -> dict[str, Any]:
     return {
         "header": {},
         "producers": ["acks=all", "acks=1"],
         "azs": NAMES,
         "clients": list(NAMES),
-        "lines": [line_as_json(line) for line in table(found, *runs)],
+        "lines": [line_as_json(line) for line in table(measured, *runs)],
         "consequences": [],
     }
 

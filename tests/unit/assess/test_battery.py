@@ -38,10 +38,10 @@ def test_three_equal_azs_are_isolated_twice() -> None:
 
 
 def test_equivalent_placements_are_named() -> None:
-    found = {case.name: case.stands_for for case in cases()}
-    assert found["isolate-az1.roles-az1"] == ("isolate-az2.roles-az2", "isolate-az3.roles-az3")
-    assert len(found["isolate-az1.roles-az2"]) == 5
-    assert found["power-all.roles-az1"] == ()
+    stands_for = {case.name: case.stands_for for case in cases()}
+    assert stands_for["isolate-az1.roles-az1"] == ("isolate-az2.roles-az2", "isolate-az3.roles-az3")
+    assert len(stands_for["isolate-az1.roles-az2"]) == 5
+    assert stands_for["power-all.roles-az1"] == ()
     with pytest.raises(
         UsageError, match=r"'isolate-az2' matches only .*: isolate-az1.roles-az1, isolate-az1"
     ):
@@ -72,26 +72,26 @@ def test_a_one_way_cut_has_three_placements() -> None:
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft", "kraft-combined"])
 def test_every_fault_is_there(mode: str) -> None:
     """In KRaft the leader of the quorum is the controller, so that both cannot be killed separately."""
-    found = {case.kind for case in cases(mode=mode)}
-    assert found == {
+    kinds = {case.kind for case in cases(mode=mode)}
+    assert kinds == {
         placement.name or fault.mechanism for fault in FAULTS.values() for placement in fault.placements
     } - ({"kill-roles"} if mode != "zookeeper" else set())
 
 
 def test_one_az_has_no_faults_between_azs() -> None:
-    found = {case.kind for case in cases(ONE_AZ)}
-    assert not found & {"isolate", "cut", "one-way", "flap", "kill-az", "power-az"}
-    assert {"power-all", "kill", "no-quorum", "restart"} <= found
+    kinds = {case.kind for case in cases(ONE_AZ)}
+    assert not kinds & {"isolate", "cut", "one-way", "flap", "kill-az", "power-az"}
+    assert {"power-all", "kill", "no-quorum", "restart"} <= kinds
 
 
 @pytest.mark.parametrize("layout", [THREE_AZS, TWO_DATA_CENTRES, ONE_AZ])
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft", "kraft-combined"])
 def test_names_are_unique_and_the_order_starts_with_one_case_of_each_fault(layout: Layout, mode: str) -> None:
-    found = cases(layout, mode)
-    assert len({case.name for case in found}) == len(found)
-    kinds = {case.kind for case in found}
+    ordered = cases(layout, mode)
+    assert len({case.name for case in ordered}) == len(ordered)
+    kinds = {case.kind for case in ordered}
     first: list[str] = []
-    for case in found:
+    for case in ordered:
         if case.kind not in first:
             first.append(case.kind)
         elif len(first) < len(kinds):
@@ -102,33 +102,35 @@ def test_names_are_unique_and_the_order_starts_with_one_case_of_each_fault(layou
 
 
 def test_roles_and_leaders_are_inside_or_outside() -> None:
-    found = {case.name: case for case in cases()}
-    inside, outside = found["isolate-az1.roles-az1"], found["isolate-az1.roles-az2"]
+    by_name = {case.name: case for case in cases()}
+    inside, outside = by_name["isolate-az1.roles-az1"], by_name["isolate-az1.roles-az2"]
     assert (inside.controller, inside.quorum_leader, inside.roles) == ("broker1", "zookeeper1", "inside")
     assert (outside.controller, outside.quorum_leader, outside.roles) == ("broker2", "zookeeper2", "outside")
     assert inside.inside == outside.inside == ("broker1",)
-    killed = found["kill-zookeeper1.roles-here"]
+    killed = by_name["kill-zookeeper1.roles-here"]
     assert (killed.roles, killed.inside) == ("outside, quorum leader inside", ())
 
 
 def test_sessions_are_in_the_brokers_own_az() -> None:
-    found = {case.name: case for case in cases()}
+    by_name = {case.name: case for case in cases()}
     home = {"broker1": "zookeeper1", "broker2": "zookeeper2", "broker3": "zookeeper3"}
     for name in ("isolate-az1.roles-az1", "cut-az1-az2.roles-az3", "kill-zookeeper1.roles-here"):
-        assert (found[name].sessions, found[name].pins) == (home, {}), name
-        assert "sessions" not in found[name].roles
+        assert (by_name[name].sessions, by_name[name].pins) == (home, {}), name
+        assert "sessions" not in by_name[name].roles
     shared = battery(TWO_DATA_CENTRES.topology("zookeeper"), "zookeeper")[0].sessions
     assert [shared[f"broker{number}"][-1] for number in range(1, 7)] == list("124512")
 
 
 def test_the_session_that_a_fault_may_end() -> None:
     """The one that cannot be kept, the controller's if the fault hits it, or that of the first broker."""
-    found = {case.name: case.session_hit for case in cases()}
-    assert found["isolate-az1.roles-az1"] == found["isolate-az1.roles-az2"] == "broker1"
-    assert found["one-way-az1-az2.roles-az2"] == "broker2", "the controller, although broker1 is hit as well"
-    assert found["cut-az1-az2.roles-az1.sessions-lost"] == "broker2"
-    assert found["cut-az1-az2.roles-az3"] == "broker1"
-    assert found["kill-zookeeper1.roles-here"] == found["no-quorum.roles-az1"] == ""
+    sessions_hit = {case.name: case.session_hit for case in cases()}
+    assert sessions_hit["isolate-az1.roles-az1"] == sessions_hit["isolate-az1.roles-az2"] == "broker1"
+    assert sessions_hit["one-way-az1-az2.roles-az2"] == "broker2", (
+        "the controller, although broker1 is hit as well"
+    )
+    assert sessions_hit["cut-az1-az2.roles-az1.sessions-lost"] == "broker2"
+    assert sessions_hit["cut-az1-az2.roles-az3"] == "broker1"
+    assert sessions_hit["kill-zookeeper1.roles-here"] == sessions_hit["no-quorum.roles-az1"] == ""
     assert {case.session_hit for case in cases(mode="kraft")} == {""}
 
 
@@ -140,29 +142,29 @@ def test_an_az_without_zookeeper_uses_the_next_one_that_the_fault_leaves_it() ->
             AvailabilityZone(name="west"),
         )
     )
-    found = {case.name: case.sessions["broker3"] for case in cases(layout)}
-    assert found["kill-broker1.roles-here"] == "zookeeper1"
-    assert found["cut-east-bare.roles-west"] == "zookeeper2"
+    session_by_case = {case.name: case.sessions["broker3"] for case in cases(layout)}
+    assert session_by_case["kill-broker1.roles-here"] == "zookeeper1"
+    assert session_by_case["cut-east-bare.roles-west"] == "zookeeper2"
 
 
 def test_a_cut_that_splits_the_quorum_has_two_placements_of_sessions() -> None:
     """Cut off from the leader in az1, zookeeper2 leaves the quorum; whether broker2 finds another node in
     time must not be left to chance."""
-    found = {case.name: case for case in cases()}
-    kept = found["cut-az1-az2.roles-az1"]
+    by_name = {case.name: case for case in cases()}
+    kept = by_name["cut-az1-az2.roles-az1"]
     assert (kept.sessions["broker2"], kept.pins) == ("zookeeper3", {})
     assert kept.roles == "inside, sessions of az2 kept"
-    lost = found["cut-az1-az2.roles-az1.sessions-lost"]
+    lost = by_name["cut-az1-az2.roles-az1.sessions-lost"]
     assert (lost.sessions["broker2"], lost.pins) == ("zookeeper2", {"broker2": ("zookeeper2",)})
     assert lost.roles == "inside, sessions of az2 lost"
-    assert {name for name in found if name.endswith("-lost")} == {
+    assert {name for name in by_name if name.endswith("-lost")} == {
         "cut-az1-az2.roles-az1.sessions-lost",
         "one-way-az1-az2.roles-az1.sessions-lost",
         "one-way-az1-az2.roles-az2.sessions-lost",
     }
-    assert found["one-way-az1-az2.roles-az2"].sessions["broker1"] == "zookeeper3"
-    assert found["restart-az1-az2.roles-az1"].sessions["broker2"] == "zookeeper3"
-    order = list(found)
+    assert by_name["one-way-az1-az2.roles-az2"].sessions["broker1"] == "zookeeper3"
+    assert by_name["restart-az1-az2.roles-az1"].sessions["broker2"] == "zookeeper3"
+    order = list(by_name)
     assert order.index("cut-az1-az2.roles-az3") < order.index(lost.name)
     tie = {case.name: case for case in cases(TWO_DATA_CENTRES)}["cut-north-south.roles-north.sessions-lost"]
     assert tie.pins == dict.fromkeys(("broker2", "broker4", "broker6"), ("zookeeper2", "zookeeper5"))
@@ -171,10 +173,10 @@ def test_a_cut_that_splits_the_quorum_has_two_placements_of_sessions() -> None:
 def test_without_a_third_az_the_smaller_part_has_one_placement() -> None:
     """Its brokers reach no node of the quorum, so nothing is left to chance: also if the leader is there."""
     two = Layout((AvailabilityZone(name="one"), AvailabilityZone(name="two", zookeepers=2)))
-    found = {case.name: case for case in cases(two) if case.kind == "cut"}
-    assert list(found) == ["cut-one-two.roles-one"]
-    assert found["cut-one-two.roles-one"].sessions == {"broker1": "zookeeper1", "broker2": "zookeeper2"}
-    assert found["cut-one-two.roles-one"].roles == "inside"
+    by_name = {case.name: case for case in cases(two) if case.kind == "cut"}
+    assert list(by_name) == ["cut-one-two.roles-one"]
+    assert by_name["cut-one-two.roles-one"].sessions == {"broker1": "zookeeper1", "broker2": "zookeeper2"}
+    assert by_name["cut-one-two.roles-one"].roles == "inside"
 
 
 def test_a_leader_in_the_minority_loses_the_quorum_itself() -> None:
@@ -186,8 +188,8 @@ def test_a_leader_in_the_minority_loses_the_quorum_itself() -> None:
             AvailabilityZone(name="az3"),
         )
     )
-    found = {case.name: case for case in cases(layout)}
-    case = found["cut-az1-az2.roles-az1"]
+    by_name = {case.name: case for case in cases(layout)}
+    case = by_name["cut-az1-az2.roles-az1"]
     assert case.roles == "inside, sessions of az1 kept"
     assert case.sessions["broker1"] == "zookeeper3"
 
@@ -205,8 +207,8 @@ def test_a_lost_quorum_is_a_majority_with_the_leader() -> None:
 
 
 def test_selection_by_glob() -> None:
-    found = select(cases(), ["isolate-*", "power-all*"])
-    assert Counter(case.kind for case in found) == {"isolate": 2, "power-all": 1}
+    selected = select(cases(), ["isolate-*", "power-all*"])
+    assert Counter(case.kind for case in selected) == {"isolate": 2, "power-all": 1}
     assert {case.kind for case in select(cases(), ["isolate-az1"])} == {"isolate"}, "without .roles-..."
     with pytest.raises(UsageError, match="'nonsense' matches no fault"):
         select(cases(), ["isolate-*", "nonsense"])
@@ -214,7 +216,7 @@ def test_selection_by_glob() -> None:
 
 def test_a_budget_keeps_the_most_telling() -> None:
     """Two side by side: ten minutes hold twenty runs of a minute; the first case is always kept."""
-    found = cases()
-    assert within_budget(found, lambda case: 60.0, 600.0, 2) == found[:20]
-    assert within_budget(found, lambda case: 60.0, 1.0, 2) == found[:1]
-    assert within_budget(found, lambda case: 60.0, 1e6, 2) == found
+    all_cases = cases()
+    assert within_budget(all_cases, lambda case: 60.0, 600.0, 2) == all_cases[:20]
+    assert within_budget(all_cases, lambda case: 60.0, 1.0, 2) == all_cases[:1]
+    assert within_budget(all_cases, lambda case: 60.0, 1e6, 2) == all_cases

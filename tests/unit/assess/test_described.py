@@ -156,7 +156,7 @@ def test_the_described_producer_comes_first_and_one_for_comparison(
     given: Mapping[str, str], names: list[str]
 ) -> None:
     settings = Settings(producer=table(**given))
-    assert [one.name for one in producers(settings)] == names
+    assert [producer.name for producer in producers(settings)] == names
     assert producers(settings)[0].fixed == {}
 
 

@@ -36,10 +36,10 @@ def run(verdict: str, lost: int = 0) -> RunSummary:
     ],
 )
 def test_the_runs_decide(verdicts: tuple[str, ...], verdict: str, exit_code: int) -> None:
-    found = outcome([run(one) for one in verdicts])
-    assert (found.verdict, found.exit_code) == (verdict, exit_code)
+    result = outcome([run(one) for one in verdicts])
+    assert (result.verdict, result.exit_code) == (verdict, exit_code)
     others = [one for one in verdicts if one not in ("as declared", "unfit")]
-    assert [one["verdict"] for one in found.runs] == others
+    assert [one["verdict"] for one in result.runs] == others
 
 
 def test_losses_that_are_not_promised_to_be_prevented_change_nothing() -> None:
@@ -47,9 +47,9 @@ def test_losses_that_are_not_promised_to_be_prevented_change_nothing() -> None:
 
 
 def test_the_words_name_the_runs_that_are_not_as_declared() -> None:
-    found = outcome([run("as declared"), run("violated")])
+    result = outcome([run("as declared"), run("violated")])
     line = {"case": "kill-broker1.roles-here", "says": "broker1 killed"}
-    document = {"verdict": found.verdict, "not_as_declared": found.runs, "lines": [line]}
+    document = {"verdict": result.verdict, "not_as_declared": result.runs, "lines": [line]}
     assert verdict_in_words(document) == [
         "verdict: violated: a promise of Kafka was broken, or something happened that no fault explains.",
         "violated: broker1 killed: because of this (runs/1)",

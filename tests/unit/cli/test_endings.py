@@ -157,12 +157,12 @@ def test_a_command_that_knows_more_of_its_interruption_says_it(
 WHILE = """
 import importlib.abc, os, signal, sys
 
-class Interrupted(importlib.abc.MetaPathFinder):
+class InterruptingFinder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
             os.kill(os.getpid(), signal.{number})
 
-sys.meta_path.insert(0, Interrupted())
+sys.meta_path.insert(0, InterruptingFinder())
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.argv = ["acked", "list"]

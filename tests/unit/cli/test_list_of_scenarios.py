@@ -52,11 +52,11 @@ def test_one_line_for_each_scenario(monkeypatch: pytest.MonkeyPatch, width: int)
 
 
 def test_findings_are_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {expected.finding for scenario in SCENARIOS for expected in scenario.expected}
+    expected_findings = {expected.finding for scenario in SCENARIOS for expected in scenario.expected}
     for line in _shown(monkeypatch, 80):
         if line.startswith("  "):
             findings, _, more = re.split(r"\s{2,}", line.strip())[2].partition(" +")
-            assert findings == "–" or set(findings.split(", ")) <= known
+            assert findings == "–" or set(findings.split(", ")) <= expected_findings
             assert not more or more.isdigit()
 
 

@@ -31,7 +31,7 @@ def crowded() -> Topology:
     return Topology(hosts, "198.18.0.99")
 
 
-class Remembering:
+class RecordingFault:
     """A fault that records each call; ``fails`` names the methods that raise."""
 
     kind = "link"

@@ -45,10 +45,10 @@ class Here:
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> DiskKind:
     """Each kind of disk that this machine can create."""
-    found: DiskKind = request.param
-    if reason := misfit(found):
+    disk_kind: DiskKind = request.param
+    if reason := misfit(disk_kind):
         pytest.skip(reason)
-    return found
+    return disk_kind
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nemesis_fakes import Remembering, Rows
+from nemesis_fakes import RecordingFault, Rows
 
 from harness.errors import InvalidRunError
 from nemesis import fault as module
@@ -22,19 +22,19 @@ def rows(tmp_path: Path) -> Rows:
 
 
 def test_four_moments_in_order(rows: Rows) -> None:
-    fault = Remembering()
+    fault = RecordingFault()
     with Injection(3, fault, rows.journal):
         assert rows.moments() == FOUR[:2]
     assert rows.moments() == FOUR
     assert fault.calls == ["inject", "verify", "heal", "verify_healed"]
-    found = rows.all()
-    assert {row["fault"] for row in found} == {3}
-    assert [row["ns"] for row in found] == sorted(row["ns"] for row in found)
-    assert found[1]["evidence"] == '{"proof": 1}'
+    moments = rows.all()
+    assert {row["fault"] for row in moments} == {3}
+    assert [row["ns"] for row in moments] == sorted(row["ns"] for row in moments)
+    assert moments[1]["evidence"] == '{"proof": 1}'
 
 
 def test_heal_twice_and_inject_twice(rows: Rows) -> None:
-    fault = Remembering()
+    fault = RecordingFault()
     injection = Injection(1, fault, rows.journal).inject().inject()
     injection.heal()
     injection.heal()
@@ -43,14 +43,14 @@ def test_heal_twice_and_inject_twice(rows: Rows) -> None:
 
 
 def test_heal_without_inject_does_nothing(rows: Rows) -> None:
-    fault = Remembering()
+    fault = RecordingFault()
     Injection(1, fault, rows.journal).heal()
     assert fault.calls == []
 
 
 @pytest.mark.parametrize("where", ["inject", "verify"])
 def test_failed_injection_is_undone_and_recorded(rows: Rows, where: str) -> None:
-    fault = Remembering(fails={where: InvalidRunError("it had no effect")})
+    fault = RecordingFault(fails={where: InvalidRunError("it had no effect")})
     injection = Injection(1, fault, rows.journal)
     with pytest.raises(InvalidRunError, match="had no effect"):
         injection.inject()
@@ -61,7 +61,7 @@ def test_failed_injection_is_undone_and_recorded(rows: Rows, where: str) -> None
 
 
 def test_interrupted_injection_is_undone(rows: Rows) -> None:
-    fault = Remembering(fails={"verify": KeyboardInterrupt()})  # type: ignore[dict-item]
+    fault = RecordingFault(fails={"verify": KeyboardInterrupt()})  # type: ignore[dict-item]
     with pytest.raises(KeyboardInterrupt):
         Injection(1, fault, rows.journal).inject()
     assert fault.calls == ["inject", "verify", "heal"]
@@ -69,21 +69,21 @@ def test_interrupted_injection_is_undone(rows: Rows) -> None:
 
 
 def test_failed_heal_is_no_healed(rows: Rows) -> None:
-    fault = Remembering(fails={"verify_healed": InvalidRunError("rules are left")})
+    fault = RecordingFault(fails={"verify_healed": InvalidRunError("rules are left")})
     with pytest.raises(InvalidRunError, match="rules are left"), Injection(1, fault, rows.journal):
         pass
     assert rows.moments() == ["injecting", "injected", "healing", "failed"]
 
 
 def test_error_of_the_scenario_is_not_hidden_by_one_of_healing(rows: Rows) -> None:
-    fault = Remembering(fails={"heal": InvalidRunError("rules are left")})
+    fault = RecordingFault(fails={"heal": InvalidRunError("rules are left")})
     with pytest.raises(ZeroDivisionError) as caught, Injection(1, fault, rows.journal):
         raise ZeroDivisionError
     assert "rules are left" in caught.value.__notes__[0]
 
 
 def test_what_cannot_be_undone_is_never_called_healed(rows: Rows) -> None:
-    fault = Remembering()
+    fault = RecordingFault()
     fault.undoable = False
     with Injection(1, fault, rows.journal) as injection:
         pass
@@ -97,7 +97,7 @@ def test_a_moment_is_that_of_the_change_not_of_its_proof(rows: Rows, monkeypatch
     """A broker may rejoin, and a zombie may acknowledge, while the proof of the heal still goes on."""
     clock = {"ns": 0}
     steps = {"inject": 10, "verify": 1000, "heal": 10, "verify_healed": 1000}
-    fault = Remembering()
+    fault = RecordingFault()
 
     def at(step: str, do: Callable[[], Any]) -> Callable[[], Any]:
         def run() -> Any:

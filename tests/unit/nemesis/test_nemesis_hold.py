@@ -13,7 +13,7 @@ from harness.waiting import wait_until
 from nemesis.network import hold
 from nemesis.network.hold import End, Way, held_by
 from nemesis.network.links import Connection
-from nemesis.proof.sockets import Key, Row, SocketWatch, connected, sockets
+from nemesis.proof.sockets import Key, SocketRow, SocketWatch, connected, sockets
 
 
 def sender(acked: int, send_q: int, state: str = "ESTAB") -> End:
@@ -107,7 +107,7 @@ def test_the_wait_follows_the_timer_as_it_is_after_the_release(monkeypatch: pyte
     held._rules, held._vanished, held._times = hold.Ruleset("chain", "", {}), (), {"removed_ns": 0}
     request = held_by(sender(101, 47), receiver(100), opened=True)
     held._released = [
-        hold._Released(
+        hold._ReleasedConnection(
             connection=one,
             state="ESTAB",
             orphan=False,
@@ -157,17 +157,21 @@ def test_the_kernel_says_what_each_socket_has_sent_and_received(
     client.send(b"12345")
     ours, theirs = keys(client)
 
-    def arrived() -> dict[Key, Row]:
+    def arrived() -> dict[Key, SocketRow]:
         return sockets([ours, theirs])
 
-    found = wait_until(
+    sockets_by_key = wait_until(
         arrived,
         within_s=5,
         awaiting="5 bytes to be acknowledged",
         accept=lambda rows: rows[ours]["send_q"] == 0,
     )
-    assert (found[ours]["acked"], found[ours]["state"], found[ours]["orphan"]) == (6, "ESTAB", False)
-    assert (found[theirs]["received"], found[theirs]["recv_q"]) == (5, 5)
+    assert (sockets_by_key[ours]["acked"], sockets_by_key[ours]["state"], sockets_by_key[ours]["orphan"]) == (
+        6,
+        "ESTAB",
+        False,
+    )
+    assert (sockets_by_key[theirs]["received"], sockets_by_key[theirs]["recv_q"]) == (5, 5)
     assert [row["local"] for row in connected(*ours[2:])] == [list(ours[:2])]
 
 
@@ -187,11 +191,11 @@ def test_the_last_state_of_a_destroyed_socket_is_remembered(
         )
         server.close()  # unread bytes: a reset
         client.close()
-        found = wait_until(
+        sockets_by_key = wait_until(
             watch.destroyed, within_s=5, awaiting="both sockets to go", accept=lambda rows: len(rows) == 2
         )
     finally:
         watch.close()
-    assert found[theirs]["received"] == 5
-    assert (found[ours]["acked"], found[ours]["written"]) == (6, 5)
+    assert sockets_by_key[theirs]["received"] == 5
+    assert (sockets_by_key[ours]["acked"], sockets_by_key[ours]["written"]) == (6, 5)
     assert sockets([ours, theirs]) == {}

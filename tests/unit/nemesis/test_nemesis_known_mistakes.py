@@ -10,7 +10,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from nemesis_fakes import TOPOLOGY, Remembering, Rows, crowded
+from nemesis_fakes import TOPOLOGY, RecordingFault, Rows, crowded
 
 import nemesis
 from harness.errors import InvalidRunError, UsageError
@@ -40,7 +40,7 @@ TELL_THE_DATE = {
 def test_a_wait_on_a_function_object_instead_of_its_call(tmp_path: Path) -> None:
     """A function object is always true, so the partition was never checked. Here it is not evidence."""
     rows = Rows(tmp_path)
-    fault = Remembering()
+    fault = RecordingFault()
     fault.evidence = fault.verify
     with pytest.raises(TypeError, match="not JSON serializable"):
         Injection(1, fault, rows.journal).inject()
@@ -58,7 +58,7 @@ def test_a_block_of_one_port_that_leaves_the_zookeeper_ports_open() -> None:
     """A partition names no port and is verified on every port that is used between its hosts."""
     cut = links.parse(TOPOLOGY, "az1 <-> az2")
     rules = cut_rules(TOPOLOGY, "ACKED-t-1", cut)
-    assert not any("port" in rule.text for found in rules.rules.values() for rule in found)
+    assert not any("port" in rule.text for of_host in rules.rules.values() for rule in of_host)
     looked_at = {call.port for call in calls(TOPOLOGY, cut) if call.caller == "zookeeper1"}
     assert {2181, 2888, 3888, 9092} <= looked_at
     open_port = Call("zookeeper1", "zookeeper2", 3888)
@@ -80,7 +80,7 @@ def test_a_misspelt_setting_without_effect() -> None:
 def test_a_fault_name_misspelt_in_the_heal_switch(tmp_path: Path) -> None:
     """There is no switch: each fault heals itself, whatever its name."""
     rows = Rows(tmp_path)
-    fault = Remembering("partiton-halfs")
+    fault = RecordingFault("partiton-halfs")
     Injection(1, fault, rows.journal).inject().heal()
     assert fault.calls[-2:] == ["heal", "verify_healed"]
 
@@ -106,7 +106,7 @@ def test_a_flush_that_removes_the_rules_of_others() -> None:
 
 def test_the_start_of_a_fault_logged_before_it_acts(tmp_path: Path) -> None:
     rows = Rows(tmp_path)
-    fault = Remembering(fails={"verify": InvalidRunError("it had no effect")})
+    fault = RecordingFault(fails={"verify": InvalidRunError("it had no effect")})
     with pytest.raises(InvalidRunError):
         Injection(1, fault, rows.journal).inject()
     assert "injected" not in rows.moments()

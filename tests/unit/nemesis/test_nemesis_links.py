@@ -13,8 +13,8 @@ from nemesis.network import links
 from nemesis.network.links import Link
 
 
-def _text(found: tuple[Link, ...]) -> set[str]:
-    return {str(link) for link in found}
+def _text(parsed: tuple[Link, ...]) -> set[str]:
+    return {str(link) for link in parsed}
 
 
 def test_one_direction() -> None:
@@ -23,14 +23,14 @@ def test_one_direction() -> None:
 
 
 def test_both_directions_and_several_cuts() -> None:
-    found = links.parse(TOPOLOGY, "broker1 <-> broker2, client1->broker3")
-    assert _text(found) == {"broker1 -> broker2", "broker2 -> broker1", "client1 -> broker3"}
+    parsed = links.parse(TOPOLOGY, "broker1 <-> broker2, client1->broker3")
+    assert _text(parsed) == {"broker1 -> broker2", "broker2 -> broker1", "client1 -> broker3"}
 
 
 def test_az_means_all_of_its_hosts() -> None:
-    found = links.parse(TOPOLOGY, "az1 -> az2")
-    assert len(found) == 9
-    assert {link.source for link in found} == {"zookeeper1", "broker1", "client1"}
+    parsed = links.parse(TOPOLOGY, "az1 -> az2")
+    assert len(parsed) == 9
+    assert {link.source for link in parsed} == {"zookeeper1", "broker1", "client1"}
 
 
 @pytest.mark.parametrize("text", ["broker1 -> zookeeper*:2181", "broker1 -> zookeepers:zookeeper"])
@@ -40,8 +40,8 @@ def test_service_by_port_or_name(text: str) -> None:
 
 
 def test_service_of_two_ports() -> None:
-    found = links.parse(TOPOLOGY, "zookeeper1 -> zookeeper2:zookeeper-peer")
-    assert [link.port for link in found] == [2888, 3888]
+    parsed = links.parse(TOPOLOGY, "zookeeper1 -> zookeeper2:zookeeper-peer")
+    assert [link.port for link in parsed] == [2888, 3888]
 
 
 def test_role_in_az() -> None:
@@ -57,8 +57,8 @@ def test_a_service_is_cut_where_each_host_offers_it() -> None:
         replace(host, services={"kafka": (9192,), "controller": (9092,)}) if host.name == "broker2" else host
         for host in TOPOLOGY.hosts
     ]
-    found = links.parse(Topology(tuple(hosts), TOPOLOGY.observer_address), "client1 -> brokers:kafka")
-    assert _text(found) == {f"client1 -> broker{n}:{port}" for n, port in ((1, 9092), (2, 9192), (3, 9092))}
+    parsed = links.parse(Topology(tuple(hosts), TOPOLOGY.observer_address), "client1 -> brokers:kafka")
+    assert _text(parsed) == {f"client1 -> broker{n}:{port}" for n, port in ((1, 9092), (2, 9192), (3, 9092))}
 
 
 def test_same_link_named_twice_counts_once() -> None:
@@ -88,9 +88,9 @@ def test_a_cut_that_would_cut_nothing_is_refused(text: str, says: str) -> None:
 
 
 def test_isolated_az_is_cut_from_all_others_both_ways() -> None:
-    found = links.isolate(TOPOLOGY, "az1")
-    assert len(found) == 3 * 6 * 2
-    azs = {frozenset((TOPOLOGY.host(x.source).az, TOPOLOGY.host(x.destination).az)) for x in found}
+    parsed = links.isolate(TOPOLOGY, "az1")
+    assert len(parsed) == 3 * 6 * 2
+    azs = {frozenset((TOPOLOGY.host(x.source).az, TOPOLOGY.host(x.destination).az)) for x in parsed}
     assert azs == {frozenset(("az1", "az2")), frozenset(("az1", "az3"))}
 
 
@@ -100,14 +100,14 @@ def test_isolating_everything_is_refused() -> None:
 
 
 def test_bridge_is_spared() -> None:
-    found = links.bridge(TOPOLOGY, "broker2", "az1, az2", "az3")
-    assert not any("broker2" in (link.source, link.destination) for link in found)
-    assert Link("client2", "broker3") in found
+    parsed = links.bridge(TOPOLOGY, "broker2", "az1, az2", "az3")
+    assert not any("broker2" in (link.source, link.destination) for link in parsed)
+    assert Link("client2", "broker3") in parsed
 
 
 def test_ring_of_three_lets_each_call_the_next() -> None:
-    found = links.ring(TOPOLOGY, "broker1", "broker2", "broker3")
-    assert _text(found) == {f"broker{a} -> broker{b}:9092" for a, b in ((2, 1), (3, 2), (1, 3))}
+    parsed = links.ring(TOPOLOGY, "broker1", "broker2", "broker3")
+    assert _text(parsed) == {f"broker{a} -> broker{b}:9092" for a, b in ((2, 1), (3, 2), (1, 3))}
 
 
 def test_ring_of_three_both_ways_would_cut_nothing() -> None:
@@ -116,8 +116,8 @@ def test_ring_of_three_both_ways_would_cut_nothing() -> None:
 
 
 def test_ring_of_four_both_ways_leaves_neighbours() -> None:
-    found = links.ring(crowded(), "broker1", "broker2", "broker10", "broker11", calls_only=False)
-    assert {frozenset((x.source, x.destination)) for x in found} == {
+    parsed = links.ring(crowded(), "broker1", "broker2", "broker10", "broker11", calls_only=False)
+    assert {frozenset((x.source, x.destination)) for x in parsed} == {
         frozenset(("broker1", "broker10")),
         frozenset(("broker2", "broker11")),
     }

@@ -26,11 +26,11 @@ def test_every_ordered_pair_of_hosts_is_looked_at() -> None:
 
 
 def test_services_are_looked_at_by_those_who_call_them() -> None:
-    found = calls(TOPOLOGY)
-    assert Call("client1", "broker3", 9092) in found
-    assert Call("broker1", "zookeeper1", 2181) in found
-    assert Call("zookeeper1", "zookeeper2", 3888) in found
-    assert Call("broker1", "zookeeper1", 3888) not in found
+    all_calls = calls(TOPOLOGY)
+    assert Call("client1", "broker3", 9092) in all_calls
+    assert Call("broker1", "zookeeper1", 2181) in all_calls
+    assert Call("zookeeper1", "zookeeper2", 3888) in all_calls
+    assert Call("broker1", "zookeeper1", 3888) not in all_calls
 
 
 def test_named_links_are_looked_at_even_if_nobody_calls_there() -> None:

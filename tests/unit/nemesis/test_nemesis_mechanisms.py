@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from aiokafka.record.util import calc_crc32c
-from nemesis_fakes import TOPOLOGY, Remembering, Rows
+from nemesis_fakes import TOPOLOGY, RecordingFault, Rows
 
 from harness.errors import UsageError
 from harness.history.mechanisms import MECHANISMS
@@ -236,7 +236,7 @@ def test_the_links_of_an_isolated_host_are_all_named(nemesis: Nemesis, rows: Row
 
 
 def test_an_unknown_mechanism_is_refused(rows: Rows) -> None:
-    fault = Remembering()
+    fault = RecordingFault()
     fault.mechanism = "magic"
     with pytest.raises(UsageError, match="'magic'; use one of cut, "):
         Injection(1, fault, rows.journal)

@@ -35,7 +35,7 @@ Elect = Callable[..., Injection]
 def elect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Elect:
     """Elect a leader, by default broker1: the controller answers with an error, and ``leader`` leads."""
 
-    def act(error: int, leader: int, wanted: str = "broker1") -> Injection:
+    def act(error: int, leader: int, leader_name: str = "broker1") -> Injection:
         def answer(_to: object, keys: Iterable[TopicPartition], *_: object, **__: object) -> dict[Any, Any]:
             return {key: RequestResult(error) for key in keys}
 
@@ -52,7 +52,7 @@ def elect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Elect:
         monkeypatch.setattr(nemesis.operator, "elect_leaders", answer)
         defaults = {**(Operator.act.__kwdefaults__ or {}), "within_s": 0.2}
         monkeypatch.setattr(Operator.act, "__kwdefaults__", defaults)
-        return Operator(registry, cluster).elect("t", leader=wanted)
+        return Operator(registry, cluster).elect("t", leader=leader_name)
 
     return act
 
@@ -74,9 +74,9 @@ def test_a_refused_election_makes_the_run_invalid_even_if_the_leader_is_the_want
 
 
 def test_a_time_out_is_no_success_if_any_leader_will_do_and_there_was_one_before(elect: Elect) -> None:
-    assert elect(0, 2, wanted="").evidence
+    assert elect(0, 2, leader_name="").evidence
     with pytest.raises(InvalidRunError, match="refused with Kafka's error 7"):
-        elect(REQUEST_TIMED_OUT, 2, wanted="")
+        elect(REQUEST_TIMED_OUT, 2, leader_name="")
 
 
 BEFORE = PartitionState(leader=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2))

@@ -104,8 +104,8 @@ def test_foreign_lines_are_those_of_nobody_of_ours() -> None:
 
 
 def test_counters_are_read_by_position_in_the_own_chain() -> None:
-    found = links.parse(TOPOLOGY, "broker1 -> broker2, broker2 -> broker1:kafka")
-    rules = cut_rules(TOPOLOGY, "ACKED-t-1", found)
+    parsed = links.parse(TOPOLOGY, "broker1 -> broker2, broker2 -> broker1:kafka")
+    rules = cut_rules(TOPOLOGY, "ACKED-t-1", parsed)
     listing = "\n".join(
         [
             "[9:9] -A ACKED-t-11 -j DROP",
@@ -113,7 +113,7 @@ def test_counters_are_read_by_position_in_the_own_chain() -> None:
             "[7:420] -A ACKED-t-1 answers of the second",
         ]
     )
-    assert rules.counts("broker2", listing) == {found[0]: 5}
+    assert rules.counts("broker2", listing) == {parsed[0]: 5}
     listing = "[9:9] -A ACKED-t-11 -j DROP\n[6:360] -A ACKED-t-1 second"
-    assert rules.counts("broker1", listing) == {found[1]: 6}
+    assert rules.counts("broker1", listing) == {parsed[1]: 6}
     assert rules.counts("broker1", "") == {}

@@ -71,15 +71,15 @@ class FolderDisk:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[FolderDisk]:
     """All disks that were made, whatever this machine can mount."""
-    found: list[FolderDisk] = []
+    disks: list[FolderDisk] = []
 
     def make(kind: DiskKind, mount: Path) -> FolderDisk:
-        found.append(FolderDisk(kind, mount))
-        return found[-1]
+        disks.append(FolderDisk(kind, mount))
+        return disks[-1]
 
     monkeypatch.setattr(module, "misfit", lambda _kind: "")
     monkeypatch.setattr(module, "make_disk", make)
-    return found
+    return disks
 
 
 def test_a_disk_that_the_host_does_not_see_is_refused_and_removed(

@@ -19,7 +19,7 @@ from tests.runs.pictures import FOLDER
 
 pytestmark = pytest.mark.browser
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def lossy(judged: Judged, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lossy(judged: RunJudge, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(judged("leader-az-isolated"), tmp_path_factory.mktemp("pages") / "lossy.html")
 
 
@@ -62,7 +62,7 @@ def lossy(judged: Judged, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_page_opens_without_request_or_complaint(
-    browser: Any, judged: Judged, tmp_path: Path, name: str
+    browser: Any, judged: RunJudge, tmp_path: Path, name: str
 ) -> None:
     file = write_page(judged(name), tmp_path / "page.html")
     reader = Reader(browser, file)
@@ -87,7 +87,7 @@ def test_page_is_never_wider_than_the_window(browser: Any, lossy: Path, width: i
 
 @pytest.mark.parametrize("name", RUNS)
 def test_no_text_is_cut_off_or_lies_on_other_text(
-    browser: Any, judged: Judged, tmp_path: Path, name: str
+    browser: Any, judged: RunJudge, tmp_path: Path, name: str
 ) -> None:
     """From a phone to a wide screen."""
     file = write_page(judged(name), tmp_path / "page.html")
@@ -114,11 +114,11 @@ def test_text_that_cannot_be_read_is_found(browser: Any, tmp_path: Path, planted
         <text transform="translate(20 80) rotate(-45)">one</text>
         <text transform="translate(38 80) rotate(-45)">two</text></svg><p style="width:9em">nothing</p>"""
     file = tmp_path / "page.html"
-    for body, found in ((good, False), (good + planted, True)):
+    for body, planted_is_read in ((good, False), (good + planted, True)):
         file.write_text(f"<!DOCTYPE html><meta charset=utf-8>{body}", encoding="utf-8")
         with Reader(browser, file) as page:
             faults = layout_faults(page)
-        assert (len(faults) == 1 and fault in faults[0]) if found else faults == []
+        assert (len(faults) == 1 and fault in faults[0]) if planted_is_read else faults == []
 
 
 def test_text_has_enough_contrast(browser: Any, lossy: Path) -> None:
@@ -232,7 +232,7 @@ def test_printed_page_shows_pictures_whole(browser: Any, lossy: Path) -> None:
 
 
 def test_comparison_opens_without_request_or_complaint_and_fits(
-    browser: Any, judged: Judged, tmp_path: Path
+    browser: Any, judged: RunJudge, tmp_path: Path
 ) -> None:
     one, other = (report_model(judged(name)) for name in ("leader-az-isolated", "no-fault"))
     file = tmp_path / "compare.html"

@@ -14,7 +14,7 @@ from scenarios import document
 from tests.runs.pictures import FOLDER, LARGEST_BYTES
 from tests.runs.stored import stored_names
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 
 
 def test_every_stored_run_has_a_picture_in_the_catalogue() -> None:
@@ -56,7 +56,7 @@ def test_picture_stands_alone(name: str) -> None:
         ),
     ],
 )
-def test_picture_says_what_its_run_holds(judged: Judged, name: str) -> None:
+def test_picture_says_what_its_run_holds(judged: RunJudge, name: str) -> None:
     """Every word and number; where a line is drawn may change with the drawing."""
     model = report_model(judged(name))
     fresh = texts_of(standalone(model))

@@ -41,8 +41,8 @@ def test_settings_stay_and_output_goes(given: str, repeats: str) -> None:
 
 def test_scenario_of_a_file_is_named_by_its_file() -> None:
     file = {"path": "/my folder/case.py", "sha256": "0", "module": ""}
-    found = command_to_repeat({**FACTS, "scenario_file": file}, "my-case")
-    assert found == f"acked run '/my folder/case.py:my-case' {PLACED}"
+    command = command_to_repeat({**FACTS, "scenario_file": file}, "my-case")
+    assert command == f"acked run '/my folder/case.py:my-case' {PLACED}"
     of_a_package = command_to_repeat({**FACTS, "scenario_file": {**file, "module": "theirs"}}, "my-case")
     assert of_a_package == f"acked run my-case {PLACED}"
 
@@ -52,8 +52,8 @@ def test_every_flag_of_the_command_is_known() -> None:
     run = loaded("run")
     flags = {
         name
-        for one in run.params
-        if getattr(one, "is_flag", False)
-        for name in (*one.opts, *one.secondary_opts)
+        for param in run.params
+        if getattr(param, "is_flag", False)
+        for name in (*param.opts, *param.secondary_opts)
     }
     assert flags == command._FLAGS | command._FLAGS_OF_OUTPUT

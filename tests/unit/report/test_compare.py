@@ -25,11 +25,11 @@ from report.model.model import EffectiveSetting
 from report.page.comparison import alignment, comparison_page
 from tests.runs.judged import judged_run
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 
 
 @pytest.fixture
-def twins(judged: Judged, tmp_path: Path) -> tuple[Path, Path]:
+def twins(judged: RunJudge, tmp_path: Path) -> tuple[Path, Path]:
     one = judged("leader-az-isolated")
     other = tmp_path / "other"
     shutil.copytree(one, other)
@@ -46,14 +46,14 @@ def change(folder: Path, file: str, **values: object) -> None:
 
 
 def test_run_and_itself_are_equal(twins: tuple[Path, Path]) -> None:
-    found = compared(twins)
+    comparison = compared(twins)
     for name in ("facts", "claims", "observed", "fates", "findings", "steps", "settings"):
-        assert getattr(found, name) == (), name
+        assert getattr(comparison, name) == (), name
     model = report_model(twins[0])
-    assert found.same["claims"] == len(model.claims)
-    assert f"{len(model.claims)} claims, {len(model.verdict.fates)} fate" in found.equal
-    assert found.same["steps"] == len(model.marks) - 1
-    assert all(one.one == one.other for one in found.failovers)
+    assert comparison.same["claims"] == len(model.claims)
+    assert f"{len(model.claims)} claims, {len(model.verdict.fates)} fate" in comparison.equal
+    assert comparison.same["steps"] == len(model.marks) - 1
+    assert all(failover.one == failover.other for failover in comparison.failovers)
 
 
 def test_version_claim_and_fate_that_differ(twins: tuple[Path, Path]) -> None:
@@ -63,12 +63,12 @@ def test_version_claim_and_fate_that_differ(twins: tuple[Path, Path]) -> None:
     claims[0]["status"], claims[0]["as_declared"] = "refuted", False
     claims[1]["observed"] = "something else"
     change(other, "judgement.json", claims=claims[:-1], fates={"kept": 5, "moved": 1})
-    found = compared(twins)
-    assert Difference("Kafka", "2.7.1", "3.9.1") in found.facts
-    assert found.claims[0] == Difference(claims[0]["name"], "confirmed", "refuted, not as declared")
-    assert found.claims[-1] == Difference(claims[-1]["name"], found.claims[-1].one, "")
-    assert [one.what for one in found.observed] == [claims[1]["name"]]
-    assert {one.what for one in found.fates} >= {"kept", "lost", "moved"}
+    comparison = compared(twins)
+    assert Difference("Kafka", "2.7.1", "3.9.1") in comparison.facts
+    assert comparison.claims[0] == Difference(claims[0]["name"], "confirmed", "refuted, not as declared")
+    assert comparison.claims[-1] == Difference(claims[-1]["name"], comparison.claims[-1].one, "")
+    assert [one.what for one in comparison.observed] == [claims[1]["name"]]
+    assert {fate.what for fate in comparison.fates} >= {"kept", "lost", "moved"}
 
 
 def test_clock_of_a_run_does_not_matter_but_its_steps_do(twins: tuple[Path, Path]) -> None:
@@ -80,12 +80,12 @@ def test_clock_of_a_run_does_not_matter_but_its_steps_do(twins: tuple[Path, Path
     number = marks.column_names.index("ns")
     pq.write_table(marks.set_column(number, "ns", pa.array(shifted, pa.int64())), file)
     steps = compared(twins).steps
-    assert [one.what for one in steps] == [f"{names[late - 1]} to split"]
+    assert [step.what for step in steps] == [f"{names[late - 1]} to split"]
     took = [float(text.removesuffix(" s")) for text in (steps[0].one, steps[0].other)]
     assert took[1] - took[0] == pytest.approx(2.0, abs=0.11)
 
 
-def test_time_to_a_new_leader(judged: Judged) -> None:
+def test_time_to_a_new_leader(judged: RunJudge) -> None:
     lossy, clean = report_model(judged("leader-az-isolated")), report_model(judged("no-fault"))
     took = failover_s(lossy, "t/0")
     cut = next(fault.from_s for fault in lossy.faults)
@@ -95,16 +95,16 @@ def test_time_to_a_new_leader(judged: Judged) -> None:
     assert failover_s(lossy, "no such partition/0") is None
 
 
-def test_comparison_in_the_terminal(judged: Judged, tmp_path: Path) -> None:
+def test_comparison_in_the_terminal(judged: RunJudge, tmp_path: Path) -> None:
     other = judged_run("leader-az-isolated-acks-all", tmp_path / "other")
-    found = compare(report_model(judged("leader-az-isolated")), report_model(other))
+    comparison = compare(report_model(judged("leader-az-isolated")), report_model(other))
     out = io.StringIO()
-    show_comparison(found, Console(file=out, width=160, highlight=False))
+    show_comparison(comparison, Console(file=out, width=160, highlight=False))
     text = out.getvalue()
     assert "leader-az-isolated-acks-all" in text
     assert "Claims with another result" in text
     assert text.rstrip().splitlines()[-1].startswith("Equal: ")
-    assert json.loads(json.dumps(found.as_json()))["facts"][0]["what"] == "scenario"
+    assert json.loads(json.dumps(comparison.as_json()))["facts"][0]["what"] == "scenario"
 
 
 def test_page_of_a_comparison_is_aligned_and_whole(twins: tuple[Path, Path], tmp_path: Path) -> None:
@@ -128,15 +128,15 @@ def test_page_of_a_comparison_is_aligned_and_whole(twins: tuple[Path, Path], tmp
     assert at[0] == at[1] != []
     assert "mark “cut” is at 0 s" in html
     assert "since “cut”" in html and "since the run began" not in html
-    found = compared(twins)
+    comparison = compared(twins)
     for name, title in SECTIONS:
-        assert (f"<h2>{escape(title)}</h2>" in html) == bool(getattr(found, name)), name
+        assert (f"<h2>{escape(title)}</h2>" in html) == bool(getattr(comparison, name)), name
     assert "3.9.1" in html
-    assert f"{found.same['claims']} claims" in html.split('class="same"')[-1]
+    assert f"{comparison.same['claims']} claims" in html.split('class="same"')[-1]
     assert not re.search(r"(?:src|href)=\"(?!#|data:,)|<script|https?://(?!www.w3.org/2000/svg)", html)
 
 
-def test_page_of_runs_without_a_common_mark_or_partition(judged: Judged) -> None:
+def test_page_of_runs_without_a_common_mark_or_partition(judged: RunJudge) -> None:
     models = report_model(judged("leader-az-isolated")), report_model(judged("no-fault"))
     other = replace(models[1], marks=(), partitions=())
     html = comparison_page(compare(models[0], other), models[0], other)

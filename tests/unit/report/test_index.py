@@ -10,14 +10,20 @@ from tests.unit.report.test_page import Elements
 
 
 def run(scenario: str = "a", verdict: str = "as declared", **values: Any) -> dict[str, Any]:
-    known = {
+    defaults = {
         "version": "2.7.1",
         "mode": "zookeeper",
         "lost": 0,
         "seconds": 20.0,
         "folder": f"runs/{scenario}/1",
     }
-    return {**known, "ended": "2026-01-05T01:00:00+00:00", **values, "scenario": scenario, "verdict": verdict}
+    return {
+        **defaults,
+        "ended": "2026-01-05T01:00:00+00:00",
+        **values,
+        "scenario": scenario,
+        "verdict": verdict,
+    }
 
 
 def cells(html: str) -> list[str]:
@@ -87,7 +93,7 @@ def test_cell_whose_runs_disagree_shows_both() -> None:
 
 def test_cell_whose_runs_answer_a_claim_differently_shows_both_answers() -> None:
     answers = ("confirmed", "refuted", "confirmed")
-    html = index_page([run(claims={"x": one, "y": "refuted"}) for one in answers], title="all 1")
+    html = index_page([run(claims={"x": answer, "y": "refuted"}) for answer in answers], title="all 1")
     (cell,) = cells(html)
     assert 'class="flicker"' in cell
     assert "claim x: 2 confirmed, 1 refuted" in words(cell)
@@ -108,15 +114,15 @@ def test_clients_have_columns_of_their_own() -> None:
 
 def test_the_strip_shows_runs_of_earlier_series_alone() -> None:
     """Not those of later ones, when the page of an old series is written again, nor runs of another case."""
-    mine = run(ended="2026-01-05T01:00:00+00:00")
+    own = run(ended="2026-01-05T01:00:00+00:00")
     others = [
         run(verdict="violated", ended="2026-01-04T01:00:00+00:00"),
         run("b", ended="2026-01-04T01:00:00+00:00"),
         run(verdict="unknown", client="java", ended="2026-01-04T01:00:00+00:00"),
-        {**mine, "folder": "moved"},
+        {**own, "folder": "moved"},
         run(verdict="crashed", ended="2026-01-06T01:00:00+00:00"),
     ]
-    html = index_page([mine], title="all 1", earlier=others)
+    html = index_page([own], title="all 1", earlier=others)
     assert re.findall(r'title="([^"]*)">.</span>', html) == ["2026-01-04: violated"]
 
 

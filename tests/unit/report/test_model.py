@@ -20,7 +20,7 @@ from report.model.model import SCHEMA, ReportModel
 from report.terminal import block_in_words
 from tests.runs.judged import RUNS
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 NS = 1_000_000_000
 LOST = "('lost', 'lost_after_read', 'overwritten', 'diverged')"
 
@@ -35,7 +35,7 @@ def ask(folder: Path, query: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_numbers_are_those_of_queries(judged: Judged, name: str) -> None:
+def test_numbers_are_those_of_queries(judged: RunJudge, name: str) -> None:
     folder = judged(name)
     model = report_model(folder)
     assert model.verdict.fates == dict(ask(folder, "SELECT fate, count(*) FROM life GROUP BY fate"))
@@ -69,7 +69,7 @@ def test_numbers_are_those_of_queries(judged: Judged, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_longest_gap_is_a_time_without_any_acknowledgement(judged: Judged, name: str) -> None:
+def test_longest_gap_is_a_time_without_any_acknowledgement(judged: RunJudge, name: str) -> None:
     folder = judged(name)
     model = report_model(folder)
     zero_ns = _zero_ns(folder)
@@ -87,7 +87,7 @@ def _zero_ns(folder: Path) -> int:
     return int(str(first))
 
 
-def test_old_leader_is_seen_to_believe_in_itself(judged: Judged) -> None:
+def test_old_leader_is_seen_to_believe_in_itself(judged: RunJudge) -> None:
     model = report_model(judged("leader-az-isolated"))
     story = model.partitions[0]
     split = next(mark.s for mark in model.marks if mark.name == "split")
@@ -100,28 +100,32 @@ def test_old_leader_is_seen_to_believe_in_itself(judged: Judged) -> None:
     assert {leaders[name] for name in ("broker2", "broker3", "zookeeper2", "zookeeper3")} == {2}
     (disagreement,) = [one for one in story.splits if one.from_s <= split <= one.to_s]
     assert disagreement.says[1] == ("broker1",)
-    assert any("broker1 went on believing that it led t/0" in one for one in model.verdict.sentences)
+    assert any(
+        "broker1 went on believing that it led t/0" in sentence for sentence in model.verdict.sentences
+    )
 
 
-def test_active_controller_that_was_cut_off_is_named(judged: Judged) -> None:
+def test_active_controller_that_was_cut_off_is_named(judged: RunJudge) -> None:
     model = report_model(judged("kraft-zombie-controller"))
-    said = [one for one in model.verdict.sentences if "active controller" in one]
+    said = [sentence for sentence in model.verdict.sentences if "active controller" in sentence]
     assert said
     assert said[0].startswith("controller2 went on believing that it was the active controller for ")
     assert model.controller_splits
 
 
-def test_run_without_fault_has_no_disagreement_and_no_loss(judged: Judged) -> None:
+def test_run_without_fault_has_no_disagreement_and_no_loss(judged: RunJudge) -> None:
     model = report_model(judged("no-fault"))
     assert "No fault was injected." in model.verdict.sentences
-    assert any(one.startswith("No acknowledged message was lost") for one in model.verdict.sentences)
+    assert any(
+        sentence.startswith("No acknowledged message was lost") for sentence in model.verdict.sentences
+    )
     assert not model.groups
     assert not any(story.splits for story in model.partitions)
     assert model.partitions[0].logs is not None
     assert model.partitions[0].logs.first_difference is None
 
 
-def test_truncation_is_seen_in_the_logs(judged: Judged) -> None:
+def test_truncation_is_seen_in_the_logs(judged: RunJudge) -> None:
     logs = report_model(judged("leader-az-isolated")).partitions[0].logs
     assert logs is not None
     assert logs.first_difference == 2
@@ -136,7 +140,7 @@ def test_truncation_is_seen_in_the_logs(judged: Judged) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_last_panel_is_the_final_log(judged: Judged, name: str) -> None:
+def test_last_panel_is_the_final_log(judged: RunJudge, name: str) -> None:
     """Folded stretches included: what the columns of a replica stand for is what its final log holds."""
     folder = judged(name)
     for story in report_model(folder).partitions:
@@ -150,7 +154,7 @@ def test_last_panel_is_the_final_log(judged: Judged, name: str) -> None:
             assert sum(record.count for record in replica.records) == count
 
 
-def test_high_watermark_that_stands_still_is_told(judged: Judged, tmp_path: Path) -> None:
+def test_high_watermark_that_stands_still_is_told(judged: RunJudge, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("leader-az-isolated"), folder)
     assert report_model(folder).partitions[0].offsets == {}
@@ -171,11 +175,13 @@ def test_high_watermark_that_stands_still_is_told(judged: Judged, tmp_path: Path
         (2, 12),
         (2, 40),
     ]
-    told = next(one for one in model.verdict.sentences if one.startswith("broker1 went on believing"))
+    told = next(
+        sentence for sentence in model.verdict.sentences if sentence.startswith("broker1 went on believing")
+    )
     assert "its log end offset grew to 40 while its high watermark stood still at 2" in told
 
 
-def test_message_has_its_story(judged: Judged) -> None:
+def test_message_has_its_story(judged: RunJudge) -> None:
     model = report_model(judged("leader-az-isolated"))
     story = next(one for one in model.stories if one.label == "c")
     kinds = [event.kind for event in story.events]
@@ -187,9 +193,9 @@ def test_message_has_its_story(judged: Judged) -> None:
     assert listed == {one.message for one in model.stories}
 
 
-def test_every_claim_says_where_it_looks(judged: Judged) -> None:
+def test_every_claim_says_where_it_looks(judged: RunJudge) -> None:
     model = report_model(judged("leader-az-isolated"))
-    failover = next(one for one in model.claims if one.name == "failover-in-time")
+    failover = next(claim for claim in model.claims if claim.name == "failover-in-time")
     cut = next(mark.s for mark in model.marks if mark.name == "cut")
     assert failover.from_s == pytest.approx(cut, abs=0.001)
     assert failover.partitions == ("t/0",)
@@ -208,7 +214,7 @@ def test_every_claim_says_where_it_looks(judged: Judged) -> None:
     ],
 )
 def test_what_kafka_promises_is_told_as_judged(
-    judged: Judged, tmp_path: Path, promises: list[tuple[str, int, str | None]], said: str | None
+    judged: RunJudge, tmp_path: Path, promises: list[tuple[str, int, str | None]], said: str | None
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("leader-az-isolated"), folder)
@@ -219,17 +225,19 @@ def test_what_kafka_promises_is_told_as_judged(
     stored = json.loads((folder / "judgement.json").read_text())
     (folder / "judgement.json").write_text(json.dumps({**stored, "promises": rows}))
     model = report_model(folder)
-    assert [(one.promise, one.count) for one in model.promises] == [
+    assert [(promise.promise, promise.count) for promise in model.promises] == [
         (one, count) for one, count, _ in promises
     ]
-    assert [one for one in model.verdict.sentences if "promise" in one] == ([said] if said else [])
+    assert [sentence for sentence in model.verdict.sentences if "promise" in sentence] == (
+        [said] if said else []
+    )
 
 
 def _told(folder: Path) -> bool:
     return bool(ask(folder, "FROM findings WHERE promise IS NOT NULL"))
 
 
-def test_verdict_is_the_stored_one(judged: Judged, tmp_path: Path) -> None:
+def test_verdict_is_the_stored_one(judged: RunJudge, tmp_path: Path) -> None:
     """Whatever the tables say: a report judges nothing."""
     folder = tmp_path / "run"
     shutil.copytree(judged("leader-az-isolated"), folder)
@@ -330,7 +338,7 @@ def test_damaged_claims_are_refused(tmp_path: Path, content: str) -> None:
         report_model(tmp_path)
 
 
-def test_damaged_table_is_named(judged: Judged, tmp_path: Path) -> None:
+def test_damaged_table_is_named(judged: RunJudge, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("no-fault"), folder)
     (folder / "history" / "views.parquet").write_bytes(b"PAR1 and no more")
@@ -339,7 +347,7 @@ def test_damaged_table_is_named(judged: Judged, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_model_is_plain_json_with_a_version(judged: Judged, name: str) -> None:
+def test_model_is_plain_json_with_a_version(judged: RunJudge, name: str) -> None:
     model: ReportModel = report_model(judged(name))
     plain = json.loads(json.dumps(model.as_json()))
     assert plain["schema"] == SCHEMA
@@ -354,11 +362,11 @@ def test_model_is_plain_json_with_a_version(judged: Judged, name: str) -> None:
         ("leader-paused", "broker1 hung from "),
     ],
 )
-def test_fault_is_told_in_words(judged: Judged, name: str, said: str) -> None:
+def test_fault_is_told_in_words(judged: RunJudge, name: str, said: str) -> None:
     assert report_model(judged(name)).verdict.sentences[0].startswith(said)
 
 
-def test_what_made_a_run_is_what_its_manifest_says(judged: Judged, tmp_path: Path) -> None:
+def test_what_made_a_run_is_what_its_manifest_says(judged: RunJudge, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("no-fault"), folder)
     assert report_model(folder).run.made_by == ()
@@ -391,9 +399,9 @@ def test_what_made_a_run_is_what_its_manifest_says(judged: Judged, tmp_path: Pat
     }
 
 
-def test_transaction_has_its_story_from_begin_to_reader(judged: Judged) -> None:
+def test_transaction_has_its_story_from_begin_to_reader(judged: RunJudge) -> None:
     model = report_model(judged("delayed-end-txn-librdkafka"))
-    torn = [one for one in model.transactions if one.finding == "torn_transaction"]
+    torn = [transaction for transaction in model.transactions if transaction.finding == "torn_transaction"]
     assert sorted((one.reported, one.visible, one.count) for one in torn) == [
         ("aborted", "part", 1),
         ("committed", "part", 1),
@@ -407,8 +415,8 @@ def test_transaction_has_its_story_from_begin_to_reader(judged: Judged) -> None:
     told = [event.text for event in story.events if event.kind not in ("mark", "fault", "healed")]
     assert told[0] == "begins"
     order = [
-        next(number for number, text in enumerate(told) if text.startswith(wanted))
-        for wanted in (
+        next(number for number, text in enumerate(told) if text.startswith(beginning))
+        for beginning in (
             "x2 to late-abort/0",
             "abort marker at offset 3 of late-abort/0",
             "asks to commit",
@@ -421,14 +429,14 @@ def test_transaction_has_its_story_from_begin_to_reader(judged: Judged) -> None:
     assert story.columns[:2] == ("client1", "coordinator")
 
 
-def test_run_without_findings_tells_of_some_transactions(judged: Judged) -> None:
+def test_run_without_findings_tells_of_some_transactions(judged: RunJudge) -> None:
     model = report_model(judged("fenced-zombie-producer"))
-    assert not model.groups and sum(one.count for one in model.transactions) == 2
+    assert not model.groups and sum(transaction.count for transaction in model.transactions) == 2
     assert {one.cause for one in model.transaction_stories} == {"nothing went wrong with it"}
     assert not report_model(judged("leader-az-isolated")).transactions
 
 
-def test_blocked_readers_are_named_with_the_transaction_that_blocked_them(judged: Judged) -> None:
+def test_blocked_readers_are_named_with_the_transaction_that_blocked_them(judged: RunJudge) -> None:
     folder = judged("transaction-coordinator-isolated")
     blocked = report_model(folder).blocked
     zero_ns = _zero_ns(folder)
@@ -453,7 +461,7 @@ def test_blocked_readers_are_named_with_the_transaction_that_blocked_them(judged
     assert not report_model(judged("leader-az-isolated")).blocked
 
 
-def test_a_story_says_on_which_replica_a_transaction_became_readable(judged: Judged) -> None:
+def test_a_story_says_on_which_replica_a_transaction_became_readable(judged: RunJudge) -> None:
     folder = judged("transaction-coordinator-isolated")
     story = next(one for one in report_model(folder).transaction_stories if one.message == "txn:1/0")
     seen = [event for event in story.events if "readable up to offset 0" in event.text]
@@ -467,7 +475,7 @@ def test_a_story_says_on_which_replica_a_transaction_became_readable(judged: Jud
     assert p2.s == pytest.approx((int(str(ns)) - _zero_ns(folder)) / NS, abs=0.001)
 
 
-def test_why_names_who_had_each_lost_message(judged: Judged) -> None:
+def test_why_names_who_had_each_lost_message(judged: RunJudge) -> None:
     folder = judged("leader-az-isolated")
     query = (
         "SELECT topic || '/' || partition, count(*), max(acked_ns) FROM findings "
@@ -487,7 +495,7 @@ def test_why_names_who_had_each_lost_message(judged: Judged) -> None:
 
 
 @pytest.mark.long
-def test_why_says_which_power_cut_took_a_message_from_the_next_leader(judged: Judged) -> None:
+def test_why_says_which_power_cut_took_a_message_from_the_next_leader(judged: RunJudge) -> None:
     said = " ".join(report_model(judged("hw-truncation-diverges")).verdict.why)
     assert "broker2 had it, too, and lost it in the power cut at " in said
     assert "old/0: broker2 acknowledged m3 at " in said
@@ -495,7 +503,7 @@ def test_why_says_which_power_cut_took_a_message_from_the_next_leader(judged: Ju
 
 
 @pytest.mark.long
-def test_why_says_that_a_leader_followed_a_controller_that_was_replaced(judged: Judged) -> None:
+def test_why_says_that_a_leader_followed_a_controller_that_was_replaced(judged: RunJudge) -> None:
     said = " ".join(report_model(judged("kraft-zombie-controller")).verdict.why)
     assert "broker2 still followed controller2, which controller1 had replaced at " in said
     assert "broker2 and broker3 truncated their logs" in said

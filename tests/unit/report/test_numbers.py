@@ -18,7 +18,7 @@ from report.model.gather import report_model
 from report.model.model import ReportModel
 from report.page.render import page
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 Rows = list[dict[str, Any]]
 RUNS = (
     "leader-az-isolated",
@@ -47,8 +47,8 @@ _FIXED = {
 def values(model: Any) -> Iterator[int | float | str]:
     """Everything that a model holds, and how many things its lists and tables hold."""
     if is_dataclass(model):
-        for one in fields(model):
-            yield from values(getattr(model, one.name))
+        for field in fields(model):
+            yield from values(getattr(model, field.name))
     elif isinstance(model, Mapping):
         yield len(model)
         for key, value in model.items():
@@ -84,50 +84,50 @@ def derived(model: ReportModel) -> Iterator[int | float]:
 
 def printed(numbers: Iterable[int | float | str]) -> set[str]:
     """How a page may print these."""
-    found = set()
+    printed_numbers = set()
     for one in numbers:
         if isinstance(one, str):
-            found |= {number.rstrip(",") for number in _NUMBER.findall(one)}
+            printed_numbers |= {number.rstrip(",") for number in _NUMBER.findall(one)}
         else:
-            found |= {str(one), f"{one:,}", *(f"{one:.{digits}f}" for digits in range(3))}
-    return found
+            printed_numbers |= {str(one), f"{one:,}", *(f"{one:.{digits}f}" for digits in range(3))}
+    return printed_numbers
 
 
 def text_of(html: str) -> str:
     """What a reader sees of a page outside the pictures and the examples of code."""
     body = _HIDDEN.sub(" ", _SVG.sub(" ", html[html.index("<body>") :]))
     text = unescape(re.sub(r"<[^>]+>", " ", body))
-    for known in (one for some in _FIXED.values() for one in some):
-        text = text.replace(known, " ")
+    for fixed in (one for some in _FIXED.values() for one in some):
+        text = text.replace(fixed, " ")
     return text
 
 
-def invented(numbers: Iterable[str], known: set[str]) -> set[str]:
+def invented(numbers: Iterable[str], printed_numbers: set[str]) -> set[str]:
     """Numbers that are not known."""
-    return {one for one in (number.rstrip(",") for number in numbers) if one not in known}
+    return {one for one in (number.rstrip(",") for number in numbers) if one not in printed_numbers}
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_page_prints_no_number_that_its_model_lacks(judged: Judged, name: str) -> None:
+def test_page_prints_no_number_that_its_model_lacks(judged: RunJudge, name: str) -> None:
     model = report_model(judged(name))
     html = page(model)
-    known = printed([*values(model), *derived(model)])
-    assert invented(_NUMBER.findall(text_of(html)), known) == set()
-    for kind, picture in ((found[1], found[0]) for found in _PICTURE.finditer(html)):
+    of_model = printed([*values(model), *derived(model)])
+    assert invented(_NUMBER.findall(text_of(html)), of_model) == set()
+    for kind, picture in ((match[1], match[0]) for match in _PICTURE.finditer(html)):
         texts = re.findall(r'<text [^>]*class="([^"]*)"[^>]*>(.*?)</text>', picture)
         said = [unescape(re.sub(r"<[^>]*>", " ", words)) for class_, words in texts if class_ != "tick"]
         said = [one for one in said if not one.startswith("HW stands still")]
-        assert invented(_NUMBER.findall(" ".join(said)), known) == set(), kind
+        assert invented(_NUMBER.findall(" ".join(said)), of_model) == set(), kind
 
 
-def test_an_invented_number_is_found(judged: Judged) -> None:
+def test_an_invented_number_is_found(judged: RunJudge) -> None:
     model = report_model(judged("canary"))
     html = page(model).replace("53 messages judged", "54 messages judged")
-    known = printed([*values(model), *derived(model)])
-    assert "54" in invented(_NUMBER.findall(text_of(html)), known)
+    of_model = printed([*values(model), *derived(model)])
+    assert "54" in invented(_NUMBER.findall(text_of(html)), of_model)
 
 
-class Asked:
+class RunQueries:
     """A judged run folder, asked in SQL."""
 
     def __init__(self, folder: Path) -> None:
@@ -137,20 +137,22 @@ class Asked:
             self.database.execute(f"CREATE VIEW {file.stem} AS FROM read_parquet('{file}')")
         self.tables = {row[0] for row in self.database.execute("SHOW TABLES").fetchall()}
         begins = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
-        union = " UNION ALL ".join(f"SELECT min(ns) AS ns FROM {one}" for one in begins if one in self.tables)
+        union = " UNION ALL ".join(
+            f"SELECT min(ns) AS ns FROM {begin}" for begin in begins if begin in self.tables
+        )
         self.zero_ns = self.rows(f"SELECT min(ns) AS ns FROM ({union})")[0]["ns"]
 
     def rows(self, query: str) -> Rows:
-        found: Rows = self.database.sql(query).to_arrow_table().to_pylist()
-        return found
+        rows: Rows = self.database.sql(query).to_arrow_table().to_pylist()
+        return rows
 
     def s(self, ns: int) -> float:
         return round((ns - self.zero_ns) / 1e9, 4)
 
 
 @pytest.fixture
-def asked(judged: Judged, request: pytest.FixtureRequest) -> Iterator[Asked]:
-    one = Asked(judged(request.param))
+def asked(judged: RunJudge, request: pytest.FixtureRequest) -> Iterator[RunQueries]:
+    one = RunQueries(judged(request.param))
     yield one
     one.database.close()
 
@@ -159,10 +161,10 @@ OF_EACH_RUN = pytest.mark.parametrize("asked", RUNS, indirect=True)
 
 
 @OF_EACH_RUN
-def test_messages_marks_and_faults(asked: Asked) -> None:
+def test_messages_marks_and_faults(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     assert [{"n": model.verdict.messages}] == asked.rows("SELECT count(*) AS n FROM life")
-    assert [(one.s, one.name) for one in model.marks] == [
+    assert [(mark.s, mark.name) for mark in model.marks] == [
         (asked.s(row["ns"]), row["name"]) for row in asked.rows("FROM marks ORDER BY ns")
     ]
     moments = "min(ns) FILTER (moment = 'injected') AS begun, max(ns) FILTER (moment = 'healed') AS ended"
@@ -180,7 +182,7 @@ def test_messages_marks_and_faults(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_sends_of_each_bar(asked: Asked) -> None:
+def test_sends_of_each_bar(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     for story in model.partitions:
         here = f"topic = '{story.topic}' AND partition = {story.partition}"
@@ -202,7 +204,7 @@ def test_sends_of_each_bar(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_beliefs_and_offsets(asked: Asked) -> None:
+def test_beliefs_and_offsets(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     for story in model.partitions:
         here = f"topic = '{story.topic}' AND partition = {story.partition}"
@@ -216,19 +218,19 @@ def test_beliefs_and_offsets(asked: Asked) -> None:
             stated[key].append(asked.s(row["ns"]))
         for lane in story.lanes:
             silent = False
-            for one in lane.beliefs:
-                if one.leader is not None and not one.error and not silent:
-                    assert one.from_s in stated[lane.source, one.leader, one.epoch, one.isr]
-                silent = bool(one.error)
+            for belief in lane.beliefs:
+                if belief.leader is not None and not belief.error and not silent:
+                    assert belief.from_s in stated[lane.source, belief.leader, belief.epoch, belief.isr]
+                silent = bool(belief.error)
         for broker, steps in story.offsets.items():
             rows = asked.rows(f"FROM watermarks WHERE {here} AND broker = {broker} ORDER BY ns")
-            assert [(one.s, one.high_watermark, one.leo) for one in steps] == [
+            assert [(step.s, step.high_watermark, step.leo) for step in steps] == [
                 (asked.s(row["ns"]), row["high_watermark"], row["leo"]) for row in rows
             ]
 
 
 @OF_EACH_RUN
-def test_elections_and_removals(asked: Asked) -> None:
+def test_elections_and_removals(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     for story in model.partitions:
         here = f"topic = '{story.topic}' AND partition = {story.partition}"
@@ -251,7 +253,7 @@ def test_elections_and_removals(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_availability(asked: Asked) -> None:
+def test_availability(asked: RunQueries) -> None:
     stream = "AND role = 'stream'" if asked.rows("FROM life WHERE role = 'stream' LIMIT 1") else ""
     for one in report_model(asked.folder).availability:
         good = "outcome = 'ok' AND done_ns IS NOT NULL"
@@ -271,21 +273,21 @@ def test_availability(asked: Asked) -> None:
             (one.failed_ms, "outcome = 'fail'"),
             (one.unknown_ms, "(outcome IS NULL OR outcome NOT IN ('ok', 'fail'))"),
         ):
-            (found,) = asked.rows(
+            (measured,) = asked.rows(
                 f"SELECT max((done_ns - sent_ns) / 1e6) AS most FROM life "
                 f"WHERE az = '{one.az}' AND {which} AND done_ns IS NOT NULL {stream}"
             )
-            assert shown == (None if found["most"] is None else pytest.approx(found["most"], abs=0.06))
+            assert shown == (None if measured["most"] is None else pytest.approx(measured["most"], abs=0.06))
         assert one.max_ms == (None if row["most"] is None else pytest.approx(row["most"], abs=0.06))
         for share, shown in ((0.5, one.p50_ms), (0.99, one.p99_ms)):
-            (found,) = asked.rows(
+            (measured,) = asked.rows(
                 f"SELECT quantile_cont((done_ns - sent_ns) / 1e6, {share}) AS q FROM life "
                 f"WHERE az = '{one.az}' AND {good} {stream}"
             )
-            assert shown == (None if found["q"] is None else pytest.approx(found["q"], abs=0.06))
+            assert shown == (None if measured["q"] is None else pytest.approx(measured["q"], abs=0.06))
         times = sorted(
-            asked.s(found["done_ns"])
-            for found in asked.rows(f"SELECT done_ns FROM life WHERE az = '{one.az}' AND {good} {stream}")
+            asked.s(measured["done_ns"])
+            for measured in asked.rows(f"SELECT done_ns FROM life WHERE az = '{one.az}' AND {good} {stream}")
         )
         (sent,) = asked.rows(
             f"SELECT min(sent_ns) AS first, max(sent_ns) AS last FROM life WHERE az = '{one.az}' {stream}"
@@ -302,7 +304,7 @@ def test_availability(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_findings_with_all_their_numbers(asked: Asked) -> None:
+def test_findings_with_all_their_numbers(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     rows = asked.rows("FROM findings")
     shown = [one for group in model.groups for one in group.shown]
@@ -328,7 +330,7 @@ def test_findings_with_all_their_numbers(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_badge_counts_duplicated_messages(asked: Asked) -> None:
+def test_badge_counts_duplicated_messages(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     (row,) = asked.rows("SELECT count(*) AS n FROM life WHERE fate = 'duplicated'")
     told = re.findall(r"(\d+) duplicated</p>", page(model).split("<nav")[0])
@@ -336,41 +338,43 @@ def test_badge_counts_duplicated_messages(asked: Asked) -> None:
 
 
 @OF_EACH_RUN
-def test_stories_and_transactions(asked: Asked) -> None:
+def test_stories_and_transactions(asked: RunQueries) -> None:
     model = report_model(asked.folder)
     for story in model.stories:
         which = "writer = {} AND seq = {}".format(*story.message.split("/"))
         (life,) = asked.rows(f"FROM life WHERE {which}")
         seen = asked.rows(f"FROM sightings WHERE {which}")
-        times = {kind: sorted(one.s for one in story.events if one.kind == kind) for kind in ("seen", "gone")}
+        times = {
+            kind: sorted(event.s for event in story.events if event.kind == kind) for kind in ("seen", "gone")
+        }
         assert times["seen"] == sorted(asked.s(row["seen_ns"]) for row in seen)
         assert times["gone"] == sorted(asked.s(row["gone_ns"]) for row in seen if row["gone_ns"] is not None)
-        assert [one.s for one in story.events if one.kind == "send"] == [asked.s(life["sent_ns"])]
-        assert [one.s for one in story.events if one.kind == "ack"] == (
+        assert [event.s for event in story.events if event.kind == "send"] == [asked.s(life["sent_ns"])]
+        assert [event.s for event in story.events if event.kind == "ack"] == (
             [asked.s(life["done_ns"])] if life["outcome"] == "ok" else []
         )
         reads = {asked.s(row["ns"]) for row in asked.rows(f"FROM reads WHERE {which}")}
-        assert {one.s for one in story.events if one.kind == "read"} <= reads
+        assert {event.s for event in story.events if event.kind == "read"} <= reads
         if (life["copies"] or 0) > 1:
             assert story.ending.startswith(f"{life['copies']} copies in the log, one of them at offset")
     if "transaction_fates" in asked.tables:
         query = "SELECT reported, visible, finding, count(*) AS n FROM transaction_fates GROUP BY ALL"
-        assert sorted(one.count for one in model.transactions) == sorted(
+        assert sorted(transaction.count for transaction in model.transactions) == sorted(
             row["n"] for row in asked.rows(query)
         )
 
 
 @OF_EACH_RUN
-def test_settings_and_files(asked: Asked) -> None:
+def test_settings_and_files(asked: RunQueries) -> None:
     model = report_model(asked.folder)
-    known = {(row["key"], row["value"] or "", row["asked"]) for row in asked.rows("FROM configs")}
-    assert {(one.key, one.value, one.asked) for one in model.settings} == {
-        one for one in known if one[2] is not None
+    configs = {(row["key"], row["value"] or "", row["asked"]) for row in asked.rows("FROM configs")}
+    assert {(setting.key, setting.value, setting.asked) for setting in model.settings} == {
+        config for config in configs if config[2] is not None
     }
     for one in model.files:
         path = asked.folder / one.name
-        files = [path] if path.is_file() else [found for found in path.rglob("*") if found.is_file()]
-        assert one.size_bytes == sum(found.stat().st_size for found in files)
-    assert [one.status for one in model.claims] == [
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+        assert one.size_bytes == sum(file.stat().st_size for file in files)
+    assert [claim.status for claim in model.claims] == [
         one["status"] for one in json.loads((asked.folder / "judgement.json").read_text())["claims"]
     ]

@@ -28,7 +28,7 @@ from report.page.svg import tag
 from report.page.write import write_page
 from tests.runs.judged import RUNS, judged_run
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 _VOID = {"meta", "link", "br", "input"}
 
 
@@ -56,7 +56,7 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_page_is_whole_and_refers_to_nothing(judged: Judged, name: str) -> None:
+def test_page_is_whole_and_refers_to_nothing(judged: RunJudge, name: str) -> None:
     html = page(report_model(judged(name)))
     assert len(html.encode()) <= 1_000_000
     elements = Elements(html)
@@ -73,7 +73,7 @@ def test_page_is_whole_and_refers_to_nothing(judged: Judged, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_links_lead_somewhere(judged: Judged, name: str) -> None:
+def test_links_lead_somewhere(judged: RunJudge, name: str) -> None:
     elements = Elements(page(report_model(judged(name))))
     ids = [attributes["id"] for _, attributes in elements.found if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -81,7 +81,7 @@ def test_links_lead_somewhere(judged: Judged, name: str) -> None:
     assert {target for target in targets if not target.startswith("t=")} <= set(ids)
 
 
-def test_policy_names_the_only_script_and_style(judged: Judged) -> None:
+def test_policy_names_the_only_script_and_style(judged: RunJudge) -> None:
     html = page(report_model(judged("no-fault")))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
@@ -93,18 +93,18 @@ def test_policy_names_the_only_script_and_style(judged: Judged) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_pictures_are_well_formed_and_named(judged: Judged, name: str) -> None:
+def test_pictures_are_well_formed_and_named(judged: RunJudge, name: str) -> None:
     html = page(report_model(judged(name)))
     pictures = re.findall(r'<svg [^>]*class="picture.*?</svg>', html, re.DOTALL)
     assert pictures
-    for one in pictures:
-        root = ElementTree.fromstring(one)
+    for picture in pictures:
+        root = ElementTree.fromstring(picture)
         title = root.find("{http://www.w3.org/2000/svg}title")
         assert title is not None
         assert title.text
 
 
-def test_legend_names_what_is_drawn_and_nothing_else(judged: Judged) -> None:
+def test_legend_names_what_is_drawn_and_nothing_else(judged: RunJudge) -> None:
     def legend(name: str) -> str:
         return "".join(re.findall(r'<p class="legend">.*?</p>', page(report_model(judged(name))), re.DOTALL))
 
@@ -120,7 +120,7 @@ def test_legend_names_what_is_drawn_and_nothing_else(judged: Judged) -> None:
     assert "no longer in this log" not in calm
 
 
-def test_legend_names_every_controller_that_is_drawn(judged: Judged) -> None:
+def test_legend_names_every_controller_that_is_drawn(judged: RunJudge) -> None:
     """With KRaft's combined mode and with ZooKeeper, controllers are brokers."""
     model = report_model(judged("leader-az-isolated"))
     lane = model.controllers[0]
@@ -136,7 +136,7 @@ def test_legend_names_every_controller_that_is_drawn(judged: Judged) -> None:
     assert "broker7" not in legend(replace(combined, run=replace(model.run, mode="zookeeper")))
 
 
-def test_text_of_the_run_is_escaped(judged: Judged, tmp_path: Path) -> None:
+def test_text_of_the_run_is_escaped(judged: RunJudge, tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>\"'&"
     folder = tmp_path / "run"
     shutil.copytree(judged("leader-az-isolated"), folder)
@@ -163,7 +163,7 @@ def test_text_of_the_run_is_escaped(judged: Judged, tmp_path: Path) -> None:
     assert [tag for tag, _ in elements.found].count("script") == 1
 
 
-def test_every_verdict_has_a_sign_and_a_word(judged: Judged, tmp_path: Path) -> None:
+def test_every_verdict_has_a_sign_and_a_word(judged: RunJudge, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("no-fault"), folder)
     stored = json.loads((folder / "judgement.json").read_text())
@@ -174,14 +174,14 @@ def test_every_verdict_has_a_sign_and_a_word(judged: Judged, tmp_path: Path) -> 
         assert f'<span class="icon" aria-hidden="true">{icon}</span>' in html
 
 
-def test_leaders_differ_by_texture_too(judged: Judged) -> None:
+def test_leaders_differ_by_texture_too(judged: RunJudge) -> None:
     html = page(report_model(judged("leader-az-isolated")))
     hues = re.findall(r'<rect class="h([2-6])[^>]*/>(<rect[^>]*>)?', html)
     assert hues
     assert all(f"url(#t{hue})" in (beside or "") for hue, beside in hues)
 
 
-def test_what_the_page_says_is_there_without_scripts(judged: Judged) -> None:
+def test_what_the_page_says_is_there_without_scripts(judged: RunJudge) -> None:
     folder = judged("leader-az-isolated")
     model = report_model(folder)
     html = re.sub(r"<script>.*?</script>", "", page(model), flags=re.DOTALL)
@@ -195,7 +195,7 @@ def test_what_the_page_says_is_there_without_scripts(judged: Judged) -> None:
 
 @pytest.mark.parametrize("moments", [("injecting",), ("injecting", "injected")])
 def test_invalid_run_shows_first_what_the_fault_lacked(
-    judged: Judged, tmp_path: Path, moments: tuple[str, ...]
+    judged: RunJudge, tmp_path: Path, moments: tuple[str, ...]
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("leader-az-isolated"), folder)
@@ -221,12 +221,12 @@ def test_invalid_run_shows_first_what_the_fault_lacked(
     assert '<article class="fault-proof not-held">' in html
 
 
-def test_history_without_watermarks_has_no_picture_of_them(judged: Judged) -> None:
+def test_history_without_watermarks_has_no_picture_of_them(judged: RunJudge) -> None:
     html = page(report_model(judged("leader-az-isolated")))
     assert "high watermark and log end offset" not in html
 
 
-def test_page_is_written_beside_the_run_and_replaced(judged: Judged, tmp_path: Path) -> None:
+def test_page_is_written_beside_the_run_and_replaced(judged: RunJudge, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("no-fault"), folder)
     file = write_page(folder)
@@ -241,7 +241,9 @@ def test_attributes_and_content_of_elements_are_escaped() -> None:
     assert made == ('<a href="&quot;&gt;&lt;script&gt;" class="x" stroke-width="1.2">&lt;b&gt;<i/></a>')
 
 
-def test_a_partition_with_a_loss_is_not_folded_and_disagreeing_controllers_come_first(judged: Judged) -> None:
+def test_a_partition_with_a_loss_is_not_folded_and_disagreeing_controllers_come_first(
+    judged: RunJudge,
+) -> None:
     model = report_model(judged("leader-az-isolated"))
     assert model.partitions[0].grave
     second = replace(model.partitions[0], topic="second")
@@ -267,7 +269,7 @@ def test_a_partition_with_a_loss_is_not_folded_and_disagreeing_controllers_come_
 
 
 @pytest.mark.long
-def test_a_broken_promise_comes_before_a_loss(judged: Judged, tmp_path: Path) -> None:
+def test_a_broken_promise_comes_before_a_loss(judged: RunJudge, tmp_path: Path) -> None:
     folder = shutil.copytree(judged("hw-truncation-diverges"), tmp_path / "run")
     findings = pq.read_table(folder / "findings.parquet")
     promises = ["broken" if name == "diverged" else "not promised" for name in findings["class"].to_pylist()]
@@ -277,7 +279,7 @@ def test_a_broken_promise_comes_before_a_loss(judged: Judged, tmp_path: Path) ->
     assert [one.name for one in drawn if one.grave] == ["old/0", "new/0"]
 
 
-def test_an_expected_loss_is_told_once_above_the_pictures(judged: Judged) -> None:
+def test_an_expected_loss_is_told_once_above_the_pictures(judged: RunJudge) -> None:
     model = report_model(judged("leader-az-isolated"))
     assert any(one.endswith("lost, as the scenario expects.") for one in model.verdict.sentences)
     head = page(model).split("<nav")[0]
@@ -285,7 +287,7 @@ def test_an_expected_loss_is_told_once_above_the_pictures(judged: Judged) -> Non
     assert "includes the loss of" in head
 
 
-def test_example_for_duckdb_works_when_pasted(judged: Judged, capfd: pytest.CaptureFixture[str]) -> None:
+def test_example_for_duckdb_works_when_pasted(judged: RunJudge, capfd: pytest.CaptureFixture[str]) -> None:
     html = page(report_model(judged("no-fault")))
     (code,) = re.findall(r'<pre><code class="duckdb">(.*?)</code>', html, re.DOTALL)
     subprocess.run([sys.executable, "-c", unescape(code)], check=True)

@@ -12,7 +12,7 @@ import pytest
 from harness.history.schema import TABLES
 from report.model.facts import claim_of
 from report.model.gather import report_model
-from report.model.logs import Damage, log_figure
+from report.model.logs import DamagedRecord, log_figure
 from report.model.model import (
     Belief,
     Claim,
@@ -35,7 +35,7 @@ from report.page.logs import logs_picture
 from report.page.render import _where
 from report.page.timeline import LEFT, RIGHT, WIDTH, controller_timeline, partition_timeline
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 _SIGN = re.compile(r'<text x="([\d.]+)" y="([\d.]+)" class="sign')
 _PLATE = re.compile(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="16" class="paper"')
 
@@ -67,7 +67,7 @@ def test_no_text_of_a_ladder_covers_a_sign_or_leaves_the_picture() -> None:
     for number in range(1, 9):
         drawn = str(ladder(_story(("client1", *(f"broker{n}" for n in range(1, number + 1))))))
         signs = [(float(x), float(y)) for x, y in _SIGN.findall(drawn)]
-        plates = [tuple(map(float, found)) for found in _PLATE.findall(drawn)]
+        plates = [tuple(map(float, numbers)) for numbers in _PLATE.findall(drawn)]
         assert len(signs) == len(plates) == 3
         for (x, _), (left, _, width) in zip(signs, plates, strict=True):
             assert left + width <= 900 + 2
@@ -115,7 +115,7 @@ def test_high_watermark_is_not_drawn_while_its_broker_does_not_answer() -> None:
         assert drawn == [(x(1), x(3)), (x(5), x(8))]
 
 
-def test_expected_losses_stand_beside_the_verdict(judged: Judged) -> None:
+def test_expected_losses_stand_beside_the_verdict(judged: RunJudge) -> None:
     from report.page.render import page
 
     model = report_model(judged("leader-az-isolated"))
@@ -151,8 +151,8 @@ def test_times_of_several_faults_are_shaded_once() -> None:
         for x, width in re.findall(r'<rect x="([\d.]+)" y="6" width="([\d.]+)"[^>]*class="fault"', drawn)
     ]
     scale = (WIDTH - LEFT - RIGHT) / 10
-    wanted = [(LEFT + begin * scale, LEFT + end * scale) for begin, end in ((2, 6), (7, 10))]
-    assert [pytest.approx(one, abs=0.2) for one in wanted] == shaded
+    expected = [(LEFT + begin * scale, LEFT + end * scale) for begin, end in ((2, 6), (7, 10))]
+    assert [pytest.approx(one, abs=0.2) for one in expected] == shaded
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,9 @@ def _table(rows: Sequence[dict[str, object]], name: str) -> pa.Table:
     )
 
 
-def _differing(held: Sequence[int], damaged: dict[tuple[int, int], Damage], differing: int = 2) -> LogFigure:
+def _differing(
+    held: Sequence[int], damaged: dict[tuple[int, int], DamagedRecord], differing: int = 2
+) -> LogFigure:
     """Two replicas that differ from one offset on; records of broker 2 are damaged."""
     rows = [
         {
@@ -336,17 +338,17 @@ def _damaged_in(figure: LogFigure) -> list[tuple[str, int, int]]:
 
 
 def test_damaged_record_is_marked_from_its_fault_on() -> None:
-    figure = _differing(range(6), {(2, 4): Damage(3.0, 0)}, differing=99)
+    figure = _differing(range(6), {(2, 4): DamagedRecord(3.0, 0)}, differing=99)
     assert _damaged_in(figure) == [("after, and at the end", 2, 4)]
     assert [panel.name for panel in figure.panels] == ["before", "after, and at the end"]
     assert figure.first_difference == 4
     assert str(logs_picture(figure, {0: 1}, "t/0")).count("its bytes are damaged") == 1
-    only_found = _differing(range(6), {(2, 4): Damage(None, 0)}, differing=99)
+    only_found = _differing(range(6), {(2, 4): DamagedRecord(None, 0)}, differing=99)
     assert [name for name, _, _ in _damaged_in(only_found)] == ["final logs"]
 
 
 def test_damaged_record_that_nobody_saw_before_is_drawn_too() -> None:
-    figure = _differing(range(6), {(2, 7): Damage(None, 3)}, differing=99)
+    figure = _differing(range(6), {(2, 7): DamagedRecord(None, 3)}, differing=99)
     (record,) = [r for one in figure.panels[-1].replicas for r in one.records if r.damaged]
     assert (record.offset, record.epoch, record.text) == (7, 3, "?")
 
@@ -355,18 +357,18 @@ def test_damaged_record_that_nobody_saw_before_is_drawn_too() -> None:
 def test_damaged_record_is_never_folded_away(differing: int) -> None:
     """However far from the first difference it is, and however much lies between."""
     held = [offset for offset in range(900) if offset % 3]
-    figure = _differing(held, {(2, 500): Damage(3.0, 0), (2, 502): Damage(3.0, 0)}, differing)
-    columns = {one.offset: one.count for one in figure.columns}
+    figure = _differing(held, {(2, 500): DamagedRecord(3.0, 0), (2, 502): DamagedRecord(3.0, 0)}, differing)
+    columns = {column.offset: column.count for column in figure.columns}
     assert columns[500] == columns[502] == 1
     assert len(columns) <= 21 + 5
     for panel in figure.panels:
         for one in panel.replicas:
             assert sum(record.count for record in one.records) == len(held)
-    ends = [(one.offset, one.offset + one.count) for one in figure.columns]
+    ends = [(column.offset, column.offset + column.count) for column in figure.columns]
     assert all(end <= begin for (_, end), (begin, _) in zip(ends, ends[1:], strict=False))
 
 
-def test_legend_names_damage_only_where_there_is_some(judged: Judged) -> None:
+def test_legend_names_damage_only_where_there_is_some(judged: RunJudge) -> None:
     from report.page.render import page
 
     words = "its bytes in this log are damaged"

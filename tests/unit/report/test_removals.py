@@ -16,10 +16,10 @@ from report.model.gather import report_model
 from report.model.removals import turns
 from report.page.render import page
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 
 
-def test_an_election_and_a_truncation_are_drawn_where_they_happened(judged: Judged) -> None:
+def test_an_election_and_a_truncation_are_drawn_where_they_happened(judged: RunJudge) -> None:
     model = report_model(judged("leader-az-isolated"))
     story = model.partitions[0]
     told = {one.kind: one for one in reversed(story.turns)}
@@ -34,7 +34,7 @@ def test_an_election_and_a_truncation_are_drawn_where_they_happened(judged: Judg
     assert len(re.findall(r'class="removedcross"', html)) >= 2
 
 
-def test_a_run_without_a_loss_removes_nothing(judged: Judged) -> None:
+def test_a_run_without_a_loss_removes_nothing(judged: RunJudge) -> None:
     model = report_model(judged("no-fault"))
     assert all(one.kind != "removed" for story in model.partitions for one in story.turns)
     assert "acknowledged messages were removed" not in page(model)
@@ -61,7 +61,7 @@ def test_what_a_broker_says_about_its_log_tells_why_records_are_gone(
 
 @pytest.mark.parametrize("name", ["kraft-last-replica-wiped", "canary"])
 def test_a_storage_fault_is_known_by_what_it_hit_not_by_its_name(
-    judged: Judged, name: str, tmp_path: Path
+    judged: RunJudge, name: str, tmp_path: Path
 ) -> None:
     """An erased log, and a damaged record."""
     named = report_model(judged(name)).partitions
@@ -78,7 +78,7 @@ def test_a_storage_fault_is_known_by_what_it_hit_not_by_its_name(
 
 
 @pytest.mark.long
-def test_a_fault_that_took_nothing_is_told_apart_from_one_that_did(judged: Judged) -> None:
+def test_a_fault_that_took_nothing_is_told_apart_from_one_that_did(judged: RunJudge) -> None:
     kill, power = report_model(judged("power-cut")).verdict.sentences[:2]
     assert kill.endswith("This erased no copy of a lost message.")
     assert power.endswith("This erased every copy of all the 6 lost messages.")
@@ -87,7 +87,7 @@ def test_a_fault_that_took_nothing_is_told_apart_from_one_that_did(judged: Judge
     assert power.endswith("This erased some copies of 1 lost message, not all.")
 
 
-def test_marks_are_told_in_sentences(judged: Judged) -> None:
+def test_marks_are_told_in_sentences(judged: RunJudge) -> None:
     model = report_model(judged("leader-az-isolated"))
     drawn = page(model).split('class="picture timeline"')[1].split("</svg>")[0]
     told = re.findall(r'class="markname"[^>]*>([^<]*)<', drawn)

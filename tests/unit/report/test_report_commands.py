@@ -17,16 +17,16 @@ from cli.pages import add_page
 from harness.errors import BadDataError, UsageError
 from report.page import write
 
-Judged = Callable[[str], Path]
+RunJudge = Callable[[str], Path]
 
 
 def acked(*arguments: object) -> str:
-    done = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
 
-def test_report_is_written_or_printed(judged: Judged, tmp_path: Path) -> None:
+def test_report_is_written_or_printed(judged: RunJudge, tmp_path: Path) -> None:
     folder = judged("no-fault")
     target = tmp_path / "page.html"
     assert acked("report", folder, "--output", target).endswith("page.html\n")
@@ -34,14 +34,14 @@ def test_report_is_written_or_printed(judged: Judged, tmp_path: Path) -> None:
     assert json.loads(acked("report", folder, "--json"))["run"]["scenario"] == "no-fault"
 
 
-def test_report_of_no_run_is_refused(judged: Judged, tmp_path: Path) -> None:
+def test_report_of_no_run_is_refused(judged: RunJudge, tmp_path: Path) -> None:
     with pytest.raises(BadDataError, match="is not a judged run folder"):
         acked("report", tmp_path)
     with pytest.raises(UsageError, match="--output .* cannot be written .*; name another file"):
         acked("report", judged("no-fault"), "--output", tmp_path / "nowhere" / "page.html")
 
 
-def test_a_report_has_one_form_at_a_time(judged: Judged, tmp_path: Path) -> None:
+def test_a_report_has_one_form_at_a_time(judged: RunJudge, tmp_path: Path) -> None:
     """It goes to stdout or to a file; a wrong combination is one sentence."""
     folder, file = judged("no-fault"), tmp_path / "run.md"
     assert acked("report", folder, "--markdown", "--output", file) == ""
@@ -65,7 +65,9 @@ def test_series_has_an_index(tmp_path: Path) -> None:
     assert "<h1>violated</h1>" in (series / "index.html").read_text(encoding="utf-8")
 
 
-def test_runs_and_series_are_opened(judged: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_and_series_are_opened(
+    judged: RunJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By folder, or as the list names them; a page is written if there is none."""
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
@@ -99,7 +101,7 @@ def test_page_that_cannot_be_made_costs_nothing_but_a_sentence(
     assert "please report it" in said[1]
 
 
-def test_runs_are_compared_and_pruned(judged: Judged, tmp_path: Path) -> None:
+def test_runs_are_compared_and_pruned(judged: RunJudge, tmp_path: Path) -> None:
     folder = judged("no-fault")
     for words in (("compare",), ("runs", "compare")):
         assert json.loads(acked(*words, folder, folder, "--json"))["claims"] == []

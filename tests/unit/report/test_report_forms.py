@@ -81,7 +81,7 @@ def test_the_same_verdict_claims_and_numbers_in_every_form(model: ReportModel) -
     for form, text in texts.items():
         assert model.verdict.verdict in text, form
         assert str(lost) in text, form
-        assert all(one.section in text for one in model.claims), form
+        assert all(claim.section in text for claim in model.claims), form
     rows = [line for line in texts["markdown"].splitlines() if line.startswith("| ✓ ")]
     assert len(rows) == len(model.claims)
     cases = ElementTree.fromstring(run_junit(model)).findall("testsuite/testcase")
@@ -94,11 +94,11 @@ def test_a_judgement_alone_shows_the_same_in_the_terminal(
     """`acked run` prints the verdict before it reads the history for the page."""
     alone = judged_model(json.loads((judged(RUN) / "judgement.json").read_text(encoding="utf-8")))
     assert (alone.writers, alone.findings, alone.promises) == (model.writers, model.findings, model.promises)
-    assert [(one.name, one.count, one.expected) for one in alone.groups] == [
-        (one.name, one.count, one.expected) for one in model.groups
+    assert [(group.name, group.count, group.expected) for group in alone.groups] == [
+        (group.name, group.count, group.expected) for group in model.groups
     ]
-    assert [(one.name, one.status, one.instead) for one in alone.claims] == [
-        (one.name, one.status, one.instead) for one in model.claims
+    assert [(claim.name, claim.status, claim.instead) for claim in alone.claims] == [
+        (claim.name, claim.status, claim.instead) for claim in model.claims
     ]
     assert [line for line in _terminal(alone).splitlines() if line.startswith("Verdict:")] == [
         "Verdict: as declared"
@@ -116,7 +116,7 @@ def test_a_claim_that_fails_is_a_failure_and_one_left_open_an_error(model: Repor
             replace(left_open, as_declared=False, status="unknown"),
             *others,
         ),
-        groups=tuple(replace(one, expected=False) for one in model.groups),
+        groups=tuple(replace(group, expected=False) for group in model.groups),
     )
     suite = ElementTree.fromstring(run_junit(model)).find("testsuite")
     assert suite is not None

@@ -19,9 +19,9 @@ def folder(tmp_path: Path) -> Path:
     parts = tmp_path / "history" / "watermarks.parquet"
     parts.mkdir(parents=True)
     for topic in ("t", "u"):
-        mine = [row for row in ROWS if row[0] == topic]
+        of_topic = [row for row in ROWS if row[0] == topic]
         columns = zip(
-            ("topic", "partition", "high_watermark"), map(list, zip(*mine, strict=True)), strict=True
+            ("topic", "partition", "high_watermark"), map(list, zip(*of_topic, strict=True)), strict=True
         )
         pq.write_table(pa.table(dict(columns)), parts / f"{topic}.parquet")
     return tmp_path

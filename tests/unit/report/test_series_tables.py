@@ -62,12 +62,12 @@ def test_the_matrix_has_a_column_per_version() -> None:
         replace(GOOD, version="2.4.1", lost=5),
         replace(GOOD, scenario="bridge"),
     ]
-    found = grid(runs)
-    lines = _printed(series.matrix(found)).splitlines()
+    cells = grid(runs)
+    lines = _printed(series.matrix(cells)).splitlines()
     assert lines[0].split() == ["scenario", "mode", "2.4.1", "2.7.1"]
     assert lines[1].split() == ["bridge", "zookeeper", "–", "✓"]
     assert lines[2].split(maxsplit=2)[2].strip() == "1/2 ✗, 1/2 ✓, 2–5 lost  ✓"
-    assert series.matrix_markdown(found).splitlines()[2:] == [
+    assert series.matrix_markdown(cells).splitlines()[2:] == [
         "| bridge | zookeeper | – | as declared, nothing lost |",
         "| no-fault | zookeeper | 1/2 violated, 1/2 as declared, 2–5 lost | as declared, nothing lost |",
     ]
@@ -76,11 +76,11 @@ def test_the_matrix_has_a_column_per_version() -> None:
 def test_the_matrix_counts_findings_about_transactions_and_groups() -> None:
     """Beside lost and duplicated messages, as a range where runs differ."""
     torn = replace(GOOD, lost=1, findings={"torn_transaction": 1})
-    found = grid([torn, GOOD, replace(GOOD, scenario="bridge", findings={"commit_lost": 3})])
-    lines = _printed(series.matrix(found)).splitlines()
+    cells = grid([torn, GOOD, replace(GOOD, scenario="bridge", findings={"commit_lost": 3})])
+    lines = _printed(series.matrix(cells)).splitlines()
     assert lines[1].split(maxsplit=2)[2].strip() == "✓ 3 commit_lost"
     assert lines[2].split(maxsplit=2)[2].strip() == "2/2 ✓, 0–1 lost, 0–1 torn_transaction"
-    assert "| as declared, 3 commit_lost |" in series.matrix_markdown(found)
+    assert "| as declared, 3 commit_lost |" in series.matrix_markdown(cells)
     assert series.ended(torn).endswith(": as declared, 1 lost, 1 torn_transaction (12 s)")
 
 

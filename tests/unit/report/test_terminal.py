@@ -89,8 +89,8 @@ def _lost(seq: int, cause: str) -> dict[str, Any]:
 
 def test_findings_of_one_class_and_cause_are_one_group_with_an_example() -> None:
     """The largest group first, with the number that `acked story` takes."""
-    found = [_lost(0, "power cut"), *(_lost(seq, "another cause") for seq in range(1, 40))]
-    lines = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 40}, "findings": found}).splitlines()
+    findings = [_lost(0, "power cut"), *(_lost(seq, "another cause") for seq in range(1, 40))]
+    lines = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 40}, "findings": findings}).splitlines()
     start = lines.index("Findings: 40 lost")
     example = "message c (1/{}) in t/0 at offset 2, acknowledged by broker1 at 1.50 s"
     assert [line.strip() for line in lines[start + 1 : start + 5]] == [
@@ -110,8 +110,8 @@ def test_a_sample_of_the_findings_says_so() -> None:
 
 def test_many_causes_are_cut_short() -> None:
     """A terminal shows the largest groups and counts the others."""
-    found = [_lost(seq, f"cause {seq:02}") for seq in range(20)]
-    text = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 20}, "findings": found})
+    findings = [_lost(seq, f"cause {seq:02}") for seq in range(20)]
+    text = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 20}, "findings": findings})
     assert "cause 07" in text
     assert "cause 08" not in text
     assert "... and 12 more" in text

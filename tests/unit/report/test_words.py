@@ -319,9 +319,9 @@ def test_a_verdict_says_what_it_means(
     verdict: str, fates: dict[str, int], counts: tuple[int, ...], said: str
 ) -> None:
     """An expected loss is named where the verdict stands, so that nobody takes it for no loss."""
-    found = meaning(verdict, fates, [group("", count, "duplicated") for count in counts])
-    assert found.endswith(said)
-    assert bool(found) == bool(said)
+    sentence = meaning(verdict, fates, [group("", count, "duplicated") for count in counts])
+    assert sentence.endswith(said)
+    assert bool(sentence) == bool(said)
 
 
 @pytest.mark.parametrize(
@@ -372,8 +372,8 @@ def test_every_class_of_findings_has_words() -> None:
 def test_other_findings_are_explained(cause: str, text: str | None) -> None:
     """With partition and label, and the checker's own cause where there is no sentence for it."""
     one = replace(duplicate("c", None), offset=5, epoch=0, last_broker=1, promise="not promised", story=True)
-    found = replace(group(cause, 1, "duplicated"), shown=(one,))
-    assert explanations([found, group("x", 2)], 2) == (() if text is None else (text,))
+    duplicated = replace(group(cause, 1, "duplicated"), shown=(one,))
+    assert explanations([duplicated, group("x", 2)], 2) == (() if text is None else (text,))
 
 
 @pytest.mark.parametrize(

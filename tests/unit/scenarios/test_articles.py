@@ -8,13 +8,13 @@ import pytest
 
 from run.scenario import Claim, Either, Erratum, Scenario
 from scenarios import articles_page
-from scenarios.articles import KINDS, Article, Sentence, articles, faults, read
+from scenarios.articles import KINDS, Article, ArticleSentence, articles, faults, read
 from scenarios.beyond.no_fault import SCENARIO as SOME_SCENARIO
 from scenarios.catalogue import all_scenarios
 
 HEAD = 'article = "000"\ntitle = "T"\nleft_out = "nothing"\n[sections]\n"1" = "One"\n'
 ENTRY = '[[sentence]]\nid = "000-1-1"\nquote = "leader 不变"\nsays = "The leader stays."\n'
-SENTENCE = Sentence(
+SENTENCE = ArticleSentence(
     id="000-1-1", section="1", quote="leader 不变", says="The leader stays.", claims=("case.stays",)
 )
 STAYS = Claim(name="stays", section="000 §1", quote="不变", says="It stays.", holds="SELECT")
@@ -22,7 +22,7 @@ MOVES = Erratum(says="It moves.", because="it does", holds="SELECT")
 RACE = Either("It moves.", "a race", "SELECT")
 
 
-def _article(*sentences: Sentence) -> list[Article]:
+def _article(*sentences: ArticleSentence) -> list[Article]:
     return [Article(name="000", title="T", left_out="nothing", sections={"1": "One"}, sentences=sentences)]
 
 
@@ -107,7 +107,7 @@ def test_what_fits_has_no_faults() -> None:
     ],
 )
 def test_what_does_not_fit_is_a_fault(
-    sentences: tuple[Sentence, ...], claims: tuple[Claim, ...], said: str
+    sentences: tuple[ArticleSentence, ...], claims: tuple[Claim, ...], said: str
 ) -> None:
     """One line says which sentence or claim, and why."""
     found = list(faults(_article(*sentences), _case(*claims)))
@@ -143,7 +143,9 @@ def test_a_claim_beyond_the_articles_needs_no_sentence() -> None:
         (replace(SENTENCE, claims=(), not_judged="opinion: of the author"), STAYS, ""),
     ],
 )
-def test_the_outcome_of_a_sentence_is_that_of_its_claims(sentence: Sentence, claim: Claim, word: str) -> None:
+def test_the_outcome_of_a_sentence_is_that_of_its_claims(
+    sentence: ArticleSentence, claim: Claim, word: str
+) -> None:
     """A refuted claim refutes it, unless what Kafka does instead is what the sentence says."""
     assert articles_page.outcome(sentence, _case(claim)) == word
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from studies.search import hunt, shrinking
-from studies.search.findings import Finding
+from studies.search.findings import RunFinding
 from studies.search.runs import schedule_of
 from studies.search.schedule import FILE, Schedule
 from studies.series.fleet import JobKind, JudgedRun
@@ -24,7 +24,7 @@ class World:
     def __init__(self, tmp_path: Path) -> None:
         self.path = tmp_path
         self.ran: list[Job] = []
-        self.finds: Callable[[Schedule, int], tuple[Finding, ...]] = lambda schedule, turn: ()
+        self.finds: Callable[[Schedule, int], tuple[RunFinding, ...]] = lambda schedule, turn: ()
         self.reaches: Callable[[Schedule], set[str]] = lambda schedule: {
             step.fault for step in schedule.steps
         }
@@ -33,7 +33,7 @@ class World:
         self.version = ""
         """The Kafka version of the current run."""
 
-    def fleet(self, kind: JobKind[Finding], place: Place, runs: Path, parallel: int) -> SimulatedFleet:
+    def fleet(self, kind: JobKind[RunFinding], place: Place, runs: Path, parallel: int) -> SimulatedFleet:
         return SimulatedFleet(self, runs)
 
 
@@ -60,7 +60,7 @@ class SimulatedFleet:
         self.waiting.clear()
         return count
 
-    def next(self) -> JudgedRun[Finding] | None:
+    def next(self) -> JudgedRun[RunFinding] | None:
         if not self.waiting:
             return None
         job = self.waiting.popleft()

@@ -85,23 +85,23 @@ def test_the_other_controllers_of_a_quorum(views: Views, mode: str, others: tupl
     source, node, host = CONTROLLERS[mode]
     views.record([View(source=source, subject="controller", controller=node)])
     cut = Step(fault="cut", targets=("controller",), toward=("other-controllers",), arrow="->")
-    found = links_of(stage_of(views, mode), cut, KEY)
-    assert {(link.source, link.destination) for link in found} == {(host, other) for other in others}
+    links = links_of(stage_of(views, mode), cut, KEY)
+    assert {(link.source, link.destination) for link in links} == {(host, other) for other in others}
 
 
 def test_the_other_side_may_be_several_things(views: Views) -> None:
     views.record([View(source="controller1", subject="controller", controller=12)])
     cut = Step(fault="cut", targets=("controller",), toward=("other-controllers", "broker1"), arrow="<-")
-    found = links_of(stage_of(views, "kraft"), cut, KEY)
-    assert {link.source for link in found} == {"controller1", "controller3", "broker1"}
-    assert {link.destination for link in found} == {"controller2"}
+    links = links_of(stage_of(views, "kraft"), cut, KEY)
+    assert {link.source for link in links} == {"controller1", "controller3", "broker1"}
+    assert {link.destination for link in links} == {"controller2"}
 
 
 def test_controllers_on_one_side_keep_their_links_to_each_other(views: Views) -> None:
     views.record([View(source="controller1", subject="controller", controller=12)])
     cut = Step(fault="cut", targets=("controller", "controller1"), toward=("other-controllers",), arrow="->")
-    found = links_of(stage_of(views, "kraft"), cut, KEY)
-    assert {(link.source, link.destination) for link in found} == {
+    links = links_of(stage_of(views, "kraft"), cut, KEY)
+    assert {(link.source, link.destination) for link in links} == {
         ("controller2", "controller3"),
         ("controller1", "controller3"),
     }

@@ -13,14 +13,16 @@ from harness.errors import BadDataError, UsageError
 from report import search as report
 from run.client_choice import LIBRDKAFKA, parse_client
 from studies.search.comparison import SIDES, SearchComparison, Side
-from studies.search.findings import Finding
+from studies.search.findings import RunFinding
 from studies.search.hunt import SearchPlan, TriedSchedule
 from studies.search.schedule import Schedule
 from studies.series.fleet import MOST_RUNS
 from tests.unit.search.conftest import World
 
-ZOMBIE = Finding(name="lost", weight="known", promise="broken", known_bug="KAFKA-15489", settings="acks=all")
-EXPECTED = Finding(name="lost", weight="not promised", promise="not promised", row="acks-1-leader")
+ZOMBIE = RunFinding(
+    name="lost", weight="known", promise="broken", known_bug="KAFKA-15489", settings="acks=all"
+)
+EXPECTED = RunFinding(name="lost", weight="not promised", promise="not promised", row="acks-1-leader")
 
 
 def made(world: World) -> SearchComparison:
@@ -55,7 +57,7 @@ def test_the_sides_carry_out_the_same_schedules(world: World) -> None:
 
 
 def test_what_tells_the_sides_apart_comes_first(world: World) -> None:
-    def finds(schedule: Schedule, turn: int) -> tuple[Finding, ...]:
+    def finds(schedule: Schedule, turn: int) -> tuple[RunFinding, ...]:
         return (EXPECTED, ZOMBIE) if world.version == "3.6.2" else (EXPECTED,)
 
     world.finds = finds
@@ -81,9 +83,9 @@ def test_what_tells_the_sides_apart_comes_first(world: World) -> None:
 
 
 def test_the_heaviest_difference_comes_first(world: World) -> None:
-    new = Finding(name="no-recovery", weight="new")
+    new = RunFinding(name="no-recovery", weight="new")
 
-    def finds(schedule: Schedule, turn: int) -> tuple[Finding, ...]:
+    def finds(schedule: Schedule, turn: int) -> tuple[RunFinding, ...]:
         if world.version == "4.3.1":
             return ()
         return (new,) if len(world.ran) == 4 else (EXPECTED,) if len(world.ran) == 2 else ()
@@ -105,7 +107,7 @@ def test_a_comparison_is_resumed_where_it_was_interrupted(world: World) -> None:
     world.stops_after = len(world.ran) + 13
     comparison = made(world)
     assert comparison.run(1, lambda side, record: None, lambda begun, runs: begun < 15) is True
-    assert [len(one) for one in digests(comparison)] == [10, 3]
+    assert [len(digest) for digest in digests(comparison)] == [10, 3]
     assert comparison.document(1.0)["schedules"] == 3
     world.stops_after = 10**9
     resumed = SearchComparison.resume(comparison.path)

@@ -15,7 +15,7 @@ from studies.search.schedule import Group, Member, Producer
 TOPICS = (Topic("t1-4", (1, 2), partitions=2, spread=True), Topic("t2-4", (1, 2)))
 
 
-class Told:
+class StageLog:
     """Everything that is asked of the stage and of its clients."""
 
     def __init__(self) -> None:
@@ -35,19 +35,19 @@ class Told:
 
 
 class Load:
-    def __init__(self, told: Told, name: str) -> None:
-        self.told, self.name = told, name
+    def __init__(self, log: StageLog, name: str) -> None:
+        self.log, self.name = log, name
 
     def concede(self) -> None:
-        self.told.said.append(f"{self.name} concedes")
+        self.log.said.append(f"{self.name} concedes")
 
     def abandon(self) -> None:
-        self.told.said.append(f"{self.name} ends")
+        self.log.said.append(f"{self.name} ends")
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    made = Told()
+def log(monkeypatch: pytest.MonkeyPatch) -> StageLog:
+    made = StageLog()
 
     class Transactions(Load):
         def __new__(cls, *args: Any, **more: Any) -> Any:
@@ -61,33 +61,33 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     return made
 
 
-def crowd_of(told: Told, producers: tuple[Producer, ...], groups: tuple[Group, ...] = ()) -> Crowd:
+def crowd_of(log: StageLog, producers: tuple[Producer, ...], groups: tuple[Group, ...] = ()) -> Crowd:
     stage: Any = SimpleNamespace(
-        setup=SimpleNamespace(topics=TOPICS), start_member=told.start_member, streams={}, mark=lambda *_: 0
+        setup=SimpleNamespace(topics=TOPICS), start_member=log.start_member, streams={}, mark=lambda *_: 0
     )
     keys = [key for topic in TOPICS for key in topic.topic_partitions]
     return Crowd(stage=stage, plans=producers, partitions=keys, groups=groups)
 
 
-def test_members_join_and_leave_after_their_steps(told: Told) -> None:
+def test_members_join_and_leave_after_their_steps(log: StageLog) -> None:
     group = Group(topic=0, members=(Member(az="az1"), Member(az="az2", starts=1, stops=3)))
-    crowd = crowd_of(told, (), (group,))
+    crowd = crowd_of(log, (), (group,))
     crowd.change(0)
-    assert told.said == ["group-1-member-1 in az1 joins t1-4-group-1 for t1-4 (2)"]
+    assert log.said == ["group-1-member-1 in az1 joins t1-4-group-1 for t1-4 (2)"]
     crowd.change(1)
-    assert told.said[1:] == ["group-1-member-2 in az2 joins t1-4-group-1 for t1-4 (2)"]
+    assert log.said[1:] == ["group-1-member-2 in az2 joins t1-4-group-1 for t1-4 (2)"]
     crowd.change(2)
-    assert len(told.said) == 2
+    assert len(log.said) == 2
     crowd.change(3)
-    assert told.said[2:] == ["group-1-member-2 leaves"]
+    assert log.said[2:] == ["group-1-member-2 leaves"]
     assert list(crowd.members) == [(1, 1)]
 
 
-def test_a_group_that_reads_nothing_is_named(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_reads_nothing_is_named(log: StageLog, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = tuple(Group(topic=number, members=(Member(az="az1"),)) for number in (0, 1))
-    crowd = crowd_of(told, (), groups)
+    crowd = crowd_of(log, (), groups)
     crowd.change(0)
-    told.read = {"group-1-member-1": 3, "group-2-member-1": 3}
+    log.read = {"group-1-member-1": 3, "group-2-member-1": 3}
     before = crowd.read_by_groups()
     assert before == {1: 3, 2: 3}
 
@@ -99,15 +99,15 @@ def test_a_group_that_reads_nothing_is_named(told: Told, monkeypatch: pytest.Mon
     assert crowd.wait_groups(0.3) == [2]
 
 
-def test_a_successor_fences_its_predecessor(told: Told) -> None:
+def test_a_successor_fences_its_predecessor(log: StageLog) -> None:
     """The fenced producer is not expected to be acknowledged any more, and ends with the run."""
     first = Producer(az="az1", transactional=True)
-    crowd = crowd_of(told, (first, Producer(az="az2", transactional=True, starts=2, succeeds=1)))
+    crowd = crowd_of(log, (first, Producer(az="az2", transactional=True, starts=2, succeeds=1)))
     crowd.change(0)
     crowd.change(1)
-    assert told.said == ["producer-1 writes as producer-1"]
+    assert log.said == ["producer-1 writes as producer-1"]
     crowd.change(2)
-    assert told.said[1:] == ["producer-1 concedes", "producer-2 writes as producer-1"]
+    assert log.said[1:] == ["producer-1 concedes", "producer-2 writes as producer-1"]
     assert list(crowd.producers) == ["producer-2"]
     crowd.abandon()
-    assert told.said[3:] == ["producer-2 ends", "producer-1 ends"]
+    assert log.said[3:] == ["producer-2 ends", "producer-1 ends"]

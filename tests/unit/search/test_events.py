@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.kafka.model import TopicPartition
-from studies.steps.events import Seen, happened
+from studies.steps.events import ClusterState, happened
 from studies.steps.step import EVENTS
 from workloads.protocol.results import StreamCounts
 
@@ -12,8 +12,8 @@ KEY = TopicPartition("t1", 0)
 
 def seen(
     leader: int = 1, in_sync: int = 3, controller: int = 2, ok: int = 5, fail: int = 0, markers: int = 4
-) -> Seen:
-    return Seen(
+) -> ClusterState:
+    return ClusterState(
         leaders={KEY: leader},
         in_sync={KEY: in_sync},
         replicas={KEY: 3},

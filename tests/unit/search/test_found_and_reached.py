@@ -97,8 +97,8 @@ def test_a_partition_lost_its_candidates_to_a_change(
     ]
     schedule = msgspec.structs.replace(SCHEDULE, steps=(Step(fault=fault),))
     seen = findings_of(written(tmp_path, {"marks": marks}), schedule)
-    known = {"no-recovery": bug, "client-stuck": bug, "broker-down": ""}
-    assert {one.name: one.known_bug for one in seen} == known
+    expected = {"no-recovery": bug, "client-stuck": bug, "broker-down": ""}
+    assert {one.name: one.known_bug for one in seen} == expected
     assert {one.weight for one in seen if one.known_bug != bug or not bug} == {"new"}
 
 
@@ -106,7 +106,7 @@ STUCK = "KAFKA-12686, KAFKA-12751"
 
 
 @pytest.mark.parametrize(
-    ("unrecovered", "known", "explained"),
+    ("unrecovered", "isr_is_known", "explained"),
     [
         (no_recovery("t1/0"), True, True),
         (no_recovery("t1/0"), False, False),
@@ -117,7 +117,7 @@ STUCK = "KAFKA-12686, KAFKA-12751"
     ],
 )
 def test_what_follows_from_a_stuck_isr_is_known_with_it(
-    tmp_path: Path, unrecovered: dict[str, object], known: bool, explained: bool
+    tmp_path: Path, unrecovered: dict[str, object], isr_is_known: bool, explained: bool
 ) -> None:
     """Only a cluster in which nothing else is wrong. (The promise table explains transactions that hang.)"""
     marks = [
@@ -126,14 +126,20 @@ def test_what_follows_from_a_stuck_isr_is_known_with_it(
         mark("broker-down", host="broker2"),
     ]
     rows = [
-        found("not_converged", topic="t1", partition=0, promise="broken", known_bug=STUCK if known else None),
+        found(
+            "not_converged",
+            topic="t1",
+            partition=0,
+            promise="broken",
+            known_bug=STUCK if isr_is_known else None,
+        ),
     ]
     folder = written(tmp_path, {"marks": marks, "writers": WRITERS})
     (tmp_path / "findings.parquet").mkdir()
     pq.write_table(pa.Table.from_pylist(rows, schema=FINDING), tmp_path / "findings.parquet" / "part.parquet")
     seen = findings_of(folder, SCHEDULE)
     assert {one.name: one.weight for one in seen} == {
-        "not_converged": "known" if known else "new",
+        "not_converged": "known" if isr_is_known else "new",
         "no-recovery": "known" if explained else "new",
         "client-stuck": "known" if explained else "new",
         "broker-down": "new",
@@ -232,7 +238,7 @@ def test_findings_are_grouped_by_what_they_mean(tmp_path: Path) -> None:
     groups = findings_of(folder, SCHEDULE)
     because = "deposed_leader"
     unclean = "acks=1, 3 in flight, min.insync.replicas=1, unclean election"
-    assert [(one.weight, one.count, one.signature) for one in groups] == [
+    assert [(group.weight, group.count, group.signature) for group in groups] == [
         ("new", 1, "lost: broken: committed [acks=all, idempotent, 5 in flight, min.insync.replicas=2]"),
         ("new", 1, "client-stuck [acks=1, 3 in flight]"),
         ("new", 2, "server_error: broker# error [Log #] cannot #"),

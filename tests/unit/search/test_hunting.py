@@ -18,7 +18,7 @@ from harness.cluster.timings import BASE
 from harness.errors import BadDataError, InvalidRunError, UsageError
 from harness.lab.layout import THREE_AZS
 from studies.search import shrinking
-from studies.search.findings import Finding
+from studies.search.findings import RunFinding
 from studies.search.grammar import fresh
 from studies.search.hunt import Search, SearchPlan, TriedSchedule, corpus_of
 from studies.search.repeat import repeat, until_decided
@@ -34,8 +34,8 @@ from tests.unit.search.conftest import SimulatedFleet, World
 
 TOPOLOGY = THREE_AZS.topology("kraft")
 SPACE = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE)
-LOST = Finding(name="lost", weight="new", promise="broken", row="committed", settings="acks=all")
-EXPECTED = Finding(name="lost", weight="not promised", promise="not promised", row="acks-1-leader")
+LOST = RunFinding(name="lost", weight="new", promise="broken", row="committed", settings="acks=all")
+EXPECTED = RunFinding(name="lost", weight="not promised", promise="not promised", row="acks-1-leader")
 
 
 def planned(world: World, **changes: Any) -> Search:
@@ -240,16 +240,16 @@ LARGE = Schedule(
 )
 
 
-def shows(schedule: Schedule, turn: int) -> tuple[Finding, ...]:
+def shows(schedule: Schedule, turn: int) -> tuple[RunFinding, ...]:
     """The zombie: the controller is cut from both others for six seconds, while a producer uses acks=1."""
-    found = any(
+    shown = any(
         step.fault == "cut"
         and "controller2" in step.targets
         and step.arrow == "<->"
         and step.until.after_s >= 6
         for step in schedule.steps
-    ) and any(one.acks == 1 for one in schedule.producers)
-    return (LOST,) if found and turn % 3 else ()
+    ) and any(producer.acks == 1 for producer in schedule.producers)
+    return (LOST,) if shown and turn % 3 else ()
 
 
 def to_shrink(world: World) -> Shrinking:
@@ -270,7 +270,7 @@ def test_shrinking_ends_with_the_one_step_that_matters(world: World) -> None:
         "<->",
         Moment(after_s=6.0),
     )
-    assert [one.acks for one in smallest.producers] == [1]
+    assert [producer.acks for producer in smallest.producers] == [1]
     assert len(smallest.partitions) == 1
     assert work.smallest() == smallest
     file = shrinking.finish(work, smallest)
@@ -294,7 +294,7 @@ def test_a_broken_promise_is_shrunk_although_its_row_and_cause_change(world: Wor
 
 def test_a_known_bug_is_the_same_finding_with_another_row_and_cause() -> None:
     """The row depends on the acks of the producer, and the cause on what was seen of the message."""
-    one = Finding(
+    one = RunFinding(
         name="lost", weight="known", promise="not promised", row="acks-0", known_bug="B", cause="not known"
     )
     other = replace(one, promise="broken", row="acks-1-leader", cause="truncated")

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.cluster.settings import NO_SETTINGS
-from studies.search.findings import Finding
+from studies.search.findings import RunFinding
 from studies.search.hunt import Search, SearchPlan
 from studies.search.runs import schedule_of
 from studies.search.schedule import Schedule
@@ -21,7 +21,7 @@ from studies.steps.step import AZ_OF, Moment, Step
 from tests.cluster.forgetful_client import PAUSE_S, SILENT_S, Outages
 from tests.unit.search.conftest import World
 
-LOST = Finding(name="lost", weight="new", promise="broken", row="committed", settings="acks=all")
+LOST = RunFinding(name="lost", weight="new", promise="broken", row="committed", settings="acks=all")
 HOLDERS = {
     "leader": "broker1",
     "follower": "broker2",
@@ -37,11 +37,11 @@ WITHIN = 50
 
 def hit(step: Step) -> set[str]:
     """The brokers that a step acts on, with roles that stay where they are."""
-    found: set[str] = set()
+    hosts: set[str] = set()
     for target in step.targets:
         holder = HOLDERS.get(target.removeprefix(AZ_OF), target)
-        found |= set(BROKERS) if target == "brokers" else {holder}
-    return found
+        hosts |= set(BROKERS) if target == "brokers" else {holder}
+    return hosts
 
 
 def lasts_s(moment: Moment) -> float:
@@ -59,10 +59,10 @@ def forgets(schedule: Schedule) -> bool:
         return False
 
     def state(broker: str, at_s: float) -> str:
-        mine = [(fault, begin, end) for fault, host, begin, end in spans if host == broker]
-        if any(fault == "kill" and begin <= at_s < end + START_S for fault, begin, end in mine):
+        of_broker = [(fault, begin, end) for fault, host, begin, end in spans if host == broker]
+        if any(fault == "kill" and begin <= at_s < end + START_S for fault, begin, end in of_broker):
             return "gone"
-        silent = any(fault == "pause" and begin + SILENT_S <= at_s < end for fault, begin, end in mine)
+        silent = any(fault == "pause" and begin + SILENT_S <= at_s < end for fault, begin, end in of_broker)
         return "silent" if silent else "well"
 
     outages = Outages()
@@ -73,7 +73,7 @@ def forgets(schedule: Schedule) -> bool:
     return outages.forgets
 
 
-def shown(schedule: Schedule, turn: int) -> tuple[Finding, ...]:
+def shown(schedule: Schedule, turn: int) -> tuple[RunFinding, ...]:
     return (LOST,) if forgets(schedule) else ()
 
 
@@ -92,15 +92,15 @@ def first_found(world: World, seed: int) -> Schedule | None:
     world.finds = shown
     search = Search.create(world.path, replace(PLAN, seed=seed), None)
     search.run(1, lambda record: None, lambda begun: begun < WITHIN and not search.groups())
-    found = [record.folder for record in search.records if record.findings]
-    return schedule_of(world.ran[int(Path(found[0]).name) - 1]) if found else None
+    folders = [record.folder for record in search.records if record.findings]
+    return schedule_of(world.ran[int(Path(folders[0]).name) - 1]) if folders else None
 
 
 def test_a_bug_of_two_faults_is_found_and_shrunk_to_them(world: World) -> None:
     """Most searches of 30 minutes find it. 2 % to 5 % of the fresh schedules of a seed show it."""
-    found = {seed: first_found(world, seed) for seed in range(1, 11)}
-    schedules = [schedule for schedule in found.values() if schedule is not None]
-    assert len(schedules) > len(found) / 2
+    first_by_seed = {seed: first_found(world, seed) for seed in range(1, 11)}
+    schedules = [schedule for schedule in first_by_seed.values() if schedule is not None]
+    assert len(schedules) > len(first_by_seed) / 2
     for schedule in schedules:
         plan = ShrinkPlan(finding=LOST, version="4.3.1", mode="kraft-combined", settings=dict(PLAN.settings))
         work = Shrinking.create(world.path, plan, schedule, None)

@@ -39,7 +39,7 @@ def decided(rate: float, seed: int) -> tuple[str, int]:
 )
 def test_the_sequential_test_is_seldom_wrong_and_stops_early(rate: float, answer: str) -> None:
     trials = [decided(rate, seed) for seed in range(1000)]
-    right = sum(found == answer for found, _ in trials)
+    right = sum(decision == answer for decision, _ in trials)
     assert right >= 940
     assert sum(runs for _, runs in trials) / len(trials) < 12
 

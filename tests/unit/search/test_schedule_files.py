@@ -233,8 +233,8 @@ def test_transactions_need_three_brokers() -> None:
     with pytest.raises(UsageError, match="my.json: a producer is transactional, which needs 3 brokers"):
         require_hosts(schedule, small.topology("kraft"), "my.json")
     few = space_of(kafka="3.6.2", mode="kraft", topology=small.topology("kraft"), timings=BASE)
-    assert not any(one.transactional for one in few.producers)
-    assert any(one.transactional for one in SPACE.producers)
+    assert not any(producer.transactional for producer in few.producers)
+    assert any(producer.transactional for producer in SPACE.producers)
 
 
 def test_the_coordinator_is_named_where_there_is_one() -> None:
@@ -303,7 +303,7 @@ def test_only_the_producers_asked_for() -> None:
         space = space_of(
             kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE, producers=producers, **more
         )
-        return {kind_of(one) for number in range(50) for one in fresh(space, 1, number).producers}
+        return {kind_of(producer) for number in range(50) for producer in fresh(space, 1, number).producers}
 
     assert kinds("transactional") == {"transactional"}
     assert kinds("acks-*") == {"acks-all", "acks-1", "acks-0"}
@@ -321,5 +321,5 @@ def test_safe_settings_are_those_that_kafka_protects() -> None:
     space = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE, safe=True)
     for number in range(100):
         schedule = fresh(space, 4, number)
-        assert all(one.acks == -1 and one.idempotent for one in schedule.producers)
+        assert all(producer.acks == -1 and producer.idempotent for producer in schedule.producers)
         assert all(topic.min_insync == 2 and not topic.unclean for topic in schedule.topics)

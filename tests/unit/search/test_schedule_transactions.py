@@ -101,10 +101,10 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
 
 def worked(broker: Broker, library: str = "librdkafka") -> TransactionLoad:
     stage: Any = SimpleNamespace(library=library, transactional=broker.transactional)
-    found = TransactionLoad(stage, "az1", "producer-2", PARTITIONS, 5)
+    load = TransactionLoad(stage, "az1", "producer-2", PARTITIONS, 5)
     wait_until(broker.enough.is_set, within_s=20.0, awaiting="the transactions to end", poll_s=0.005)
-    found.stop(5.0)
-    return found
+    load.stop(5.0)
+    return load
 
 
 def ends(broker: Broker) -> list[str]:
@@ -162,9 +162,9 @@ def test_a_java_client_is_not_given_what_librdkafka_knows(broker: Broker) -> Non
 
 def test_a_successor_takes_over_the_transactional_id(broker: Broker) -> None:
     stage: Any = SimpleNamespace(library="librdkafka", transactional=broker.transactional)
-    found = TransactionLoad(stage, "az1", "producer-3", PARTITIONS, 5, succeeds="producer-2")
+    load = TransactionLoad(stage, "az1", "producer-3", PARTITIONS, 5, succeeds="producer-2")
     wait_until(broker.enough.is_set, within_s=20.0, awaiting="the transactions to end", poll_s=0.005)
-    found.stop(5.0)
+    load.stop(5.0)
     assert broker.ids == "t1-3-producer-2"
     assert broker.said[0] == "producer-3-1 init"
 
@@ -174,8 +174,8 @@ def test_a_producer_that_concedes_goes_on_until_it_is_fenced(broker: Broker) -> 
     broker.limit = 10**9
     broker.ends = lambda number: "unknown" if number >= 3 else ""
     stage: Any = SimpleNamespace(library="librdkafka", transactional=broker.transactional)
-    found = TransactionLoad(stage, "az1", "producer-2", PARTITIONS, 5)
-    found.concede()
+    load = TransactionLoad(stage, "az1", "producer-2", PARTITIONS, 5)
+    load.concede()
     wait_until(
         lambda: broker.ended,
         accept=lambda ended: ended >= 4,
@@ -183,7 +183,7 @@ def test_a_producer_that_concedes_goes_on_until_it_is_fenced(broker: Broker) -> 
         awaiting="the fence",
         poll_s=0.005,
     )
-    found._thread.join(30.0)
-    assert not found._thread.is_alive()
+    load._thread.join(30.0)
+    assert not load._thread.is_alive()
     assert [line for line in broker.said if line.endswith("init")] == ["producer-2-1 init"]
     assert broker.ended == 4

@@ -11,13 +11,13 @@ from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
 from studies.search.comparison import SearchComparison
-from studies.search.findings import Finding
+from studies.search.findings import RunFinding
 from studies.search.hunt import Search, SearchPlan, TriedSchedule
 from studies.series.budget import Budget
 from tests.unit.search.conftest import World
 
 PLAN = SearchPlan(seed=7, version="4.3.1", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
-LATE = Finding(name="torn_transaction", weight="known", promise="broken", known_bug="KAFKA-17754")
+LATE = RunFinding(name="torn_transaction", weight="known", promise="broken", known_bug="KAFKA-17754")
 QUIET = Progress(quiet=True)
 
 
@@ -60,12 +60,12 @@ def test_a_new_finding_names_the_command_that_repeats_it(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A known one does not: nobody has to look at it."""
-    stuck = Finding(name="no-recovery", weight="new")
+    stuck = RunFinding(name="no-recovery", weight="new")
     world.finds = lambda schedule, turn: (stuck, LATE) if turn == 2 else ()
-    found = Search.create(world.path, PLAN, None)
-    search(found, QUIET, limits(3), [], as_json=False)
+    hunt = Search.create(world.path, PLAN, None)
+    search(hunt, QUIET, limits(3), [], as_json=False)
     shown = capsys.readouterr().out.replace("\n", " ")
-    assert f"to repeat schedule 2 (no-recovery): acked replay {found.records[1].folder}" in shown
+    assert f"to repeat schedule 2 (no-recovery): acked replay {hunt.records[1].folder}" in shown
     assert shown.count("to repeat") == 1
 
 

@@ -19,8 +19,8 @@ PROGRAM = "sh -c 'touch x'"
 
 
 def test_only_a_program_needs_trust() -> None:
-    for known in ("", "librdkafka", "java"):
-        require_trusted(known, "runs/x", trust=False)
+    for choice in ("", "librdkafka", "java"):
+        require_trusted(choice, "runs/x", trust=False)
     require_trusted(PROGRAM, "runs/x", trust=True)
     with pytest.raises(UsageError, match="runs/x names a client program, .*--trust"):
         require_trusted(PROGRAM, "runs/x", trust=False)

@@ -9,13 +9,13 @@ import pytest
 from harness.cluster.timings import BASE
 from harness.lab.layout import THREE_AZS
 from run.scenario_file import find_in_file
-from studies.search.findings import Finding
+from studies.search.findings import RunFinding
 from studies.search.grammar import fresh
 from studies.search.space import space_of
 from studies.search.written import scenario_text
 
 FINDINGS = (
-    Finding(
+    RunFinding(
         name="lost",
         weight="not promised",
         promise="not promised",
@@ -24,14 +24,14 @@ FINDINGS = (
         cause='it\'s "over" \\ here',
         settings="acks=1, 5 in flight",
     ),
-    Finding(name="server_error", weight="new", cause="broker# ERROR: [ReplicaManager broker=#] 'quoted'"),
-    Finding(name="no-recovery", weight="new"),
+    RunFinding(name="server_error", weight="new", cause="broker# ERROR: [ReplicaManager broker=#] 'quoted'"),
+    RunFinding(name="no-recovery", weight="new"),
 )
 
 
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft", "kraft-combined"])
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda one: one.name)
-def test_the_file_declares_the_schedule(tmp_path: Path, mode: str, finding: Finding) -> None:
+def test_the_file_declares_the_schedule(tmp_path: Path, mode: str, finding: RunFinding) -> None:
     topology = THREE_AZS.topology(mode)
     version = "2.7.1" if mode == "zookeeper" else "3.6.2"
     space = space_of(kafka=version, mode=mode, topology=topology, timings=BASE)

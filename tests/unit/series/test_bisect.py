@@ -40,18 +40,18 @@ def test_the_search_halves() -> None:
         old = versions.index(version) < versions.index("3.7.0")
         return summary(version, {"loses": "confirmed" if old else "refuted"})
 
-    found = search("loses", versions, on)
-    assert (found.last_before, found.first) == ("3.6.2", "3.7.0")
+    change = search("loses", versions, on)
+    assert (change.last_before, change.first) == ("3.6.2", "3.7.0")
     assert len(run) == len(set(run)) == 5
-    assert found.sentence() == "loses changes in 3.7.0: confirmed in 3.6.2, refuted in 3.7.0."
+    assert change.sentence() == "loses changes in 3.7.0: confirmed in 3.6.2, refuted in 3.7.0."
 
 
 def test_no_change_takes_two_runs() -> None:
     """If both ends agree, nothing between them is run."""
-    found = search("loses", ["3.6.2", "3.7.0", "3.9.1"], lambda v: summary(v, {"loses": "confirmed"}))
-    assert found.first == ""
-    assert len(found.statuses) == 2
-    assert "in all versions that were tried" in found.sentence()
+    change = search("loses", ["3.6.2", "3.7.0", "3.9.1"], lambda v: summary(v, {"loses": "confirmed"}))
+    assert change.first == ""
+    assert len(change.statuses) == 2
+    assert "in all versions that were tried" in change.sentence()
 
 
 @pytest.mark.parametrize(("status", "verdict"), [("unknown", "unknown"), ("confirmed", "crashed")])
@@ -63,9 +63,13 @@ def test_a_run_that_decides_nothing_ends_the_search(status: str, verdict: str) -
 
 def test_only_versions_that_have_the_claim_are_searched() -> None:
     """The claim `early` applies below 3.9 only, so there is nothing to compare."""
-    known = tuple(kafka_version(name) for name in ("3.6.2", "3.9.1", "4.3.1"))
-    assert [v.version for v in candidates(SCENARIO, "loses", known, "kraft")] == ["3.6.2", "3.9.1", "4.3.1"]
+    versions = tuple(kafka_version(name) for name in ("3.6.2", "3.9.1", "4.3.1"))
+    assert [v.version for v in candidates(SCENARIO, "loses", versions, "kraft")] == [
+        "3.6.2",
+        "3.9.1",
+        "4.3.1",
+    ]
     with pytest.raises(UsageError, match="1 do"):
-        candidates(SCENARIO, "early", known, "kraft")
+        candidates(SCENARIO, "early", versions, "kraft")
     with pytest.raises(UsageError, match="has no claim 'nonsense'; it has early, loses"):
-        candidates(SCENARIO, "nonsense", known, "kraft")
+        candidates(SCENARIO, "nonsense", versions, "kraft")

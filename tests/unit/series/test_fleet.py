@@ -18,7 +18,7 @@ from harness.waiting import wait_until
 from run.folder import RunFolder
 from studies.assess.battery import battery
 from studies.assess.series import kind_of
-from studies.search.findings import Finding
+from studies.search.findings import RunFinding
 from studies.series import fleet as module
 from studies.series import judging
 from studies.series.fleet import MOST_RUNS, SCENARIOS, STRANGE, UNJUDGED, Fleet, JobKind, JudgedRun
@@ -38,7 +38,7 @@ class Script:
         """The folder of each cluster."""
         self.logs: list[Path] = []
         self.answers: dict[str, list[RunAnswer | Exception]] = {}
-        self.findings: dict[str, Finding] = {}
+        self.findings: dict[str, RunFinding] = {}
         self.classes: dict[str, dict[str, int]] = {}
         self.promises: dict[str, str] = {}
         self.clients: list[str] = []
@@ -51,7 +51,7 @@ class Script:
         """What the starts of the next clusters fail with."""
         self.before_judgement: Callable[[], None] = lambda: None
 
-    def findings_of(self, job: Job, folder: Path) -> tuple[Finding, ...]:
+    def findings_of(self, job: Job, folder: Path) -> tuple[RunFinding, ...]:
         finding = self.findings.get(job.scenario)
         return () if finding is None else (finding,)
 
@@ -207,7 +207,7 @@ def test_a_healthy_cluster_is_used_ten_times(script: Script, tmp_path: Path) -> 
 
 
 def test_a_run_after_a_finding_is_repeated_on_a_new_cluster(script: Script, tmp_path: Path) -> None:
-    script.findings[JOBS[0]] = Finding(name="no-recovery", weight="new")
+    script.findings[JOBS[0]] = RunFinding(name="no-recovery", weight="new")
     ended = run(script, tmp_path, JOBS[:3])
     assert script.began == [JOBS[:2], JOBS[1:3]]
     assert [run.job.scenario for run in ended] == JOBS[:3]
@@ -217,7 +217,7 @@ def test_a_run_after_a_finding_is_repeated_on_a_new_cluster(script: Script, tmp_
 
 
 def test_what_is_not_promised_does_not_speak_against_a_cluster(script: Script, tmp_path: Path) -> None:
-    script.findings[JOBS[0]] = Finding(name="lost", weight="not promised")
+    script.findings[JOBS[0]] = RunFinding(name="lost", weight="not promised")
     script.classes[JOBS[1]] = {"lost": 90, "duplicated": 2}
     run(script, tmp_path, JOBS[:3])
     assert script.began == [JOBS[:3]]

@@ -19,9 +19,9 @@ def test_a_judged_run_is_recorded_with_its_losses_and_its_findings_about_transac
         findings_by_class={"lost": 1, "server_error": 4, "commit_lost": 2, "torn_transaction": 1},
     )
     run = RunSummary(scenario="a", version="2.7.1", mode="zookeeper", verdict="crashed")
-    found = summarised(judgement, run)
-    assert (found.verdict, found.lost, found.duplicated) == ("violated", 3, 1)
-    assert found.findings == {"torn_transaction": 1, "commit_lost": 2}
+    recorded = summarised(judgement, run)
+    assert (recorded.verdict, recorded.lost, recorded.duplicated) == ("violated", 3, 1)
+    assert recorded.findings == {"torn_transaction": 1, "commit_lost": 2}
 
 
 def test_a_judged_run_says_which_of_two_outcomes_occurred() -> None:

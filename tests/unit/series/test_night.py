@@ -89,7 +89,7 @@ def test_flaky_means_more_than_one_outcome() -> None:
         run(d, verdict="crashed"),
         run(d, verdict="crashed", claims={"x": "unknown"}),
     ]
-    found = flaky(runs)
-    assert set(found) == {b, c}
-    assert found[b].verdicts == {"as declared": 1, "violated": 1}
-    assert found[c].claims == {"x": {"confirmed": 1, "refuted": 1}}
+    disagreements = flaky(runs)
+    assert set(disagreements) == {b, c}
+    assert disagreements[b].verdicts == {"as declared": 1, "violated": 1}
+    assert disagreements[c].claims == {"x": {"confirmed": 1, "refuted": 1}}

@@ -42,15 +42,15 @@ def make(
     return folder
 
 
-def names(found: list[StoredRun]) -> list[str]:
-    return [f"{run.folder.parent.name}/{run.folder.name}" for run in found]
+def names(stored: list[StoredRun]) -> list[str]:
+    return [f"{run.folder.parent.name}/{run.folder.name}" for run in stored]
 
 
 def doomed(
     runs: Path, *, keep: int = 1, keep_failed: bool = False, max_bytes: int | None = None
 ) -> list[str]:
-    found = stored_runs(runs)
-    return names(to_remove(found, keep=keep, keep_failed=keep_failed, max_bytes=max_bytes, now_s=NOW))
+    stored = stored_runs(runs)
+    return names(to_remove(stored, keep=keep, keep_failed=keep_failed, max_bytes=max_bytes, now_s=NOW))
 
 
 def test_runs_are_listed_once_and_newest_first(tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ def test_runs_are_listed_once_and_newest_first(tmp_path: Path) -> None:
     make(tmp_path, "b", "2026-01-02", verdict="violated")
     (tmp_path / "all" / "2026-01-04").mkdir(parents=True)
     (tmp_path / "all" / "2026-01-04" / "runs.jsonl").write_text("")
-    found = stored_runs(tmp_path)
-    assert names(found) == ["a/2026-01-03", "b/2026-01-02", "a/2026-01-01"]
-    assert (found[1].verdict, found[1].lost, found[1].kafka) == ("violated", 2, "2.7.1")
+    stored = stored_runs(tmp_path)
+    assert names(stored) == ["a/2026-01-03", "b/2026-01-02", "a/2026-01-01"]
+    assert (stored[1].verdict, stored[1].lost, stored[1].kafka) == ("violated", 2, "2.7.1")
 
 
 def test_assessments_are_listed(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ DAMAGED = ["{", "7", "[" * 9**5, '{"a":' * 9**5]
 @pytest.mark.parametrize("manifest", [*DAMAGED, '{"kafka": 7, "status": ["complete"]}'])
 def test_run_with_a_damaged_manifest_is_listed_without_it(tmp_path: Path, manifest: str) -> None:
     (make(tmp_path, "a", "1") / "run.json").write_text(manifest)
-    (found,) = stored_runs(tmp_path)
-    assert (found.scenario, found.kafka, found.status, found.verdict) == ("a", "", "", "as declared")
+    (run,) = stored_runs(tmp_path)
+    assert (run.scenario, run.kafka, run.status, run.verdict) == ("a", "", "", "as declared")
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_run_with_a_damaged_manifest_is_listed_without_it(tmp_path: Path, manife
 )
 def test_run_with_a_damaged_judgement_is_listed_as_not_judged(tmp_path: Path, judgement: str) -> None:
     (make(tmp_path, "a", "1") / "judgement.json").write_text(judgement)
-    (found,) = stored_runs(tmp_path)
-    assert (found.status, found.verdict, found.lost) == ("complete", "", 0)
+    (run,) = stored_runs(tmp_path)
+    assert (run.status, run.verdict, run.lost) == ("complete", "", 0)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_damaged_assessment_is_listed(tmp_path: Path, plan: str, document: str, 
     (folder / "plan.json").write_text(plan)
     (folder / "assessment.json").write_text(document)
     (folder / "runs.jsonl").write_bytes(runs)
-    (found,) = stored_series(tmp_path)
-    assert (found.kafka, found.mode, found.ended, found.planned, found.outcomes) == ("", "", 1, 0, {})
+    (series,) = stored_series(tmp_path)
+    assert (series.kafka, series.mode, series.ended, series.planned, series.outcomes) == ("", "", 1, 0, {})
 
 
 @pytest.mark.parametrize("client", [7, None, ["java"]])

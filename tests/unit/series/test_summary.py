@@ -123,9 +123,9 @@ def test_a_run_in_two_files_counts_once(tmp_path: Path) -> None:
 def test_totals_are_ranges_of_the_runs_that_were_judged() -> None:
     """A crashed run has no counts."""
     crashed = replace(GOOD, verdict="crashed", lost=0, seconds=1.0, claims={})
-    found = add_up([replace(GOOD, lost=7), crashed, replace(GOOD, lost=3, seconds=20.0)])
-    assert (found.runs, found.verdicts) == (3, {"as declared": 2, "crashed": 1})
-    assert (found.lost, found.seconds, found.claims) == ((3, 7), (12, 20), ((3, 0, 0),))
+    totals = add_up([replace(GOOD, lost=7), crashed, replace(GOOD, lost=3, seconds=20.0)])
+    assert (totals.runs, totals.verdicts) == (3, {"as declared": 2, "crashed": 1})
+    assert (totals.lost, totals.seconds, totals.claims) == ((3, 7), (12, 20), ((3, 0, 0),))
     assert add_up([crashed]).claims == ()
 
 
@@ -153,6 +153,6 @@ def test_the_latest_runs_that_agree_are_counted() -> None:
 def test_a_grid_sorts_versions_by_number() -> None:
     """3.10 comes after 3.9; a version that speaks an older protocol follows the version itself."""
     labels = ("3.10.0", "2.7.1@2.6", "3.9.1", "2.7.1")
-    found = grid([replace(GOOD, version=label) for label in labels])
-    assert found.versions == ("2.7.1", "2.7.1@2.6", "3.9.1", "3.10.0")
-    assert set(found.lines[("no-fault", "zookeeper")]) == set(labels)
+    cells = grid([replace(GOOD, version=label) for label in labels])
+    assert cells.versions == ("2.7.1", "2.7.1@2.6", "3.9.1", "3.10.0")
+    assert set(cells.lines[("no-fault", "zookeeper")]) == set(labels)

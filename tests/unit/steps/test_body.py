@@ -13,11 +13,11 @@ from harness.errors import InvalidRunError
 from harness.kafka.model import Topic
 from harness.lab.layout import three_azs
 from studies.steps.body import Body
-from studies.steps.events import Seen
+from studies.steps.events import ClusterState
 from studies.steps.step import Moment, Step
 
 TOPOLOGY = three_azs("zookeeper")
-SEEN = Seen(leaders={}, in_sync={}, replicas={}, controller=1, counts={})
+SEEN = ClusterState(leaders={}, in_sync={}, replicas={}, controller=1, counts={})
 
 
 class Nemesis:
