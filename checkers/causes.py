@@ -321,14 +321,16 @@ def _storage(scene: _Scene, loss: _Loss) -> Cause | None:
         and (loss.offset < 0 or fault.first_offset <= loss.offset)  # recovery truncates from there on
     ]
     hit = {name for fault in hits for name in fault.hosts}
-    mine = [cut for cut in scene.cuts if cut.broker == loss.acked_by and cut.ns >= loss.acked_ns]
+    later_cuts = [cut for cut in scene.cuts if cut.broker == loss.acked_by and cut.ns >= loss.acked_ns]
     for fault in hits:
         since = fault.from_ns
         if host not in fault.hosts or loss.again_ns > since:
             continue
-        if any(0 <= cut.offset <= loss.offset for cut in mine if cut.ns <= since):
+        if any(0 <= cut.offset <= loss.offset for cut in later_cuts if cut.ns <= since):
             continue  # Kafka had truncated it before.
-        there = (cut.offset == loss.offset and cut.kind == "truncated" for cut in mine if cut.ns > since)
+        there = (
+            cut.offset == loss.offset and cut.kind == "truncated" for cut in later_cuts if cut.ns > since
+        )
         if fault.mechanism in _TAKES_AT_ONCE and any(there):
             continue  # A log is truncated at the offset of a record only if it holds that record.
         if _decides(scene.elections, hit, loss, since):
@@ -408,14 +410,14 @@ def duplicate_causes(
     # A client that got no answer may not know its retries; one that counted a single request made none.
     code[twice & (sends.outcome == INFO) & (attempts != 1)] = _REPEATED.index("retry_of_unknown_outcome")
     if idempotent:
-        mine = twice & np.isin(sends.writer, idempotent)
-        code[mine] = _REPEATED.index("idempotence_broken")
+        by_idempotent = twice & np.isin(sends.writer, idempotent)
+        code[by_idempotent] = _REPEATED.index("idempotence_broken")
         # A retry that was written again came before the answer, or before the log was read.
         read = read_ns(evidence, partition.topic, partition.number)
         done = numbers(table, "done_ns")
         until = np.where((sends.outcome == OK) | (read is None), done, read or 0)
         late = (until >= 0) & (until - sends.sent_ns >= evidence.producer_id_expiration_ns)
-        code[mine & late] = _REPEATED.index("producer_id_expired")
+        code[by_idempotent & late] = _REPEATED.index("producer_id_expired")
     phantom = fates.fate == CODE["phantom"]
     code[phantom] = _REPEATED.index("failed_yet_appended")
     code[phantom & (attempts > 1)] = _REPEATED.index("refused_after_retry")
@@ -438,7 +440,7 @@ def _duplicate_rows(
     """For each of the messages: what the client was told of it, and where it is in the final log."""
     read = read_ns(evidence, partition.topic, partition.number)
     sent = table.select(["sent_ns", "done_ns", "outcome", "attempts"]).take(pa.array(rows)).to_pylist()
-    found = []
+    lines_by_message = []
     for row, send in zip(rows.tolist(), sent, strict=True):
         attempts = send["attempts"]
         count = "an unknown number of" if attempts is None else str(attempts)
@@ -446,13 +448,13 @@ def _duplicate_rows(
         ns = send["sent_ns"] if send["done_ns"] is None else send["done_ns"]
         first, further = int(fates.found_offset[row]), int(fates.extra_offset[row])
         places = f"offsets {first} and {further}" if further >= 0 else f"offset {first}"
-        found.append(
+        lines_by_message.append(
             [
                 evidence_row("sends", ns, told),
                 evidence_row("copies", read, f"at {places} of {partition.name}"),
             ]
         )
-    return found
+    return lines_by_message
 
 
 def read_ns(evidence: Evidence, topic: str, partition: int) -> int | None:

@@ -47,8 +47,8 @@ def check_health(evidence: Evidence, findings: Path | str, tallies: pa.Table) ->
     ]
     if not rows:
         return tallies
-    found = pa.Table.from_pylist([{"expected": False, **row} for row in rows], schema=FINDING)
-    write_parquet(inside(findings, "health.parquet"), found)
+    findings_table = pa.Table.from_pylist([{"expected": False, **row} for row in rows], schema=FINDING)
+    write_parquet(inside(findings, "health.parquet"), findings_table)
     counted: dict[tuple[str, str | None, int | None], int] = {}
     for row in rows:
         key = (row["class"], row.get("topic"), row.get("partition"))
@@ -84,8 +84,8 @@ def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
         if level not in SERIOUS:
             continue
         after_fault = first_fault is not None and row["ns"] >= first_fault
-        known = any(error.part in text and (after_fault or error.any_time) for error in KNOWN)
-        if level == "fatal" or not known:
+        is_known = any(error.part in text and (after_fault or error.any_time) for error in KNOWN)
+        if level == "fatal" or not is_known:
             lines.setdefault((row["host"], _wording(text)), []).append((level, text))
     for (host, _), alike in sorted(lines.items()):
         level, text = alike[0]

@@ -101,13 +101,13 @@ def _find(session: SparkSession, folder: Path, message: str) -> Mapping[str, Any
         raise BadDataError(f"{folder} has not been judged yet (no life.parquet); run `acked check {folder}`.")
     life = session.read.schema(ddl(LIFE)).parquet(str(path))
     chosen = life.filter(_is_called(message)).orderBy("topic", "partition", "writer", "seq")
-    found = _rows(chosen.limit(6))
-    if not found:
+    matches = _rows(chosen.limit(6))
+    if not matches:
         raise UsageError(f"{folder} has no message {quoted(message)}; give its label, or writer/seq.")
-    if len(found) > 1:
-        names = ", ".join(f"{row['writer']}/{row['seq']} in {row['topic']}" for row in found)
+    if len(matches) > 1:
+        names = ", ".join(f"{row['writer']}/{row['seq']} in {row['topic']}" for row in matches)
         raise UsageError(f"Several messages are called {quoted(message)} ({names}); give one as writer/seq.")
-    return found[0]
+    return matches[0]
 
 
 def _is_called(message: str) -> Column:

@@ -40,10 +40,10 @@ def transaction_story(
     folder = Path(run_dir)
     writer, number = _parsed(name)
     fates = _output(session, folder, "transaction_fates").filter(f"writer = {writer} AND txn = {number}")
-    found = [row.asDict() for row in fates.collect()]
-    if not found:
+    fate_rows = [row.asDict() for row in fates.collect()]
+    if not fate_rows:
         raise UsageError(f"{folder} has no transaction {name!r}; the table transaction_fates lists them.")
-    fate = found[0]
+    fate = fate_rows[0]
     source = open_source(history_of(folder))
     evidence = gather(source)
     records = _rows(
@@ -117,8 +117,8 @@ def _own_events(
             yield row["done_ns"], f"{names[row['seq']]} {reported}"
     if not names:
         return
-    wanted = ", ".join(str(seq) for seq in names)
-    reads = table_frame(session, source, "reads").filter(f"writer = {fate['writer']} AND seq IN ({wanted})")
+    seqs = ", ".join(str(seq) for seq in names)
+    reads = table_frame(session, source, "reads").filter(f"writer = {fate['writer']} AND seq IN ({seqs})")
     for row in _rows(reads):
         level = f" ({row['isolation']})" if row["isolation"] else ""
         place = f"to reader {row['reader']}{level} at offset {row['offset']}"
@@ -146,8 +146,8 @@ def _readable(
     register(session, source, ["readable_since"])
     for table in ("transaction_fates", "transaction_records"):
         _output(session, folder, table).createOrReplaceTempView(table)
-    mine = f"writer = {fate['writer']} AND txn = {fate['txn']} AND first_ns IS NOT NULL"
-    for row in _rows(session.sql(f"SELECT * FROM ({readable_since()}) WHERE {mine}")):
+    of_transaction = f"writer = {fate['writer']} AND txn = {fate['txn']} AND first_ns IS NOT NULL"
+    for row in _rows(session.sql(f"SELECT * FROM ({readable_since()}) WHERE {of_transaction}")):
         leads = ", which leads it" if row["leader"] == row["broker"] else ""
         place = f"{row['topic']}/{row['partition']}"
         yield (

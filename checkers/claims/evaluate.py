@@ -60,15 +60,15 @@ class ClaimResult:
 
 def queries_of(claims: Sequence[StoredClaim]) -> dict[str, str]:
     """All queries of the claims, by `name`, `name (given)`, `name (erratum)` and `name (either)`."""
-    found: dict[str, str] = {}
+    queries: dict[str, str] = {}
     for claim in claims:
-        found[claim["name"]] = claim["holds"]
+        queries[claim["name"]] = claim["holds"]
         if claim.get("given"):
-            found[f"{claim['name']} (given)"] = claim["given"]
+            queries[f"{claim['name']} (given)"] = claim["given"]
         for other in ("erratum", "either"):
             if claim.get(other):
-                found[f"{claim['name']} ({other})"] = claim[other]["holds"]
-    return found
+                queries[f"{claim['name']} ({other})"] = claim[other]["holds"]
+    return queries
 
 
 def texts_of(declared: Mapping[str, Any]) -> list[str]:

@@ -91,9 +91,9 @@ def resolve(text: str, moments: Moments) -> Resolved:
 
     def time(match: re.Match[str]) -> str:
         kind, name = match.groups()
-        found = moments.of(kind.removesuffix("?"), name)
-        if found is not None:
-            return f"{found}L"
+        ns = moments.of(kind.removesuffix("?"), name)
+        if ns is not None:
+            return f"{ns}L"
         if kind not in _OPTIONAL:
             missing[_MISSING[kind].format(name)] = None
         return "CAST(NULL AS BIGINT)"

@@ -52,8 +52,8 @@ class Sentence(str):
 
 def subject_of(item: object) -> Subject:
     """What a query, a partition, a broker or messages are about; nothing, for SQL that does not say."""
-    found = getattr(item, "subject", NOTHING)
-    return found if isinstance(found, Subject) else NOTHING
+    subject = getattr(item, "subject", NOTHING)
+    return subject if isinstance(subject, Subject) else NOTHING
 
 
 def merged(subjects: Iterable[Subject]) -> Subject:

@@ -49,14 +49,14 @@ def retention_minutes(evidence: Evidence, broker: int) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def expiry(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry | None:
+def expiry(history: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry | None:
     """Why the coordinator may have removed a commit before an answer; None if setting or time forbid it."""
-    evidence = known.evidence
+    evidence = history.evidence
     minutes = retention_minutes(evidence, answer.broker)
     if minutes is None or answer.offset >= 0:
         return None
     retention_ns = minutes * _MINUTE_NS
-    begin = _begin(known, commit, answer, retention_ns)
+    begin = _begin(history, commit, answer, retention_ns)
     if begin is None:
         return None
     since_ns, since = begin
@@ -80,15 +80,15 @@ def expiry(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry
 
 
 def _begin(
-    known: GroupHistory, commit: Commit, answer: FetchedOffset, retention_ns: int
+    history: GroupHistory, commit: Commit, answer: FetchedOffset, retention_ns: int
 ) -> tuple[int, Mapping[str, int | str]] | None:
     """From when the retention counted, and what happened then, if it ended before the answer."""
     committed = {"committed_offset": commit.offset}
-    version = known.evidence.kafka
+    version = history.evidence.kafka
     if version is not None and version < _SINCE_EMPTY:
         expired = answer.ns - commit.asked_ns >= retention_ns
         return (commit.acked_ns, committed) if expired else None
-    rows = rows_of_group(known.evidence, known.group)
+    rows = rows_of_group(history.evidence, history.group)
     members = memberships(rows)
     empty = vacancies(members, commit.asked_ns, answer.ns)
     if any(row["event"] == "joined" and row["protocol"] == "consumer" for row in rows):
@@ -98,5 +98,5 @@ def _begin(
         if one.until_ns - one.from_ns >= retention_ns:
             if one.from_ns == commit.asked_ns:
                 return commit.acked_ns, committed
-            return one.from_ns, {"empty_group": known.group}
+            return one.from_ns, {"empty_group": history.group}
     return None

@@ -18,7 +18,7 @@ CLASSES = (*ABOUT_COMMITS, DOUBLE_OWNERSHIP, RESET, STALLED)
 def group_findings(evidence: Evidence) -> list[dict[str, Any]]:
     """Rows of `findings` about commits, ownership and positions of groups, one for each root cause."""
     rows: list[dict[str, Any]] = []
-    for known in group_histories(evidence).values():
-        rows += [*commit_findings(known), *ownership_findings(known)]
-        rows += [*reset_findings(known), *stall_findings(known)]
+    for history in group_histories(evidence).values():
+        rows += [*commit_findings(history), *ownership_findings(history)]
+        rows += [*reset_findings(history), *stall_findings(history)]
     return rows

@@ -11,25 +11,25 @@ from checkers.records import evidence_row, facts_text
 DOUBLE_OWNERSHIP = "double_ownership"
 
 
-def shared(known: GroupHistory) -> Iterator[tuple[Ownership, Ownership]]:
+def shared(history: GroupHistory) -> Iterator[tuple[Ownership, Ownership]]:
     """Pairs of different members, the earlier owner first, that both owned the partition for a while."""
-    for number, one in enumerate(known.ownerships):
-        for other in known.ownerships[number + 1 :]:
+    for number, one in enumerate(history.ownerships):
+        for other in history.ownerships[number + 1 :]:
             if other.reader != one.reader and other.from_ns < one.until_ns:
                 yield one, other
 
 
-def ownership_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
+def ownership_findings(history: GroupHistory) -> Iterator[dict[str, Any]]:
     """Findings about pairs of members that owned the partition at the same time."""
-    for one, other in shared(known):
+    for one, other in shared(history):
         seconds = (min(one.until_ns, other.until_ns) - other.from_ns) / 1e9
         kind = {"lost": "late_notice", "revoked": "late_revocation"}.get(one.ended, "no_revocation")
         yield {
             "class": DOUBLE_OWNERSHIP,
-            "topic": known.topic,
-            "partition": known.partition,
+            "topic": history.topic,
+            "partition": history.partition,
             "count": 1,
-            "reader": f"group {known.group}",
+            "reader": f"group {history.group}",
             "cause": kind,
             "cause_facts": facts_text(reader=one.reader),
             "evidence": ownership_rows(one, other),

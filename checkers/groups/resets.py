@@ -52,16 +52,18 @@ class Reset:
     cause: Cause
 
 
-def resets(known: GroupHistory) -> list[Reset]:
+def resets(history: GroupHistory) -> list[Reset]:
     """The resets of a group's members in its partition, by time. They are known only with `watermarks`."""
-    where = TopicPartition(known.topic, known.partition)
-    reads = [row for row in known.evidence.rows_about("group_reads", where) if row["group"] == known.group]
+    where = TopicPartition(history.topic, history.partition)
+    reads = [
+        row for row in history.evidence.rows_about("group_reads", where) if row["group"] == history.group
+    ]
     if not reads:
         return []
-    log = _LogBounds(known, where)
+    log = _LogBounds(history, where)
     reset: list[Reset] = []
     for read in sorted(reads, key=lambda row: int(row["ns"])):
-        position = _position(known, read)
+        position = _position(history, read)
         if position is None or read["offset"] == position.offset:
             continue
         back = read["offset"] < position.offset
@@ -80,12 +82,12 @@ def resets(known: GroupHistory) -> list[Reset]:
     return reset
 
 
-def _position(known: GroupHistory, read: Row) -> Position | None:
+def _position(history: GroupHistory, read: Row) -> Position | None:
     """Where the member was to continue before a read; None if the history does not say."""
     since_ns = or_minus_one(read["before_ns"])
     events = [
         row
-        for row in known.rows
+        for row in history.rows
         if row["reader"] == read["reader"]
         and row["event"] in POSITIONED
         and since_ns <= row["ns"] <= read["ns"]
@@ -97,7 +99,7 @@ def _position(known: GroupHistory, read: Row) -> Position | None:
         what = f"reader {read['reader']} assigned, at offset {last['offset']}"
         acked = [
             one.acked_ns
-            for one in known.commits
+            for one in history.commits
             if one.offset == last["offset"] and 0 <= one.acked_ns < last["ns"]
         ]
         return Position(
@@ -116,10 +118,10 @@ def _position(known: GroupHistory, read: Row) -> Position | None:
 class _LogBounds:
     """Where the log of a partition began and ended, by `watermarks` and the events of the partition."""
 
-    def __init__(self, known: GroupHistory, where: TopicPartition) -> None:
-        self._evidence, self._where = known.evidence, where
-        self._marks = sorted(known.evidence.rows_about("watermarks", where), key=lambda row: int(row["ns"]))
-        self._cuts, self._elections = partition_events(known.evidence, *where)
+    def __init__(self, history: GroupHistory, where: TopicPartition) -> None:
+        self._evidence, self._where = history.evidence, where
+        self._marks = sorted(history.evidence.rows_about("watermarks", where), key=lambda row: int(row["ns"]))
+        self._cuts, self._elections = partition_events(history.evidence, *where)
 
     def ended_before(self, position: Position, until_ns: int) -> Cause | None:
         """Why the leader's log ended before a position; None if the history does not show that it did."""
@@ -183,18 +185,18 @@ class _LogBounds:
         return None
 
 
-def reset_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
+def reset_findings(history: GroupHistory) -> Iterator[dict[str, Any]]:
     """A finding for each reset."""
-    for one in resets(known):
+    for one in resets(history):
         yield {
             "class": RESET,
-            "topic": known.topic,
-            "partition": known.partition,
+            "topic": history.topic,
+            "partition": history.partition,
             "offset": one.position.offset,
             "found_offset": one.offset,
             "count": one.count,
             "acked_ns": one.position.since_ns,
-            "reader": f"group {known.group}",
+            "reader": f"group {history.group}",
             "cause": one.cause.kind,
             "cause_facts": one.cause.text,
             "evidence": [

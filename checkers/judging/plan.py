@@ -71,9 +71,9 @@ def judge_all(
 def _judge(runner: Runner, follow_up_runner: Runner, job: JudgingContext, slots: int) -> pa.Table:
     rows = _rows_by_partition(job)
     # Of a single partition it is known at once that nothing was sent to another one.
-    known = Identities(homes=NO_HOMES) if len(rows) == 1 else Identities()
+    initial = Identities(homes=NO_HOMES) if len(rows) == 1 else Identities()
     tasks = [
-        PartitionTask(where=where, part=f"part-{number:06}", identities=known)
+        PartitionTask(where=where, part=f"part-{number:06}", identities=initial)
         for number, where in enumerate(rows)
     ]
     results = _judge_partitions(runner, job, tasks, rows, slots)

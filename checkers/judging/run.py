@@ -105,8 +105,8 @@ class Results:
 
     def findings_of(self, classes: Sequence[str]) -> pa.Table:
         """The findings of some classes."""
-        wanted = pc.field("class").isin(list(classes))
-        parts = [read_parquet(path, FINDING, wanted) for path in parquet_files(self._findings)]
+        of_classes = pc.field("class").isin(list(classes))
+        parts = [read_parquet(path, FINDING, of_classes) for path in parquet_files(self._findings)]
         return pa.concat_tables([FINDING.empty_table(), *parts])
 
     def judge_promises(self, facts: Facts, *, decisive: bool) -> pa.Table:

@@ -43,19 +43,19 @@ def aborted_reads(
     Of messages that nobody sent to this partition: the first read at each offset at which no replica holds
     such a record.
     """
-    known = reads.row >= 0
-    row = np.where(known, reads.row, 0)
+    recognised = reads.row >= 0
+    row = np.where(recognised, reads.row, 0)
     if not len(sends):
         return unsent(logs, reads)
     reference = reference_of(partition, logs)
     in_sync = sum(1 << bit for bit, log in enumerate(logs) if partition.in_sync(log.broker))
     dropped = (fates.fate == CODE["unknown_dropped"]) & ~((fates.holders & in_sync) != 0).astype(bool)
-    guilty = known & ~sends.aborted[row] & (fates.fate == CODE["failed"])[row]
-    guilty |= known & sends.withheld[row] & reads.committed
-    maybe = known & ~sends.aborted[row] & dropped[row]
+    guilty = recognised & ~sends.aborted[row] & (fates.fate == CODE["failed"])[row]
+    guilty |= recognised & sends.withheld[row] & reads.committed
+    maybe = recognised & ~sends.aborted[row] & dropped[row]
     maybe &= ~_removed(partition, sends, reference, reads, np.flatnonzero(maybe))
-    found = _first(np.flatnonzero(guilty | maybe), reads, with_offset=False)
-    return np.sort(np.concatenate([found, unsent(logs, reads)]))
+    suspects = _first(np.flatnonzero(guilty | maybe), reads, with_offset=False)
+    return np.sort(np.concatenate([suspects, unsent(logs, reads)]))
 
 
 def unsent(logs: Sequence[Log], reads: Reads) -> Ints:
@@ -81,9 +81,9 @@ def conflicts(
     """Reads (the first of each message and offset) of messages that have another offset in the final log."""
     if not len(sends):
         return np.empty(0, dtype=np.int64)
-    known = reads.row >= 0
-    row = np.where(known, reads.row, 0)
-    settled = known & np.isin(fates.fate[row], _SETTLED) & (fates.copies[row] > 0)
+    recognised = reads.row >= 0
+    row = np.where(recognised, reads.row, 0)
+    settled = recognised & np.isin(fates.fate[row], _SETTLED) & (fates.copies[row] > 0)
     settled &= ~(reads.committed & sends.aborted[row])
     settled &= (reads.offset != fates.found_offset[row]) & (reads.offset != sends.offset[row])
     rows = np.flatnonzero(settled)
@@ -98,13 +98,13 @@ def conflicts(
 
 def _removed(partition: PartitionReplicas, sends: Sends, reference: Log, reads: Reads, rows: Ints) -> Flags:
     """Which of the reads at ``rows``, of known messages, are at an offset from which those may be removed."""
-    found = np.zeros(len(reads), dtype=bool)
+    removed = np.zeros(len(reads), dtype=bool)
     offsets, message = reads.offset[rows], reads.row[rows]
     reasons = partition.removal_reasons(
         offsets, reference.at(offsets) >= 0, sends.sent_ns[message], sends.writer[message]
     )
-    found[rows] = reasons != NONE
-    return found
+    removed[rows] = reasons != NONE
+    return removed
 
 
 def _first(rows: Ints, reads: Reads, *, with_offset: bool) -> Ints:
@@ -286,42 +286,44 @@ def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tu
 def _stayed(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, row: int, until_ns: Ints) -> bool:
     """Whether a member had the partition assigned, and nothing moved it from its read to its commit."""
     reader, since = int(reads.reader[pairs.before[row]]), int(reads.ns[pairs.before[row]])
-    mine = [
+    own_events = [
         event
         for event in events
         if event.reader == reader and event.ns <= until_ns[row] and event.event in POSITIONED
     ]
-    return any(event.event == "assigned" for event in mine) and all(event.ns < since for event in mine)
+    return any(event.event == "assigned" for event in own_events) and all(
+        event.ns < since for event in own_events
+    )
 
 
 def _newest(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, kind: str) -> Ints:
     """When the reader last had such an event between the two reads; -FOREVER: never."""
-    found = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
+    event_ns = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
     reader, since, until = reads.reader[pairs.after], reads.ns[pairs.before], reads.ns[pairs.after]
     for event in events:
         if event.event == kind:
             between = (reader == event.reader) & (since <= event.ns) & (event.ns <= until)
-            found[between] = np.maximum(found[between], event.ns)
-    return found
+            event_ns[between] = np.maximum(event_ns[between], event.ns)
+    return event_ns
 
 
 def _committed(
     reads: Reads, events: Sequence[GroupRow], rows: Ints, at_ns: Ints, *, by_others: bool = False
 ) -> _Commits:
     """The newest commit of each read's group up to a time; or the newest of its other members."""
-    found = np.full((3, len(rows)), -1, dtype=np.int64)
+    newest_commits = np.full((3, len(rows)), -1, dtype=np.int64)
     for position, name in enumerate(reads.groups):
         commits = [e for e in events if e.event == "committed" and e.group == name and e.offset >= 0]
         commits.sort(key=lambda event: (event.ns, event.offset, event.reader))
-        mine = np.flatnonzero(reads.group[rows] == position)
-        for reader in np.unique(reads.reader[rows[mine]]).tolist() if by_others else (None,):
+        of_group = np.flatnonzero(reads.group[rows] == position)
+        for reader in np.unique(reads.reader[rows[of_group]]).tolist() if by_others else (None,):
             counted = [event for event in commits if reader is None or event.reader != reader]
             times = np.array([event.ns for event in counted], dtype=np.int64)
             values = [(-1, -1, -1), *((event.offset, event.ns, event.reader) for event in counted)]
-            chosen = mine if reader is None else mine[reads.reader[rows[mine]] == reader]
+            chosen = of_group if reader is None else of_group[reads.reader[rows[of_group]] == reader]
             newest = np.searchsorted(times, at_ns[chosen], side="right")
-            found[:, chosen] = np.array(values, dtype=np.int64)[newest].T
-    return _Commits(offset=found[0], ns=found[1], reader=found[2])
+            newest_commits[:, chosen] = np.array(values, dtype=np.int64)[newest].T
+    return _Commits(offset=newest_commits[0], ns=newest_commits[1], reader=newest_commits[2])
 
 
 def _runs(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints, Ints]:
@@ -334,9 +336,9 @@ def _runs(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints
         if event.event != "sought":
             continue
         position = reads.groups.index(event.group) if event.group in reads.groups else -2
-        mine = np.where(group >= 0, group == position, reader == event.reader)
-        since = np.where(mine & (event.ns <= before), np.maximum(since, event.ns), since)
-        until = np.where(mine & (event.ns >= after), np.minimum(until, event.ns), until)
+        concerned = np.where(group >= 0, group == position, reader == event.reader)
+        since = np.where(concerned & (event.ns <= before), np.maximum(since, event.ns), since)
+        until = np.where(concerned & (event.ns >= after), np.minimum(until, event.ns), until)
     return since, until
 
 
@@ -378,8 +380,8 @@ def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
             stream = -1 - reads.groups.index(name) if name in reads.groups else FOREVER
         run = (stream, int(jumps.since_ns[number]), int(jumps.until_ns[number]))
         if run not in handed:
-            mine = (streams == stream) & (reads.row >= 0) & (reads.ns >= run[1]) & (reads.ns <= run[2])
-            handed[run] = np.unique(reads.row[mine])
+            within = (streams == stream) & (reads.row >= 0) & (reads.ns >= run[1]) & (reads.ns <= run[2])
+            handed[run] = np.unique(reads.row[within])
         due &= ~np.isin(rows, handed[run])
         passed = np.flatnonzero(due)
         if len(passed):

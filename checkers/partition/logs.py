@@ -90,38 +90,40 @@ class PartitionReplicas:
     @property
     def log_start(self) -> int:
         """Where the reference log starts; -1 if not known."""
-        known = self.replicas.get(self.reference)
-        return known.log_start if known is not None else -1
+        replica = self.replicas.get(self.reference)
+        return replica.log_start if replica is not None else -1
 
     @property
     def log_end(self) -> int:
         """Where the reference log ends, or where the final read of it did."""
-        known = self.replicas.get(self.reference)
-        if known is not None and known.complete and known.leo >= 0:
-            return known.leo
+        replica = self.replicas.get(self.reference)
+        if replica is not None and replica.complete and replica.leo >= 0:
+            return replica.leo
         return self.spans[self.reference][1] + 1 if self.reference in self.spans else 0
 
     def in_sync(self, broker: int) -> bool:
         """Whether the replica counts as in sync. A replica of which nothing is known does."""
-        known = self.replicas.get(broker)
-        return known is None or known.in_sync is not False
+        replica = self.replicas.get(broker)
+        return replica is None or replica.in_sync is not False
 
     @property
     def comparable(self) -> bool:
         """Whether in-sync replicas should equal the reference, because it is in sync itself."""
-        known = self.replicas.get(self.reference)
-        return self.reference >= 0 and (self.in_sync(self.reference) or (known is not None and known.leader))
+        replica = self.replicas.get(self.reference)
+        return self.reference >= 0 and (
+            self.in_sync(self.reference) or (replica is not None and replica.leader)
+        )
 
     @property
     def read_to_its_end(self) -> bool:
         """Whether the final read of the reference reached its end."""
-        known = self.replicas.get(self.reference)
-        return known is None or known.complete
+        replica = self.replicas.get(self.reference)
+        return replica is None or replica.complete
 
     def may_lack(self, offsets: Ints) -> Flags:
         """Whether the reference need not hold the record that another replica holds at each offset."""
-        found: Flags = (offsets < self.log_start) | (offsets < self._compacted_below)
-        return found
+        lacking: Flags = (offsets < self.log_start) | (offsets < self._compacted_below)
+        return lacking
 
     def removal_reasons(self, offsets: Ints, occupied: Flags, sent_ns: Ints, writer: Ints) -> Ints:
         """Why each message that the reference lacks may have been removed (`Removals.reasons`)."""

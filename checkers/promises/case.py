@@ -135,7 +135,7 @@ class FindingContext:
                 continue
             hits = [fault for fault in self.hits(DATA_LOSS, isr) if fault.from_ns >= self.since]
             counted = [f for f in hits if f.mechanism != "power_cut" or not self.flushes]
-            found = Gone(
+            gone = Gone(
                 isr=isr,
                 damaged=tuple(dict.fromkeys(fault.name for fault in counted)),
                 flushed=bool(self.flushes) and any(f.mechanism == "power_cut" for f in hits),
@@ -143,8 +143,8 @@ class FindingContext:
                 and bool(hits)
                 and all(f.mechanism == "power_cut" for f in hits),
             )
-            if worst is None or (found.damaged and not worst.damaged):
-                worst = found
+            if worst is None or (gone.damaged and not worst.damaged):
+                worst = gone
         return worst
 
     def _isr_at(self, ns: int) -> tuple[int, ...]:
@@ -160,11 +160,11 @@ class FindingContext:
     def elections(self) -> list[tuple[State, State]]:
         """Elections from the acknowledgement on: the state before, and the state with the new leader."""
         before = self.facts.state_at(*self.where, self.since)
-        found: list[tuple[State, State]] = []
+        elections: list[tuple[State, State]] = []
         if before is None:
-            return found
+            return elections
         for state in self.facts.later_states(*self.where, self.since):
             if state.epoch > before.epoch and state.leader >= 0:
-                found.append((before, state))
+                elections.append((before, state))
             before = state
-        return found
+        return elections

@@ -60,7 +60,7 @@ def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS
         if answer.holds is None:
             open_rows.append((row, answer))
         elif answer.holds:
-            against = next((found for found in open_rows if found[0].promised != row.promised), None)
+            against = next((open_row for open_row in open_rows if open_row[0].promised != row.promised), None)
             if against is not None:
                 return Judged("unknown", against[0].name, against[1].why, None)
             promise: Promise = "broken" if row.promised else "not promised"
@@ -142,16 +142,16 @@ def _groups(findings: pa.Table, facts: Facts) -> Ints:
 
 def _particulars(findings: pa.Table, facts: Facts) -> Ints:
     """A number for the facts that matter only to some classes; 0 for the others."""
-    found = np.zeros(findings.num_rows, dtype=np.int64)
+    particulars = np.zeros(findings.num_rows, dtype=np.int64)
     shortened = any((replica.log_start or 0) > 0 for some in facts.replicas.values() for replica in some)
     classes = (*_BY_REPLICAS, *_BY_POSITION, *_BY_MESSAGE, *(_BY_LOG_START if shortened else ()))
-    wanted = pa.compute.is_in(findings["class"], pa.array(classes))
-    places = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+    concerned = pa.compute.is_in(findings["class"], pa.array(classes))
+    places = np.flatnonzero(concerned.to_numpy(zero_copy_only=False))
     if not len(places):
-        return found
+        return particulars
     names = ("class", "topic", "partition", "offset", "brokers", "writer", "seq", "found_offset")
     some = findings.select(names).take(pa.array(places))
-    known: dict[Hashable, int] = {}
+    numbers_by_key: dict[Hashable, int] = {}
     for place, row in zip(
         places.tolist(), zip(*(some[name].to_pylist() for name in names), strict=True), strict=True
     ):
@@ -167,11 +167,11 @@ def _particulars(findings: pa.Table, facts: Facts) -> Ints:
         else:
             mark = facts.high_watermark(topic, partition)
             key = (tuple(brokers or ()), mark is not None and offset is not None and offset >= mark)
-        found[place] = known.setdefault(key, len(known) + 1)
-    return found
+        particulars[place] = numbers_by_key.setdefault(key, len(numbers_by_key) + 1)
+    return particulars
 
 
 def _codes(column: pa.ChunkedArray) -> Ints:
     encoded = column.combine_chunks().dictionary_encode()
-    found: Ints = encoded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
-    return found
+    codes: Ints = encoded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+    return codes

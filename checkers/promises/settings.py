@@ -135,22 +135,22 @@ def _faults(disaster: Disaster) -> list[FaultSpan]:
 
 def _states(setting: PromiseSettings, disaster: Disaster) -> list[State]:
     full = State(0, 1, 0, (1, 2, 3))
-    found = [full]
+    states = [full]
     if disaster.shrunk:
         # With a minimum of one, the leader alone acknowledged it. Otherwise all did, before the ISR shrank.
         shrunk_ns = _ACKED_NS - 1 if setting.min_insync == 1 else _ACKED_NS + 1
-        found.append(State(shrunk_ns, 1, 0, (1,)))
+        states.append(State(shrunk_ns, 1, 0, (1,)))
         if setting.unclean:
-            return [*found, State(_LATER_NS, 2, 1, (2,)), State(_BACK_NS, 2, 1, (1, 2, 3))]
-        return [*found, State(_LATER_NS, -1, 1, (1,)), State(_BACK_NS, 1, 2, (1,))]
+            return [*states, State(_LATER_NS, 2, 1, (2,)), State(_BACK_NS, 2, 1, (1, 2, 3))]
+        return [*states, State(_LATER_NS, -1, 1, (1,)), State(_BACK_NS, 1, 2, (1,))]
     alive = tuple(broker for broker in full.isr if broker not in disaster.crashed)
     if disaster.isolated:
         alive = (2, 3)
     if alive and len(alive) < len(full.isr):
-        found.append(State(_LATER_NS, alive[0], 1, alive))
+        states.append(State(_LATER_NS, alive[0], 1, alive))
     elif not alive:
-        found.append(State(_BACK_NS, 1, 1, (1,)))
-    return found
+        states.append(State(_BACK_NS, 1, 1, (1,)))
+    return states
 
 
 def matrix() -> Mapping[tuple[str, str], Judged]:

@@ -33,20 +33,20 @@ def described(counts: pa.Table) -> tuple[Mapping[str, Any], ...]:
 
     ``why`` is the row of the table in half a sentence, or what is missing if the promise is unknown.
     """
-    found: Counter[tuple[str, str | None, str, str | None, str]] = Counter()
+    count_by_key: Counter[tuple[str, str | None, str, str | None, str]] = Counter()
     for entry in counts.to_pylist():
         promise, row = entry["promise"], entry["promise_row"]
         decided = promise != "unknown" and row in BY_NAME
         why = BY_NAME[row].brief if decided else entry["promise_reason"]
-        found[promise, row, entry["class"], entry["known_bug"], why] += entry["count"]
+        count_by_key[promise, row, entry["class"], entry["known_bug"], why] += entry["count"]
     names = ("promise", "row", "class", "known_bug", "why")
-    rows = [dict(zip(names, key, strict=True)) | {"count": count} for key, count in found.items()]
+    rows = [dict(zip(names, key, strict=True)) | {"count": count} for key, count in count_by_key.items()]
     return tuple(sorted(rows, key=lambda row: (ORDER.index(row["promise"]), -row["count"], str(row["row"]))))
 
 
 def expected_by_class(counts: pa.Table) -> dict[str, int]:
     """How many findings of each class are expected."""
-    found: Counter[str] = Counter()
+    count_by_class: Counter[str] = Counter()
     for entry in counts.filter(counts["expected"]).to_pylist():
-        found[entry["class"]] += entry["count"]
-    return dict(found)
+        count_by_class[entry["class"]] += entry["count"]
+    return dict(count_by_class)

@@ -76,7 +76,9 @@ def refuse(bad: Flags, column: str, where: str, values: Mapping[str, Ints], note
     """
     if np.any(bad):
         row = int(np.argmax(bad))
-        others = " and ".join(f"{key} {int(found[row])}" for key, found in values.items() if key != column)
+        others = " and ".join(
+            f"{key} {int(numbers_of_key[row])}" for key, numbers_of_key in values.items() if key != column
+        )
         raise BadDataError(
             f"{where} hold {column} {int(values[column][row])}{note} in the row with {others}, which is "
             f"impossible."
@@ -174,17 +176,17 @@ def _undone(table: pa.Table, offset: Ints, evidence: Evidence) -> tuple[Ints, In
     if table["txn"].null_count == len(table):
         nothing, forever = (np.broadcast_to(np.int64(value), len(table)) for value in (-1, FOREVER))
         return nothing, forever
-    found = np.full(len(table), -1, dtype=np.int64)
-    known = evidence.transactions
+    undone = np.full(len(table), -1, dtype=np.int64)
+    transactions = evidence.transactions
     rows = np.flatnonzero(pc.and_(pc.is_valid(table["txn"]), pc.is_valid(table["txn_writer"])).to_numpy())
-    mine = known.find(numbers(table, "txn_writer")[rows], numbers(table, "txn")[rows])
-    found[rows] = np.where(known.reported_of(mine) == COMMITTED, -1, mine)
-    return found, np.where(found >= 0, offset, FOREVER)
+    places = transactions.find(numbers(table, "txn_writer")[rows], numbers(table, "txn")[rows])
+    undone[rows] = np.where(transactions.reported_of(places) == COMMITTED, -1, places)
+    return undone, np.where(undone >= 0, offset, FOREVER)
 
 
 def _is(column: pa.ChunkedArray, text: str) -> Flags:
-    found: Flags = pc.fill_null(pc.equal(column, text), False).to_numpy().astype(bool)
-    return found
+    equal: Flags = pc.fill_null(pc.equal(column, text), False).to_numpy().astype(bool)
+    return equal
 
 
 def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
@@ -222,9 +224,9 @@ def _transactions(table: pa.Table, evidence: Evidence, writer: Ints) -> tuple[In
     aborted, visible = np.zeros(count, dtype=bool), np.ones(count, dtype=bool)
     rows = transaction_rows(table)
     visible[rows] = False
-    known = evidence.transactions
-    transaction[rows] = known.find(writer[rows], numbers(table, "txn")[rows])
-    reported = known.reported_of(transaction[rows])
+    transactions = evidence.transactions
+    transaction[rows] = transactions.find(writer[rows], numbers(table, "txn")[rows])
+    reported = transactions.reported_of(transaction[rows])
     aborted[rows[reported == ABORTED]] = True
     visible[rows[reported == COMMITTED]] = True
     return transaction, aborted, visible
@@ -240,13 +242,13 @@ def outcome_codes(column: pa.ChunkedArray, name: str) -> Ints:
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     parts = []
     for chunk in coded.chunks:
-        known = []
+        dictionary_codes = []
         for text in chunk.dictionary.to_pylist():
             if text not in OUTCOMES:
                 raise BadDataError(
                     f"sends of {name} hold outcome {text!r}; it must be one of {', '.join(OUTCOMES)} or null."
                 )
-            known.append(OUTCOMES.index(text))
-        codes = chunk.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-        parts.append(np.array([*known, 2], dtype=np.int8)[codes])
+            dictionary_codes.append(OUTCOMES.index(text))
+        codes = chunk.indices.fill_null(len(dictionary_codes)).to_numpy(zero_copy_only=False)
+        parts.append(np.array([*dictionary_codes, 2], dtype=np.int8)[codes])
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int8)

@@ -36,12 +36,12 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
     """One row of `TRANSACTION` for each transaction that has a message or an event."""
     sums = _summed(parts)
     writer, txn = sums["writer"], sums["txn"]
-    known = evidence.transactions
-    without = np.ones(len(known), dtype=bool)
-    rows = known.find(writer, txn)
+    transactions = evidence.transactions
+    without = np.ones(len(transactions), dtype=bool)
+    rows = transactions.find(writer, txn)
     without[rows[rows >= 0]] = False
     more = np.flatnonzero(without)
-    writer, txn = np.append(writer, known.writer[more]), np.append(txn, known.txn[more])
+    writer, txn = np.append(writer, transactions.writer[more]), np.append(txn, transactions.txn[more])
     rows = np.append(rows, more).astype(np.int64)
     order = pair_order(writer, txn)
     writer, txn, rows = writer[order], txn[order], rows[order]
@@ -51,9 +51,9 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
         return _permuted(values, order)
 
     counts = {name: column(name) for name in COUNTS}
-    reported, asked = known.reported_of(rows), known.asked_of(rows)
-    begin_ns = known.ns_of("begin_ns", rows)
-    expires_ns = np.maximum(begin_ns, column("last_sent_ns", -1)) + known.timeouts(writer)
+    reported, asked = transactions.reported_of(rows), transactions.asked_of(rows)
+    begin_ns = transactions.ns_of("begin_ns", rows)
+    expires_ns = np.maximum(begin_ns, column("last_sent_ns", -1)) + transactions.timeouts(writer)
     producers = [evidence.writers.get(int(number), {}) for number in np.unique(writer)]
     place = np.unique(writer, return_inverse=True)[1].reshape(-1).astype(np.int32)
     which = pa.array(place)
@@ -72,8 +72,8 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
             "writer_name": _taken([row.get("name") for row in producers], which),
             "transactional_id": _taken([row.get("transactional_id") for row in producers], which),
             "begin_ns": nullable(begin_ns, pa.int64()),
-            "ending_ns": nullable(known.ns_of("ending_ns", rows), pa.int64()),
-            "ended_ns": nullable(known.ns_of("ended_ns", rows), pa.int64()),
+            "ending_ns": nullable(transactions.ns_of("ending_ns", rows), pa.int64()),
+            "ended_ns": nullable(transactions.ns_of("ended_ns", rows), pa.int64()),
             "asked": pa.array([None, "commit", "abort", "commit"], pa.string()).take(pa.array(asked)),
             "reported": pa.array(REPORTED).take(pa.array(reported)),
             "visible": _visible(counts),
@@ -183,8 +183,8 @@ def waits_for_answers(writer: Mapping[str, Any]) -> bool:
     Kafka's clients do: `commitTransaction` flushes, and fails if a message failed. A client that sends
     requests one by one may ask at any time. ``writer`` is a row of `writers`.
     """
-    found: bool = writer.get("client") in WAITING_CLIENTS
-    return found
+    waits: bool = writer.get("client") in WAITING_CLIENTS
+    return waits
 
 
 def suspects(fates: pa.Table) -> pa.Table:

@@ -56,40 +56,40 @@ def anomalies_of(reads: pa.Table, records: pa.Table) -> pa.Table:
     """Rows of `ISOLATION`; ``reads`` are of transactions, ``records`` all rows of `transaction_records`."""
     if not reads.num_rows:
         return ISOLATION.empty_table()
-    known = {(row["writer"], row["seq"]): row for row in records.to_pylist()}
+    record_of = {(row["writer"], row["seq"]): row for row in records.to_pylist()}
     seen = []
     for row in reads.to_pylist():
-        record = known.get((row["writer"], row["seq"]))
+        record = record_of.get((row["writer"], row["seq"]))
         if record is not None:
             by = (row["txn_writer"], row["txn"])
             of = (record["writer"], record["txn"])
             seen.append(_Read(by=by, of=of, state=record["state"], row=row))
-    found = [_of_read("precommitted_read", read, _dirty(read.row)) for read in seen if read.by == read.of]
+    anomalies = [_of_read("precommitted_read", read, _dirty(read.row)) for read in seen if read.by == read.of]
     others = [read for read in seen if read.by != read.of]
-    found += [_of_read("G1a", read, _dirty(read.row)) for read in others if read.state == "aborted"]
-    found += _intermediate(others, known.values())
-    ww, wr = _write_order(known.values()), _read_order(others)
-    found += [_of_cycle("G0", cycle, ww, True) for cycle in _cycles(ww)]
+    anomalies += [_of_read("G1a", read, _dirty(read.row)) for read in others if read.state == "aborted"]
+    anomalies += _intermediate(others, record_of.values())
+    ww, wr = _write_order(record_of.values()), _read_order(others)
+    anomalies += [_of_cycle("G0", cycle, ww, True) for cycle in _cycles(ww)]
     clean = _read_order(read for read in others if not _dirty(read.row))
     both = {node: {**ww.get(node, {}), **wr.get(node, {})} for node in {*ww, *wr}}
     covered: set[Transaction] = set()
     for graph, reads_of, allowed in ((clean, clean, False), (wr, wr, True), (both, wr, True)):
         for cycle in _cycles(graph, through=reads_of):
             if not covered & set(cycle):
-                found.append(_of_cycle("G1c", cycle, graph, allowed))
+                anomalies.append(_of_cycle("G1c", cycle, graph, allowed))
                 covered |= set(cycle)
-    return pa.Table.from_pylist(found, schema=ISOLATION)
+    return pa.Table.from_pylist(anomalies, schema=ISOLATION)
 
 
 def findings_of(anomalies: pa.Table) -> pa.Table:
     """Findings about the anomalies that Kafka does not allow; the first read of each is its place."""
-    found = []
+    findings = []
     for row in anomalies.to_pylist():
         name = FINDINGS.get(row["anomaly"])
         if name is not None and not row["allowed"]:
             place = {key: row[key] for key in ("topic", "partition", "offset", "writer", "seq", "txn")}
-            found.append({"class": name, **place, "count": 1, "detail": row["detail"], "expected": False})
-    return pa.Table.from_pylist(found, schema=FINDING)
+            findings.append({"class": name, **place, "count": 1, "detail": row["detail"], "expected": False})
+    return pa.Table.from_pylist(findings, schema=FINDING)
 
 
 def _dirty(read: Row) -> bool:
@@ -146,7 +146,7 @@ def _intermediate(reads: Sequence[_Read], records: Iterable[Row]) -> list[dict[s
 
 def _cycles(graph: Graph, through: Graph | None = None) -> list[list[Transaction]]:
     """A shortest cycle of each strongly connected component; with ``through``, a cycle with such an edge."""
-    found = []
+    cycles = []
     for component in _components(graph):
         members = set(component)
         starts = sorted(
@@ -159,8 +159,8 @@ def _cycles(graph: Graph, through: Graph | None = None) -> list[list[Transaction
         if paths:
             cycle = min(paths, key=lambda path: (len(path), path))
             turn = cycle.index(min(cycle))
-            found.append(cycle[turn:] + cycle[:turn])
-    return sorted(found)
+            cycles.append(cycle[turn:] + cycle[:turn])
+    return sorted(cycles)
 
 
 def _path(graph: Graph, start: Transaction, end: Transaction, within: set[Transaction]) -> list[Transaction]:
@@ -187,7 +187,7 @@ def _components(graph: Graph) -> list[list[Transaction]]:
     low: dict[Transaction, int] = {}
     stack: list[Transaction] = []
     on_stack: set[Transaction] = set()
-    found = []
+    components = []
     for root in sorted(graph):
         if root in index:
             continue
@@ -216,8 +216,8 @@ def _components(graph: Graph) -> list[list[Transaction]]:
                         component.append(stack.pop())
                         on_stack.discard(component[-1])
                     if len(component) > 1:
-                        found.append(component)
-    return found
+                        components.append(component)
+    return components
 
 
 # ---- rows

@@ -20,20 +20,20 @@ def timeout_causes(evidence: Evidence, sends: Sends, decisions: Decisions | None
     asked for an end, or the application never asked.
     """
     count = len(sends)
-    known = evidence.transactions
-    if decisions is None or not len(known):
+    transactions = evidence.transactions
+    if decisions is None or not len(transactions):
         return Causes.none(count)
     rows = decisions.row[decisions.state == ABORTED]
     transaction = sends.transaction[rows]
-    begin_ns, ending_ns = (known.ns_of(name, transaction) for name in ("begin_ns", "ending_ns"))
-    limits_ns = known.timeouts(sends.writer[rows]) - CLEANUP_MS * 1_000_000
+    begin_ns, ending_ns = (transactions.ns_of(name, transaction) for name in ("begin_ns", "ending_ns"))
+    limits_ns = transactions.timeouts(sends.writer[rows]) - CLEANUP_MS * 1_000_000
     late = (begin_ns >= 0) & ((ending_ns < 0) | (ending_ns - begin_ns >= limits_ns))
     distinct, first, inverse = np.unique(transaction[late], return_index=True, return_inverse=True)
     chosen = np.full(count, -1, dtype=np.int64)
     chosen[rows[late]] = inverse.reshape(-1)
     limits_ms = (limits_ns[late][first] // 1_000_000).tolist()
     begun, asked = begin_ns[late][first].tolist(), ending_ns[late][first].tolist()
-    numbers = known.txn[distinct].tolist()
+    numbers = transactions.txn[distinct].tolist()
     causes = [
         Cause(
             kind="transaction_timed_out",

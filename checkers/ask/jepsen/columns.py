@@ -80,10 +80,12 @@ def keys_of(rows: pa.Table, keys: Keys) -> Longs:
         return np.empty(0, np.int64)
     topics = rows["topic"].combine_chunks().dictionary_encode()
     codes = array(topics.indices).astype(np.int64) << 32 | numbers(rows, "partition")
-    found, places = np.unique(codes, return_inverse=True)
+    distinct, places = np.unique(codes, return_inverse=True)
     names = topics.dictionary.to_pylist()
-    known = np.array([keys.get((names[code >> 32], code & 0xFFFFFFFF), -1) for code in found.tolist()])
-    return known[places].astype(np.int64)
+    distinct_keys = np.array(
+        [keys.get((names[code >> 32], code & 0xFFFFFFFF), -1) for code in distinct.tolist()]
+    )
+    return distinct_keys[places].astype(np.int64)
 
 
 def values_of(rows: pa.Table) -> Longs:

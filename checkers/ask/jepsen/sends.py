@@ -76,8 +76,8 @@ def read_sends(source: Source, keys: Keys, transactions: Transactions) -> SentMe
     writer, txn = numbers(rows, "writer"), numbers(rows, "txn")
     aborted = np.zeros(len(writer), np.bool_)
     for row in np.flatnonzero(txn >= 0).tolist():
-        found = transactions.get((int(writer[row]), int(txn[row])))
-        aborted[row] = found is not None and found.kind == FAIL
+        transaction = transactions.get((int(writer[row]), int(txn[row])))
+        aborted[row] = transaction is not None and transaction.kind == FAIL
     return SentMessages(
         key=keys_of(rows, keys),
         value=value,
@@ -96,14 +96,14 @@ def read_sends(source: Source, keys: Keys, transactions: Transactions) -> SentMe
 def read_transactions(source: Source) -> dict[tuple[int, int], Transaction]:
     """Transactions by writer and number; the last event decides, and without one the outcome is unknown."""
     kinds = {"committed": OK, "aborted": FAIL, "unknown": INFO}
-    found: dict[tuple[int, int], Transaction] = {}
+    transactions: dict[tuple[int, int], Transaction] = {}
     for row in sorted(load(source, "transactions").to_pylist(), key=lambda row: int(row["ns"])):
         name = (row["writer"], row["txn"])
-        known = found.get(name, Transaction(begin_ns=row["ns"], end_ns=row["ns"], kind=INFO))
-        found[name] = Transaction(
-            begin_ns=known.begin_ns, end_ns=row["ns"], kind=kinds.get(row["event"], known.kind)
+        earlier = transactions.get(name, Transaction(begin_ns=row["ns"], end_ns=row["ns"], kind=INFO))
+        transactions[name] = Transaction(
+            begin_ns=earlier.begin_ns, end_ns=row["ns"], kind=kinds.get(row["event"], earlier.kind)
         )
-    return found
+    return transactions
 
 
 def send_ops(sends: SentMessages, transactions: Transactions, end_ns: int, form: Form) -> list[Operations]:
@@ -153,8 +153,10 @@ def _transaction_ops(
     lasting = Transaction(begin_ns=end_ns, end_ns=end_ns, kind=INFO)
     ended = [transactions.get(name, lasting) for name in members]
     kind = np.array([one.kind for one in ended], np.int64)
-    rows = [np.array(sorted(found, key=lambda row: int(sends.seq[row]))) for found in members.values()]
-    sizes = np.array([len(found) for found in rows], np.int64)
+    rows = [
+        np.array(sorted(member_rows, key=lambda row: int(sends.seq[row]))) for member_rows in members.values()
+    ]
+    sizes = np.array([len(member_rows) for member_rows in rows], np.int64)
     starts, every = np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(rows)
     begun = np.array([one.begin_ns for one in ended], np.int64)
     over = np.array([end_ns if one.kind == INFO else one.end_ns for one in ended], np.int64)
@@ -176,9 +178,9 @@ def _send_texts(sends: SentMessages, kind: Longs, form: Form) -> tuple[pa.Array,
     """Each message as it is invoked, and as it is completed: with its offset, unless it failed."""
     send, key, value = form.quoted("send"), pa.array(sends.key), pa.array(sends.value)
     offset = pa.array(sends.offset).cast(pa.large_string())
-    known = pc.if_else(pa.array(sends.offset >= 0), offset, pa.scalar(form.null, pa.large_string()))
+    stored_offset = pc.if_else(pa.array(sends.offset >= 0), offset, pa.scalar(form.null, pa.large_string()))
     invocation = form.vector(send, key, value)
-    completion = form.vector(send, key, form.vector(known, value))
+    completion = form.vector(send, key, form.vector(stored_offset, value))
     return invocation, pc.if_else(pa.array(kind == FAIL), invocation, completion)
 
 

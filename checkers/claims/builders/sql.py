@@ -49,9 +49,9 @@ def sentence(
 
 
 def _of_argument(name: str, value: object) -> Subject:
-    found = getattr(value, "subject", None)
-    if isinstance(found, Subject):
-        return found
+    subject = getattr(value, "subject", None)
+    if isinstance(subject, Subject):
+        return subject
     if isinstance(value, str) and value:
         if name in _BEGINS:
             return Subject(since=(Bound(value),))
