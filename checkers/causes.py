@@ -17,7 +17,7 @@ from checkers.evidence import DATA_LOSS, Evidence, FaultSpan, Row, Sightings, br
 from checkers.partition.fate import CODE, LOSSES
 from checkers.partition.fates import Fates
 from checkers.partition.logs import PartitionReplicas
-from checkers.partition.messages import FOREVER, INFO, OK, Ints, Sends
+from checkers.partition.messages import FOREVER, INFO, OK, Ints, SendArrays
 from checkers.records import Cause, evidence_row
 from checkers.tables.source import numbers
 from harness.kafka.model import TopicPartition
@@ -392,7 +392,7 @@ _REPEATED_KINDS = pa.array([kind or None for kind in _REPEATED], pa.string())
 
 
 def duplicate_causes(
-    partition: PartitionReplicas, evidence: Evidence, *, table: pa.Table, sends: Sends, fates: Fates
+    partition: PartitionReplicas, evidence: Evidence, *, table: pa.Table, sends: SendArrays, fates: Fates
 ) -> Causes:
     """A cause for every duplicated or phantom message; null for the others.
 

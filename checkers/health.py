@@ -15,7 +15,7 @@ from checkers.convergence import incomplete_isrs
 from checkers.evidence import Evidence, first_injection
 from checkers.groups.findings import CLASSES as OF_GROUPS
 from checkers.groups.findings import group_findings
-from checkers.known_errors import KNOWN
+from checkers.known_errors import KNOWN_ERRORS
 from checkers.partition.messages import FOREVER
 from checkers.records import facts_text
 from checkers.tables.files import inside, write_parquet
@@ -84,7 +84,7 @@ def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
         if level not in SERIOUS:
             continue
         after_fault = first_fault is not None and row["ns"] >= first_fault
-        is_known = any(error.part in text and (after_fault or error.any_time) for error in KNOWN)
+        is_known = any(error.part in text and (after_fault or error.any_time) for error in KNOWN_ERRORS)
         if level == "fatal" or not is_known:
             lines.setdefault((row["host"], _wording(text)), []).append((level, text))
     for (host, _), alike in sorted(lines.items()):

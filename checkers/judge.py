@@ -23,14 +23,14 @@ from checkers.evidence import Evidence, gather
 from checkers.judging.run import Results, judge_partitions
 from checkers.promises.facts import facts_of
 from checkers.promises.summary import counted, described, expected_by_class
-from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest
+from checkers.run_folder import NOTHING_DECLARED, Declaration, Manifest, read_declared, read_manifest
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
 from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import SMALL_ROWS, forget, names_in, register
 from checkers.tables.files import inside, is_folder, write_bytes
-from checkers.tables.output import FATES, FINDING
+from checkers.tables.output import FATE_MEANINGS, FINDING
 from checkers.tables.source import Source, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
 from harness.errors import BadDataError
@@ -47,7 +47,7 @@ def judge(
     run_dir: Path | str,
     write: bool = True,
     *,
-    by: Declared | None = None,
+    by: Declaration | None = None,
 ) -> Judgement:
     """Judge a stored run folder; ``write`` puts life, findings and judgement into it.
 
@@ -101,7 +101,7 @@ def judge_history(
     session: SparkSession,
     history: Path | str,
     out: Path | str | None,
-    declared: Declared = NOTHING_DECLARED,
+    declared: Declaration = NOTHING_DECLARED,
     *,
     manifest: Manifest | None = None,
 ) -> Judgement:
@@ -160,7 +160,7 @@ def judge_history(
         reasons=reasons,
         messages=messages,
         claims=tuple(claims),
-        fates={name: counts["fate"][name] for name in FATES if counts["fate"][name]},
+        fates={name: counts["fate"][name] for name in FATE_MEANINGS if counts["fate"][name]},
         fates_by_writer=by_writer,
         findings_by_class=findings,
         expected_by_class=expected,

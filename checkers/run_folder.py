@@ -32,7 +32,7 @@ class Manifest:
     """`zookeeper`, `kraft` or `kraft-combined`."""
 
 
-class Declared(TypedDict):
+class Declaration(TypedDict):
     """What `claims.json` says that a run should show."""
 
     claims: Sequence[Mapping[str, Any]]
@@ -43,7 +43,7 @@ class Declared(TypedDict):
     """What decides about findings; see `run.scenario.Scenario.judged_by`."""
 
 
-NOTHING_DECLARED: Declared = {"claims": (), "expected": (), "judged_by": "declaration"}
+NOTHING_DECLARED: Declaration = {"claims": (), "expected": (), "judged_by": "declaration"}
 
 
 def read_json(place: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def read_manifest(folder: str) -> Manifest:
     return Manifest(status=status, **{name: _text(file, "run.json", manifest, name) for name in names})
 
 
-def read_declared(folder: str) -> Declared:
+def read_declared(folder: str) -> Declaration:
     """`claims.json` of a run folder. Without the file, nothing is declared.
 
     Raises BadDataError naming the claim, or the expected finding, that is damaged.

@@ -47,7 +47,7 @@ def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: Ca
     removed: list[int] = []
     own = list(_own_events(session, source, life, removed))
     marks = [
-        _Reported(row["ns"], f"— {row['text'] or row['name']}", "mark")
+        _ReportedEvent(row["ns"], f"— {row['text'] or row['name']}", "mark")
         for row in _rows(table_frame(session, source, "marks"))
     ]
     others = [*_other_events(evidence, life), *marks]
@@ -66,7 +66,7 @@ def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: Ca
     ]
 
 
-class _Reported(NamedTuple):
+class _ReportedEvent(NamedTuple):
     """An event that may explain a fate."""
 
     ns: int
@@ -77,7 +77,7 @@ class _Reported(NamedTuple):
     """The thing is over, so that it has no state from now on."""
 
 
-def _relevant(events: Iterable[_Reported], *, since: int, until: int | None) -> tuple[list[Event], int]:
+def _relevant(events: Iterable[_ReportedEvent], *, since: int, until: int | None) -> tuple[list[Event], int]:
     """The events from ``since`` to ``until`` with the state at ``since``, and how many come later."""
     state: dict[str, Event] = {}
     shown: list[Event] = []
@@ -169,20 +169,20 @@ def _of_message(frame: DataFrame, life: Mapping[str, Any]) -> DataFrame:
     return frame
 
 
-def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[_Reported]:
+def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[_ReportedEvent]:
     """Events that may explain its fate: those of its partition, of every broker, and every fault."""
     place = (life["topic"], life["partition"])
     for row in evidence.rows("faults"):
         if row["moment"] in ("injected", "healing", "healed"):
             moment = {"healing": "is being healed"}.get(row["moment"], row["moment"])
             over = row["moment"] == "healed"
-            yield _Reported(row["ns"], f"fault `{row['name']}` {moment}", f"fault {row['fault']}", over)
+            yield _ReportedEvent(row["ns"], f"fault `{row['name']}` {moment}", f"fault {row['fault']}", over)
     for row in evidence.rows("log_events"):
         if (row["topic"], row["partition"]) == place:
             offset = f" to offset {row['offset']}" if row["offset"] is not None else ""
-            yield _Reported(row["ns"], f"{row['host']} logged: {row['kind'].replace('_', ' ')}{offset}")
+            yield _ReportedEvent(row["ns"], f"{row['host']} logged: {row['kind'].replace('_', ' ')}{offset}")
     for ns, host, event in broker_events(evidence):
-        yield _Reported(ns, f"{host} {event}", f"process {host}")
+        yield _ReportedEvent(ns, f"{host} {event}", f"process {host}")
     latest: dict[str, tuple[Any, ...]] = {}
     for row in sorted(evidence.rows("views"), key=lambda row: int(row["ns"])):
         if row["subject"] == "partition" and (row["topic"], row["partition"]) == place:
@@ -191,7 +191,7 @@ def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[_Repo
                 latest[row["source"]] = view
                 isr = json.dumps(list(view[2]))
                 text = f"{row['source']} says: leader {view[0]}, epoch {view[1]}, in sync {isr}"
-                yield _Reported(row["ns"], text, f"view of {row['source']}")
+                yield _ReportedEvent(row["ns"], text, f"view of {row['source']}")
 
 
 def _ending(life: Mapping[str, Any]) -> str:

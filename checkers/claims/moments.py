@@ -77,7 +77,7 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedSql:
     """SQL that Spark understands, and the moments that are missing. If any is, the answer is unknown."""
 
     sql: str
@@ -85,7 +85,7 @@ class Resolved:
     """Sentences without a full stop."""
 
 
-def resolve(text: str, moments: Moments) -> Resolved:
+def resolve(text: str, moments: Moments) -> ResolvedSql:
     """Replace every name in braces by its time in ns, or by a null if the history does not have it."""
     missing: dict[str, None] = {}
 
@@ -99,7 +99,7 @@ def resolve(text: str, moments: Moments) -> Resolved:
         return "CAST(NULL AS BIGINT)"
 
     sql = _NAME.sub(time, text)
-    return Resolved(sql, tuple(missing))
+    return ResolvedSql(sql, tuple(missing))
 
 
 def names_moments(text: str) -> bool:

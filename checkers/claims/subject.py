@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Bound(NamedTuple):
+class TimeBound(NamedTuple):
     """A begin or an end of a window: a mark, and how much later it is."""
 
     mark: str
@@ -18,9 +18,9 @@ class Bound(NamedTuple):
 class Subject:
     """The part of a history that a query asks for; empty where its builder does not say."""
 
-    since: tuple[Bound, ...] = ()
+    since: tuple[TimeBound, ...] = ()
     """The window begins with the earliest of these; with none, the run does."""
-    until: tuple[Bound, ...] = ()
+    until: tuple[TimeBound, ...] = ()
     """The window ends with the latest of these; with none, the run does."""
     counts_from: tuple[str, ...] = ()
     """Marks from which the sentence counts a time."""
@@ -38,12 +38,12 @@ class Subject:
 NOTHING = Subject()
 
 
-class Sentence(str):
+class ClaimQuery(str):
     """A query of a claim, with what it is about."""
 
     subject: Subject
 
-    def __new__(cls, query: str, subject: Subject = NOTHING) -> Sentence:
+    def __new__(cls, query: str, subject: Subject = NOTHING) -> ClaimQuery:
         """``query`` is its SQL."""
         made = super().__new__(cls, query)
         made.subject = subject

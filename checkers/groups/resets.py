@@ -30,7 +30,7 @@ _SEEN_WITHIN_NS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Position:
+class GroupPosition:
     """Where a member was to continue, and since when the group had that position."""
 
     offset: int
@@ -43,7 +43,7 @@ class Position:
 class Reset:
     """A member whose position was not in the log, and the first record that it received instead."""
 
-    position: Position
+    position: GroupPosition
     reader: int
     ns: int
     offset: int
@@ -82,7 +82,7 @@ def resets(history: GroupHistory) -> list[Reset]:
     return reset
 
 
-def _position(history: GroupHistory, read: Row) -> Position | None:
+def _position(history: GroupHistory, read: Row) -> GroupPosition | None:
     """Where the member was to continue before a read; None if the history does not say."""
     since_ns = or_minus_one(read["before_ns"])
     events = [
@@ -102,7 +102,7 @@ def _position(history: GroupHistory, read: Row) -> Position | None:
             for one in history.commits
             if one.offset == last["offset"] and 0 <= one.acked_ns < last["ns"]
         ]
-        return Position(
+        return GroupPosition(
             offset=last["offset"],
             since_ns=max(acked, default=last["ns"]),
             row=evidence_row("groups", last["ns"], what),
@@ -110,7 +110,7 @@ def _position(history: GroupHistory, read: Row) -> Position | None:
     if read["before_offset"] is None:
         return None
     what = f"reader {read['reader']} received offset {read['before_offset']}"
-    return Position(
+    return GroupPosition(
         offset=read["before_offset"] + 1, since_ns=since_ns, row=evidence_row("reads", since_ns, what)
     )
 
@@ -123,7 +123,7 @@ class _LogBounds:
         self._marks = sorted(history.evidence.rows_about("watermarks", where), key=lambda row: int(row["ns"]))
         self._cuts, self._elections = partition_events(history.evidence, *where)
 
-    def ended_before(self, position: Position, until_ns: int) -> Cause | None:
+    def ended_before(self, position: GroupPosition, until_ns: int) -> Cause | None:
         """Why the leader's log ended before a position; None if the history does not show that it did."""
         elected = [one for one in self._elections if position.since_ns < one.ns <= until_ns]
         if not elected:
@@ -150,7 +150,9 @@ class _LogBounds:
             default=None,
         )
 
-    def _why_it_ended(self, position: Position, elected: list[PartitionEvent], until_ns: int) -> Cause | None:
+    def _why_it_ended(
+        self, position: GroupPosition, elected: list[PartitionEvent], until_ns: int
+    ) -> Cause | None:
         for one in elected:
             unclean = unclean_election(one)
             if unclean is not None:
@@ -171,7 +173,7 @@ class _LogBounds:
                 return Cause(kind="truncated", facts=facts, rows=(cut.row(),))
         return None
 
-    def began_after(self, position: Position, until_ns: int) -> Cause | None:
+    def began_after(self, position: GroupPosition, until_ns: int) -> Cause | None:
         """Why the leader's log began after a position; None if the history does not show that it did."""
         for row in self._marks:
             if row["ns"] > until_ns + _SEEN_WITHIN_NS:

@@ -18,7 +18,7 @@ from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
 from checkers.health import check_health
 from checkers.judging.plan import judge_all
-from checkers.judging.tasks import WIRE_DDL, JudgingContext, Result, Task, decode
+from checkers.judging.tasks import WIRE_DDL, JudgingContext, Task, TaskResult, decode
 from checkers.judging.transactions import ANOMALIES_FILE, FATES_FILE, conclude
 from checkers.judging.worker import answer
 from checkers.promises.facts import Facts
@@ -61,7 +61,7 @@ def run(session: SparkSession, job: JudgingContext, *, small: bool = False, slot
 
 def run_tasks(
     session: SparkSession, job: JudgingContext, groups: Sequence[Sequence[Task]]
-) -> dict[int, Result]:
+) -> dict[int, TaskResult]:
     """Run groups of tasks in the workers, one Spark task for each group; results by position."""
     numbered: list[list[tuple[int, Task]]] = []
     count = 0
@@ -79,7 +79,7 @@ def run_tasks(
     return decode(frame.toArrow())
 
 
-def run_here(job: JudgingContext, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
+def run_here(job: JudgingContext, groups: Sequence[Sequence[Task]]) -> dict[int, TaskResult]:
     """The same in this process, one task after the other."""
     tasks = [task for group in groups for task in group]
     return decode(pa.Table.from_batches([answer(job, place, task) for place, task in enumerate(tasks)]))

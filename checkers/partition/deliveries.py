@@ -13,7 +13,7 @@ import numpy as np
 from checkers.partition.fate import CODE
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
-from checkers.partition.messages import FOREVER, Flags, Ints, Reads, Sends, Texts
+from checkers.partition.messages import FOREVER, Flags, Ints, ReadArrays, SendArrays, Texts
 from checkers.partition.removals import NONE
 
 POSITIONED = ("assigned", "sought", "revoked", "lost")
@@ -36,7 +36,7 @@ class GroupRow:
 
 
 def aborted_reads(
-    partition: PartitionReplicas, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
+    partition: PartitionReplicas, sends: SendArrays, fates: Fates, logs: Sequence[Log], reads: ReadArrays
 ) -> Ints:
     """Reads (the first of each message) of messages that were aborted or are not in the final log.
 
@@ -58,7 +58,7 @@ def aborted_reads(
     return np.sort(np.concatenate([suspects, unsent(logs, reads)]))
 
 
-def unsent(logs: Sequence[Log], reads: Reads) -> Ints:
+def unsent(logs: Sequence[Log], reads: ReadArrays) -> Ints:
     """Reads of records that are no message of this partition and that no replica holds at their offset.
 
     A damaged record may be any record.
@@ -76,7 +76,7 @@ def unsent(logs: Sequence[Log], reads: Reads) -> Ints:
 
 
 def conflicts(
-    partition: PartitionReplicas, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
+    partition: PartitionReplicas, sends: SendArrays, fates: Fates, logs: Sequence[Log], reads: ReadArrays
 ) -> Ints:
     """Reads (the first of each message and offset) of messages that have another offset in the final log."""
     if not len(sends):
@@ -96,7 +96,9 @@ def conflicts(
     return _first(rows[~own], reads, with_offset=True)
 
 
-def _removed(partition: PartitionReplicas, sends: Sends, reference: Log, reads: Reads, rows: Ints) -> Flags:
+def _removed(
+    partition: PartitionReplicas, sends: SendArrays, reference: Log, reads: ReadArrays, rows: Ints
+) -> Flags:
     """Which of the reads at ``rows``, of known messages, are at an offset from which those may be removed."""
     removed = np.zeros(len(reads), dtype=bool)
     offsets, message = reads.offset[rows], reads.row[rows]
@@ -107,7 +109,7 @@ def _removed(partition: PartitionReplicas, sends: Sends, reference: Log, reads: 
     return removed
 
 
-def _first(rows: Ints, reads: Reads, *, with_offset: bool) -> Ints:
+def _first(rows: Ints, reads: ReadArrays, *, with_offset: bool) -> Ints:
     """Of ``rows``, the first by time of each message (and offset), in the order of the table."""
     if not len(rows):
         return rows
@@ -182,7 +184,7 @@ class _Commits:
     reader: Ints
 
 
-def suspicious_steps(reads: Reads, events: Sequence[GroupRow], reference: Log) -> Steps:
+def suspicious_steps(reads: ReadArrays, events: Sequence[GroupRow], reference: Log) -> Steps:
     """Steps that no event of a group explains, as far as the reference log alone can tell."""
     pairs, skipping, commits = _repositioned(reads, events, _pairs(reads))
     before, after = reads.offset[pairs.before], reads.offset[pairs.after]
@@ -223,7 +225,7 @@ def suspicious_steps(reads: Reads, events: Sequence[GroupRow], reference: Log) -
     )
 
 
-def _pairs(reads: Reads) -> _Pairs:
+def _pairs(reads: ReadArrays) -> _Pairs:
     streams = reads.streams()
     order = np.lexsort((reads.ns, streams))
     before, after = order[:-1], order[1:]
@@ -235,7 +237,7 @@ def _pairs(reads: Reads) -> _Pairs:
     return _Pairs(before=before, after=after, back=back, low=reads.offset[before], undone=undone)
 
 
-def _floors(reads: Reads, streams: Ints, order: Ints) -> Ints:
+def _floors(reads: ReadArrays, streams: Ints, order: Ints) -> Ints:
     """How far each reader may go back after each read: through successive transactions without a commit."""
     if (reads.undone < 0).all():
         return reads.floor
@@ -250,7 +252,9 @@ def _floors(reads: Reads, streams: Ints, order: Ints) -> Ints:
     return floors
 
 
-def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[_Pairs, _Pairs, _Commits]:
+def _repositioned(
+    reads: ReadArrays, events: Sequence[GroupRow], pairs: _Pairs
+) -> tuple[_Pairs, _Pairs, _Commits]:
     """Steps that no seek, assignment or commit explains, and commits past the first read.
 
     A new position within a group is the group's committed offset. A lower position is a replay, and a higher
@@ -283,7 +287,7 @@ def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tu
     return kept.take(~(moved | at_least_once | fresh)), pairs.take(chosen), commits
 
 
-def _stayed(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, row: int, until_ns: Ints) -> bool:
+def _stayed(reads: ReadArrays, events: Sequence[GroupRow], pairs: _Pairs, row: int, until_ns: Ints) -> bool:
     """Whether a member had the partition assigned, and nothing moved it from its read to its commit."""
     reader, since = int(reads.reader[pairs.before[row]]), int(reads.ns[pairs.before[row]])
     own_events = [
@@ -296,7 +300,7 @@ def _stayed(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, row: int, u
     )
 
 
-def _newest(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, kind: str) -> Ints:
+def _newest(reads: ReadArrays, events: Sequence[GroupRow], pairs: _Pairs, kind: str) -> Ints:
     """When the reader last had such an event between the two reads; -FOREVER: never."""
     event_ns = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
     reader, since, until = reads.reader[pairs.after], reads.ns[pairs.before], reads.ns[pairs.after]
@@ -308,7 +312,7 @@ def _newest(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, kind: str) 
 
 
 def _committed(
-    reads: Reads, events: Sequence[GroupRow], rows: Ints, at_ns: Ints, *, by_others: bool = False
+    reads: ReadArrays, events: Sequence[GroupRow], rows: Ints, at_ns: Ints, *, by_others: bool = False
 ) -> _Commits:
     """The newest commit of each read's group up to a time; or the newest of its other members."""
     newest_commits = np.full((3, len(rows)), -1, dtype=np.int64)
@@ -326,7 +330,7 @@ def _committed(
     return _Commits(offset=newest_commits[0], ns=newest_commits[1], reader=newest_commits[2])
 
 
-def _runs(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints, Ints]:
+def _runs(reads: ReadArrays, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints, Ints]:
     """The time around each step in which no reader of the stream sought."""
     since = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
     until = np.full(len(pairs.after), FOREVER, dtype=np.int64)
@@ -343,7 +347,7 @@ def _runs(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints
 
 
 @dataclass(frozen=True, kw_only=True)
-class Missed:
+class SkippedMessages:
     """Per step ahead: how many messages the reader should have received, and the first of them (else -1)."""
 
     count: Ints
@@ -352,7 +356,7 @@ class Missed:
     seq: Ints
 
 
-def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
+def missed(jumps: Steps, reference: Log, sends: SendArrays, reads: ReadArrays) -> SkippedMessages:
     """The messages that each step ahead passed over.
 
     Not counted are messages that were sent after the read, messages that a reader of committed records must
@@ -392,4 +396,4 @@ def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
         name: np.where(some, getattr(reference, name)[at], -1) if len(reference) else first
         for name in ("offset", "writer", "seq")
     }
-    return Missed(count=count, **columns)
+    return SkippedMessages(count=count, **columns)

@@ -12,7 +12,7 @@ import numpy as np
 
 from checkers.partition.fate import CODE, FATES
 from checkers.partition.logs import NOBODY, OWN, Log, PartitionReplicas, reference_of
-from checkers.partition.messages import FAIL, INFO, OK, Flags, Ints, Reads, Sends, distinct
+from checkers.partition.messages import FAIL, INFO, OK, Flags, Ints, ReadArrays, SendArrays, distinct
 from checkers.partition.removals import NONE, TOPIC_DELETED
 
 _BITS = 62
@@ -40,14 +40,16 @@ class Fates:
     """How often readers received it."""
 
 
-def read_counts(reads: Reads, messages: int) -> Ints:
+def read_counts(reads: ReadArrays, messages: int) -> Ints:
     """How often readers received each message."""
     if not len(reads):
         return np.broadcast_to(np.int64(0), messages)
     return np.bincount(reads.row[reads.row >= 0], minlength=messages)
 
 
-def recognise(partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads) -> list[Log]:
+def recognise(
+    partition: PartitionReplicas, sends: SendArrays, logs: Sequence[Log], reads: ReadArrays
+) -> list[Log]:
     """The logs, with records damaged beyond recognition assigned to messages where possible.
 
     Another replica's record at the same offset tells which message it is. Otherwise it is the newest message
@@ -94,7 +96,7 @@ def _with_owners(log: Log, offsets: Ints, owner: Ints) -> Log:
     return Log(**{**vars(log), "row": row})
 
 
-def _read_offset(reads: Reads, messages: int) -> Ints:
+def _read_offset(reads: ReadArrays, messages: int) -> Ints:
     """The highest offset at which a reader received each message; -1 for none."""
     highest = np.full(messages, -1, dtype=np.int64)
     recognised = np.flatnonzero(reads.row >= 0)
@@ -103,7 +105,11 @@ def _read_offset(reads: Reads, messages: int) -> Ints:
 
 
 def decide(
-    partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads, away: Flags | None = None
+    partition: PartitionReplicas,
+    sends: SendArrays,
+    logs: Sequence[Log],
+    reads: ReadArrays,
+    away: Flags | None = None,
 ) -> Fates:
     """Give every message its fate. ``away`` marks those that were found in another partition."""
     count = len(sends)
@@ -150,9 +156,9 @@ def decide(
 
 def _explain(
     partition: PartitionReplicas,
-    sends: Sends,
+    sends: SendArrays,
     logs: Sequence[Log],
-    reads: Reads,
+    reads: ReadArrays,
     gone: Ints,
     reference: Log,
     fate: Ints,
@@ -186,7 +192,9 @@ def _explain(
     removal[gone] = np.where(fate[gone] == CODE["retired"], reasons, NONE)
 
 
-def _reasons(partition: PartitionReplicas, sends: Sends, reference: Log, rows: Ints, place: Ints) -> Ints:
+def _reasons(
+    partition: PartitionReplicas, sends: SendArrays, reference: Log, rows: Ints, place: Ints
+) -> Ints:
     """Why messages (``rows``) that stood at ``place`` may have been removed.
 
     If it is not known where a message stood, an incomplete read explains that it is absent as well.
@@ -206,7 +214,7 @@ def _held_anywhere(count: int, logs: Sequence[Log]) -> Flags:
     return held
 
 
-def _likely_place(sends: Sends, logs: Sequence[Log], reads: Reads, rows: Ints) -> Ints:
+def _likely_place(sends: SendArrays, logs: Sequence[Log], reads: ReadArrays, rows: Ints) -> Ints:
     """The offset of an absent message: as reported, else on a follower, else as it was read; -1 unknown."""
     place = sends.offset[rows]
     if (place >= 0).all():
@@ -235,7 +243,7 @@ def _holders(count: int, logs: Sequence[Log]) -> tuple[Ints, Flags]:
     return holders, damaged
 
 
-def places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
+def places(count: int, sends: SendArrays, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
     """Copies in the reference log, the offset and epoch that are the message's own, and a further offset."""
     own_offset = np.full(count, -1, dtype=np.int64)
     epoch = np.full(count, -1, dtype=np.int32)
@@ -271,7 +279,7 @@ def _place_on_followers(
         )
 
 
-def claimed_offsets(sends: Sends, logs: Sequence[Log], fates: Fates) -> Ints:
+def claimed_offsets(sends: SendArrays, logs: Sequence[Log], fates: Fates) -> Ints:
     """Offsets whose record a message's own finding already covers."""
     parts = [sends.offset[fates.fate == CODE["overwritten"]]]
     corrupt = fates.fate == CODE["corrupt"]
@@ -311,12 +319,12 @@ _LOUD = np.array([fate.of_message for fate in FATES])
 # ---- the order in which writers sent
 
 
-def ordered(sends: Sends, fates: Fates) -> Ints:
+def ordered(sends: SendArrays, fates: Fates) -> Ints:
     """Messages whose order counts: acknowledged, in the reference log once, and at the offset reported."""
     return np.flatnonzero((sends.outcome == OK) & (fates.fate == CODE["kept"]) & (fates.copies == 1))
 
 
-def out_of_order(sends: Sends, fates: Fates) -> Ints:
+def out_of_order(sends: SendArrays, fates: Fates) -> Ints:
     """Messages with a higher offset than a later one of their writer."""
     rows = ordered(sends, fates)
     late = [rows[:0]]

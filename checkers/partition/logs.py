@@ -17,7 +17,7 @@ from harness.errors import BadDataError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Copies:
+class CopyArrays:
     """Columns of `copies` of one replica; -1 stands for null."""
 
     offset: Ints
@@ -29,19 +29,19 @@ class Copies:
     """The message names this partition as its home, or names no home."""
     control: Flags
 
-    def take(self, rows: Ints | slice) -> Copies:
+    def take(self, rows: Ints | slice) -> CopyArrays:
         """Some of them."""
-        return Copies(**{name: values[rows] for name, values in vars(self).items()})
+        return CopyArrays(**{name: values[rows] for name, values in vars(self).items()})
 
 
-def together(parts: list[Copies]) -> Copies:
+def together(parts: list[CopyArrays]) -> CopyArrays:
     """Some copies of one replica as one. Empties ``parts``, so that no more than a column is in memory twice.
 
     Flags that are all equal need no memory.
     """
     columns = {name: [vars(part)[name] for part in parts] for name in vars(parts[0])}
     parts.clear()
-    return Copies(
+    return CopyArrays(
         **{
             name: np.broadcast_to(values[0][0], sum(map(len, values)))
             if values[0].dtype == bool and all((part == values[0][0]).all() for part in values)
@@ -223,7 +223,7 @@ def _most_advanced(ends: Mapping[int, tuple[int, int]]) -> int:
 
 
 def logs_of(
-    partition: PartitionReplicas, index: KeyIndex, copies: Mapping[int, Copies], homes: Homes | None
+    partition: PartitionReplicas, index: KeyIndex, copies: Mapping[int, CopyArrays], homes: Homes | None
 ) -> list[Log]:
     """The log of each replica, by broker. Raises BadDataError for two records at one offset.
 

@@ -32,7 +32,7 @@ OK, FAIL, INFO = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sends:
+class SendArrays:
     """Columns of `sends` that decide a fate; -1 stands for null."""
 
     writer: Ints
@@ -54,7 +54,7 @@ class Sends:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reads:
+class ReadArrays:
     """Reads of one partition in the order of delivery; -1 stands for null."""
 
     reader: Ints
@@ -80,10 +80,10 @@ class Reads:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def take(self, rows: Ints) -> Reads:
+    def take(self, rows: Ints) -> ReadArrays:
         """Some of them."""
         columns = {name: values[rows] for name, values in vars(self).items() if name != "groups"}
-        return Reads(**columns, groups=self.groups)
+        return ReadArrays(**columns, groups=self.groups)
 
     def streams(self) -> Ints:
         """A number for each read's stream: the reader's own, or a negative one for a group."""

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from checkers.evidence import DATA_LOSS, FaultSpan, Row, broker_of
-from checkers.promises.facts import Facts, Message, State
+from checkers.promises.facts import Facts, IsrState, Message
 from harness.errors import BadDataError, json_object
 
 
-class Gone(NamedTuple):
+class IsrOutage(NamedTuple):
     """A time at which all replicas of the ISR were down."""
 
     isr: tuple[int, ...]
@@ -117,7 +117,7 @@ class FindingContext:
         return None if value is None else value == "1"
 
     @cached_property
-    def gone(self) -> Gone | None:
+    def gone(self) -> IsrOutage | None:
         """When all in-sync replicas were out of service; the worst such time, None if there was none.
 
         Needs the partition's states.
@@ -128,14 +128,14 @@ class FindingContext:
         times |= set(facts.ends_of_processes(self.since))
         silent = (span.from_ns for spans in facts.silent.values() for span in spans)
         times |= {ns for ns in silent if ns >= self.since}
-        worst: Gone | None = None
+        worst: IsrOutage | None = None
         for ns in sorted(times):
             isr = self._isr_at(ns)
             if not isr or not all(facts.is_out_of_service(broker, ns) for broker in isr):
                 continue
             hits = [fault for fault in self.hits(DATA_LOSS, isr) if fault.from_ns >= self.since]
             counted = [f for f in hits if f.mechanism != "power_cut" or not self.flushes]
-            gone = Gone(
+            gone = IsrOutage(
                 isr=isr,
                 damaged=tuple(dict.fromkeys(fault.name for fault in counted)),
                 flushed=bool(self.flushes) and any(f.mechanism == "power_cut" for f in hits),
@@ -157,10 +157,10 @@ class FindingContext:
         return isr
 
     @cached_property
-    def elections(self) -> list[tuple[State, State]]:
+    def elections(self) -> list[tuple[IsrState, IsrState]]:
         """Elections from the acknowledgement on: the state before, and the state with the new leader."""
         before = self.facts.state_at(*self.where, self.since)
-        elections: list[tuple[State, State]] = []
+        elections: list[tuple[IsrState, IsrState]] = []
         if before is None:
             return elections
         for state in self.facts.later_states(*self.where, self.since):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from checkers.promises.bugs import KNOWN, KnownBug
 from checkers.promises.conditions import CONDITIONS
 from checkers.promises.settings import DISASTERS, SETTINGS, cell
-from checkers.promises.table import LOSSES, ROWS, STATEMENTS, Row, StatementSource
+from checkers.promises.table import LOSSES, ROWS, STATEMENTS, PromiseRow, StatementSource
 
 _HEAD = """\
 # What Kafka promises
@@ -111,7 +111,7 @@ def _matrix() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(row: Row) -> str:
+def _row(row: PromiseRow) -> str:
     verdict = "promised" if row.promised else "not promised"
     when = "; ".join(row.when) or "always"
     return (

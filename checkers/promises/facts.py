@@ -24,7 +24,7 @@ from harness.kafka.versions import version_key
 _ENDED = ("killed", "stopped", "exited")
 
 
-class State(NamedTuple):
+class IsrState(NamedTuple):
     """Leader, epoch and ISR of a partition, from ``ns`` on."""
 
     ns: int
@@ -89,7 +89,7 @@ class Facts:
     """When each broker's process was not ready yet, or had been paused for longer than its session."""
     ended_uncleanly: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """When each broker's process was killed or exited by itself."""
-    states: Mapping[tuple[str, int], tuple[State, ...]] = field(default_factory=dict)
+    states: Mapping[tuple[str, int], tuple[IsrState, ...]] = field(default_factory=dict)
     """Leaders and ISRs of each partition by time, as the metadata store reports them."""
     replicas: Mapping[tuple[str, int], tuple[ReplicaFacts, ...]] = field(default_factory=dict)
     unclean: frozenset[tuple[str, int]] = frozenset()
@@ -155,13 +155,13 @@ class Facts:
         """Whether the broker's process was down at a time."""
         return any(span.from_ns <= ns < span.until_ns for span in self.down.get(broker, ()))
 
-    def state_at(self, topic: str, partition: int, ns: int) -> State | None:
+    def state_at(self, topic: str, partition: int, ns: int) -> IsrState | None:
         """The newest state of a partition at a time; its first state if all are later."""
         states = self.states.get((topic, partition), ())
         place = bisect_right(states, ns, key=lambda state: state.ns)
         return states[max(0, place - 1)] if states else None
 
-    def later_states(self, topic: str, partition: int, ns: int) -> tuple[State, ...]:
+    def later_states(self, topic: str, partition: int, ns: int) -> tuple[IsrState, ...]:
         """The states of a partition after a time."""
         states = self.states.get((topic, partition), ())
         return states[bisect_right(states, ns, key=lambda state: state.ns) :]
@@ -281,7 +281,7 @@ def _unclean_ends(processes: Iterable[Row]) -> Mapping[int, tuple[int, ...]]:
     return unclean_ns
 
 
-def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[State, ...]]:
+def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[IsrState, ...]]:
     """States by time: as ZooKeeper reports them; with KRaft controllers, any node's of the newest epoch."""
     views = list(views)
     rows = [
@@ -290,12 +290,12 @@ def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[State, ...]]
         if row["subject"] == "partition" and row["topic"] is not None and row["epoch"] is not None
     ]
     stored = [row for row in rows if row["source"].startswith("zookeeper")]
-    states_by_partition: dict[tuple[str, int], list[State]] = {}
+    states_by_partition: dict[tuple[str, int], list[IsrState]] = {}
     in_kraft = any(row["source"].startswith("controller") for row in views)
     for row in rows if in_kraft else stored or rows:
         leader = -1 if row["leader"] is None else row["leader"]
         states = states_by_partition.setdefault((row["topic"], row["partition"]), [])
-        state = State(row["ns"], leader, row["epoch"], tuple(row["isr"] or ()))
+        state = IsrState(row["ns"], leader, row["epoch"], tuple(row["isr"] or ()))
         if not states or (state.epoch >= states[-1].epoch and state[1:] != states[-1][1:]):
             states.append(state)
     return {partition: tuple(states) for partition, states in states_by_partition.items()}

@@ -14,7 +14,7 @@ from checkers.promises.bugs import KNOWN
 from checkers.promises.case import FindingContext, went_ahead
 from checkers.promises.conditions import Answer, ask
 from checkers.promises.facts import Facts
-from checkers.promises.table import ROWS, STRAY, UNEXPLAINED, Row
+from checkers.promises.table import ROWS, STRAY, UNEXPLAINED, PromiseRow
 
 Promise = Literal["broken", "not promised", "unknown"]
 
@@ -33,7 +33,7 @@ _BY_MESSAGE = ("aborted_read", "out_of_order", "duplicated")
 """Classes that are judged by the message, if it was looked up."""
 
 
-class Judged(NamedTuple):
+class PromiseJudgement(NamedTuple):
     """A finding judged by the table; the fields are those of `COLUMNS`."""
 
     promise: Promise
@@ -43,7 +43,7 @@ class Judged(NamedTuple):
     known_bug: str | None
 
 
-def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS) -> Judged:
+def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[PromiseRow, ...] = ROWS) -> PromiseJudgement:
     """Judge one finding, given with every column of `findings`.
 
     The first row whose conditions hold decides. If an earlier row with the opposite verdict cannot be
@@ -51,8 +51,8 @@ def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS
     """
     case = FindingContext(finding, facts)
     if finding["class"] == "undetermined":
-        return Judged("unknown", None, "the final read did not reach the end of every log", None)
-    open_rows: list[tuple[Row, Answer]] = []
+        return PromiseJudgement("unknown", None, "the final read did not reach the end of every log", None)
+    open_rows: list[tuple[PromiseRow, Answer]] = []
     for row in rows:
         if finding["class"] not in row.classes:
             continue
@@ -62,16 +62,18 @@ def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS
         elif answer.holds:
             against = next((open_row for open_row in open_rows if open_row[0].promised != row.promised), None)
             if against is not None:
-                return Judged("unknown", against[0].name, against[1].why, None)
+                return PromiseJudgement("unknown", against[0].name, against[1].why, None)
             promise: Promise = "broken" if row.promised else "not promised"
-            return Judged(promise, row.name, answer.why or row.brief, _known_bug(case, broken=row.promised))
+            return PromiseJudgement(
+                promise, row.name, answer.why or row.brief, _known_bug(case, broken=row.promised)
+            )
     if open_rows:
         row, answer = open_rows[0]
-        return Judged("unknown", row.name, answer.why, None)
-    return Judged("unknown", None, f"no row of the table covers this {finding['class']}", None)
+        return PromiseJudgement("unknown", row.name, answer.why, None)
+    return PromiseJudgement("unknown", None, f"no row of the table covers this {finding['class']}", None)
 
 
-def _conjunction(row: Row, case: FindingContext) -> Answer:
+def _conjunction(row: PromiseRow, case: FindingContext) -> Answer:
     """Whether all conditions of a row hold; no as soon as one does not."""
     answers = []
     for name in row.when:

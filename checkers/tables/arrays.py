@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
 from checkers.partition.deliveries import GroupRow
-from checkers.partition.logs import Copies, PartitionReplicas, Replica, choose_reference, together
-from checkers.partition.messages import FOREVER, Flags, Ints, KeyIndex, Reads, Sends, distinct
+from checkers.partition.logs import CopyArrays, PartitionReplicas, Replica, choose_reference, together
+from checkers.partition.messages import FOREVER, Flags, Ints, KeyIndex, ReadArrays, SendArrays, distinct
 from checkers.removals import removals_of
 from checkers.tables.source import Source, numbers
 from checkers.transactions.answers import ABORTED, COMMITTED
@@ -20,12 +20,12 @@ from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
 
 
-def copy_arrays(blocks: Iterable[pa.Table], name: str) -> dict[int, Copies]:
+def copy_arrays(blocks: Iterable[pa.Table], name: str) -> dict[int, CopyArrays]:
     """Columns of `copies` as arrays, by broker; refuses impossible values.
 
     Of the tables in ``blocks``, one is in memory at a time.
     """
-    parts: dict[int, list[Copies]] = {}
+    parts: dict[int, list[CopyArrays]] = {}
     for table in blocks:
         for broker, part in _split(table, name).items():
             parts.setdefault(broker, []).append(part)
@@ -33,9 +33,9 @@ def copy_arrays(blocks: Iterable[pa.Table], name: str) -> dict[int, Copies]:
     return {broker: together(its_parts) for broker, its_parts in sorted(parts.items())}
 
 
-def _split(table: pa.Table, name: str) -> dict[int, Copies]:
+def _split(table: pa.Table, name: str) -> dict[int, CopyArrays]:
     brokers = numbers(table, "broker")
-    copies = Copies(
+    copies = CopyArrays(
         offset=numbers(table, "offset"),
         epoch=numbers(table, "epoch"),
         writer=numbers(table, "writer"),
@@ -95,7 +95,7 @@ def refuse_negative_identities(table: pa.Table, where: str, place: Mapping[str, 
 
 
 def partition_of(
-    source: Source, evidence: Evidence, where: TopicPartition, copies: Mapping[int, Copies]
+    source: Source, evidence: Evidence, where: TopicPartition, copies: Mapping[int, CopyArrays]
 ) -> PartitionReplicas:
     """Replicas of a partition, and which of them is the reference; ``copies`` are by broker."""
     ends: dict[int, tuple[int, int]] = {}
@@ -148,14 +148,14 @@ def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupRow]:
     ]
 
 
-def read_arrays(table: pa.Table, index: KeyIndex, evidence: Evidence, name: str) -> Reads:
+def read_arrays(table: pa.Table, index: KeyIndex, evidence: Evidence, name: str) -> ReadArrays:
     """Columns of `reads` as arrays; refuses impossible values."""
     coded = pc.dictionary_encode(table["group"].cast(pa.string()).combine_chunks())
     writer, seq = numbers(table, "writer"), numbers(table, "seq")
     reader, offset = numbers(table, "reader"), numbers(table, "offset")
     refuse_negative_identities(table, f"reads of {name}", {"reader": reader, "offset": offset})
     undone, floor = _undone(table, offset, evidence)
-    return Reads(
+    return ReadArrays(
         reader=reader,
         ns=numbers(table, "ns"),
         offset=offset,
@@ -189,11 +189,11 @@ def _is(column: pa.ChunkedArray, text: str) -> Flags:
     return equal
 
 
-def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
+def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> SendArrays:
     """Columns of `sends` that decide a fate; refuses impossible values."""
     writer = numbers(table, "writer")
     transaction, aborted, visible = _transactions(table, evidence, writer)
-    sends = Sends(
+    sends = SendArrays(
         writer=writer,
         seq=numbers(table, "seq"),
         outcome=outcome_codes(table["outcome"], name),

@@ -10,16 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.partition import messages
-from checkers.partition.fate import BENIGN
-from checkers.partition.fate import FATES as EVERY_FATE
+from checkers.partition.fate import BENIGN, FATES
 from checkers.tables.files import inside, parquet_writer, remove, write_parquet
 
-FATES: Mapping[str, str] = MappingProxyType({fate.name: fate.meaning for fate in EVERY_FATE})
+FATE_MEANINGS: Mapping[str, str] = MappingProxyType({fate.name: fate.meaning for fate in FATES})
 """What became of a message; every message has exactly one fate."""
 
 FINDINGS: Mapping[str, str] = MappingProxyType(
     {
-        **{name: text for name, text in FATES.items() if name not in BENIGN},
+        **{name: text for name, text in FATE_MEANINGS.items() if name not in BENIGN},
         "diverged": "replicas disagree at an offset, in content, epoch or length",
         "foreign": "a record in the final log that nobody sent",
         "out_of_order": "it comes after a later message of the same writer, both acknowledged",

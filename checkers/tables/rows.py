@@ -21,11 +21,11 @@ from checkers.evidence import (
     writer_columns,
 )
 from checkers.groups.steps import StepCauses, StreamStep, causes_of_steps
-from checkers.partition.deliveries import Missed, Steps
+from checkers.partition.deliveries import SkippedMessages, Steps
 from checkers.partition.fate import FATES
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
-from checkers.partition.messages import OK, Homes, Ints, Reads, Sends, Texts
+from checkers.partition.messages import OK, Homes, Ints, ReadArrays, SendArrays, Texts
 from checkers.partition.replicas import CORRUPT, KINDS, ReplicaRecords
 from checkers.records import facts_text
 from checkers.removals import removal_causes
@@ -58,7 +58,7 @@ def life_of(
     evidence: Evidence,
     *,
     table: pa.Table,
-    sends: Sends,
+    sends: SendArrays,
     logs: Sequence[Log],
     fates: Fates,
     seen: Sightings,
@@ -297,7 +297,7 @@ def _brokers_at(records: ReplicaRecords, offsets: Ints) -> pa.Array:
     return pa.array([list(dict.fromkeys(brokers)) for brokers in lists], pa.list_(pa.int32()))
 
 
-def of_reads(partition: PartitionReplicas, name: str, reads: Reads, rows: Ints) -> pa.Table:
+def of_reads(partition: PartitionReplicas, name: str, reads: ReadArrays, rows: Ints) -> pa.Table:
     """Findings about single reads (``rows``)."""
     return build(
         FINDING,
@@ -336,7 +336,9 @@ def of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> 
     return moved.filter(attributed.own)
 
 
-def of_skips(partition: PartitionReplicas, evidence: Evidence, steps: Steps, passed: Missed) -> pa.Table:
+def of_skips(
+    partition: PartitionReplicas, evidence: Evidence, steps: Steps, passed: SkippedMessages
+) -> pa.Table:
     """Findings about steps ahead that pass over messages which the reader should have received."""
     rows = np.flatnonzero(passed.count > 0)
     attributed = _causes_of_steps(partition, evidence, steps.take(rows))

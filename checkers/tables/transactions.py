@@ -25,7 +25,7 @@ from checkers.partition.decisions import (
     undecided_from,
 )
 from checkers.partition.logs import PartitionReplicas
-from checkers.partition.messages import FOREVER, OK, Flags, Ints, Sends, pair_order
+from checkers.partition.messages import FOREVER, OK, Flags, Ints, SendArrays, pair_order
 from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
 from checkers.tables.source import Source, Window, numbers, row_blocks
@@ -108,7 +108,7 @@ def records_of(source: Source, where: TopicPartition, broker: int) -> ProducerRe
 
 
 def record_rows(
-    partition: PartitionReplicas, table: pa.Table, sends: Sends, decisions: Decisions, fenced: Flags
+    partition: PartitionReplicas, table: pa.Table, sends: SendArrays, decisions: Decisions, fenced: Flags
 ) -> pa.Table:
     """Rows of `transaction_records`, one per message of a transaction; ``table`` holds rows of `sends`."""
     rows = decisions.row
@@ -141,7 +141,7 @@ def record_rows(
     )
 
 
-def fenced_writes(evidence: Evidence, sends: Sends, decisions: Decisions) -> Flags:
+def fenced_writes(evidence: Evidence, sends: SendArrays, decisions: Decisions) -> Flags:
     """Messages that a fenced producer wrote and a marker committed nevertheless."""
     rows = decisions.row
     late = evidence.transactions.sent_fenced(sends.writer[rows], sends.sent_ns[rows], sends.transaction[rows])
@@ -150,7 +150,7 @@ def fenced_writes(evidence: Evidence, sends: Sends, decisions: Decisions) -> Fla
 
 
 def owed_markers(
-    evidence: Evidence, partition: PartitionReplicas, sends: Sends, decisions: Decisions
+    evidence: Evidence, partition: PartitionReplicas, sends: SendArrays, decisions: Decisions
 ) -> Flags:
     """Undecided messages whose marker a coordinator still had to write."""
     has_debt = np.zeros(len(decisions), dtype=bool)
@@ -170,7 +170,7 @@ def owed_markers(
     return owed
 
 
-def asked_later(evidence: Evidence, table: pa.Table, sends: Sends, decisions: Decisions) -> Flags:
+def asked_later(evidence: Evidence, table: pa.Table, sends: SendArrays, decisions: Decisions) -> Flags:
     """Messages that were acknowledged before their application asked for an end.
 
     ``table`` holds rows of `sends`.
@@ -191,7 +191,9 @@ class MessageFlags:
     asked_later: Flags
 
 
-def parts_of(sends: Sends, txn: Ints, decisions: Decisions, flags: MessageFlags, read_ns: int) -> pa.Table:
+def parts_of(
+    sends: SendArrays, txn: Ints, decisions: Decisions, flags: MessageFlags, read_ns: int
+) -> pa.Table:
     """Messages by transaction, counted by state (`PARTS`)."""
     rows = decisions.row
     writer, number = sends.writer[rows].astype(np.int64), txn[rows]

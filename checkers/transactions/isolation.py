@@ -24,9 +24,9 @@ from checkers.tables.source import Source, read_file
 READ_COLUMNS = (
     "topic", "partition", "reader", "ns", "offset", "writer", "seq", "isolation", "txn_writer", "txn",
 )  # fmt: skip
-Transaction = tuple[int, int]
+TransactionKey = tuple[int, int]
 """writer, txn"""
-Graph = Mapping[Transaction, Mapping[Transaction, Row]]
+Graph = Mapping[TransactionKey, Mapping[TransactionKey, Row]]
 """Edges, each with the read or the write that it rests on."""
 FINDINGS = {"precommitted_read": "precommitted_read", "G1c": "circular_read"}
 """Anomalies that Kafka does not allow, and their classes as findings."""
@@ -46,8 +46,8 @@ def reads_in_transactions(source: Source) -> pa.Table:
 class _Read:
     """A record that a transaction read, and its fate."""
 
-    by: Transaction
-    of: Transaction
+    by: TransactionKey
+    of: TransactionKey
     state: str
     row: Row
 
@@ -72,7 +72,7 @@ def anomalies_of(reads: pa.Table, records: pa.Table) -> pa.Table:
     anomalies += [_of_cycle("G0", cycle, ww, True) for cycle in _cycles(ww)]
     clean = _read_order(read for read in others if not _dirty(read.row))
     both = {node: {**ww.get(node, {}), **wr.get(node, {})} for node in {*ww, *wr}}
-    covered: set[Transaction] = set()
+    covered: set[TransactionKey] = set()
     for graph, reads_of, allowed in ((clean, clean, False), (wr, wr, True), (both, wr, True)):
         for cycle in _cycles(graph, through=reads_of):
             if not covered & set(cycle):
@@ -100,9 +100,9 @@ def _dirty(read: Row) -> bool:
 # ---- edges
 
 
-def _write_order(records: Iterable[Row]) -> dict[Transaction, dict[Transaction, Row]]:
+def _write_order(records: Iterable[Row]) -> dict[TransactionKey, dict[TransactionKey, Row]]:
     """Edges from each transaction to those whose records come next in a partition."""
-    edges: dict[Transaction, dict[Transaction, Row]] = {}
+    edges: dict[TransactionKey, dict[TransactionKey, Row]] = {}
     written = [row for row in records if row["state"] in COMMITTED]
     written.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
     for one, other in zip(written, written[1:], strict=False):
@@ -114,9 +114,9 @@ def _write_order(records: Iterable[Row]) -> dict[Transaction, dict[Transaction, 
     return edges
 
 
-def _read_order(reads: Iterable[_Read]) -> dict[Transaction, dict[Transaction, Row]]:
+def _read_order(reads: Iterable[_Read]) -> dict[TransactionKey, dict[TransactionKey, Row]]:
     """Edges from each transaction to those that read its records."""
-    edges: dict[Transaction, dict[Transaction, Row]] = {}
+    edges: dict[TransactionKey, dict[TransactionKey, Row]] = {}
     for read in reads:
         edges.setdefault(read.of, {}).setdefault(read.by, read.row)
     return edges
@@ -144,7 +144,7 @@ def _intermediate(reads: Sequence[_Read], records: Iterable[Row]) -> list[dict[s
 # ---- cycles
 
 
-def _cycles(graph: Graph, through: Graph | None = None) -> list[list[Transaction]]:
+def _cycles(graph: Graph, through: Graph | None = None) -> list[list[TransactionKey]]:
     """A shortest cycle of each strongly connected component; with ``through``, a cycle with such an edge."""
     cycles = []
     for component in _components(graph):
@@ -163,9 +163,11 @@ def _cycles(graph: Graph, through: Graph | None = None) -> list[list[Transaction
     return sorted(cycles)
 
 
-def _path(graph: Graph, start: Transaction, end: Transaction, within: set[Transaction]) -> list[Transaction]:
+def _path(
+    graph: Graph, start: TransactionKey, end: TransactionKey, within: set[TransactionKey]
+) -> list[TransactionKey]:
     """The shortest way from one transaction to another, both included; empty if there is none."""
-    came: dict[Transaction, Transaction | None] = {start: None}
+    came: dict[TransactionKey, TransactionKey | None] = {start: None}
     ahead = deque([start])
     while ahead:
         node = ahead.popleft()
@@ -181,17 +183,17 @@ def _path(graph: Graph, start: Transaction, end: Transaction, within: set[Transa
     return []
 
 
-def _components(graph: Graph) -> list[list[Transaction]]:
+def _components(graph: Graph) -> list[list[TransactionKey]]:
     """Strongly connected components of more than one transaction (Tarjan's algorithm, without recursion)."""
-    index: dict[Transaction, int] = {}
-    low: dict[Transaction, int] = {}
-    stack: list[Transaction] = []
-    on_stack: set[Transaction] = set()
+    index: dict[TransactionKey, int] = {}
+    low: dict[TransactionKey, int] = {}
+    stack: list[TransactionKey] = []
+    on_stack: set[TransactionKey] = set()
     components = []
     for root in sorted(graph):
         if root in index:
             continue
-        work: list[tuple[Transaction, Iterable[Transaction]]] = [(root, iter(graph.get(root, ())))]
+        work: list[tuple[TransactionKey, Iterable[TransactionKey]]] = [(root, iter(graph.get(root, ())))]
         index[root] = low[root] = len(index)
         stack.append(root)
         on_stack.add(root)
@@ -211,7 +213,7 @@ def _components(graph: Graph) -> list[list[Transaction]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == index[node]:
-                    component: list[Transaction] = []
+                    component: list[TransactionKey] = []
                     while not component or component[-1] != node:
                         component.append(stack.pop())
                         on_stack.discard(component[-1])
@@ -236,7 +238,7 @@ def _of_read(anomaly: str, read: _Read, allowed: bool) -> dict[str, Any]:
     }
 
 
-def _of_cycle(anomaly: str, cycle: list[Transaction], graph: Graph, allowed: bool) -> dict[str, Any]:
+def _of_cycle(anomaly: str, cycle: list[TransactionKey], graph: Graph, allowed: bool) -> dict[str, Any]:
     steps = []
     for one, other in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
         row = graph[one][other]
@@ -261,5 +263,5 @@ def _of_cycle(anomaly: str, cycle: list[Transaction], graph: Graph, allowed: boo
     }
 
 
-def _name(transaction: Transaction) -> str:
+def _name(transaction: TransactionKey) -> str:
     return f"{transaction[0]}/{transaction[1]}"

@@ -8,12 +8,12 @@ import pyarrow as pa
 from checkers.causes import Causes
 from checkers.evidence import Evidence
 from checkers.partition.decisions import ABORTED, Decisions
-from checkers.partition.messages import Sends
+from checkers.partition.messages import SendArrays
 from checkers.records import Cause, evidence_row
 from checkers.transactions.answers import CLEANUP_MS
 
 
-def timeout_causes(evidence: Evidence, sends: Sends, decisions: Decisions | None) -> Causes:
+def timeout_causes(evidence: Evidence, sends: SendArrays, decisions: Decisions | None) -> Causes:
     """A cause for each message that the coordinator aborted after `transaction.timeout.ms`; null for others.
 
     An abort marker decided it, and the transaction had been open for that long when its application first

@@ -13,7 +13,7 @@ from typing import Any
 
 from checkers.evidence import Evidence, Row, gather
 from checkers.promises.facts import Facts, facts_of
-from checkers.promises.judging import Judged, judge
+from checkers.promises.judging import PromiseJudgement, judge
 from checkers.run_folder import read_manifest
 from checkers.tables.output import FINDING
 from checkers.tables.source import Source, read_small
@@ -34,7 +34,7 @@ def promised(run: str, folder: Path, source: Source) -> list[dict[str, Any]]:
     evidence = gather(source)
     manifest = read_manifest(str(folder))
     facts = facts_of(evidence, kafka=manifest.kafka, mode=manifest.mode)
-    found: dict[tuple[str, str, str], Judged] = {}
+    found: dict[tuple[str, str, str], PromiseJudgement] = {}
     for place, finding in _hypotheses(read_small(source, "marks").to_pylist(), evidence, facts):
         judged = judge(finding, facts)
         known = found.setdefault(place, judged)
@@ -53,7 +53,7 @@ def promised(run: str, folder: Path, source: Source) -> list[dict[str, Any]]:
     ]
 
 
-def _rank(judged: Judged) -> int:
+def _rank(judged: PromiseJudgement) -> int:
     return _WORST.index(_OUTCOMES[judged.promise])
 
 

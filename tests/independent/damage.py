@@ -19,9 +19,9 @@ def _ok(send: dict[str, Any]) -> bool:
     return send["outcome"] == "ok" and send["offset"] is not None
 
 
-def _pick(world: World, partition: Replicated, wanted: Callable[[dict[str, Any]], bool] = _ok) -> int | None:
-    """An offset of the leader's log at which a wanted message stands."""
-    offsets = partition.offsets(wanted)
+def _pick(world: World, partition: Replicated, suits: Callable[[dict[str, Any]], bool] = _ok) -> int | None:
+    """An offset of the leader's log at which a message stands that ``suits`` accepts."""
+    offsets = partition.offsets(suits)
     return world.random.choice(offsets) if offsets else None
 
 
@@ -29,9 +29,9 @@ def _stranger(world: World, partition: Replicated) -> Record:
     """A record that nobody sent: without identity, of an unknown writer, or with a seq that was never
     used.
     """
-    known = world.random.choice([send["writer"] for send in partition.sends.values()] or [0])
+    writer = world.random.choice([send["writer"] for send in partition.sends.values()] or [0])
     identity = world.random.choice(
-        ((None, None), (world.writer(), 5), (known, world.writers.get(known, 0) + 50), (known, None))
+        ((None, None), (world.writer(), 5), (writer, world.writers.get(writer, 0) + 50), (writer, None))
     )
     home = world.random.choice((None, "/".join(map(str, partition.at))))
     return {"epoch": partition.epoch, "writer": identity[0], "seq": identity[1], "intact": True, "home": home}
@@ -393,8 +393,8 @@ def _document(world: World, partition: Replicated, start: int) -> None:
     if not any(row["name"] == topic and row["key"] in values for row in world.rows("configs")):
         for key, value in values.items():
             asked = random.choice((None, value))
-            known = random.random() < 0.97
-            row = {"scope": "topic", "name": topic, "key": key, "value": value if known else None}
+            has_value = random.random() < 0.97
+            row = {"scope": "topic", "name": topic, "key": key, "value": value if has_value else None}
             world.rows("configs").append(row | {"asked": asked})
     for row in partition.replicas.values():
         row["ns"] = random.choice((None, *(world.now + seconds * 10**9 for seconds in (1, 2, 5, 20))))
@@ -449,8 +449,8 @@ def compaction(world: World, partition: Replicated) -> bool:
     gone = {offset for offset in offsets if world.random.random() < 0.4}
     for broker, row in partition.replicas.items():
         row["cleanup"] = world.random.choice(("compact", "compact,delete", "delete,compact"))
-        mine = gone if alike else {offset for offset in offsets if world.random.random() < 0.3}
-        for offset in mine:
+        cleaned = gone if alike else {offset for offset in offsets if world.random.random() < 0.3}
+        for offset in cleaned:
             if offset < max(partition.logs[broker], default=0):
                 partition.remove(offset, [broker])
     return bool(offsets)

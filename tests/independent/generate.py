@@ -55,9 +55,9 @@ def generate(seed: int, number: int) -> tuple[History, list[str]]:
     """History ``number`` of ``seed``, and what was planted in it."""
     for attempt in range(ATTEMPTS):
         random = Random(f"{seed}/{number}/{attempt}")
-        wanted = kinds_of(random, number)
-        world = _damaged(random, number, wanted)
-        if set(wanted) <= set(world.planted):
+        kinds = kinds_of(random, number)
+        world = _damaged(random, number, kinds)
+        if set(kinds) <= set(world.planted):
             break  # otherwise there was no room for everything, but another world may have it
     return _tables(world), world.planted
 
@@ -149,9 +149,9 @@ def _surroundings(world: World) -> None:
 
 def _name_aborted(random: Random, partition: Replicated) -> None:
     """Replicas name the same aborted transactions, in any order, or the history does not say which."""
-    known = random.random() < 0.5
+    named = random.random() < 0.5
     for row in partition.replicas.values():
-        if "aborted" not in row and known and random.random() < 0.8:
+        if "aborted" not in row and named and random.random() < 0.8:
             row["aborted"] = random.sample(partition.aborted, len(partition.aborted))
 
 

@@ -56,13 +56,13 @@ def _visible(world: World, partition: Replicated, isolation: str | None) -> list
         for row in world.rows("transactions")
         if row["event"] in ("aborted", "unknown")
     }
-    found = []
+    offsets = []
     for offset, record in sorted(partition.logs[partition.leader].items()):
         send = partition.sends.get((record.get("writer"), record.get("seq")), {})  # type: ignore[arg-type]
         hidden = isolation == "read_committed" and (send.get("writer"), send.get("txn")) in undecided
         if not record.get("control") and record.get("intact") is not False and not hidden:
-            found.append(offset)
-    return found
+            offsets.append(offset)
+    return offsets
 
 
 def consume(world: World) -> None:

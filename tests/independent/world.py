@@ -92,14 +92,14 @@ class Replicated:
                 del log[offset]
             row["leo"] = min(row["leo"], max(end, row["log_start"]))
 
-    def offsets(self, wanted: Callable[[dict[str, Any]], bool] = lambda send: True) -> list[int]:
-        """Offsets of the leader's undamaged records of this partition's messages that are ``wanted``."""
-        found = []
+    def offsets(self, suits: Callable[[dict[str, Any]], bool] = lambda send: True) -> list[int]:
+        """Offsets of the leader's undamaged records of this partition's messages that ``suits`` accepts."""
+        offsets = []
         for offset, record in sorted(self.logs[self.leader].items()):
             send = self.sends.get((record.get("writer"), record.get("seq")))  # type: ignore[arg-type]
-            if send is not None and record.get("intact") is not False and wanted(send):
-                found.append(offset)
-        return found
+            if send is not None and record.get("intact") is not False and suits(send):
+                offsets.append(offset)
+        return offsets
 
     def send_at(self, offset: int) -> dict[str, Any]:
         """The send whose record stands at ``offset`` on the leader."""

@@ -260,8 +260,8 @@ class Damaged:
 
     def model(self) -> Counter[tuple[Any, ...]]:
         """What there is to find, by brute force."""
-        found = model_findings(self.sends, self.logs, self.reads)
-        return Counter((c, "t", p, o, w, q) for c, p, o, w, q in found)
+        findings = model_findings(self.sends, self.logs, self.reads)
+        return Counter((c, "t", p, o, w, q) for c, p, o, w, q in findings)
 
 
 @st.composite
@@ -278,14 +278,14 @@ def findings_of(folder: Path, *, split_rows: int = 1_000_000) -> Counter[tuple[A
     job = JudgingContext(source=source, evidence=gather(source), life=str(folder / "life"), findings=str(out))
     counts = judge_all(run_here, job, split_rows=split_rows)
     parts = [pq.read_table(path) for path in sorted(out.glob("*.parquet"))]
-    found = pa.concat_tables([FINDING.empty_table(), *parts])
+    findings = pa.concat_tables([FINDING.empty_table(), *parts])
     by_class = {row["name"]: 0 for row in counts.to_pylist() if row["kind"] == "finding"}
     for row in counts.to_pylist():
         if row["kind"] == "finding":
             by_class[row["name"]] += row["count"]
-    assert by_class == Counter(found["class"].to_pylist()), "findings are counted as they are written"
+    assert by_class == Counter(findings["class"].to_pylist()), "findings are counted as they are written"
     columns = ["class", "topic", "partition", "offset", "writer", "seq"]
-    return Counter(tuple(row.values()) for row in found.select(columns).to_pylist())
+    return Counter(tuple(row.values()) for row in findings.select(columns).to_pylist())
 
 
 @st.composite

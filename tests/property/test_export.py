@@ -27,8 +27,8 @@ MIXED = range(PAIRS_END, PAIRS_END + 20)
 """Histories with up to three kinds of damage."""
 
 
-def agree(found: Iterable[Judged], seed: int = SEED) -> None:
-    differences = [text for one in found for text in disagreements(one)]
+def agree(histories: Iterable[Judged], seed: int = SEED) -> None:
+    differences = [text for one in histories for text in disagreements(one)]
     assert not differences, f"{len(differences)} differences, seed {seed}:\n" + "\n".join(differences[:20])
 
 

@@ -278,7 +278,7 @@ def written_differences() -> list[str]:
         with tempfile.TemporaryDirectory() as scratch:
             histories = {name: history for name, (_, history, _) in cases.items()}
             try:
-                found = findings_of(together(histories, Path(scratch) / "history"))
+                findings = findings_of(together(histories, Path(scratch) / "history"))
             except BadDataError as error:
                 odd.append(error.message)
                 continue
@@ -288,7 +288,7 @@ def written_differences() -> list[str]:
             for c, o, _ in all_
             if c not in CLASSES  # these are of the run, and no kernel's
         )
-        seen = Counter((row[0], row[1], row[3]) for row in found)
+        seen = Counter((row[0], row[1], row[3]) for row in findings)
         odd += [f"{finding} is missing" for finding in (expected - seen).elements()]
         odd += [f"{finding} is too many" for finding in (seen - expected).elements()]
     return odd
@@ -299,8 +299,8 @@ def transaction_differences() -> list[str]:
     odd = []
     for name, (_, history, expected) in TRANSACTIONS.items():
         with tempfile.TemporaryDirectory() as scratch:
-            found = judged(history, Path(scratch) / "history")["findings"]
-        if {(row["class"], row["partition"], row["offset"], row["seq"]) for row in found} != expected:
+            findings = judged(history, Path(scratch) / "history")["findings"]
+        if {(row["class"], row["partition"], row["offset"], row["seq"]) for row in findings} != expected:
             odd.append(name)
     return odd
 

@@ -506,8 +506,8 @@ def _by_spark(session: Any) -> Asking:
 
     def answers(moments: Moments, cases: Iterable[Case]) -> dict[str, bool | None]:
         with settings_for_small_data(session):
-            found = ask(session, {case.name: case.sentence for case in cases}, moments)
-        return {name: answer.holds for name, answer in found.items()}
+            results = ask(session, {case.name: case.sentence for case in cases}, moments)
+        return {name: result.holds for name, result in results.items()}
 
     return answers
 

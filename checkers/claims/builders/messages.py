@@ -21,7 +21,7 @@ from checkers.claims.builders.sql import (
     text_of,
     window,
 )
-from checkers.claims.subject import NOTHING, Bound, Subject, merged, subject_of
+from checkers.claims.subject import NOTHING, Subject, TimeBound, merged, subject_of
 from checkers.partition.fate import LOSSES, LOST
 
 
@@ -281,8 +281,8 @@ def messages(
     ]
     subject = Subject(
         writers=tuple(filter(None, by if isinstance(by, tuple) else (by,))),
-        since=(Bound(after),) if after else (),
-        until=(Bound(before),) if before else (),
+        since=(TimeBound(after),) if after else (),
+        until=(TimeBound(before),) if before else (),
     )
     return Messages(" AND ".join(conditions) or "true", subject)
 
@@ -292,5 +292,5 @@ def messages_where(where: str, *, of: Messages | None = None, since: str = "", u
 
     ``of`` are messages that the condition restricts, and ``since`` and ``until`` marks that it names.
     """
-    window = Subject(since=(Bound(since),) if since else (), until=(Bound(until),) if until else ())
+    window = Subject(since=(TimeBound(since),) if since else (), until=(TimeBound(until),) if until else ())
     return Messages(where, merged([subject_of(of), window]))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import ParamSpec
 
-from checkers.claims.subject import NOTHING, Bound, Sentence, Subject, merged, subject_of
+from checkers.claims.subject import NOTHING, ClaimQuery, Subject, TimeBound, merged, subject_of
 from harness.processors import BUSY_PERCENT
 
 P = ParamSpec("P")
@@ -18,8 +18,8 @@ _BROKERS = ("broker", "brokers", "number")
 
 def sentence(
     *tables: str, hosts: tuple[str, ...] = ()
-) -> Callable[[Callable[P, str]], Callable[P, Sentence]]:
-    """Makes a `Sentence` of what a builder returns: its subject follows from the builder's own arguments.
+) -> Callable[[Callable[P, str]], Callable[P, ClaimQuery]]:
+    """Makes a `ClaimQuery` of what a builder returns: its subject follows from the builder's own arguments.
 
     ``tables`` are those that its query reads, and ``hosts`` those that it asks, whatever the arguments. An
     argument means what its name says: a mark that begins the window (`after`, `since`) or ends it (`at`,
@@ -27,21 +27,21 @@ def sentence(
     subject itself, such as a partition or messages, adds it.
     """
 
-    def decorated(builder: Callable[P, str]) -> Callable[P, Sentence]:
+    def decorated(builder: Callable[P, str]) -> Callable[P, ClaimQuery]:
         signature = inspect.signature(builder)
 
         @wraps(builder)
-        def built(*args: P.args, **kwargs: P.kwargs) -> Sentence:
+        def built(*args: P.args, **kwargs: P.kwargs) -> ClaimQuery:
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
             parts = [Subject(tables=tables, hosts=hosts)]
             parts += [_of_argument(name, value) for name, value in given.arguments.items()]
             within_s, begin = given.arguments.get("within_s"), given.arguments.get("after")
             if within_s and begin:
-                parts.append(Subject(until=(Bound(begin, int(within_s * 1e9)),)))
+                parts.append(Subject(until=(TimeBound(begin, int(within_s * 1e9)),)))
             if begin and (within_s or given.arguments.get("not_within_s")):
                 parts.append(Subject(counts_from=(begin,)))
-            return Sentence(builder(*args, **kwargs), merged(parts))
+            return ClaimQuery(builder(*args, **kwargs), merged(parts))
 
         return built
 
@@ -54,9 +54,9 @@ def _of_argument(name: str, value: object) -> Subject:
         return subject
     if isinstance(value, str) and value:
         if name in _BEGINS:
-            return Subject(since=(Bound(value),))
+            return Subject(since=(TimeBound(value),))
         if name in _ENDS:
-            return Subject(until=(Bound(value),))
+            return Subject(until=(TimeBound(value),))
         return Subject(hosts=(value,)) if name == "host" else NOTHING
     numbers = value if isinstance(value, tuple) else (value,)
     if not all(type(number) is int for number in numbers):
@@ -153,7 +153,7 @@ def condition(holds: str, observed: str) -> str:
     return f"SELECT {holds} AS holds, {observed} AS observed"
 
 
-def both(*sentences: str) -> Sentence:
+def both(*sentences: str) -> ClaimQuery:
     """All of these sentences hold. False if any is false, otherwise unknown if any is unknown."""
     tables = " CROSS JOIN ".join(f"({sentence}) s{number}" for number, sentence in enumerate(sentences))
     numbers = range(len(sentences))
@@ -162,13 +162,13 @@ def both(*sentences: str) -> Sentence:
         f"concat_ws('; ', {', '.join(f's{number}.observed' for number in numbers)})",
         tables,
     )
-    return Sentence(query, merged(map(subject_of, sentences)))
+    return ClaimQuery(query, merged(map(subject_of, sentences)))
 
 
-def opposite(sentence: str) -> Sentence:
+def opposite(sentence: str) -> ClaimQuery:
     """The sentence is false; unknown stays unknown."""
     query = f"SELECT NOT holds AS holds, observed FROM ({sentence})"
-    return Sentence(query, subject_of(sentence))
+    return ClaimQuery(query, subject_of(sentence))
 
 
 def about(
@@ -178,18 +178,18 @@ def about(
     until: str = "",
     hosts: Iterable[str] = (),
     tables: Iterable[str] = (),
-) -> Sentence:
+) -> ClaimQuery:
     """A query of your own, with what it is about: so the page of a run links to that part of the history.
 
     ``subjects`` are partitions, brokers or messages of this module, ``since`` and ``until`` are marks.
     """
     window = Subject(
-        since=(Bound(since),) if since else (),
-        until=(Bound(until),) if until else (),
+        since=(TimeBound(since),) if since else (),
+        until=(TimeBound(until),) if until else (),
         hosts=tuple(hosts),
         tables=tuple(tables),
     )
-    return Sentence(query, merged([subject_of(query), window, *map(subject_of, subjects)]))
+    return ClaimQuery(query, merged([subject_of(query), window, *map(subject_of, subjects)]))
 
 
 def answer(holds: str, observed: str, source: str) -> str:

@@ -15,8 +15,8 @@ from checkers.promises.bugs import KNOWN
 from checkers.promises.conditions import CONDITIONS, Answer, Condition
 from checkers.promises.document import document
 from checkers.promises.facts import Facts, Message
-from checkers.promises.judging import COLUMNS, Judged, judge, with_promises
-from checkers.promises.table import BY_NAME, ROWS, STATEMENTS, Row
+from checkers.promises.judging import COLUMNS, PromiseJudgement, judge, with_promises
+from checkers.promises.table import BY_NAME, ROWS, STATEMENTS, PromiseRow
 from checkers.tables.output import FINDING, FINDINGS
 from tests.unit.promises.cases import BUGS, CASES
 from tests.unit.promises.runs import S, finding
@@ -56,25 +56,25 @@ def _findings() -> list[tuple[Mapping[str, Any], Facts]]:
     return [(finding(case.finding, **case.more), case.run.facts()) for case in cases]
 
 
-def _judged(rows: tuple[Row, ...]) -> list[Judged]:
+def _judged(rows: tuple[PromiseRow, ...]) -> list[PromiseJudgement]:
     return [judge(row, facts, rows) for row, facts in _findings()]
 
 
-def _outcomes(rows: tuple[Row, ...]) -> list[tuple[str, str | None]]:
+def _outcomes(rows: tuple[PromiseRow, ...]) -> list[tuple[str, str | None]]:
     return [judged[:2] for judged in _judged(rows)]
 
 
-def _mutants() -> list[tuple[str, tuple[Row, ...]]]:
+def _mutants() -> list[tuple[str, tuple[PromiseRow, ...]]]:
     """The table with a row missing, with the opposite verdict, or without one of its conditions."""
-    found = []
+    mutants = []
     for place, row in enumerate(ROWS):
         before, after = ROWS[:place], ROWS[place + 1 :]
-        found.append((f"without {row.name}", (*before, *after)))
-        found.append((f"opposite {row.name}", (*before, replace(row, promised=not row.promised), *after)))
+        mutants.append((f"without {row.name}", (*before, *after)))
+        mutants.append((f"opposite {row.name}", (*before, replace(row, promised=not row.promised), *after)))
         for name in row.when:
             when = tuple(other for other in row.when if other != name)
-            found.append((f"{row.name} without `{name}`", (*before, replace(row, when=when), *after)))
-    return found
+            mutants.append((f"{row.name} without `{name}`", (*before, replace(row, when=when), *after)))
+    return mutants
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def right() -> list[tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize(("rows",), [(rows,) for _, rows in _mutants()], ids=[name for name, _ in _mutants()])
-def test_a_changed_table_is_seen(rows: tuple[Row, ...], right: list[tuple[str, str | None]]) -> None:
+def test_a_changed_table_is_seen(rows: tuple[PromiseRow, ...], right: list[tuple[str, str | None]]) -> None:
     assert _outcomes(rows) != right
 
 
