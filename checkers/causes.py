@@ -244,10 +244,10 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
     ruling = next((e for e in reversed(elections) if e.ns < loss.acked_ns), None)
     cut = next((c for c in cuts if _took(c, loss)), None)
     both = _cut_alike(cut, cuts, loss) if cut else ()
-    cut_row = tuple(one.row() for one in both)
+    cut_row = tuple(same.row() for same in both)
     truncated: dict[str, object] = {}
     if both:
-        truncated = {"truncated": [one.broker for one in both], "truncated_to": both[0].offset}
+        truncated = {"truncated": [same.broker for same in both], "truncated_to": both[0].offset}
     usurped = ruling is not None and loss.acked_by >= 0 and ruling.broker != loss.acked_by
     winner = ruling if usurped else (later[0] if later else None)
     unclean = unclean_election(winner, **truncated) if winner is not None else None
@@ -299,9 +299,9 @@ def _took(cut: PartitionEvent, loss: _Loss) -> bool:
 def _cut_alike(cut: PartitionEvent, cuts: list[PartitionEvent], loss: _Loss) -> tuple[PartitionEvent, ...]:
     """The truncation that removed the message, and those of other brokers to the same offset."""
     alike = {cut.broker: cut}
-    for one in cuts:
-        if one.ns >= loss.acked_ns and (one.kind, one.offset) == (cut.kind, cut.offset):
-            alike.setdefault(one.broker, one)
+    for other in cuts:
+        if other.ns >= loss.acked_ns and (other.kind, other.offset) == (cut.kind, cut.offset):
+            alike.setdefault(other.broker, other)
     return tuple(alike[broker] for broker in sorted(alike))
 
 
@@ -341,11 +341,13 @@ def _storage(scene: _Scene, loss: _Loss) -> Cause | None:
 
 def _decides(elections: list[PartitionEvent], hit: set[str], loss: _Loss, since: int) -> bool:
     """Whether no spared broker led at the fault, or was elected later although it was not in the ISR."""
-    ruling = next((one for one in reversed(elections) if one.ns <= since), None)
+    ruling = next((election for election in reversed(elections) if election.ns <= since), None)
     if ruling is not None and ruling.broker != loss.acked_by and f"broker{ruling.broker}" not in hit:
         return False
-    later = (one for one in elections if one.ns > since and f"broker{one.broker}" not in hit)
-    return not any(one.isr_before and one.broker not in one.isr_before for one in later)
+    later = (
+        election for election in elections if election.ns > since and f"broker{election.broker}" not in hit
+    )
+    return not any(election.isr_before and election.broker not in election.isr_before for election in later)
 
 
 def storage_cause(evidence: Evidence, where: TopicPartition, fault: FaultSpan, broker: int) -> Cause:

@@ -103,17 +103,17 @@ def _not_converged(evidence: Evidence) -> Iterator[dict[str, Any]]:
 
     Where a replica was not read to its end, the partition is `undetermined` already.
     """
-    for one in incomplete_isrs(evidence):
-        cause = one.cause
+    for incomplete in incomplete_isrs(evidence):
+        cause = incomplete.cause
         yield {
             "class": "not_converged",
-            "topic": one.topic,
-            "partition": one.partition,
-            "brokers": one.outside,
+            "topic": incomplete.topic,
+            "partition": incomplete.partition,
+            "brokers": incomplete.outside,
             "cause": cause and cause.kind,
             "evidence": cause and list(cause.rows),
             "detail": facts_text(
-                log_ends=[{"broker": row["broker"], "leo": row["leo"]} for row in one.replicas]
+                log_ends=[{"broker": row["broker"], "leo": row["leo"]} for row in incomplete.replicas]
             ),
         }
 
@@ -140,9 +140,9 @@ def _aborted_differently(evidence: Evidence) -> Iterator[dict[str, Any]]:
             ]
             named, expected = (
                 {
-                    (one["first_offset"], one["producer_id"])
-                    for one in row["aborted"]
-                    if low <= one["first_offset"] < min(ends, default=FOREVER)
+                    (aborted["first_offset"], aborted["producer_id"])
+                    for aborted in row["aborted"]
+                    if low <= aborted["first_offset"] < min(ends, default=FOREVER)
                 }
                 for row in (other, reference)
             )

@@ -114,7 +114,7 @@ def read_moments(source: Source, texts: Iterable[str]) -> Moments:
 
 def moments_of(table: Callable[[str], pa.Table], texts: Iterable[str]) -> Moments:
     """The moments of the history whose tables ``table`` returns by name, as far as the texts name them."""
-    named = [one for text in texts for one in _NAME.findall(text)]
+    named = [groups for text in texts for groups in _NAME.findall(text)]
     kinds = {kind.removesuffix("?") for kind, _ in named}
     marks = _newest(table("marks"), "name", "ns") if kinds & {"mark", "look"} else {}
     if not kinds - {"mark"}:

@@ -61,7 +61,7 @@ def merged(subjects: Iterable[Subject]) -> Subject:
     parts = list(subjects)
     return Subject(
         **{
-            name: tuple(dict.fromkeys(one for part in parts for one in getattr(part, name)))
+            name: tuple(dict.fromkeys(item for part in parts for item in getattr(part, name)))
             for name in Subject.__dataclass_fields__
         }
     )

@@ -76,7 +76,9 @@ def _explained(history: GroupHistory, answer: FetchedOffset, lost: Sequence[Comm
         )
         return finding(STALE_OFFSET, stale)
     replaced = before is not None and after is not None and after.epoch > before.epoch
-    later = [one for one in history.answers if one.asked_ns > answer.ns and one.offset == commit.offset]
+    later = [
+        other for other in history.answers if other.asked_ns > answer.ns and other.offset == commit.offset
+    ]
     if later and not replaced:
         seen = f"offset {commit.offset} answered{by_broker(later[0].broker)}"
         row = evidence_row("groups", later[0].ns, seen)

@@ -93,10 +93,10 @@ def _begin(
     empty = vacancies(members, commit.asked_ns, answer.ns)
     if any(row["event"] == "joined" and row["protocol"] == "consumer" for row in rows):
         due_ns = commit.asked_ns + retention_ns
-        return (commit.acked_ns, committed) if any(one.until_ns > due_ns for one in empty) else None
-    for one in empty:
-        if one.until_ns - one.from_ns >= retention_ns:
-            if one.from_ns == commit.asked_ns:
+        return (commit.acked_ns, committed) if any(vacancy.until_ns > due_ns for vacancy in empty) else None
+    for vacancy in empty:
+        if vacancy.until_ns - vacancy.from_ns >= retention_ns:
+            if vacancy.from_ns == commit.asked_ns:
                 return commit.acked_ns, committed
-            return one.from_ns, {"empty_group": history.group}
+            return vacancy.from_ns, {"empty_group": history.group}
     return None

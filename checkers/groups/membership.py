@@ -67,10 +67,13 @@ def vacancies(members: Sequence[GroupMembership], from_ns: int, until_ns: int) -
     """The times between two moments in which the group had no member."""
     vacant: list[Vacancy] = []
     at = from_ns
-    for one in members:
-        if one.from_ns > at:
-            vacant.append(Vacancy(from_ns=at, until_ns=min(one.from_ns, until_ns)))
-        at = max(at, one.until_ns)
+    for member in members:
+        if member.from_ns > at:
+            vacant.append(Vacancy(from_ns=at, until_ns=min(member.from_ns, until_ns)))
+        at = max(at, member.until_ns)
         if at >= until_ns:
-            return [one for one in vacant if one.until_ns > one.from_ns]
-    return [*(one for one in vacant if one.until_ns > one.from_ns), Vacancy(from_ns=at, until_ns=until_ns)]
+            return [vacancy for vacancy in vacant if vacancy.until_ns > vacancy.from_ns]
+    return [
+        *(vacancy for vacancy in vacant if vacancy.until_ns > vacancy.from_ns),
+        Vacancy(from_ns=at, until_ns=until_ns),
+    ]

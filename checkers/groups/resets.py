@@ -98,9 +98,9 @@ def _position(history: GroupHistory, read: Row) -> GroupPosition | None:
             return None
         what = f"reader {read['reader']} assigned, at offset {last['offset']}"
         acked = [
-            one.acked_ns
-            for one in history.commits
-            if one.offset == last["offset"] and 0 <= one.acked_ns < last["ns"]
+            commit.acked_ns
+            for commit in history.commits
+            if commit.offset == last["offset"] and 0 <= commit.acked_ns < last["ns"]
         ]
         return GroupPosition(
             offset=last["offset"],
@@ -125,7 +125,7 @@ class _LogBounds:
 
     def ended_before(self, position: GroupPosition, until_ns: int) -> Cause | None:
         """Why the leader's log ended before a position; None if the history does not show that it did."""
-        elected = [one for one in self._elections if position.since_ns < one.ns <= until_ns]
+        elected = [election for election in self._elections if position.since_ns < election.ns <= until_ns]
         if not elected:
             return None
         leader = elected[-1]
@@ -153,8 +153,8 @@ class _LogBounds:
     def _why_it_ended(
         self, position: GroupPosition, elected: list[PartitionEvent], until_ns: int
     ) -> Cause | None:
-        for one in elected:
-            unclean = unclean_election(one)
+        for election in elected:
+            unclean = unclean_election(election)
             if unclean is not None:
                 return unclean
         for fault in self._evidence.faults:
@@ -180,7 +180,7 @@ class _LogBounds:
                 break
             if row["log_start"] is None or row["log_start"] <= position.offset:
                 continue
-            led = [one for one in self._elections if one.ns <= min(row["ns"], until_ns)]
+            led = [election for election in self._elections if election.ns <= min(row["ns"], until_ns)]
             if led and led[-1].broker != row["broker"]:
                 continue
             return cause_of_start(self._evidence, self._where, row, position.offset, position.since_ns)
@@ -189,22 +189,22 @@ class _LogBounds:
 
 def reset_findings(history: GroupHistory) -> Iterator[dict[str, Any]]:
     """A finding for each reset."""
-    for one in resets(history):
+    for reset in resets(history):
         yield {
             "class": RESET,
             "topic": history.topic,
             "partition": history.partition,
-            "offset": one.position.offset,
-            "found_offset": one.offset,
-            "count": one.count,
-            "acked_ns": one.position.since_ns,
+            "offset": reset.position.offset,
+            "found_offset": reset.offset,
+            "count": reset.count,
+            "acked_ns": reset.position.since_ns,
             "reader": f"group {history.group}",
-            "cause": one.cause.kind,
-            "cause_facts": one.cause.text,
+            "cause": reset.cause.kind,
+            "cause_facts": reset.cause.text,
             "evidence": [
-                one.position.row,
-                *one.cause.rows,
-                evidence_row("reads", one.ns, f"reader {one.reader} received offset {one.offset}"),
+                reset.position.row,
+                *reset.cause.rows,
+                evidence_row("reads", reset.ns, f"reader {reset.reader} received offset {reset.offset}"),
             ],
-            "detail": facts_text(reader=one.reader, position=one.position.offset, continued=one.offset),
+            "detail": facts_text(reader=reset.reader, position=reset.position.offset, continued=reset.offset),
         }

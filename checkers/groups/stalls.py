@@ -102,7 +102,7 @@ class _Scene:
 
     def position(self, at_ns: int) -> int:
         """The offset at which the group was to continue; -1: not known."""
-        committed = [one.offset for one in self.history.commits if 0 <= one.acked_ns <= at_ns]
+        committed = [commit.offset for commit in self.history.commits if 0 <= commit.acked_ns <= at_ns]
         received = [row["offset"] + 1 for row in self.reads if row["ns"] <= at_ns]
         received += [  # The highest offset before a step back is no turning point itself.
             row["before_offset"] + 1
@@ -118,7 +118,7 @@ class _Scene:
         for row in sorted(self.evidence.rows_about("watermarks", self.where), key=lambda row: int(row["ns"])):
             if row["ns"] > until_ns or row["high_watermark"] is None:
                 continue
-            led = [one.broker for one in elections if one.ns <= row["ns"]]
+            led = [election.broker for election in elections if election.ns <= row["ns"]]
             end = row["high_watermark"]
             if committed and row["last_stable_offset"] is not None:
                 end = min(end, row["last_stable_offset"])

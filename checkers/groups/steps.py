@@ -58,7 +58,9 @@ def cause_of_step(history: GroupHistory, step: StreamStep) -> Cause:
             f"reader {reader} assigned, at offset {named_offset(or_minus_one(row['offset']))}",
         )
     ]
-    answer = next((one for one in history.answers if (one.reader, one.ns) == (reader, row["ns"])), None)
+    answer = next(
+        (answer for answer in history.answers if (answer.reader, answer.ns) == (reader, row["ns"])), None
+    )
     verdict = judge(history, answer) if answer is not None else None
     if verdict is not None:
         cause = replace(verdict.cause, rows=(*rows, *verdict.cause.rows))
@@ -66,7 +68,11 @@ def cause_of_step(history: GroupHistory, step: StreamStep) -> Cause:
             return replace(cause, kind="commit_lost", facts={"because": cause.kind, **cause.facts})
         return cause
     asked_ns = row["ns"] if answer is None else answer.asked_ns
-    later = [one for one in history.commits if asked_ns <= one.acked_ns <= step.ns and one.reader != reader]
+    later = [
+        commit
+        for commit in history.commits
+        if asked_ns <= commit.acked_ns <= step.ns and commit.reader != reader
+    ]
     if step.back and later:
         acked = evidence_row("groups", later[-1].acked_ns, f"offset {later[-1].offset} acknowledged")
         facts = {"reader": reader, "offset": later[-1].offset}
@@ -76,13 +82,13 @@ def cause_of_step(history: GroupHistory, step: StreamStep) -> Cause:
 
 def _both_owned(history: GroupHistory, step: StreamStep) -> Cause | None:
     """That the receivers of both records owned the partition together, at some time between these."""
-    for one, other in shared(history):
-        together = other.from_ns <= step.ns and step.before_ns <= one.until_ns
+    for earlier, other in shared(history):
+        together = other.from_ns <= step.ns and step.before_ns <= earlier.until_ns
         if other.ended:
             together &= step.before_ns <= other.until_ns
-        if together and {one.reader, other.reader} == {step.reader, step.before_reader}:
+        if together and {earlier.reader, other.reader} == {step.reader, step.before_reader}:
             facts = {"readers": [step.before_reader, step.reader]}
-            return Cause(kind="two_owners", facts=facts, rows=tuple(ownership_rows(one, other)))
+            return Cause(kind="two_owners", facts=facts, rows=tuple(ownership_rows(earlier, other)))
     return None
 
 
@@ -119,7 +125,9 @@ def causes_of_steps(
 
 def _has_finding(history: GroupHistory | None, step: StreamStep) -> bool:
     """Whether another finding is about the member's new position: a reset, or an expired offset."""
-    if history is not None and any((one.reader, one.ns) == (step.reader, step.ns) for one in resets(history)):
+    if history is not None and any(
+        (reset.reader, reset.ns) == (step.reader, step.ns) for reset in resets(history)
+    ):
         return True
     answer = _answer_before(history, step) if history is not None and step.committed is None else None
     verdict = judge(history, answer) if history is not None and answer is not None else None
@@ -129,9 +137,9 @@ def _has_finding(history: GroupHistory | None, step: StreamStep) -> bool:
 def _answer_before(history: GroupHistory, step: StreamStep) -> FetchedOffset | None:
     """What the member was told when it was last assigned the partition, between the two records."""
     answers = [
-        one
-        for one in history.answers
-        if one.stable and one.reader == step.reader and step.before_ns <= one.ns <= step.ns
+        answer
+        for answer in history.answers
+        if answer.stable and answer.reader == step.reader and step.before_ns <= answer.ns <= step.ns
     ]
     return answers[-1] if answers else None
 

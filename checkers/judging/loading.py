@@ -231,9 +231,7 @@ def shared_writers(source: Source, seqs: Mapping[TopicPartition, pa.Table]) -> l
     tasks = max(1, -(-sum(file.rows for file in files) // _ROWS))
     bounds = sorted({low + (high - low) * number // tasks for number in range(tasks + 1)})
     writers = tuple(sorted(suspects))
-    return [
-        SharedWriters(files=files, writers=writers, low=one, high=other) for one, other in pairwise(bounds)
-    ]
+    return [SharedWriters(files=files, writers=writers, low=low, high=high) for low, high in pairwise(bounds)]
 
 
 def _overlap(spans: Sequence[tuple[int, int, TopicPartition]]) -> bool:

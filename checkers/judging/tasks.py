@@ -133,13 +133,13 @@ WIRE_DDL = "task int, field string, rows binary, error string"
 def encode(task: int, result: TaskResult) -> pa.RecordBatch:
     """A result as rows of `WIRE`."""
     rows = []
-    for one in fields(result):
-        table, schema = getattr(result, one.name), one.metadata["schema"]
+    for table_field in fields(result):
+        table, schema = getattr(result, table_field.name), table_field.metadata["schema"]
         if table.num_rows:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as stream:
                 stream.write_table(table.cast(schema))
-            rows.append({"task": task, "field": one.name, "rows": sink.getvalue().to_pybytes()})
+            rows.append({"task": task, "field": table_field.name, "rows": sink.getvalue().to_pybytes()})
     return pa.RecordBatch.from_pylist(rows or [{"task": task}], schema=WIRE)
 
 

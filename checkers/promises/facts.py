@@ -208,7 +208,7 @@ def facts_of(
             for row in evidence.rows("log_events")
             if row["kind"] == "unclean_election" and row["topic"] is not None
         ),
-        stuck=frozenset((one.topic, one.partition) for one in incomplete_isrs(evidence) if one.cause),
+        stuck=frozenset((isr.topic, isr.partition) for isr in incomplete_isrs(evidence) if isr.cause),
         two_controllers=_two_controllers(views),
         producer_id_expiration_ns=evidence.producer_id_expiration_ns,
         messages=messages or {},

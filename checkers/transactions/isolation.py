@@ -105,10 +105,10 @@ def _write_order(records: Iterable[Row]) -> dict[TransactionKey, dict[Transactio
     edges: dict[TransactionKey, dict[TransactionKey, Row]] = {}
     written = [row for row in records if row["state"] in COMMITTED]
     written.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
-    for one, other in zip(written, written[1:], strict=False):
-        if (one["topic"], one["partition"]) != (other["topic"], other["partition"]):
+    for earlier, other in zip(written, written[1:], strict=False):
+        if (earlier["topic"], earlier["partition"]) != (other["topic"], other["partition"]):
             continue
-        before, after = (one["writer"], one["txn"]), (other["writer"], other["txn"])
+        before, after = (earlier["writer"], earlier["txn"]), (other["writer"], other["txn"])
         if before != after:
             edges.setdefault(before, {}).setdefault(after, other)
     return edges

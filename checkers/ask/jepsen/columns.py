@@ -55,8 +55,10 @@ def read(path: str, table: str, columns: Sequence[str]) -> pa.Table:
         present = set(pq.read_schema(path).names)
         rows = pq.read_table(path, columns=[name for name in columns if name in present])
         arrays = [
-            rows[one.name].cast(one.type) if one.name in present else pa.nulls(rows.num_rows, one.type)
-            for one in schema
+            rows[field.name].cast(field.type)
+            if field.name in present
+            else pa.nulls(rows.num_rows, field.type)
+            for field in schema
         ]
         return pa.table(arrays, schema=schema)
     except (pa.ArrowException, OSError) as error:

@@ -53,7 +53,7 @@ def export(run_dir: Path | str, target: Path, *, final_log: bool = True) -> Expo
     reads, groups = load(source, "reads"), load(source, "groups")
     columns = [sends.sent_ns, sends.done_ns, numbers(reads, "ns"), numbers(groups, "ns")]
     times = [int(column.max()) for column in columns if len(column)]
-    end_ns = 1 + max([*times, *(one.end_ns for one in transactions.values())], default=0)
+    end_ns = 1 + max([*times, *(transaction.end_ns for transaction in transactions.values())], default=0)
     audit = Audit(sends)
     parts = [*send_ops(sends, transactions, end_ns, form), *assign_ops(groups, reads, keys, form)]
     parts.append(poll_ops(reads, keys, audit, form))

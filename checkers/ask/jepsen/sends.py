@@ -152,14 +152,16 @@ def _transaction_ops(
 ) -> Operations:
     lasting = Transaction(begin_ns=end_ns, end_ns=end_ns, kind=INFO)
     ended = [transactions.get(name, lasting) for name in members]
-    kind = np.array([one.kind for one in ended], np.int64)
+    kind = np.array([transaction.kind for transaction in ended], np.int64)
     rows = [
         np.array(sorted(member_rows, key=lambda row: int(sends.seq[row]))) for member_rows in members.values()
     ]
     sizes = np.array([len(member_rows) for member_rows in rows], np.int64)
     starts, every = np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(rows)
-    begun = np.array([one.begin_ns for one in ended], np.int64)
-    over = np.array([end_ns if one.kind == INFO else one.end_ns for one in ended], np.int64)
+    begun = np.array([transaction.begin_ns for transaction in ended], np.int64)
+    over = np.array(
+        [end_ns if transaction.kind == INFO else transaction.end_ns for transaction in ended], np.int64
+    )
     whole = SentMessages(**{name: column[every] for name, column in vars(sends).items()})
     invocation, completion = _send_texts(whole, np.repeat(kind, sizes), form)
     return operations(
