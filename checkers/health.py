@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from checkers.convergence import incomplete_isrs
 from checkers.evidence import Evidence, first_injection
-from checkers.groups.findings import CLASSES as OF_GROUPS
-from checkers.groups.findings import group_findings
+from checkers.groups.findings import GROUP_CLASSES, group_findings
 from checkers.known_errors import KNOWN_ERRORS
 from checkers.partition.messages import FOREVER
 from checkers.records import facts_text
@@ -22,13 +21,13 @@ from checkers.tables.files import inside, write_parquet
 from checkers.tables.output import FINDING, TALLY, build
 from checkers.transactions.hung import hung_transactions
 
-CLASSES = (
+HEALTH_CLASSES = (
     "process_exit",
     "server_error",
     "not_converged",
     "config_mismatch",
     "hung_transaction",
-    *OF_GROUPS,
+    *GROUP_CLASSES,
 )
 """Findings about the run itself, not about messages."""
 SERIOUS = ("error", "fatal")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkers.ask.sql import history_of
-from checkers.ask.transaction import PREFIX, Event, transaction_story
+from checkers.ask.transaction import PREFIX, StoryLine, transaction_story
 from checkers.evidence import Evidence, broker_events, gather
 from checkers.partition.fate import BENIGN
 from checkers.partition.messages import FOREVER
@@ -77,10 +77,12 @@ class _ReportedEvent(NamedTuple):
     """The thing is over, so that it has no state from now on."""
 
 
-def _relevant(events: Iterable[_ReportedEvent], *, since: int, until: int | None) -> tuple[list[Event], int]:
+def _relevant(
+    events: Iterable[_ReportedEvent], *, since: int, until: int | None
+) -> tuple[list[StoryLine], int]:
     """The events from ``since`` to ``until`` with the state at ``since``, and how many come later."""
-    state: dict[str, Event] = {}
-    shown: list[Event] = []
+    state: dict[str, StoryLine] = {}
+    shown: list[StoryLine] = []
     later = 0
     for ns, text, subject, over in sorted(events):
         if ns < since:
@@ -131,7 +133,7 @@ def _exceeds(digits: str, limit: int) -> bool:
 
 def _own_events(
     session: SparkSession, source: Source, life: Mapping[str, Any], removed: list[int]
-) -> Iterator[Event]:
+) -> Iterator[StoryLine]:
     """What happened to the message itself; adds to ``removed`` when a copy of it vanished from a log."""
     at = f" at offset {life['offset']}" if life["offset"] is not None else ""
     acks = {-1: "all", None: "unknown"}.get(life["acks"], life["acks"])

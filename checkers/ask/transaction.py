@@ -26,7 +26,7 @@ PREFIX = "txn:"
 _SHOWN = 20
 """At most this many messages of a transaction are shown one by one."""
 
-Event = tuple[int, str]
+StoryLine = tuple[int, str]
 """Time in ns, and what happened."""
 
 
@@ -87,7 +87,7 @@ def _output(session: SparkSession, folder: Path, table: str) -> DataFrame:
 
 def _own_events(
     session: SparkSession, source: Source, evidence: Evidence, folder: Path, fate: Mapping[str, Any]
-) -> Iterator[Event]:
+) -> Iterator[StoryLine]:
     """What happened to the transaction and its messages, up to their readers."""
     texts = {
         "begin": "it began",
@@ -125,7 +125,7 @@ def _own_events(
         yield row["ns"], f"{names[row['seq']]} handed {place}"
 
 
-def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:
+def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[StoryLine]:
     """When another producer with the same transactional id was given a producer id, from its beginning on."""
     since_ns = fate["begin_ns"]
     for row in evidence.rows("producer_ids"):
@@ -139,7 +139,7 @@ def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:
 
 def _readable(
     session: SparkSession, source: Source, folder: Path, fate: Mapping[str, Any]
-) -> Iterator[Event]:
+) -> Iterator[StoryLine]:
     """When replicas let readers of committed records have what it wrote to each partition."""
     if not source.rows("watermarks"):
         return
@@ -158,7 +158,7 @@ def _readable(
             yield row["since_ns"], f"{place} readable again on broker{row['broker']}"
 
 
-def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:
+def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[StoryLine]:
     """The offsets of groups that were added to the transaction, and their outcomes."""
     ends = {
         "sent": "handed to it",
@@ -172,7 +172,7 @@ def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event
             yield row["ns"], f"{what} {ends[row['event']]}{error}"
 
 
-def _around(evidence: Evidence) -> Iterator[Event]:
+def _around(evidence: Evidence) -> Iterator[StoryLine]:
     """Faults, and the starts and ends of brokers."""
     for row in evidence.rows("faults"):
         if row["moment"] in ("injected", "healed"):

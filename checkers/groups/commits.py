@@ -18,7 +18,7 @@ from checkers.records import Cause, evidence_row, facts_text
 from harness.kafka.model import broker_name
 
 COMMIT_LOST, STALE_OFFSET, EXPIRED = "commit_lost", "stale_offset", "offset_expired"
-CLASSES = (COMMIT_LOST, STALE_OFFSET, EXPIRED)
+COMMIT_CLASSES = (COMMIT_LOST, STALE_OFFSET, EXPIRED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class OffsetFinding:
     """The finding about an answer with an older offset than one that had been acknowledged."""
 
     name: str
-    """One of `CLASSES`."""
+    """One of `COMMIT_CLASSES`."""
     lost: Sequence[Commit]
     """The acknowledged commits that the answer does not know, the newest last."""
     cause: Cause

@@ -17,7 +17,7 @@ from checkers.groups.membership import memberships, rows_of_group, vacancies
 from checkers.records import evidence_row
 from harness.kafka.model import broker_name
 
-RETENTION = "offsets.retention.minutes"
+RETENTION_CONFIG = "offsets.retention.minutes"
 _SINCE_EMPTY = (2, 1)
 """The first version that counts from when the group became empty."""
 _MINUTE_NS = 60 * 10**9
@@ -40,7 +40,7 @@ def retention_minutes(evidence: Evidence, broker: int) -> int | None:
     """`offsets.retention.minutes` of the brokers, or of ``broker`` where they differ; None: not recorded."""
     values: dict[str, str] = {}
     for row in evidence.rows("configs"):
-        if (row["scope"], row["key"]) == ("broker", RETENTION):
+        if (row["scope"], row["key"]) == ("broker", RETENTION_CONFIG):
             value = row["asked"] if row["value"] is None else row["value"]
             if value is not None:
                 values[row["name"]] = value
@@ -70,7 +70,7 @@ def expiry(history: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expi
         for row in evidence.rows("log_events")
         if row["kind"] == "offsets_expired" and since_ns + retention_ns <= row["ns"] <= answer.ns
     ]
-    setting = evidence_row("configs", None, f"{RETENTION}={minutes}")
+    setting = evidence_row("configs", None, f"{RETENTION_CONFIG}={minutes}")
     return Expiry(
         minutes=minutes,
         since_ns=since_ns,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from checkers.evidence import Evidence
-from checkers.groups.commits import CLASSES as ABOUT_COMMITS
-from checkers.groups.commits import commit_findings
+from checkers.groups.commits import COMMIT_CLASSES, commit_findings
 from checkers.groups.history import group_histories
 from checkers.groups.ownership import DOUBLE_OWNERSHIP, ownership_findings
 from checkers.groups.resets import RESET, reset_findings
 from checkers.groups.stalls import STALLED, stall_findings
 
-CLASSES = (*ABOUT_COMMITS, DOUBLE_OWNERSHIP, RESET, STALLED)
+GROUP_CLASSES = (*COMMIT_CLASSES, DOUBLE_OWNERSHIP, RESET, STALLED)
 
 
 def group_findings(evidence: Evidence) -> list[dict[str, Any]]:

@@ -19,8 +19,8 @@ from checkers.judging.loading import homes_of, lookups, shared_writers
 from checkers.judging.mixed import SPLIT_ROWS, chunks, laid_out
 from checkers.judging.tasks import (
     FATE_COUNTS,
-    FILES,
     HOMES,
+    PARTITION_FILES,
     UNRESOLVED_MESSAGES,
     Identities,
     JudgingContext,
@@ -61,7 +61,7 @@ def judge_all(
         return _judge(runner, follow_up_runner, job, slots)
     try:
         written = _one_by_one(runner, job, mixed)
-        files = pa.concat_tables([FILES.empty_table(), *(result.files for result in written)])
+        files = pa.concat_tables([PARTITION_FILES.empty_table(), *(result.files for result in written)])
         job = replace(job, source=laid_out(job.source, files))
         return _judge(runner, follow_up_runner, job, slots)
     finally:

@@ -21,7 +21,7 @@ from checkers.judging.plan import judge_all
 from checkers.judging.tasks import WIRE_DDL, JudgingContext, Task, TaskResult, decode
 from checkers.judging.transactions import ANOMALIES_FILE, FATES_FILE, conclude
 from checkers.judging.worker import answer
-from checkers.promises.facts import Facts
+from checkers.promises.facts import RunFacts
 from checkers.promises.judging import with_promises
 from checkers.promises.summary import COUNTED_DDL, counted
 from checkers.spark.frames import by_workers
@@ -109,7 +109,7 @@ class Results:
         parts = [read_parquet(path, FINDING, of_classes) for path in parquet_files(self._findings)]
         return pa.concat_tables([FINDING.empty_table(), *parts])
 
-    def judge_promises(self, facts: Facts, *, decisive: bool) -> pa.Table:
+    def judge_promises(self, facts: RunFacts, *, decisive: bool) -> pa.Table:
         """Fill the columns about promises (`checkers.promises`), file by file; returns their counts.
 
         If promises are ``decisive``, a finding that Kafka does not promise to prevent is expected.
@@ -157,7 +157,7 @@ class Results:
         return inside(self.folder, "findings.parquet")
 
 
-def _judge_file(facts: Facts, decisive: bool, path: str) -> Iterator[pa.Table]:
+def _judge_file(facts: RunFacts, decisive: bool, path: str) -> Iterator[pa.Table]:
     """Fill the columns about promises in a file of findings; yields their counts."""
     judged = with_promises(read_parquet(path, FINDING), facts, decisive=decisive)
     write_parquet(path, judged)

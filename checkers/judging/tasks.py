@@ -101,7 +101,9 @@ SEQS = pa.schema([("writer", _INT), ("low", _LONG), ("high", _LONG)])
 UNRESOLVED_MESSAGES = pa.schema([("writer", _INT), ("seq", _LONG)])
 """Messages that intact records name and that nobody sent to their partition."""
 HOMES = pa.schema([("writer", _INT), ("seq", _LONG), ("topic", _TEXT), ("partition", _INT)])
-FILES = pa.schema([("table", _TEXT), ("topic", _TEXT), ("partition", _INT), ("path", _TEXT), ("rows", _LONG)])
+PARTITION_FILES = pa.schema(
+    [("table", _TEXT), ("topic", _TEXT), ("partition", _INT), ("path", _TEXT), ("rows", _LONG)]
+)
 
 
 def _empty(schema: pa.Schema) -> pa.Table:
@@ -119,7 +121,7 @@ class TaskResult:
     """Not empty: the partition is not judged, since these messages must be looked up first."""
     homes: pa.Table = _empty(HOMES)
     """Where messages were sent."""
-    files: pa.Table = _empty(FILES)
+    files: pa.Table = _empty(PARTITION_FILES)
     """Files that hold one topic partition each."""
 
 

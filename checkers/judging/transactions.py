@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
 from checkers.tables.files import inside, parquet_files, read_parquet, write_parquet
-from checkers.tables.output import FINDING, PARTS, TALLY, TRANSACTION_RECORD, build
+from checkers.tables.output import FINDING, TALLY, TRANSACTION_PARTS, TRANSACTION_RECORD, build
 from checkers.tables.source import Source
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from checkers.transactions import isolation
@@ -29,10 +29,10 @@ def conclude(
     ``folder`` is `JudgingContext.transactions`. Returns the tallies with the findings. Without
     transactions it writes nothing.
     """
-    parts = [read_parquet(path, PARTS) for path in parquet_files(inside(folder, PARTS_FOLDER))]
+    parts = [read_parquet(path, TRANSACTION_PARTS) for path in parquet_files(inside(folder, PARTS_FOLDER))]
     if not parts and not len(evidence.transactions):
         return tallies
-    fates = fates_of(pa.concat_tables([PARTS.empty_table(), *parts]), evidence)
+    fates = fates_of(pa.concat_tables([TRANSACTION_PARTS.empty_table(), *parts]), evidence)
     write_parquet(inside(folder, FATES_FILE), fates)
     odd, records = suspects(fates), parquet_files(inside(folder, RECORDS_FOLDER))
     findings_table = (

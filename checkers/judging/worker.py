@@ -39,7 +39,7 @@ from checkers.partition.logs import reference_of
 from checkers.partition.messages import Ints, SendArrays, blocks_of
 from checkers.partition.replicas import differences, odd_records
 from checkers.tables.arrays import group_events
-from checkers.tables.output import PARTS, TRANSACTION_RECORD, PartWriter, write
+from checkers.tables.output import TRANSACTION_PARTS, TRANSACTION_RECORD, PartWriter, write
 from checkers.tables.rows import (
     counted,
     life_of,
@@ -262,7 +262,7 @@ def _write_transactions(
     """Write the fates of messages in transactions, one by one and counted by transaction."""
     if job.transactions is None:
         return
-    records, counts = TRANSACTION_RECORD.empty_table(), PARTS.empty_table()
+    records, counts = TRANSACTION_RECORD.empty_table(), TRANSACTION_PARTS.empty_table()
     if decisions is not None:
         txn, sends = numbers(messages.table, "txn"), messages.sends
         partition = messages.partition

@@ -22,7 +22,7 @@ COMMITTED = ("readable", "blocked")
 MARKERS = ("abort", "commit")
 ABORT, COMMIT = 0, 1
 """Codes of markers; -1: not recorded."""
-GONE = tuple(
+MISSING_FATES = tuple(
     CODE[name] for name in ("lost", "lost_after_read", "overwritten", "diverged", "corrupt", "misrouted")
 )
 """Fates of messages that are missing from the reference log without an explanation."""
@@ -293,6 +293,6 @@ def with_losses(decisions: Decisions, fate: Ints, *, whole: bool) -> Decisions:
     """
     state, fates = decisions.state.copy(), fate[decisions.row]
     absent = state == ABSENT
-    state[absent & np.isin(fates, GONE)] = LOST
+    state[absent & np.isin(fates, MISSING_FATES)] = LOST
     state[absent & (fates == CODE["unknown_dropped"]) & whole] = DROPPED
     return Decisions(**{**vars(decisions), "state": state})

@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.object_]
 """Strings; None stands for null."""
 
-NOTHING: Ints = np.empty(0, dtype=np.int64)
+EMPTY: Ints = np.empty(0, dtype=np.int64)
 
 FOREVER = 2**63 - 1
 """After every time, and beyond every offset, of a history."""

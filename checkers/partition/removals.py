@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checkers.partition.messages import FOREVER, NOTHING, Flags, Ints
+from checkers.partition.messages import EMPTY, FOREVER, Flags, Ints
 
 NONE = -1
 TOPIC_DELETED, RECORDS_DELETED, BY_TIME, BY_SIZE, BY_TIME_OR_SIZE, COMPACTED, NOT_RECORDED = range(7)
@@ -34,15 +34,15 @@ class Removals:
     """DeleteRecords requests removed the records below this offset."""
     topic_deleted_ns: int = -1
     """When the topic was last deleted; -1: never."""
-    start_offset: Ints = field(default_factory=lambda: NOTHING)
+    start_offset: Ints = field(default_factory=lambda: EMPTY)
     """Log start offsets of the reference that its broker reported, rising …"""
-    start_ns: Ints = field(default_factory=lambda: NOTHING)
+    start_ns: Ints = field(default_factory=lambda: EMPTY)
     """… and when it first reported each of them, or a later one."""
     read_ns: int = -1
     """When the reference was read; -1: not known."""
     stamped_by_broker: bool = False
     """The timestamp of a record is the time of its append; if not, its producer chose it."""
-    dated: Ints = field(default_factory=lambda: NOTHING)
+    dated: Ints = field(default_factory=lambda: EMPTY)
     """Writers that choose the time of sending."""
 
     def reasons(

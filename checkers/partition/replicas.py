@@ -14,7 +14,7 @@ FOREIGN, CORRUPT = 0, 1
 CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN, REFERENCE = 0, 1, 2, 3, 4, 5, 6
 ENDS = (LENGTH, BEGIN, REFERENCE)
 """Differences in which one record stands for all records that a log lacks at that end."""
-KINDS = (
+DIFFERENCE_KINDS = (
     "other_record",
     "other_epoch",
     "record_missing",

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from checkers.evidence import DATA_LOSS, FaultSpan, Row, broker_of
-from checkers.promises.facts import Facts, IsrState, Message
+from checkers.promises.facts import IsrState, Message, RunFacts
 from harness.errors import BadDataError, json_object
 
 
@@ -38,7 +38,7 @@ class FindingContext:
     """A finding and the facts about its run."""
 
     finding: Mapping[str, Any]
-    facts: Facts
+    facts: RunFacts
 
     @property
     def topic(self) -> str:

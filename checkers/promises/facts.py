@@ -70,7 +70,7 @@ class Message:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class RunFacts:
     """What a history says about one run, without its messages."""
 
     kafka: str | None = None
@@ -188,11 +188,11 @@ def facts_of(
     kafka: str | None = None,
     mode: str | None = None,
     messages: Mapping[tuple[int, int], Message] | None = None,
-) -> Facts:
+) -> RunFacts:
     """The facts that the small tables of a history hold."""
     views = sorted(evidence.rows("views"), key=lambda row: int(row["ns"]))
     processes = sorted(evidence.rows("processes"), key=lambda row: int(row["ns"]))
-    facts = Facts(
+    facts = RunFacts(
         kafka=kafka if kafka is None or re.fullmatch(r"[\d.]+(@.*)?", kafka) else None,
         mode=mode,
         configs=_configs(evidence),

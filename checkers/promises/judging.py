@@ -13,12 +13,12 @@ from checkers.partition.messages import Ints
 from checkers.promises.bugs import KNOWN
 from checkers.promises.case import FindingContext, went_ahead
 from checkers.promises.conditions import Answer, ask
-from checkers.promises.facts import Facts
+from checkers.promises.facts import RunFacts
 from checkers.promises.table import ROWS, STRAY, UNEXPLAINED, PromiseRow
 
-Promise = Literal["broken", "not promised", "unknown"]
+PromiseVerdict = Literal["broken", "not promised", "unknown"]
 
-COLUMNS = ("promise", "promise_row", "promise_reason", "known_bug")
+PROMISE_COLUMNS = ("promise", "promise_row", "promise_reason", "known_bug")
 """Columns of `findings` that hold a judgement."""
 _KEY = ("class", "topic", "partition", "writer", "acked_by", "cause", "cause_facts", "detail")
 """Columns whose values, with the time of the acknowledgement, decide most findings."""
@@ -34,16 +34,18 @@ _BY_MESSAGE = ("aborted_read", "out_of_order", "duplicated")
 
 
 class PromiseJudgement(NamedTuple):
-    """A finding judged by the table; the fields are those of `COLUMNS`."""
+    """A finding judged by the table; the fields are those of `PROMISE_COLUMNS`."""
 
-    promise: Promise
+    promise: PromiseVerdict
     row: str | None
     """The row that decides; if that is unknown, the first row that might."""
     reason: str
     known_bug: str | None
 
 
-def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[PromiseRow, ...] = ROWS) -> PromiseJudgement:
+def judge(
+    finding: Mapping[str, Any], facts: RunFacts, rows: tuple[PromiseRow, ...] = ROWS
+) -> PromiseJudgement:
     """Judge one finding, given with every column of `findings`.
 
     The first row whose conditions hold decides. If an earlier row with the opposite verdict cannot be
@@ -63,7 +65,7 @@ def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[PromiseRow, ...]
             against = next((open_row for open_row in open_rows if open_row[0].promised != row.promised), None)
             if against is not None:
                 return PromiseJudgement("unknown", against[0].name, against[1].why, None)
-            promise: Promise = "broken" if row.promised else "not promised"
+            promise: PromiseVerdict = "broken" if row.promised else "not promised"
             return PromiseJudgement(
                 promise, row.name, answer.why or row.brief, _known_bug(case, broken=row.promised)
             )
@@ -97,8 +99,8 @@ def _known_bug(case: FindingContext, *, broken: bool) -> str | None:
     return None
 
 
-def with_promises(findings: pa.Table, facts: Facts, *, decisive: bool = False) -> pa.Table:
-    """Findings with `COLUMNS` filled. Findings that the same facts decide are judged together.
+def with_promises(findings: pa.Table, facts: RunFacts, *, decisive: bool = False) -> pa.Table:
+    """Findings with `PROMISE_COLUMNS` filled. Findings that the same facts decide are judged together.
 
     If promises are ``decisive``, findings that Kafka does not promise to prevent are expected.
     """
@@ -108,7 +110,7 @@ def with_promises(findings: pa.Table, facts: Facts, *, decisive: bool = False) -
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     judged = [judge(row, facts) for row in findings.take(pa.array(first)).to_pylist()]
     place = pa.array(inverse.reshape(-1))
-    for name, values in zip(COLUMNS, zip(*judged, strict=True), strict=True):
+    for name, values in zip(PROMISE_COLUMNS, zip(*judged, strict=True), strict=True):
         column = pa.array(values, pa.string()).take(place)
         findings = findings.set_column(findings.schema.get_field_index(name), name, column)
     return _without_promise_expected(findings) if decisive else findings
@@ -124,7 +126,7 @@ def _without_promise_expected(findings: pa.Table) -> pa.Table:
     )
 
 
-def _groups(findings: pa.Table, facts: Facts) -> Ints:
+def _groups(findings: pa.Table, facts: RunFacts) -> Ints:
     """A number for each finding; findings with the same number have the same judgement."""
     acked = findings["acked_ns"].fill_null(-1).to_numpy()
     edges = np.array(facts.edges, dtype=np.int64)
@@ -142,7 +144,7 @@ def _groups(findings: pa.Table, facts: Facts) -> Ints:
     return codes
 
 
-def _particulars(findings: pa.Table, facts: Facts) -> Ints:
+def _particulars(findings: pa.Table, facts: RunFacts) -> Ints:
     """A number for the facts that matter only to some classes; 0 for the others."""
     particulars = np.zeros(findings.num_rows, dtype=np.int64)
     shortened = any((replica.log_start or 0) > 0 for some in facts.replicas.values() for replica in some)

@@ -11,7 +11,7 @@ from typing import Any
 
 from checkers.evidence import FaultSpan
 from checkers.partition.messages import FOREVER
-from checkers.promises.facts import Facts, IsrState, Span
+from checkers.promises.facts import IsrState, RunFacts, Span
 from checkers.promises.judging import PromiseJudgement, judge
 from checkers.tables.output import FINDING
 
@@ -86,11 +86,11 @@ def cell(setting: PromiseSettings, disaster: Disaster) -> PromiseJudgement:
     return judge(finding | {"acked_ns": _ACKED_NS, "acked_by": 1, "brokers": []}, facts_of(setting, disaster))
 
 
-def facts_of(setting: PromiseSettings, disaster: Disaster) -> Facts:
+def facts_of(setting: PromiseSettings, disaster: Disaster) -> RunFacts:
     """The facts of the run."""
     faults = [*_faults(disaster)]
     eligible = setting.kafka >= "4.1"
-    return Facts(
+    return RunFacts(
         kafka=setting.kafka,
         mode="kraft",
         configs={

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.promises.judging import COLUMNS
+from checkers.promises.judging import PROMISE_COLUMNS
 from checkers.promises.table import BY_NAME
 
 ORDER = ("broken", "unknown", "not promised")
@@ -16,14 +16,15 @@ ORDER = ("broken", "unknown", "not promised")
 
 
 COUNTED_DDL = (
-    ", ".join(f"`{name}` string" for name in ("class", *COLUMNS)) + ", `expected` boolean, count bigint"
+    ", ".join(f"`{name}` string" for name in ("class", *PROMISE_COLUMNS))
+    + ", `expected` boolean, count bigint"
 )
 """The columns of `counted` as Spark DDL."""
 
 
 def counted(findings: pa.Table) -> pa.Table:
     """Judged findings by class, the columns about promises, and `expected`, with a column `count`."""
-    keys = ["class", *COLUMNS, "expected"]
+    keys = ["class", *PROMISE_COLUMNS, "expected"]
     counts = findings.group_by(keys).aggregate([([], "count_all")])
     return pa.table({name: counts[name] for name in keys} | {"count": counts["count_all"]})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LOSSES = ("lost", "lost_after_read", "moved", "diverged", "offset_conflict", "aborted_read")
+LOSS_CLASSES = ("lost", "lost_after_read", "moved", "diverged", "offset_conflict", "aborted_read")
 """Classes that say that a message was taken out of the log, or out of one place in the log."""
 STEPS = ("skip", "non_monotonic", "group_reset")
 """Classes about the order in which a reader receives records."""
@@ -169,7 +169,7 @@ ROWS: tuple[PromiseRow, ...] = (
     # ---- losses: acks=0 and acks=1
     PromiseRow(
         name="acks-0",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("acks 0", "not received by a reader"),
         promised=False,
         brief="acks=0: the broker confirms nothing",
@@ -178,7 +178,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="acks-1-leader",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("acks 1", "not received by a reader", "the leader failed or was deposed"),
         promised=False,
         brief="acks=1: what the next leader had not copied may be lost",
@@ -189,7 +189,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="acks-1-steady",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("acks 1", "not received by a reader"),
         promised=True,
         brief="acks=1: a message is kept as long as its leader leads",
@@ -200,7 +200,7 @@ ROWS: tuple[PromiseRow, ...] = (
     # ---- losses: committed messages; the rows above decide all others
     PromiseRow(
         name="unclean-by-operator",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("an operator elected an unclean leader",),
         promised=False,
         brief="an operator elected a leader that was not in sync",
@@ -210,7 +210,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="unclean-enabled",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("an unclean leader was elected", "unclean election is enabled"),
         promised=False,
         brief="unclean.leader.election.enable=true: a leader out of sync may lack what was committed",
@@ -221,7 +221,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="isr-of-one",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=(
             "the in-sync replicas were down and lost data",
             "the ISR was one replica",
@@ -236,7 +236,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="eligible-leader-replicas",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=(
             "the in-sync replicas were down and lost data",
             "eligible leader replicas protect it",
@@ -250,7 +250,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="last-replica-standing",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("the in-sync replicas were down and lost data", "the ISR was one replica"),
         promised=False,
         brief="the last in-sync replica lost its data",
@@ -261,7 +261,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="all-in-sync-replicas-lost-data",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("the in-sync replicas were down and lost data",),
         promised=False,
         brief="all in-sync replicas were down at once, and at least one lost unflushed data",
@@ -283,7 +283,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="clean-election",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("an unclean leader was elected",),
         promised=True,
         brief="only in-sync replicas become leader",
@@ -293,7 +293,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="power-loss-flushed",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("a power loss of replicas that flush every message",),
         promised=True,
         brief="flush.messages=1: what was acknowledged survives a power loss",
@@ -303,7 +303,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="crash-of-all",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("all in-sync replicas were down at once",),
         promised=True,
         brief="a crash of every in-sync replica loses nothing that is in the page cache or on disk",
@@ -314,7 +314,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="power-loss-of-some",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("a replica lost its data",),
         promised=True,
         brief="data lost on some replicas is copied again from an in-sync replica that is alive",
@@ -326,7 +326,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="crash-of-some",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("a replica's process ended",),
         promised=True,
         brief="a committed message survives crashes as long as an in-sync replica is alive",
@@ -336,7 +336,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="partition",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("a fault of the network",),
         promised=True,
         brief="a network partition does not lose committed messages",
@@ -347,7 +347,7 @@ ROWS: tuple[PromiseRow, ...] = (
     ),
     PromiseRow(
         name="committed",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=(),
         promised=True,
         brief="a committed message is kept",

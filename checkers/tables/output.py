@@ -177,7 +177,7 @@ TRANSACTION_RECORD = pa.schema(
 )
 """`transaction_records`: one row per message of a transaction."""
 
-ISOLATION = pa.schema(
+ANOMALY = pa.schema(
     [
         ("anomaly", pa.string()),
         ("allowed", pa.bool_()),
@@ -197,7 +197,7 @@ TRANSACTION_TABLES: Mapping[str, pa.Schema] = MappingProxyType(
     {
         "transaction_fates": TRANSACTION,
         "transaction_records": TRANSACTION_RECORD,
-        "isolation_anomalies": ISOLATION,
+        "isolation_anomalies": ANOMALY,
     }
 )
 """Output tables about transactions; a history without transactions has none of them."""
@@ -205,7 +205,7 @@ TRANSACTION_TABLES: Mapping[str, pa.Schema] = MappingProxyType(
 COUNTS = ("readable", "blocked", "aborted", "undecided", "lost", "dropped", "absent", "unknown", "fenced")
 """Columns of `transaction_fates` that count messages by what became of them."""
 
-PARTS = pa.schema(
+TRANSACTION_PARTS = pa.schema(
     [
         ("writer", pa.int32()),
         ("txn", pa.int64()),

@@ -26,7 +26,7 @@ from checkers.partition.fate import FATES
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import OK, Homes, Ints, ReadArrays, SendArrays, Texts
-from checkers.partition.replicas import CORRUPT, KINDS, ReplicaRecords
+from checkers.partition.replicas import CORRUPT, DIFFERENCE_KINDS, ReplicaRecords
 from checkers.records import facts_text
 from checkers.removals import removal_causes
 from checkers.tables.output import FINDING, LIFE, build
@@ -173,7 +173,7 @@ def _overwriters(reference: Log, fates: Fates) -> pa.Array:
 
 # ---- findings
 
-_DIFFERENCES = pa.array([facts_text(difference=kind) for kind in KINDS], pa.string())
+_DIFFERENCES = pa.array([facts_text(difference=kind) for kind in DIFFERENCE_KINDS], pa.string())
 
 
 def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None) -> pa.Table:

@@ -26,13 +26,13 @@ from checkers.partition.decisions import (
 )
 from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, OK, Flags, Ints, SendArrays, pair_order
-from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
+from checkers.tables.output import TRANSACTION_PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
 from checkers.tables.source import Source, Window, numbers, row_blocks
 from checkers.transactions.answers import REPORTED
 from harness.kafka.model import TopicPartition
 
-COLUMNS = (
+PRODUCER_COLUMNS = (
     "broker", "offset", "producer_id", "producer_epoch", "control", "transactional", "marker",
     "coordinator_epoch",
 )  # fmt: skip
@@ -96,7 +96,9 @@ def log_of(partition: PartitionReplicas, evidence: Evidence, records: ProducerRe
 
 def records_of(source: Source, where: TopicPartition, broker: int) -> ProducerRecords:
     """All records of one replica, by rising offset."""
-    blocks = row_blocks(source.files["copies"], "copies", COLUMNS, where, (Window("broker", broker, broker),))
+    blocks = row_blocks(
+        source.files["copies"], "copies", PRODUCER_COLUMNS, where, (Window("broker", broker, broker),)
+    )
     records = all_producer_records([_producer_records(table, broker) for table in blocks])
     steps = np.diff(records.offset)
     if len(steps) and int(steps.min()) < 0:
@@ -194,12 +196,12 @@ class MessageFlags:
 def parts_of(
     sends: SendArrays, txn: Ints, decisions: Decisions, flags: MessageFlags, read_ns: int
 ) -> pa.Table:
-    """Messages by transaction, counted by state (`PARTS`)."""
+    """Messages by transaction, counted by state (`TRANSACTION_PARTS`)."""
     rows = decisions.row
     writer, number = sends.writer[rows].astype(np.int64), txn[rows]
     order = pair_order(writer, number)
     if not len(rows):
-        return PARTS.empty_table()
+        return TRANSACTION_PARTS.empty_table()
     writer, number = writer[order], number[order]
     first = np.flatnonzero(np.append(True, (writer[1:] != writer[:-1]) | (number[1:] != number[:-1])))
 
@@ -211,7 +213,7 @@ def parts_of(
     commits = np.where(decisions.marker == COMMIT, decisions.marker_offset, FOREVER)
     before = np.where(flags.asked_later, decisions.offset, -1)
     return build(
-        PARTS,
+        TRANSACTION_PARTS,
         {
             "writer": writer[first],
             "txn": number[first],

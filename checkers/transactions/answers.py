@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.partition.fate import TRANSACTION_ENDS
-from checkers.partition.messages import FOREVER, NOTHING, Flags, Ints, KeyIndex, pair_order
+from checkers.partition.messages import EMPTY, FOREVER, Flags, Ints, KeyIndex, pair_order
 from harness.errors import BadDataError, json_object
 
 REPORTED = ("open", *TRANSACTION_ENDS)
@@ -43,15 +43,15 @@ class Fence:
 class ReportedTransactions:
     """The rows of `transactions` by transaction, ordered by writer and number; times are -1 if not known."""
 
-    writer: Ints = field(default_factory=NOTHING.copy)
-    txn: Ints = field(default_factory=NOTHING.copy)
-    reported: Ints = field(default_factory=NOTHING.copy)
+    writer: Ints = field(default_factory=EMPTY.copy)
+    txn: Ints = field(default_factory=EMPTY.copy)
+    reported: Ints = field(default_factory=EMPTY.copy)
     """Positions in `REPORTED`."""
-    asked: Ints = field(default_factory=NOTHING.copy)
-    begin_ns: Ints = field(default_factory=NOTHING.copy)
-    ending_ns: Ints = field(default_factory=NOTHING.copy)
+    asked: Ints = field(default_factory=EMPTY.copy)
+    begin_ns: Ints = field(default_factory=EMPTY.copy)
+    ending_ns: Ints = field(default_factory=EMPTY.copy)
     """When an end was first asked for."""
-    ended_ns: Ints = field(default_factory=NOTHING.copy)
+    ended_ns: Ints = field(default_factory=EMPTY.copy)
     """When the last answer arrived."""
     timeout_ns: Mapping[int, int] = field(default_factory=dict)
     """By writer: after this time the coordinator has ended a transaction by itself."""
@@ -63,7 +63,7 @@ class ReportedTransactions:
 
     def for_tasks(self) -> ReportedTransactions:
         """The same without what only the driver needs: there may be millions, and all of them travel."""
-        return replace(self, asked=NOTHING, ended_ns=NOTHING)
+        return replace(self, asked=EMPTY, ended_ns=EMPTY)
 
     def find(self, writer: Ints, txn: Ints) -> Ints:
         """Row of each transaction, -1 where `transactions` has none."""

@@ -1,6 +1,7 @@
 """The fate of every transaction: what was reported to its application, and how much of it can be read.
 
-Works on counts by transaction (`PARTS`), however many there are. The findings that follow are few.
+Works on counts by transaction (`TRANSACTION_PARTS`), however many there are. The findings that follow are
+few.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
 from checkers.partition.messages import Flags, Ints, pair_order
-from checkers.tables.output import COUNTS, PARTS, TRANSACTION, build
+from checkers.tables.output import COUNTS, TRANSACTION, TRANSACTION_PARTS, build
 from checkers.tables.rows import nullable
 from checkers.transactions.answers import ABORTED, COMMITTED, REPORTED, may_commit
 
 VISIBLE = ("all", "part", "none", "unknown")
 """How much of a transaction readers of committed records can see; null: no log holds any of it."""
-CLASSES = (
+TRANSACTION_CLASSES = (
     "fenced_write_read", "torn_transaction", "lost_transaction", "aborted_read", "hanging_transaction",
 )  # fmt: skip
 """Findings about transactions, in the order in which they are decided: the first one counts.
@@ -101,7 +102,7 @@ def _summed(parts: pa.Table) -> dict[str, Ints]:
 
 
 def _columns(parts: pa.Table) -> dict[str, Ints]:
-    return {name: parts[name].to_numpy().astype(np.int64, copy=False) for name in PARTS.names}
+    return {name: parts[name].to_numpy().astype(np.int64, copy=False) for name in TRANSACTION_PARTS.names}
 
 
 def _added(columns: dict[str, Ints]) -> dict[str, Ints]:
@@ -127,7 +128,7 @@ def _permuted(values: Ints, order: Ints | slice) -> Ints:
 
 
 _LATEST = ("writer", "txn", "last_sent_ns", "undecided_ns", "last_before")
-"""Columns of `PARTS` of which the greatest value counts, not the sum."""
+"""Columns of `TRANSACTION_PARTS` of which the greatest value counts, not the sum."""
 
 
 def _visible(counts: dict[str, Ints]) -> pa.Array:
@@ -174,7 +175,7 @@ def _findings(facts: _Facts, reported: Ints, asked: Ints) -> pa.Array:
     code[(reported == COMMITTED) & (committed == 0) & (aborted > 0)] = 2
     code[(committed > 0) & (aborted > 0)] = 1
     code[facts.fenced > 0] = 0
-    return pa.array(CLASSES).take(nullable(code, pa.int32()))
+    return pa.array(TRANSACTION_CLASSES).take(nullable(code, pa.int32()))
 
 
 def waits_for_answers(writer: Mapping[str, Any]) -> bool:

@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 from checkers.evidence import Row
 from checkers.partition.decisions import COMMITTED
 from checkers.records import facts_text
-from checkers.tables.output import FINDING, ISOLATION
+from checkers.tables.output import ANOMALY, FINDING
 from checkers.tables.source import Source, read_file
 
-READ_COLUMNS = (
+TRANSACTION_READ_COLUMNS = (
     "topic", "partition", "reader", "ns", "offset", "writer", "seq", "isolation", "txn_writer", "txn",
 )  # fmt: skip
 TransactionKey = tuple[int, int]
 """writer, txn"""
 Graph = Mapping[TransactionKey, Mapping[TransactionKey, Row]]
 """Edges, each with the read or the write that it rests on."""
-FINDINGS = {"precommitted_read": "precommitted_read", "G1c": "circular_read"}
+FINDING_OF_ANOMALY = {"precommitted_read": "precommitted_read", "G1c": "circular_read"}
 """Anomalies that Kafka does not allow, and their classes as findings."""
 
 
@@ -36,10 +36,10 @@ def reads_in_transactions(source: Source) -> pa.Table:
     """The rows of `reads` that belong to a transaction."""
     parts = []
     for file in source.files.get("reads", ()):
-        table = read_file(file.path, "reads", READ_COLUMNS)
+        table = read_file(file.path, "reads", TRANSACTION_READ_COLUMNS)
         if table["txn"].null_count < len(table):
             parts.append(table.filter(pc.and_(pc.is_valid(table["txn"]), pc.is_valid(table["txn_writer"]))))
-    return pa.concat_tables(parts) if parts else pa.table({name: [] for name in READ_COLUMNS})
+    return pa.concat_tables(parts) if parts else pa.table({name: [] for name in TRANSACTION_READ_COLUMNS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +53,9 @@ class _Read:
 
 
 def anomalies_of(reads: pa.Table, records: pa.Table) -> pa.Table:
-    """Rows of `ISOLATION`; ``reads`` are of transactions, ``records`` all rows of `transaction_records`."""
+    """Rows of `ANOMALY`; ``reads`` are of transactions, ``records`` all rows of `transaction_records`."""
     if not reads.num_rows:
-        return ISOLATION.empty_table()
+        return ANOMALY.empty_table()
     record_of = {(row["writer"], row["seq"]): row for row in records.to_pylist()}
     seen = []
     for row in reads.to_pylist():
@@ -78,14 +78,14 @@ def anomalies_of(reads: pa.Table, records: pa.Table) -> pa.Table:
             if not covered & set(cycle):
                 anomalies.append(_of_cycle("G1c", cycle, graph, allowed))
                 covered |= set(cycle)
-    return pa.Table.from_pylist(anomalies, schema=ISOLATION)
+    return pa.Table.from_pylist(anomalies, schema=ANOMALY)
 
 
 def findings_of(anomalies: pa.Table) -> pa.Table:
     """Findings about the anomalies that Kafka does not allow; the first read of each is its place."""
     findings = []
     for row in anomalies.to_pylist():
-        name = FINDINGS.get(row["anomaly"])
+        name = FINDING_OF_ANOMALY.get(row["anomaly"])
         if name is not None and not row["allowed"]:
             place = {key: row[key] for key in ("topic", "partition", "offset", "writer", "seq", "txn")}
             findings.append({"class": name, **place, "count": 1, "detail": row["detail"], "expected": False})

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence import Evidence, Row, gather
-from checkers.promises.facts import Facts, facts_of
+from checkers.promises.facts import RunFacts, facts_of
 from checkers.promises.judging import PromiseJudgement, judge
 from checkers.run_folder import read_manifest
 from checkers.tables.output import FINDING
@@ -58,7 +58,7 @@ def _rank(judged: PromiseJudgement) -> int:
 
 
 def _hypotheses(
-    marks: Sequence[Row], evidence: Evidence, facts: Facts
+    marks: Sequence[Row], evidence: Evidence, facts: RunFacts
 ) -> Iterator[tuple[tuple[str, str, str], Mapping[str, Any]]]:
     """Described topic, place of the leader and producer setting, with a finding that one message is lost."""
     begin = min((int(mark["ns"]) for mark in marks if mark["name"] == "begin"), default=0)

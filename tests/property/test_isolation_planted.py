@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.transactions import isolation
-from checkers.transactions.isolation import READ_COLUMNS, anomalies_of
+from checkers.transactions.isolation import TRANSACTION_READ_COLUMNS, anomalies_of
 from tests.mutants import Mutant, mutated
 
 Node = tuple[int, int]
@@ -34,7 +34,7 @@ class World:
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """The arguments of `anomalies_of`."""
-        return _table(self.reads, READ_COLUMNS), _table(self.records, RECORD_COLUMNS)
+        return _table(self.reads, TRANSACTION_READ_COLUMNS), _table(self.records, RECORD_COLUMNS)
 
 
 def _table(rows: list[dict[str, Any]], names: Iterable[str]) -> pa.Table:

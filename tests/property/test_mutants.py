@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 
-from checkers.health import CLASSES
+from checkers.health import HEALTH_CLASSES
 from checkers.judging import loading, worker
 from checkers.partition import decisions, deliveries, fates, logs, removals, replicas
 from checkers.partition.messages import KeyIndex
@@ -286,7 +286,7 @@ def written_differences() -> list[str]:
             (c, name, o)
             for name, (_, _, all_) in cases.items()
             for c, o, _ in all_
-            if c not in CLASSES  # these are of the run, and no kernel's
+            if c not in HEALTH_CLASSES  # these are of the run, and no kernel's
         )
         seen = Counter((row[0], row[1], row[3]) for row in findings)
         odd += [f"{finding} is missing" for finding in (expected - seen).elements()]

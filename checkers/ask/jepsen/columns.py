@@ -25,7 +25,6 @@ MAX_WRITER = 2**63 // WRITER_STEP - 1
 
 UNKNOWN = np.int64(-1)
 
-Flags = npt.NDArray[np.bool_]
 Keys = Mapping[tuple[str, int], int]
 """The integer key of each topic partition."""
 

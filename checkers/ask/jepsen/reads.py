@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.ask.jepsen.columns import UNKNOWN, Flags, Keys, array, keys_of, load, numbers, read, values_of
+from checkers.ask.jepsen.columns import UNKNOWN, Keys, array, keys_of, load, numbers, read, values_of
 from checkers.ask.jepsen.form import ASSIGN, OK, POLL, Form, Longs, Operations, operations
 from checkers.ask.jepsen.sends import SentMessages
 from checkers.partition.logs import Replica, choose_reference
+from checkers.partition.messages import Flags
 from checkers.tables.source import Source
 
 POLL_RECORDS = 1000

@@ -13,7 +13,6 @@ from checkers.ask.jepsen.columns import (
     MAX_WRITER,
     UNKNOWN,
     WRITER_STEP,
-    Flags,
     Keys,
     array,
     keys_of,
@@ -21,7 +20,19 @@ from checkers.ask.jepsen.columns import (
     numbers,
     values_of,
 )
-from checkers.ask.jepsen.form import FAIL, INFO, KINDS, OK, SEND, Form, Longs, Operations, operations, text
+from checkers.ask.jepsen.form import (
+    FAIL,
+    INFO,
+    OK,
+    OPERATION_KINDS,
+    SEND,
+    Form,
+    Longs,
+    Operations,
+    operations,
+    text,
+)
+from checkers.partition.messages import Flags
 from checkers.tables.source import Source
 from harness.errors import BadDataError
 
@@ -38,7 +49,7 @@ class SentMessages:
     done_ns: Longs
     """Not before `sent_ns`; -1 if it is not known."""
     kind: Longs
-    """Index in `KINDS`; `info` without an outcome."""
+    """Index in `OPERATION_KINDS`; `info` without an outcome."""
     offset: Longs
     """-1 if it is not known."""
     error: Longs
@@ -55,14 +66,14 @@ class Transaction:
     begin_ns: int
     end_ns: int
     kind: int
-    """Index in `KINDS`."""
+    """Index in `OPERATION_KINDS`."""
 
 
-Transactions = Mapping[tuple[int, int], Transaction]
+TransactionsByKey = Mapping[tuple[int, int], Transaction]
 """By writer and number."""
 
 
-def read_sends(source: Source, keys: Keys, transactions: Transactions) -> SentMessages:
+def read_sends(source: Source, keys: Keys, transactions: TransactionsByKey) -> SentMessages:
     """The table `sends`. Raises BadDataError for a message that has no value."""
     rows = load(source, "sends")
     value = values_of(rows)
@@ -72,7 +83,7 @@ def read_sends(source: Source, keys: Keys, transactions: Transactions) -> SentMe
             f"{MAX_WRITER}, and sequence numbers stay below {WRITER_STEP}."
         )
     sent, done = numbers(rows, "sent_ns"), numbers(rows, "done_ns")
-    outcome = pc.index_in(rows["outcome"], pa.array(KINDS[:INFO], pa.string()))
+    outcome = pc.index_in(rows["outcome"], pa.array(OPERATION_KINDS[:INFO], pa.string()))
     writer, txn = numbers(rows, "writer"), numbers(rows, "txn")
     aborted = np.zeros(len(writer), np.bool_)
     for row in np.flatnonzero(txn >= 0).tolist():
@@ -106,7 +117,9 @@ def read_transactions(source: Source) -> dict[tuple[int, int], Transaction]:
     return transactions
 
 
-def send_ops(sends: SentMessages, transactions: Transactions, end_ns: int, form: Form) -> list[Operations]:
+def send_ops(
+    sends: SentMessages, transactions: TransactionsByKey, end_ns: int, form: Form
+) -> list[Operations]:
     """One operation for each message, and one for the messages of a transaction.
 
     Two kinds of messages are left out of their transaction, because its outcome is not theirs: messages that
@@ -145,7 +158,7 @@ def send_ops(sends: SentMessages, transactions: Transactions, end_ns: int, form:
 
 def _transaction_ops(
     sends: SentMessages,
-    transactions: Transactions,
+    transactions: TransactionsByKey,
     members: Mapping[tuple[int, int], Sequence[int]],
     end_ns: int,
     form: Form,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from checkers.claims.builders.sql import (
     FRESH_NS,
-    PARTS,
     REPLICAS,
+    STATE_PARTS,
     STATE_TEXT,
     WHOLE,
     answer,
@@ -29,7 +29,7 @@ from checkers.claims.builders.sql import (
     times,
     window,
 )
-from checkers.claims.subject import Subject
+from checkers.claims.subject import ClaimSubject
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Partition:
     """Number of the partition."""
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> ClaimSubject:
         """What sentences about it are about."""
-        return Subject(partitions=(f"{self.topic}/{self.number}",))
+        return ClaimSubject(partitions=(f"{self.topic}/{self.number}",))
 
     @property
     def where(self) -> str:
@@ -102,7 +102,7 @@ class Partition:
     @sentence("truth")
     def stays(self, *, since: str, until: str, what: str = "leader, epoch, isr") -> str:
         """Between two marks none of these columns changes: `leader`, `epoch`, `isr`."""
-        state = f"concat_ws(', ', {', '.join(PARTS[column] for column in what.split(', '))})"
+        state = f"concat_ws(', ', {', '.join(STATE_PARTS[column] for column in what.split(', '))})"
         changes = "concat('; then ', array_join(sort_array(others), '; '))"
         return settled(
             "store",
@@ -295,9 +295,9 @@ class Broker:
         return f"broker{self.number}"
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> ClaimSubject:
         """What sentences about it are about."""
-        return Subject(hosts=(self.host,))
+        return ClaimSubject(hosts=(self.host,))
 
     @sentence("views")
     def believes(

@@ -13,8 +13,8 @@ from checkers.claims.builders.sql import (
     like_any,
     listed,
     mark,
-    quoted,
     sentence,
+    sql_texts,
     text_of,
     window,
 )
@@ -33,7 +33,7 @@ def _first(after: str) -> str:
 
 
 @dataclass(frozen=True)
-class GroupOffsets:
+class CommittedOffsets:
     """Commits and fetches of offsets that `Stage.group_offsets` made; each went to one broker."""
 
     where: str
@@ -148,9 +148,9 @@ class GroupOffsets:
         )
 
 
-def group_offsets(group: str | tuple[str, ...]) -> GroupOffsets:
+def group_offsets(group: str | tuple[str, ...]) -> CommittedOffsets:
     """The offsets of groups by name (with `%`)."""
-    return GroupOffsets(" AND ".join(like_any("groups.group", group)) or "true")
+    return CommittedOffsets(" AND ".join(like_any("groups.group", group)) or "true")
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class Members:
         )
 
     def _own(self, topic: str) -> str:
-        return f"groups.group = '{self.group}' AND topic = '{topic}' AND member IN ({quoted(self.names)})"
+        return f"groups.group = '{self.group}' AND topic = '{topic}' AND member IN ({sql_texts(self.names)})"
 
     def _with_any(self, topic: str, condition: str, after: str, before: str) -> str:
         """The wanted rows, beside ``known``: how many rows the group has after the first mark.

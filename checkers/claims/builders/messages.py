@@ -16,12 +16,12 @@ from checkers.claims.builders.sql import (
     like_any,
     listed,
     mark,
-    quoted,
     sentence,
+    sql_texts,
     text_of,
     window,
 )
-from checkers.claims.subject import NOTHING, Subject, TimeBound, merged, subject_of
+from checkers.claims.subject import NO_SUBJECT, ClaimSubject, TimeBound, merged, subject_of
 from checkers.partition.fate import LOSSES, LOST
 
 
@@ -31,7 +31,7 @@ class Messages:
 
     where: str
     """SQL condition on `life`."""
-    subject: Subject = NOTHING
+    subject: ClaimSubject = NO_SUBJECT
     """What sentences about them are about."""
 
     @sentence("life")
@@ -102,12 +102,12 @@ class Messages:
         # `kept` says of aborted messages only that they are in the log.
         words = ("in the log" if name == "kept" else name.replace("_", " ") for name in fates)
         named = "lost" if fates == LOST else " or ".join(words)
-        return self._all(f"fate IN ({quoted(fates)})", named, at_least, given=FINAL)
+        return self._all(f"fate IN ({sql_texts(fates)})", named, at_least, given=FINAL)
 
     @sentence("life")
     def none_lost(self, *, at_risk_after: str, at_least: int = 1) -> str:
         """No acknowledged one is gone, and enough of them were sent after the mark that put them at risk."""
-        lost = f"fate IN ({quoted(LOSSES)})"
+        lost = f"fate IN ({sql_texts(LOSSES)})"
         at_risk = f"count_if(sent_ns >= {mark(at_risk_after)})"
         return answer(
             f"CASE WHEN count_if({lost}) > 0 THEN false WHEN {FINAL} AND {at_risk} >= {at_least} "
@@ -279,7 +279,7 @@ def messages(
         *([f"sent_ns >= {mark(after)}"] if after else []),
         *([f"sent_ns <= {mark(before)}"] if before else []),
     ]
-    subject = Subject(
+    subject = ClaimSubject(
         writers=tuple(filter(None, by if isinstance(by, tuple) else (by,))),
         since=(TimeBound(after),) if after else (),
         until=(TimeBound(before),) if before else (),
@@ -292,5 +292,7 @@ def messages_where(where: str, *, of: Messages | None = None, since: str = "", u
 
     ``of`` are messages that the condition restricts, and ``since`` and ``until`` marks that it names.
     """
-    window = Subject(since=(TimeBound(since),) if since else (), until=(TimeBound(until),) if until else ())
+    window = ClaimSubject(
+        since=(TimeBound(since),) if since else (), until=(TimeBound(until),) if until else ()
+    )
     return Messages(where, merged([subject_of(of), window]))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import ParamSpec
 
-from checkers.claims.subject import NOTHING, ClaimQuery, Subject, TimeBound, merged, subject_of
+from checkers.claims.subject import NO_SUBJECT, ClaimQuery, ClaimSubject, TimeBound, merged, subject_of
 from harness.processors import BUSY_PERCENT
 
 P = ParamSpec("P")
@@ -34,13 +34,13 @@ def sentence(
         def built(*args: P.args, **kwargs: P.kwargs) -> ClaimQuery:
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
-            parts = [Subject(tables=tables, hosts=hosts)]
+            parts = [ClaimSubject(tables=tables, hosts=hosts)]
             parts += [_of_argument(name, value) for name, value in given.arguments.items()]
             within_s, begin = given.arguments.get("within_s"), given.arguments.get("after")
             if within_s and begin:
-                parts.append(Subject(until=(TimeBound(begin, int(within_s * 1e9)),)))
+                parts.append(ClaimSubject(until=(TimeBound(begin, int(within_s * 1e9)),)))
             if begin and (within_s or given.arguments.get("not_within_s")):
-                parts.append(Subject(counts_from=(begin,)))
+                parts.append(ClaimSubject(counts_from=(begin,)))
             return ClaimQuery(builder(*args, **kwargs), merged(parts))
 
         return built
@@ -48,22 +48,24 @@ def sentence(
     return decorated
 
 
-def _of_argument(name: str, value: object) -> Subject:
+def _of_argument(name: str, value: object) -> ClaimSubject:
     subject = getattr(value, "subject", None)
-    if isinstance(subject, Subject):
+    if isinstance(subject, ClaimSubject):
         return subject
     if isinstance(value, str) and value:
         if name in _BEGINS:
-            return Subject(since=(TimeBound(value),))
+            return ClaimSubject(since=(TimeBound(value),))
         if name in _ENDS:
-            return Subject(until=(TimeBound(value),))
-        return Subject(hosts=(value,)) if name == "host" else NOTHING
+            return ClaimSubject(until=(TimeBound(value),))
+        return ClaimSubject(hosts=(value,)) if name == "host" else NO_SUBJECT
     numbers = value if isinstance(value, tuple) else (value,)
     if not all(type(number) is int for number in numbers):
-        return NOTHING
+        return NO_SUBJECT
     if name in _OFFSETS:
-        return Subject(offsets=tuple(numbers))
-    return Subject(hosts=tuple(f"broker{number}" for number in numbers)) if name in _BROKERS else NOTHING
+        return ClaimSubject(offsets=tuple(numbers))
+    return (
+        ClaimSubject(hosts=tuple(f"broker{number}" for number in numbers)) if name in _BROKERS else NO_SUBJECT
+    )
 
 
 FRESH_S = 1.0
@@ -183,7 +185,7 @@ def about(
 
     ``subjects`` are partitions, brokers or messages of this module, ``since`` and ``until`` are marks.
     """
-    window = Subject(
+    window = ClaimSubject(
         since=(TimeBound(since),) if since else (),
         until=(TimeBound(until),) if until else (),
         hosts=tuple(hosts),
@@ -234,13 +236,13 @@ def text_of(value: str) -> str:
     return f"coalesce(cast({value} AS string), 'unknown')"
 
 
-PARTS = {
+STATE_PARTS = {
     "leader": f"if(leader = -1, 'no leader', concat('leader broker', {text_of('leader')}))",
     "isr": f"concat('ISR ', {text_of('isr')})",
     "epoch": f"concat('epoch ', {text_of('epoch')})",
 }
 """How the parts of a partition's state read, by column."""
-STATE_TEXT = f"concat_ws(', ', {', '.join(PARTS.values())})"
+STATE_TEXT = f"concat_ws(', ', {', '.join(STATE_PARTS.values())})"
 """How a partition's state reads."""
 
 
@@ -278,7 +280,7 @@ def is_in(column: str, numbers: int | tuple[int, ...]) -> str:
 def like_any(column: str, names: str | tuple[str, ...]) -> list[str]:
     listed = (names,) if isinstance(names, str) else names
     plain = [name for name in listed if name and "%" not in name]
-    alternatives = [f"{column} IN ({quoted(tuple(plain))})"] if len(plain) > 1 else []
+    alternatives = [f"{column} IN ({sql_texts(tuple(plain))})"] if len(plain) > 1 else []
     alternatives += [f"{column} = '{plain[0]}'"] if len(plain) == 1 else []
     alternatives += [f"{column} LIKE '{name}'" for name in listed if "%" in name]
     return (
@@ -288,7 +290,7 @@ def like_any(column: str, names: str | tuple[str, ...]) -> list[str]:
     )
 
 
-def quoted(names: tuple[str, ...]) -> str:
+def sql_texts(names: tuple[str, ...]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 

@@ -15,12 +15,12 @@ from checkers.claims.builders.sql import (
     like_any,
     listed,
     mark,
-    quoted,
     sentence,
+    sql_texts,
     text_of,
     window,
 )
-from checkers.claims.subject import NOTHING, Subject
+from checkers.claims.subject import NO_SUBJECT, ClaimSubject
 from checkers.partition.fate import TRANSACTION_ENDS
 
 
@@ -30,7 +30,7 @@ class Transactions:
 
     where: str
     """SQL condition on the columns of `transactions` and `writer_name`."""
-    subject: Subject = NOTHING
+    subject: ClaimSubject = NO_SUBJECT
     """What sentences about them are about."""
 
     @sentence("transactions", "writers")
@@ -78,7 +78,7 @@ class Transactions:
         )
 
 
-_IS_REPORTED = f"event IN ({quoted(TRANSACTION_ENDS)})"
+_IS_REPORTED = f"event IN ({sql_texts(TRANSACTION_ENDS)})"
 _EVENTS = (
     "SELECT t.ns, t.writer, t.txn, t.event, t.error, w.name AS writer_name "
     "FROM transactions t JOIN writers w ON w.writer = t.writer"
@@ -96,7 +96,7 @@ def transactions(
         *([f"txn = {number}"] if number is not None else []),
     ]
     writers = tuple(filter(None, by if isinstance(by, tuple) else (by,)))
-    return Transactions(" AND ".join(conditions) or "true", Subject(writers=writers))
+    return Transactions(" AND ".join(conditions) or "true", ClaimSubject(writers=writers))
 
 
 @sentence("life", "copies", "replicas")
@@ -233,7 +233,7 @@ def hangs(place: Partition, broker: int, *, at: str) -> str:
 @sentence("faults")
 def late_answer(what: str, *errors: int, at_least: int = 1) -> str:
     """Every held request like ``what`` (`EndTxn`) was delivered, and answered with one of ``errors``."""
-    condition = f"get_json_object(evidence, '$.error') IN ({quoted(tuple(map(str, errors)))})"
+    condition = f"get_json_object(evidence, '$.error') IN ({sql_texts(tuple(map(str, errors)))})"
     return answer(
         f"CASE WHEN count(*) >= {at_least} THEN count_if({condition}) = count(*) END",
         f"concat({counted('late request')}, ': ', {listed('evidence')})",

@@ -10,7 +10,7 @@ import pytest
 from checkers.claims.builders import about, both, broker, messages, opposite, partition
 from checkers.claims.citations import Citation, cite, subject_of_claim
 from checkers.claims.moments import Moments
-from checkers.claims.subject import NOTHING, subject_of
+from checkers.claims.subject import NO_SUBJECT, subject_of
 from run.scenario import Claim
 from scenarios.catalogue import all_scenarios
 
@@ -62,7 +62,7 @@ def test_a_sentence_cites_what_it_is_about(query: str, cited: dict[str, object])
 
 
 def test_nothing_asked_cites_nothing() -> None:
-    assert cite(NOTHING, MOMENTS) == Citation()
+    assert cite(NO_SUBJECT, MOMENTS) == Citation()
 
 
 def test_most_claims_of_the_catalogue_cite_a_place() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from checkers.evidence import evidence_of
-from checkers.promises.facts import Facts, Message, facts_of
+from checkers.promises.facts import Message, RunFacts, facts_of
 from checkers.promises.judging import PromiseJudgement, judge
 from checkers.tables.output import FINDING
 from harness.history.schema import TABLES
@@ -88,7 +88,7 @@ class Run:
         self.messages[1, 0] = Message(**facts)
         return self
 
-    def facts(self) -> Facts:
+    def facts(self) -> RunFacts:
         """The facts that these rows hold."""
         tables = {name: pa.Table.from_pylist(self.rows.get(name, []), schema=_loose(name)) for name in TABLES}
         return facts_of(evidence_of(tables), kafka=self.kafka, mode=self.mode, messages=self.messages)

@@ -14,8 +14,8 @@ import pytest
 from checkers.promises.bugs import KNOWN
 from checkers.promises.conditions import CONDITIONS, Answer, Condition
 from checkers.promises.document import document
-from checkers.promises.facts import Facts, Message
-from checkers.promises.judging import COLUMNS, PromiseJudgement, judge, with_promises
+from checkers.promises.facts import Message, RunFacts
+from checkers.promises.judging import PROMISE_COLUMNS, PromiseJudgement, judge, with_promises
 from checkers.promises.table import BY_NAME, ROWS, STATEMENTS, PromiseRow
 from checkers.tables.output import FINDING, FINDINGS
 from tests.unit.promises.cases import BUGS, CASES
@@ -51,7 +51,7 @@ def test_rows_bugs_and_conditions_name_each_other() -> None:
 
 
 @cache
-def _findings() -> list[tuple[Mapping[str, Any], Facts]]:
+def _findings() -> list[tuple[Mapping[str, Any], RunFacts]]:
     cases = [case() for case in EVERY.values()]
     return [(finding(case.finding, **case.more), case.run.facts()) for case in cases]
 
@@ -130,5 +130,7 @@ def test_findings_are_judged_together_as_they_are_one_by_one(name: str) -> None:
         case.run.facts(), messages={**case.run.messages, (1, 1): Message(outcome="fail", sessions=2)}
     )
     rows = [row for row in _variations(finding(case.finding, **case.more)) for _ in range(2)]
-    together = with_promises(pa.Table.from_pylist(rows, schema=FINDING), facts).select(COLUMNS).to_pylist()
+    together = (
+        with_promises(pa.Table.from_pylist(rows, schema=FINDING), facts).select(PROMISE_COLUMNS).to_pylist()
+    )
     assert [tuple(row.values()) for row in together] == [tuple(judge(row, facts)) for row in rows]
