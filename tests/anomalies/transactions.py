@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.histories import History
 
-Found = set[tuple[str, int, int | None, int | None]]
+Findings = set[tuple[str, int, int | None, int | None]]
 """class, partition, offset, seq"""
 
 PID = 7
@@ -300,7 +300,7 @@ def unread(history: History) -> History:
     return history
 
 
-TRANSACTIONS: dict[str, tuple[str, History, Found]] = {
+TRANSACTIONS: dict[str, tuple[str, History, Findings]] = {
     "committed": ("committed everywhere", plain_commit().done(), set()),
     "aborted": (
         "aborted everywhere",

@@ -17,7 +17,7 @@ from tests.independent.damage import LAST, LOG_DAMAGE, Damage
 from tests.independent.layout import LAYOUTS, TELLING
 from tests.independent.model import History
 from tests.independent.readers import READ_DAMAGE, consume
-from tests.independent.world import Replicated, World, healthy
+from tests.independent.world import ReplicatedPartition, World, healthy
 
 RUN_DAMAGE = ("process_exit", "server_error", "config_mismatch")
 ATTEMPTS = 200
@@ -147,7 +147,7 @@ def _surroundings(world: World) -> None:
     )
 
 
-def _name_aborted(random: Random, partition: Replicated) -> None:
+def _name_aborted(random: Random, partition: ReplicatedPartition) -> None:
     """Replicas name the same aborted transactions, in any order, or the history does not say which."""
     named = random.random() < 0.5
     for row in partition.replicas.values():
@@ -155,7 +155,7 @@ def _name_aborted(random: Random, partition: Replicated) -> None:
             row["aborted"] = random.sample(partition.aborted, len(partition.aborted))
 
 
-def _forget(random: Random, partition: Replicated) -> None:
+def _forget(random: Random, partition: ReplicatedPartition) -> None:
     """Nulls where a history need not say what it knows."""
     old_format = random.random() < 0.06
     for broker, row in partition.replicas.items():

@@ -46,14 +46,14 @@ Bounds = tuple[set[Any], set[Any]]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedHistories:
     """Histories that the checker judged together, and the folder with their tables."""
 
     cases: Sequence[Case]
     folder: Path
 
 
-def judged(seed: int, numbers: Iterable[int], folder: Path, *, layouts: int) -> Iterator[Judged]:
+def judged(seed: int, numbers: Iterable[int], folder: Path, *, layouts: int) -> Iterator[JudgedHistories]:
     """Histories that can be exported, with fates and findings; those of one layout together."""
     alike: dict[int, list[Case]] = defaultdict(list)
     for case in cases(seed, numbers, layouts):
@@ -71,7 +71,7 @@ def judged(seed: int, numbers: Iterable[int], folder: Path, *, layouts: int) -> 
             for name, rows in case.history.items():
                 merged[name] += rows
         lies.write(merged, tables)
-        yield Judged(some, tables)
+        yield JudgedHistories(some, tables)
 
 
 def _can_be_exported(history: History) -> bool:
@@ -108,7 +108,7 @@ def _in_polls(case: Case) -> Iterator[Row]:
         yield last[row["reader"]]
 
 
-def disagreements(one: Judged) -> list[str]:
+def disagreements(one: JudgedHistories) -> list[str]:
     """Export the histories, read the export back, and list the differences from the checker's findings."""
     anomalies = exported(one.folder)
     return [

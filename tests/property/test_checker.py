@@ -34,7 +34,7 @@ MORE = (
 """Damages that only histories with readers and replicas have: the model knows nothing of them."""
 
 
-class Damaged:
+class DamagedHistory:
     """A true history of two partitions and three replicas, and what was then done to it."""
 
     def __init__(self, draw: Any, walks: bool = False) -> None:
@@ -265,8 +265,8 @@ class Damaged:
 
 
 @st.composite
-def damaged(draw: Any) -> Damaged:
-    return Damaged(draw)
+def damaged(draw: Any) -> DamagedHistory:
+    return DamagedHistory(draw)
 
 
 def findings_of(folder: Path, *, split_rows: int = 1_000_000) -> Counter[tuple[Any, ...]]:
@@ -289,8 +289,8 @@ def findings_of(folder: Path, *, split_rows: int = 1_000_000) -> Counter[tuple[A
 
 
 @st.composite
-def walked(draw: Any) -> Damaged:
-    return Damaged(draw, walks=True)
+def walked(draw: Any) -> DamagedHistory:
+    return DamagedHistory(draw, walks=True)
 
 
 def life_of(folder: Path) -> list[dict[str, Any]]:
@@ -305,7 +305,7 @@ def fates_of(folder: Path) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[column] for column in columns) for row in life_of(folder))
 
 
-def check(history: Damaged) -> None:
+def check(history: DamagedHistory) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = history.write(Path(scratch) / "history")
         model = history.model()
@@ -319,7 +319,7 @@ SETTINGS = settings(
 
 @settings(SETTINGS, max_examples=8)
 @given(damaged())
-def test_finds_exactly_the_damage(history: Damaged) -> None:
+def test_finds_exactly_the_damage(history: DamagedHistory) -> None:
     check(history)
 
 
@@ -332,7 +332,7 @@ def test_finds_exactly_the_damage_ten_thousand_times(part: int) -> None:
     @seed(part)
     @settings(SETTINGS, max_examples=1000, derandomize=False, database=None)
     @given(damaged())
-    def find(history: Damaged) -> None:
+    def find(history: DamagedHistory) -> None:
         check(history)
 
     find()
@@ -340,7 +340,7 @@ def test_finds_exactly_the_damage_ten_thousand_times(part: int) -> None:
 
 @settings(SETTINGS, max_examples=7)
 @given(walked())
-def test_blocks_and_split_files_find_the_same(history: Damaged) -> None:
+def test_blocks_and_split_files_find_the_same(history: DamagedHistory) -> None:
     """Two rows at a time, from files that were split by partition."""
     with tempfile.TemporaryDirectory() as scratch:
         together, in_blocks = (history.write(Path(scratch) / name) for name in ("together", "blocks"))

@@ -30,7 +30,7 @@ from tests.blocks import blocks_of_rows
 from tests.histories import History, together
 from tests.independent.truth import truths_of
 from tests.mutants import Mutant, mutated
-from tests.property.test_checker import SETTINGS, Damaged, damaged, findings_of, life_of, walked
+from tests.property.test_checker import SETTINGS, DamagedHistory, damaged, findings_of, life_of, walked
 from tests.property.transactions import planted
 from tests.property.transactions_compared import check_model
 from tests.sampling import every
@@ -328,7 +328,7 @@ def damaged_differences(count: int = 400) -> list[str]:
 
     @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
     @given(damaged())
-    def hunt(history: Damaged) -> None:
+    def hunt(history: DamagedHistory) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             folder = history.write(Path(scratch) / "history")
             assert findings_of(folder) == history.model()
@@ -345,7 +345,7 @@ def block_differences(count: int = 100) -> list[str]:
 
     @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
     @given(walked())
-    def hunt(history: Damaged) -> None:
+    def hunt(history: DamagedHistory) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             at_once, in_blocks = (history.write(Path(scratch) / name) for name in ("at-once", "blocks"))
             expected = findings_of(at_once)

@@ -168,7 +168,7 @@ def test_two_owners_at_one_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "classes"),
     [
         pytest.param([(100, "assigned", 1), (200, "revoked", 1), (300, "assigned", 2)], [], id="in turn"),
         pytest.param([(100, "assigned", 1), (300, "assigned", 2)], [], id="the first may be gone"),

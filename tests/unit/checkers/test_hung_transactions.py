@@ -147,10 +147,10 @@ def test_an_open_transaction_without_this_partition_does_not_cover_it() -> None:
     assert len(findings(OPEN, ongoing)) == 1
 
 
-Planted = tuple[Rows, Rows, Rows]
+PlantedTables = tuple[Rows, Rows, Rows]
 
 
-def planted(seed: int) -> Planted:
+def planted(seed: int) -> PlantedTables:
     """Answers of brokers 2 and 3 about producer 7, answers of coordinators, and elections, in 24 seconds."""
     rng = random.Random(seed)
     producers: Rows = []

@@ -18,10 +18,10 @@ from tests.jepsen import Op, analyse
 from tests.property.test_checker import findings_of
 from tests.sampling import every
 
-Exporting = tuple[Export, list[Op]]
+ExportedOps = tuple[Export, list[Op]]
 
 
-def exported(history: History, folder: Path, **options: Any) -> Exporting:
+def exported(history: History, folder: Path, **options: Any) -> ExportedOps:
     """What is written for a history."""
     if not (folder / "sends.parquet").exists():
         history.write(folder)
