@@ -5,8 +5,8 @@ from __future__ import annotations
 from checkers.claims.builders import (
     FRESH_S,
     Broker,
+    CommittedOffsets,
     Controller,
-    GroupOffsets,
     Members,
     Messages,
     Output,
@@ -86,7 +86,7 @@ __all__ = [
     "late_answer",
     "was_held_and_delivered",
     "group_offsets",
-    "GroupOffsets",
+    "CommittedOffsets",
     "members",
     "Members",
     "output",

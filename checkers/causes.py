@@ -17,7 +17,7 @@ from checkers.evidence import DATA_LOSS, Evidence, FaultSpan, Row, Sightings, br
 from checkers.partition.fate import CODE, LOSSES
 from checkers.partition.fates import Fates
 from checkers.partition.logs import PartitionReplicas
-from checkers.partition.messages import FOREVER, INFO, OK, Ints, Sends
+from checkers.partition.messages import FOREVER, INFO, OK, Ints, SendArrays
 from checkers.records import Cause, evidence_row
 from checkers.tables.source import numbers
 from harness.kafka.model import TopicPartition
@@ -244,10 +244,10 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
     ruling = next((e for e in reversed(elections) if e.ns < loss.acked_ns), None)
     cut = next((c for c in cuts if _took(c, loss)), None)
     both = _cut_alike(cut, cuts, loss) if cut else ()
-    cut_row = tuple(one.row() for one in both)
+    cut_row = tuple(same.row() for same in both)
     truncated: dict[str, object] = {}
     if both:
-        truncated = {"truncated": [one.broker for one in both], "truncated_to": both[0].offset}
+        truncated = {"truncated": [same.broker for same in both], "truncated_to": both[0].offset}
     usurped = ruling is not None and loss.acked_by >= 0 and ruling.broker != loss.acked_by
     winner = ruling if usurped else (later[0] if later else None)
     unclean = unclean_election(winner, **truncated) if winner is not None else None
@@ -299,9 +299,9 @@ def _took(cut: PartitionEvent, loss: _Loss) -> bool:
 def _cut_alike(cut: PartitionEvent, cuts: list[PartitionEvent], loss: _Loss) -> tuple[PartitionEvent, ...]:
     """The truncation that removed the message, and those of other brokers to the same offset."""
     alike = {cut.broker: cut}
-    for one in cuts:
-        if one.ns >= loss.acked_ns and (one.kind, one.offset) == (cut.kind, cut.offset):
-            alike.setdefault(one.broker, one)
+    for other in cuts:
+        if other.ns >= loss.acked_ns and (other.kind, other.offset) == (cut.kind, cut.offset):
+            alike.setdefault(other.broker, other)
     return tuple(alike[broker] for broker in sorted(alike))
 
 
@@ -321,14 +321,16 @@ def _storage(scene: _Scene, loss: _Loss) -> Cause | None:
         and (loss.offset < 0 or fault.first_offset <= loss.offset)  # recovery truncates from there on
     ]
     hit = {name for fault in hits for name in fault.hosts}
-    mine = [cut for cut in scene.cuts if cut.broker == loss.acked_by and cut.ns >= loss.acked_ns]
+    later_cuts = [cut for cut in scene.cuts if cut.broker == loss.acked_by and cut.ns >= loss.acked_ns]
     for fault in hits:
         since = fault.from_ns
         if host not in fault.hosts or loss.again_ns > since:
             continue
-        if any(0 <= cut.offset <= loss.offset for cut in mine if cut.ns <= since):
+        if any(0 <= cut.offset <= loss.offset for cut in later_cuts if cut.ns <= since):
             continue  # Kafka had truncated it before.
-        there = (cut.offset == loss.offset and cut.kind == "truncated" for cut in mine if cut.ns > since)
+        there = (
+            cut.offset == loss.offset and cut.kind == "truncated" for cut in later_cuts if cut.ns > since
+        )
         if fault.mechanism in _TAKES_AT_ONCE and any(there):
             continue  # A log is truncated at the offset of a record only if it holds that record.
         if _decides(scene.elections, hit, loss, since):
@@ -339,11 +341,13 @@ def _storage(scene: _Scene, loss: _Loss) -> Cause | None:
 
 def _decides(elections: list[PartitionEvent], hit: set[str], loss: _Loss, since: int) -> bool:
     """Whether no spared broker led at the fault, or was elected later although it was not in the ISR."""
-    ruling = next((one for one in reversed(elections) if one.ns <= since), None)
+    ruling = next((election for election in reversed(elections) if election.ns <= since), None)
     if ruling is not None and ruling.broker != loss.acked_by and f"broker{ruling.broker}" not in hit:
         return False
-    later = (one for one in elections if one.ns > since and f"broker{one.broker}" not in hit)
-    return not any(one.isr_before and one.broker not in one.isr_before for one in later)
+    later = (
+        election for election in elections if election.ns > since and f"broker{election.broker}" not in hit
+    )
+    return not any(election.isr_before and election.broker not in election.isr_before for election in later)
 
 
 def storage_cause(evidence: Evidence, where: TopicPartition, fault: FaultSpan, broker: int) -> Cause:
@@ -390,7 +394,7 @@ _REPEATED_KINDS = pa.array([kind or None for kind in _REPEATED], pa.string())
 
 
 def duplicate_causes(
-    partition: PartitionReplicas, evidence: Evidence, *, table: pa.Table, sends: Sends, fates: Fates
+    partition: PartitionReplicas, evidence: Evidence, *, table: pa.Table, sends: SendArrays, fates: Fates
 ) -> Causes:
     """A cause for every duplicated or phantom message; null for the others.
 
@@ -408,14 +412,14 @@ def duplicate_causes(
     # A client that got no answer may not know its retries; one that counted a single request made none.
     code[twice & (sends.outcome == INFO) & (attempts != 1)] = _REPEATED.index("retry_of_unknown_outcome")
     if idempotent:
-        mine = twice & np.isin(sends.writer, idempotent)
-        code[mine] = _REPEATED.index("idempotence_broken")
+        by_idempotent = twice & np.isin(sends.writer, idempotent)
+        code[by_idempotent] = _REPEATED.index("idempotence_broken")
         # A retry that was written again came before the answer, or before the log was read.
         read = read_ns(evidence, partition.topic, partition.number)
         done = numbers(table, "done_ns")
         until = np.where((sends.outcome == OK) | (read is None), done, read or 0)
         late = (until >= 0) & (until - sends.sent_ns >= evidence.producer_id_expiration_ns)
-        code[mine & late] = _REPEATED.index("producer_id_expired")
+        code[by_idempotent & late] = _REPEATED.index("producer_id_expired")
     phantom = fates.fate == CODE["phantom"]
     code[phantom] = _REPEATED.index("failed_yet_appended")
     code[phantom & (attempts > 1)] = _REPEATED.index("refused_after_retry")
@@ -438,7 +442,7 @@ def _duplicate_rows(
     """For each of the messages: what the client was told of it, and where it is in the final log."""
     read = read_ns(evidence, partition.topic, partition.number)
     sent = table.select(["sent_ns", "done_ns", "outcome", "attempts"]).take(pa.array(rows)).to_pylist()
-    found = []
+    lines_by_message = []
     for row, send in zip(rows.tolist(), sent, strict=True):
         attempts = send["attempts"]
         count = "an unknown number of" if attempts is None else str(attempts)
@@ -446,13 +450,13 @@ def _duplicate_rows(
         ns = send["sent_ns"] if send["done_ns"] is None else send["done_ns"]
         first, further = int(fates.found_offset[row]), int(fates.extra_offset[row])
         places = f"offsets {first} and {further}" if further >= 0 else f"offset {first}"
-        found.append(
+        lines_by_message.append(
             [
                 evidence_row("sends", ns, told),
                 evidence_row("copies", read, f"at {places} of {partition.name}"),
             ]
         )
-    return found
+    return lines_by_message
 
 
 def read_ns(evidence: Evidence, topic: str, partition: int) -> int | None:

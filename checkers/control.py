@@ -102,9 +102,9 @@ def run_control(session: SparkSession, run_dir: Path | str, control: str) -> Con
                 why = "no fault was injected"
                 return ControlResult(run=folder, scenario=scenario, control=control, skipped=why)
             write_deaf(source, since_ns, reduced)
-        found = judge_history(session, reduced, None, declared)
+        judgement = judge_history(session, reduced, None, declared)
     preconditions = {claim["name"] for claim in declared["claims"] if claim.get("precondition") is True}
-    counted = [claim for claim in found.claims if claim.name not in preconditions]
+    counted = [claim for claim in judgement.claims if claim.name not in preconditions]
     return ControlResult(
         run=folder, scenario=scenario, control=control, claims=len(counted), held=held_claims(counted)
     )
@@ -112,7 +112,7 @@ def run_control(session: SparkSession, run_dir: Path | str, control: str) -> Con
 
 def held_claims(claims: Sequence[ClaimResult]) -> tuple[HeldClaim, ...]:
     """The claims that are confirmed, or whose erratum holds."""
-    found = []
+    held = []
     for claim in claims:
         erratum = claim.erratum or {}
         if claim.status == "confirmed":
@@ -121,10 +121,10 @@ def held_claims(claims: Sequence[ClaimResult]) -> tuple[HeldClaim, ...]:
             by, says = "erratum", str(erratum["says"])
         else:
             continue
-        found.append(
+        held.append(
             HeldClaim(name=claim.name, says=says, section=claim.section, by=by, observed=claim.observed)
         )
-    return tuple(found)
+    return tuple(held)
 
 
 def first_injection_ns(source: Source) -> int | None:
@@ -161,8 +161,8 @@ def _until(name: str, since_ns: int, removed: pa.Table) -> Filter:
     time = _TIME.get(name, "ns")
 
     def keep(rows: pa.Table) -> pa.Table:
-        known = rows[time] if time in rows.column_names else pa.nulls(rows.num_rows, pa.int64())
-        rows = rows.filter(pc.fill_null(pc.less_equal(known, since_ns), False))
+        times = rows[time] if time in rows.column_names else pa.nulls(rows.num_rows, pa.int64())
+        rows = rows.filter(pc.fill_null(pc.less_equal(times, since_ns), False))
         if name == "sightings":
             rows = _without(rows, removed)
         return _forget_later(name, rows, since_ns)

@@ -110,24 +110,24 @@ class Evidence:
 
     def rows(self, table: str) -> list[Row]:
         """A small table as Python rows."""
-        known = self.tables.get(table)
-        found: list[Row] = [] if known is None else known.to_pylist()
-        return found
+        stored = self.tables.get(table)
+        rows: list[Row] = [] if stored is None else stored.to_pylist()
+        return rows
 
     def rows_about(self, table: str, where: TopicPartition, *, or_all: bool = False) -> list[Row]:
         """The rows of a small table about one topic partition; with ``or_all`` also those that name none.
 
         Every task asks, and a history of many partitions has many rows: only these become Python objects.
         """
-        known = self.tables.get(table)
-        if known is None or not known.num_rows:
+        stored = self.tables.get(table)
+        if stored is None or not stored.num_rows:
             return []
-        topic, partition = known["topic"], known["partition"]
-        mine = pc.and_(pc.equal(topic, where.topic), pc.equal(partition, where.partition))
+        topic, partition = stored["topic"], stored["partition"]
+        about = pc.and_(pc.equal(topic, where.topic), pc.equal(partition, where.partition))
         if or_all:
-            mine = pc.or_kleene(mine, pc.and_(pc.is_null(topic), pc.is_null(partition)))
-        found: list[Row] = known.filter(mine).to_pylist()
-        return found
+            about = pc.or_kleene(about, pc.and_(pc.is_null(topic), pc.is_null(partition)))
+        rows: list[Row] = stored.filter(about).to_pylist()
+        return rows
 
     def for_tasks(self) -> Evidence:
         """The same without the tables that tasks do not read; `transactions` may be as large as `sends`."""
@@ -269,10 +269,10 @@ def _first_offset(fault: Row) -> int:
     """
     for column, key in (("evidence", "first_offset"), ("targets", "offset")):
         try:
-            found = json_value(fault[column] or "{}", f"{column} of faults")
+            damage = json_value(fault[column] or "{}", f"{column} of faults")
         except BadDataError:
             continue
-        offset = found.get(key) if isinstance(found, dict) else None
+        offset = damage.get(key) if isinstance(damage, dict) else None
         if type(offset) is int and offset >= 0:
             return offset
     return -1
@@ -284,10 +284,10 @@ def _texts(items: object) -> set[str]:
 
 def during(faults: tuple[FaultSpan, ...], at_ns: Ints) -> Ints:
     """Position of the newest fault in force at each time, -1 for none (or an unknown time)."""
-    found = np.full(len(at_ns), -1, dtype=np.int32)
+    positions = np.full(len(at_ns), -1, dtype=np.int32)
     for position, fault in enumerate(faults):
-        found[(at_ns >= fault.from_ns) & (at_ns < fault.until_ns) & (at_ns >= 0)] = position
-    return found
+        positions[(at_ns >= fault.from_ns) & (at_ns < fault.until_ns) & (at_ns >= 0)] = position
+    return positions
 
 
 def fault_names(faults: tuple[FaultSpan, ...], positions: Ints) -> pa.Array:
@@ -302,18 +302,18 @@ def fault_numbers(faults: tuple[FaultSpan, ...], positions: Ints) -> pa.Array:
 
 def writer_columns(evidence: Evidence, writer: Ints) -> dict[str, pa.Array]:
     """Columns of `life` that describe the writer of each message."""
-    known = sorted(evidence.writers)
-    lookup = np.array(known, dtype=np.int64)
+    writers = sorted(evidence.writers)
+    lookup = np.array(writers, dtype=np.int64)
     place = np.searchsorted(lookup, writer)
-    place = np.minimum(place, max(0, len(known) - 1))
-    place = np.where(lookup[place] == writer, place, -1) if known else np.full(len(writer), -1)
+    place = np.minimum(place, max(0, len(writers) - 1))
+    place = np.where(lookup[place] == writer, place, -1) if writers else np.full(len(writer), -1)
     names = {"writer_name": "name", "host": "host", "az": "az", "role": "role", "client": "client"}
     columns = {
-        target: _pick([evidence.writers[w][name] for w in known], place, pa.string())
+        target: _pick([evidence.writers[w][name] for w in writers], place, pa.string())
         for target, name in names.items()
     }
-    columns["acks"] = _pick([evidence.writers[w]["acks"] for w in known], place, pa.int32())
-    columns["idempotent"] = _pick([evidence.writers[w]["idempotent"] for w in known], place, pa.bool_())
+    columns["acks"] = _pick([evidence.writers[w]["acks"] for w in writers], place, pa.int32())
+    columns["idempotent"] = _pick([evidence.writers[w]["idempotent"] for w in writers], place, pa.bool_())
     return columns
 
 
@@ -363,28 +363,28 @@ def acknowledged_by(
         ),
         key=lambda row: (int(row["ns"]), -1 if row["leader"] is None else row["leader"]),
     )
-    found = np.where(stated >= 0, stated, first_seen)
+    brokers = np.where(stated >= 0, stated, first_seen)
     if not rows:
-        return found
+        return brokers
     led_from: dict[int, int] = {}
     for row in rows:
         led_from.setdefault(-1 if row["leader"] is None else row["leader"], row["ns"])
-    seen_only = np.zeros(len(found), dtype=bool)
-    for broker in np.unique(found[(stated < 0) & (found >= 0)]).tolist():
+    seen_only = np.zeros(len(brokers), dtype=bool)
+    for broker in np.unique(brokers[(stated < 0) & (brokers >= 0)]).tolist():
         follower = done_ns < led_from.get(broker, FOREVER)
-        seen_only |= (stated < 0) & (found == broker) & follower
-    rest = np.flatnonzero((found < 0) | seen_only)
+        seen_only |= (stated < 0) & (brokers == broker) & follower
+    rest = np.flatnonzero((brokers < 0) | seen_only)
     before, after = (_leader_at(rows, at[rest]) for at in (sent_ns, done_ns))
     doubtful = (before >= 0) & (after >= 0) & (before != after)
     for broker, from_ns, to_ns in _own_leaderships(rows):
         doubtful |= (after >= 0) & (after != broker) & (done_ns[rest] >= from_ns) & (sent_ns[rest] < to_ns)
-    found[rest] = np.where((after < 0) & seen_only[rest], found[rest], np.where(doubtful, -1, after))
-    return found
+    brokers[rest] = np.where((after < 0) & seen_only[rest], brokers[rest], np.where(doubtful, -1, after))
+    return brokers
 
 
 def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
     """When each broker took itself for the leader: broker, from, until. ``rows`` are views sorted by time."""
-    found: list[tuple[int, int, int]] = []
+    leaderships: list[tuple[int, int, int]] = []
     since: dict[str, tuple[int, int]] = {}
     for row in rows:
         source = row["source"]
@@ -393,13 +393,13 @@ def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
             since.setdefault(source, (broker, row["ns"]))
         elif source in since:
             broker, from_ns = since.pop(source)
-            found.append((broker, from_ns, row["ns"]))
-    return found + [(broker, from_ns, FOREVER) for broker, from_ns in since.values()]
+            leaderships.append((broker, from_ns, row["ns"]))
+    return leaderships + [(broker, from_ns, FOREVER) for broker, from_ns in since.values()]
 
 
 def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, at_ns: Ints) -> Ints:
     """The leader epoch that each broker itself last named before a time; -1 if it never named one."""
-    found = np.full(len(at_ns), -1, dtype=np.int64)
+    own_epochs = np.full(len(at_ns), -1, dtype=np.int64)
     stated = evidence.rows_about("views", TopicPartition(topic, partition))
     for number in np.unique(broker[broker >= 0]).tolist():
         rows = sorted(
@@ -411,9 +411,9 @@ def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, a
         )
         times = np.array([row[0] for row in rows], dtype=np.int64)
         epochs = np.array([-1, *(row[1] for row in rows)], dtype=np.int64)
-        mine = broker == number
-        found[mine] = epochs[np.searchsorted(times, at_ns[mine], side="right")]
-    return found
+        of_broker = broker == number
+        own_epochs[of_broker] = epochs[np.searchsorted(times, at_ns[of_broker], side="right")]
+    return own_epochs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -436,14 +436,14 @@ def sightings_of(count: int, row: Ints, table: pa.Table) -> Sightings:
     empty = np.full(count, -1, dtype=np.int64)
     first, last_broker, last_offset, last_epoch, gone_ns = (empty.copy() for _ in range(5))
     first_ns, again_ns = empty.copy(), empty.copy()
-    mine = np.flatnonzero(row >= 0)
-    by_first = mine[np.lexsort((seen[mine],))][::-1]
+    known_rows = np.flatnonzero(row >= 0)
+    by_first = known_rows[np.lexsort((seen[known_rows],))][::-1]
     first[row[by_first]], first_ns[row[by_first]] = broker[by_first], seen[by_first]
     again = by_first[::-1]
     again = again[(broker[again] == first[row[again]]) & (seen[again] > first_ns[row[again]])]
     again_ns[row[again]] = seen[again]
     until = np.where(gone < 0, FOREVER, gone)
-    by_last = mine[np.lexsort((-seen[mine], until[mine]))]
+    by_last = known_rows[np.lexsort((-seen[known_rows], until[known_rows]))]
     last_broker[row[by_last]] = broker[by_last]
     last_offset[row[by_last]] = offset[by_last]
     last_epoch[row[by_last]] = epoch[by_last]

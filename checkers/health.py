@@ -13,22 +13,21 @@ import pyarrow as pa
 
 from checkers.convergence import incomplete_isrs
 from checkers.evidence import Evidence, first_injection
-from checkers.groups.findings import CLASSES as OF_GROUPS
-from checkers.groups.findings import group_findings
-from checkers.known_errors import KNOWN
+from checkers.groups.findings import GROUP_CLASSES, group_findings
+from checkers.known_errors import KNOWN_ERRORS
 from checkers.partition.messages import FOREVER
 from checkers.records import facts_text
 from checkers.tables.files import inside, write_parquet
 from checkers.tables.output import FINDING, TALLY, build
 from checkers.transactions.hung import hung_transactions
 
-CLASSES = (
+HEALTH_CLASSES = (
     "process_exit",
     "server_error",
     "not_converged",
     "config_mismatch",
     "hung_transaction",
-    *OF_GROUPS,
+    *GROUP_CLASSES,
 )
 """Findings about the run itself, not about messages."""
 SERIOUS = ("error", "fatal")
@@ -47,8 +46,8 @@ def check_health(evidence: Evidence, findings: Path | str, tallies: pa.Table) ->
     ]
     if not rows:
         return tallies
-    found = pa.Table.from_pylist([{"expected": False, **row} for row in rows], schema=FINDING)
-    write_parquet(inside(findings, "health.parquet"), found)
+    findings_table = pa.Table.from_pylist([{"expected": False, **row} for row in rows], schema=FINDING)
+    write_parquet(inside(findings, "health.parquet"), findings_table)
     counted: dict[tuple[str, str | None, int | None], int] = {}
     for row in rows:
         key = (row["class"], row.get("topic"), row.get("partition"))
@@ -84,8 +83,8 @@ def _server_errors(evidence: Evidence) -> Iterator[dict[str, Any]]:
         if level not in SERIOUS:
             continue
         after_fault = first_fault is not None and row["ns"] >= first_fault
-        known = any(error.part in text and (after_fault or error.any_time) for error in KNOWN)
-        if level == "fatal" or not known:
+        is_known = any(error.part in text and (after_fault or error.any_time) for error in KNOWN_ERRORS)
+        if level == "fatal" or not is_known:
             lines.setdefault((row["host"], _wording(text)), []).append((level, text))
     for (host, _), alike in sorted(lines.items()):
         level, text = alike[0]
@@ -103,17 +102,17 @@ def _not_converged(evidence: Evidence) -> Iterator[dict[str, Any]]:
 
     Where a replica was not read to its end, the partition is `undetermined` already.
     """
-    for one in incomplete_isrs(evidence):
-        cause = one.cause
+    for incomplete in incomplete_isrs(evidence):
+        cause = incomplete.cause
         yield {
             "class": "not_converged",
-            "topic": one.topic,
-            "partition": one.partition,
-            "brokers": one.outside,
+            "topic": incomplete.topic,
+            "partition": incomplete.partition,
+            "brokers": incomplete.outside,
             "cause": cause and cause.kind,
             "evidence": cause and list(cause.rows),
             "detail": facts_text(
-                log_ends=[{"broker": row["broker"], "leo": row["leo"]} for row in one.replicas]
+                log_ends=[{"broker": row["broker"], "leo": row["leo"]} for row in incomplete.replicas]
             ),
         }
 
@@ -140,9 +139,9 @@ def _aborted_differently(evidence: Evidence) -> Iterator[dict[str, Any]]:
             ]
             named, expected = (
                 {
-                    (one["first_offset"], one["producer_id"])
-                    for one in row["aborted"]
-                    if low <= one["first_offset"] < min(ends, default=FOREVER)
+                    (aborted["first_offset"], aborted["producer_id"])
+                    for aborted in row["aborted"]
+                    if low <= aborted["first_offset"] < min(ends, default=FOREVER)
                 }
                 for row in (other, reference)
             )

@@ -23,14 +23,14 @@ from checkers.evidence import Evidence, gather
 from checkers.judging.run import Results, judge_partitions
 from checkers.promises.facts import facts_of
 from checkers.promises.summary import counted, described, expected_by_class
-from checkers.run_folder import NOTHING_DECLARED, Declared, Manifest, read_declared, read_manifest
+from checkers.run_folder import NOTHING_DECLARED, Declaration, Manifest, read_declared, read_manifest
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
 from checkers.spark.reader_views import READER_VIEWS
 from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import SMALL_ROWS, forget, names_in, register
 from checkers.tables.files import inside, is_folder, write_bytes
-from checkers.tables.output import FATES, FINDING
+from checkers.tables.output import FATE_MEANINGS, FINDING
 from checkers.tables.source import Source, open_source
 from checkers.verdict import NOT_JUDGED, VERDICTS, Judgement, decide
 from harness.errors import BadDataError
@@ -47,7 +47,7 @@ def judge(
     run_dir: Path | str,
     write: bool = True,
     *,
-    by: Declared | None = None,
+    by: Declaration | None = None,
 ) -> Judgement:
     """Judge a stored run folder; ``write`` puts life, findings and judgement into it.
 
@@ -68,13 +68,13 @@ def judge(
             return _finish(folder, _without_history(manifest, unread), write)
         with spark_errors_as_sentences(f"judging {folder}"):
             out = folder if write else None
-            found = judge_history(session, history, out, declared, manifest=manifest)
+            judgement = judge_history(session, history, out, declared, manifest=manifest)
     except BadDataError as error:
         if unjudged:
             problem = f"its history cannot be judged: {error.message}"
             return _finish(folder, _without_history(manifest, problem), write)
         raise
-    return _finish(folder, _with_status(found, manifest), write)
+    return _finish(folder, _with_status(judgement, manifest), write)
 
 
 def require_run(folder: str) -> Manifest:
@@ -93,15 +93,15 @@ def judge_import(session: SparkSession, folder: Path | str, write: bool = True) 
             f"{base} is not a folder; give the one that holds sends.parquet and copies.parquet."
         )
     with spark_errors_as_sentences(f"judging {base}"):
-        found = judge_history(session, base, base if write else None)
-    return _finish(base, found, write)
+        judgement = judge_history(session, base, base if write else None)
+    return _finish(base, judgement, write)
 
 
 def judge_history(
     session: SparkSession,
     history: Path | str,
     out: Path | str | None,
-    declared: Declared = NOTHING_DECLARED,
+    declared: Declaration = NOTHING_DECLARED,
     *,
     manifest: Manifest | None = None,
 ) -> Judgement:
@@ -160,7 +160,7 @@ def judge_history(
         reasons=reasons,
         messages=messages,
         claims=tuple(claims),
-        fates={name: counts["fate"][name] for name in FATES if counts["fate"][name]},
+        fates={name: counts["fate"][name] for name in FATE_MEANINGS if counts["fate"][name]},
         fates_by_writer=by_writer,
         findings_by_class=findings,
         expected_by_class=expected,
@@ -213,13 +213,13 @@ def _counts(
     rows = []
     for (writer, outcome, fate), count in sorted(groups.items()):
         if count:
-            known = evidence.writers.get(writer, {})
+            client = evidence.writers.get(writer, {})
             rows.append(
                 {
                     "writer": writer,
-                    "writer_name": known.get("name"),
-                    "az": known.get("az"),
-                    "acks": known.get("acks"),
+                    "writer_name": client.get("name"),
+                    "az": client.get("az"),
+                    "acks": client.get("acks"),
                     "outcome": outcome,
                     "fate": fate,
                     "count": count,
@@ -228,19 +228,19 @@ def _counts(
     return {kind: +counted for kind, counted in counts.items()}, tuple(rows)
 
 
-def _with_status(found: Judgement, manifest: Manifest) -> Judgement:
+def _with_status(judgement: Judgement, manifest: Manifest) -> Judgement:
     """A judgement of a history as that of its run, which may have crashed or not ended."""
-    found = replace(found, scenario=manifest.scenario)
+    judgement = replace(judgement, scenario=manifest.scenario)
     if manifest.status in NOT_JUDGED:
-        reasons = (_problem(manifest), *found.reasons)
-        return _as_verdict(found, manifest.status, reasons)
-    if manifest.status == "running" and found.verdict == "as declared":
-        return _as_verdict(found, "unknown", ("run.json does not say that the run ended",))
-    return found
+        reasons = (_problem(manifest), *judgement.reasons)
+        return _as_verdict(judgement, manifest.status, reasons)
+    if manifest.status == "running" and judgement.verdict == "as declared":
+        return _as_verdict(judgement, "unknown", ("run.json does not say that the run ended",))
+    return judgement
 
 
-def _as_verdict(found: Judgement, verdict: str, reasons: tuple[str, ...]) -> Judgement:
-    return replace(found, verdict=verdict, exit_code=VERDICTS[verdict], reasons=reasons)
+def _as_verdict(judgement: Judgement, verdict: str, reasons: tuple[str, ...]) -> Judgement:
+    return replace(judgement, verdict=verdict, exit_code=VERDICTS[verdict], reasons=reasons)
 
 
 def _without_history(manifest: Manifest, problem: str = "") -> Judgement:
@@ -257,8 +257,8 @@ def _problem(manifest: Manifest) -> str:
     return manifest.problem or f"the run's status is {manifest.status}"
 
 
-def _finish(folder: str, found: Judgement, write: bool) -> Judgement:
-    named = replace(found, run=folder)
+def _finish(folder: str, judgement: Judgement, write: bool) -> Judgement:
+    named = replace(judgement, run=folder)
     if write:
         write_bytes(inside(folder, "judgement.json"), (json.dumps(named.as_json(), indent=1) + "\n").encode())
     return named

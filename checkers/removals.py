@@ -110,8 +110,8 @@ def _config_rows(evidence: Evidence, topic: str) -> list[Row]:
     table = evidence.tables.get("configs")
     if table is None or not table.num_rows:
         return []
-    wanted = pc.and_(pc.equal(table["scope"], "topic"), pc.equal(table["name"], topic))
-    rows: list[Row] = table.filter(pc.and_(wanted, pc.is_in(table["key"], pa.array(_KEYS)))).to_pylist()
+    of_topic = pc.and_(pc.equal(table["scope"], "topic"), pc.equal(table["name"], topic))
+    rows: list[Row] = table.filter(pc.and_(of_topic, pc.is_in(table["key"], pa.array(_KEYS)))).to_pylist()
     return rows
 
 

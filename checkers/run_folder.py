@@ -32,7 +32,7 @@ class Manifest:
     """`zookeeper`, `kraft` or `kraft-combined`."""
 
 
-class Declared(TypedDict):
+class Declaration(TypedDict):
     """What `claims.json` says that a run should show."""
 
     claims: Sequence[Mapping[str, Any]]
@@ -43,7 +43,7 @@ class Declared(TypedDict):
     """What decides about findings; see `run.scenario.Scenario.judged_by`."""
 
 
-NOTHING_DECLARED: Declared = {"claims": (), "expected": (), "judged_by": "declaration"}
+NOTHING_DECLARED: Declaration = {"claims": (), "expected": (), "judged_by": "declaration"}
 
 
 def read_json(place: str) -> dict[str, Any]:
@@ -65,20 +65,20 @@ def read_manifest(folder: str) -> Manifest:
     if not is_uri(folder):
         require_plain(folder)
     file = inside(folder, "run.json")
-    found = read_json(file)
-    version = found.get("schema_version")
+    manifest = read_json(file)
+    version = manifest.get("schema_version")
     if not readable(version):
         raise BadDataError(
             f"{file} has schema_version {version!r}; this checker reads version {SCHEMA_VERSION}."
         )
-    status = found.get("status")
+    status = manifest.get("status")
     if status not in STATUSES:
         raise BadDataError(f"{file} has status {status!r}; it must be one of {', '.join(STATUSES)}.")
     names = ("scenario", "problem", "kafka", "mode")
-    return Manifest(status=status, **{name: _text(file, "run.json", found, name) for name in names})
+    return Manifest(status=status, **{name: _text(file, "run.json", manifest, name) for name in names})
 
 
-def read_declared(folder: str) -> Declared:
+def read_declared(folder: str) -> Declaration:
     """`claims.json` of a run folder. Without the file, nothing is declared.
 
     Raises BadDataError naming the claim, or the expected finding, that is damaged.
@@ -86,20 +86,21 @@ def read_declared(folder: str) -> Declared:
     file = inside(folder, "claims.json")
     if not exists(file):
         return NOTHING_DECLARED
-    found = read_json(file)
+    declared = read_json(file)
     claims = tuple(
-        _claim(file, f"claim {number}", entry) for number, entry in enumerate(_list(file, found, "claims"), 1)
+        _claim(file, f"claim {number}", entry)
+        for number, entry in enumerate(_list(file, declared, "claims"), 1)
     )
     twice = [name for name, count in Counter(claim["name"] for claim in claims).items() if count > 1]
     if twice:
         raise BadDataError(f"{file} declares the claim {twice[0]!r} twice; each needs a name of its own.")
     expected: list[Mapping[str, Any]] = []
-    for number, entry in enumerate(_list(file, found, "expected"), 1):
+    for number, entry in enumerate(_list(file, declared, "expected"), 1):
         what = f"expected finding {number}"
         expected.append(_object(file, what, entry))
         for key in ("finding", "where"):
             _needed(file, what, expected[-1], key)
-    judged_by = found.get("judged_by", NOTHING_DECLARED["judged_by"])
+    judged_by = declared.get("judged_by", NOTHING_DECLARED["judged_by"])
     if judged_by not in get_args(JudgedBy):
         raise BadDataError(
             f"{file} has judged_by {str(judged_by)[:40]!r}; it must be {' or '.join(get_args(JudgedBy))}."
@@ -121,8 +122,8 @@ def _claim(file: str, what: str, entry: object) -> Mapping[str, Any]:
     return claim
 
 
-def _list(file: str, found: Mapping[str, Any], key: str) -> list[object]:
-    value = found.get(key, [])
+def _list(file: str, entry: Mapping[str, Any], key: str) -> list[object]:
+    value = entry.get(key, [])
     if not isinstance(value, list):
         raise BadDataError(f"{file}: {key} is {_kind(value)}, but must be a list.")
     return value
@@ -134,16 +135,16 @@ def _object(file: str, what: str, value: object) -> Mapping[str, Any]:
     return value
 
 
-def _needed(file: str, what: str, found: Mapping[str, Any], key: str) -> str:
-    if found.get(key) is None:
+def _needed(file: str, what: str, entry: Mapping[str, Any], key: str) -> str:
+    if entry.get(key) is None:
         raise BadDataError(f"{file}: {what} has no {key!r}.")
-    text = _text(file, what, found, key)
+    text = _text(file, what, entry, key)
     assert text is not None
     return text
 
 
-def _text(file: str, what: str, found: Mapping[str, Any], key: str) -> str | None:
-    value = found.get(key)
+def _text(file: str, what: str, entry: Mapping[str, Any], key: str) -> str | None:
+    value = entry.get(key)
     if value is not None and not isinstance(value, str):
         raise BadDataError(f"{file}: {key!r} of {what} is {_kind(value)}, but must be a text.")
     return value

@@ -164,7 +164,7 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
 
 
 def _claim_problems(one: Scenario) -> Iterator[_Problem]:
-    from checkers.tables.output import FATES, FINDINGS
+    from checkers.tables.output import FATE_MEANINGS, FINDINGS
 
     for claim in one.claims:
         name = claim.name
@@ -185,7 +185,7 @@ def _claim_problems(one: Scenario) -> Iterator[_Problem]:
         for name, count in names.items():
             if count > 1:
                 yield "Claim", name, f"{count} claims have the name {name!r}; each needs a name of its own."
-    finding_names = tuple(dict.fromkeys((*FINDINGS, *FATES)))
+    finding_names = tuple(dict.fromkeys((*FINDINGS, *FATE_MEANINGS)))
     for entry in one.expected:
         if (finding := entry.finding) not in finding_names:
             yield (

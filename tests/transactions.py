@@ -13,7 +13,7 @@ from checkers.judging.plan import judge_all
 from checkers.judging.run import run_here
 from checkers.judging.tasks import JudgingContext
 from checkers.judging.transactions import conclude
-from checkers.tables.output import FINDING, ISOLATION, TRANSACTION, TRANSACTION_RECORD
+from checkers.tables.output import ANOMALY, FINDING, TRANSACTION, TRANSACTION_RECORD
 from checkers.tables.source import open_source
 from tests.histories import History
 
@@ -39,7 +39,7 @@ def judged_folder(folder: Path, **options: int) -> dict[str, list[dict[str, Any]
     found = {
         "findings": rows(places["findings"].glob("*.parquet"), FINDING),
         "fates": rows(places["transactions"].glob("fates.parquet"), TRANSACTION),
-        "anomalies": rows(places["transactions"].glob("anomalies.parquet"), ISOLATION),
+        "anomalies": rows(places["transactions"].glob("anomalies.parquet"), ANOMALY),
         "records": rows((places["transactions"] / "records").glob("*.parquet"), TRANSACTION_RECORD),
     }
     assert len(found["findings"]) == counted

@@ -118,10 +118,10 @@ def with_moments(text: str, folders: Sequence[Path]) -> str:
             f"The query names a moment in braces, such as {{mark:cut}}, which differs from run to run, and "
             f"there are {len(folders)} runs; name one run."
         )
-    found = resolve(text, read_moments(open_source(history_of(folders[0])), [text]))
-    if found.missing:
-        raise UsageError(f"The query cannot be run on {folders[0]}: {'; '.join(found.missing)}.")
-    return found.sql
+    resolved = resolve(text, read_moments(open_source(history_of(folders[0])), [text]))
+    if resolved.missing:
+        raise UsageError(f"The query cannot be run on {folders[0]}: {'; '.join(resolved.missing)}.")
+    return resolved.sql
 
 
 def register_runs(session: SparkSession, runs: Sequence[Path], text: str | None = None) -> list[str]:
@@ -158,7 +158,7 @@ def _needed(text: str) -> set[str]:
 
 def run_folders(paths: Sequence[Path]) -> list[Path]:
     """The runs at or below ``paths``, each once. Raises BadDataError when there is none."""
-    found: dict[Path, Path] = {}
+    folders: dict[Path, Path] = {}
     for path in paths:
         require_plain(path)
         below = list(_below(path))
@@ -166,8 +166,8 @@ def run_folders(paths: Sequence[Path]) -> list[Path]:
             raise BadDataError(f"{path} holds no history to query; `ls runs` shows the runs.")
         for folder in below:
             require_plain(folder)
-            found.setdefault(folder.resolve(), folder)
-    return list(found.values())
+            folders.setdefault(folder.resolve(), folder)
+    return list(folders.values())
 
 
 def history_of(run: Path) -> Path:

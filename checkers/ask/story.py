@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkers.ask.sql import history_of
-from checkers.ask.transaction import PREFIX, Event, transaction_story
+from checkers.ask.transaction import PREFIX, StoryLine, transaction_story
 from checkers.evidence import Evidence, broker_events, gather
 from checkers.partition.fate import BENIGN
 from checkers.partition.messages import FOREVER
@@ -47,7 +47,7 @@ def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: Ca
     removed: list[int] = []
     own = list(_own_events(session, source, life, removed))
     marks = [
-        _Reported(row["ns"], f"— {row['text'] or row['name']}", "mark")
+        _ReportedEvent(row["ns"], f"— {row['text'] or row['name']}", "mark")
         for row in _rows(table_frame(session, source, "marks"))
     ]
     others = [*_other_events(evidence, life), *marks]
@@ -66,7 +66,7 @@ def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: Ca
     ]
 
 
-class _Reported(NamedTuple):
+class _ReportedEvent(NamedTuple):
     """An event that may explain a fate."""
 
     ns: int
@@ -77,10 +77,12 @@ class _Reported(NamedTuple):
     """The thing is over, so that it has no state from now on."""
 
 
-def _relevant(events: Iterable[_Reported], *, since: int, until: int | None) -> tuple[list[Event], int]:
+def _relevant(
+    events: Iterable[_ReportedEvent], *, since: int, until: int | None
+) -> tuple[list[StoryLine], int]:
     """The events from ``since`` to ``until`` with the state at ``since``, and how many come later."""
-    state: dict[str, Event] = {}
-    shown: list[Event] = []
+    state: dict[str, StoryLine] = {}
+    shown: list[StoryLine] = []
     later = 0
     for ns, text, subject, over in sorted(events):
         if ns < since:
@@ -101,13 +103,13 @@ def _find(session: SparkSession, folder: Path, message: str) -> Mapping[str, Any
         raise BadDataError(f"{folder} has not been judged yet (no life.parquet); run `acked check {folder}`.")
     life = session.read.schema(ddl(LIFE)).parquet(str(path))
     chosen = life.filter(_is_called(message)).orderBy("topic", "partition", "writer", "seq")
-    found = _rows(chosen.limit(6))
-    if not found:
+    matches = _rows(chosen.limit(6))
+    if not matches:
         raise UsageError(f"{folder} has no message {quoted(message)}; give its label, or writer/seq.")
-    if len(found) > 1:
-        names = ", ".join(f"{row['writer']}/{row['seq']} in {row['topic']}" for row in found)
+    if len(matches) > 1:
+        names = ", ".join(f"{row['writer']}/{row['seq']} in {row['topic']}" for row in matches)
         raise UsageError(f"Several messages are called {quoted(message)} ({names}); give one as writer/seq.")
-    return found[0]
+    return matches[0]
 
 
 def _is_called(message: str) -> Column:
@@ -131,7 +133,7 @@ def _exceeds(digits: str, limit: int) -> bool:
 
 def _own_events(
     session: SparkSession, source: Source, life: Mapping[str, Any], removed: list[int]
-) -> Iterator[Event]:
+) -> Iterator[StoryLine]:
     """What happened to the message itself; adds to ``removed`` when a copy of it vanished from a log."""
     at = f" at offset {life['offset']}" if life["offset"] is not None else ""
     acks = {-1: "all", None: "unknown"}.get(life["acks"], life["acks"])
@@ -169,20 +171,20 @@ def _of_message(frame: DataFrame, life: Mapping[str, Any]) -> DataFrame:
     return frame
 
 
-def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[_Reported]:
+def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[_ReportedEvent]:
     """Events that may explain its fate: those of its partition, of every broker, and every fault."""
     place = (life["topic"], life["partition"])
     for row in evidence.rows("faults"):
         if row["moment"] in ("injected", "healing", "healed"):
             moment = {"healing": "is being healed"}.get(row["moment"], row["moment"])
             over = row["moment"] == "healed"
-            yield _Reported(row["ns"], f"fault `{row['name']}` {moment}", f"fault {row['fault']}", over)
+            yield _ReportedEvent(row["ns"], f"fault `{row['name']}` {moment}", f"fault {row['fault']}", over)
     for row in evidence.rows("log_events"):
         if (row["topic"], row["partition"]) == place:
             offset = f" to offset {row['offset']}" if row["offset"] is not None else ""
-            yield _Reported(row["ns"], f"{row['host']} logged: {row['kind'].replace('_', ' ')}{offset}")
+            yield _ReportedEvent(row["ns"], f"{row['host']} logged: {row['kind'].replace('_', ' ')}{offset}")
     for ns, host, event in broker_events(evidence):
-        yield _Reported(ns, f"{host} {event}", f"process {host}")
+        yield _ReportedEvent(ns, f"{host} {event}", f"process {host}")
     latest: dict[str, tuple[Any, ...]] = {}
     for row in sorted(evidence.rows("views"), key=lambda row: int(row["ns"])):
         if row["subject"] == "partition" and (row["topic"], row["partition"]) == place:
@@ -191,7 +193,7 @@ def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[_Repo
                 latest[row["source"]] = view
                 isr = json.dumps(list(view[2]))
                 text = f"{row['source']} says: leader {view[0]}, epoch {view[1]}, in sync {isr}"
-                yield _Reported(row["ns"], text, f"view of {row['source']}")
+                yield _ReportedEvent(row["ns"], text, f"view of {row['source']}")
 
 
 def _ending(life: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ PREFIX = "txn:"
 _SHOWN = 20
 """At most this many messages of a transaction are shown one by one."""
 
-Event = tuple[int, str]
+StoryLine = tuple[int, str]
 """Time in ns, and what happened."""
 
 
@@ -40,10 +40,10 @@ def transaction_story(
     folder = Path(run_dir)
     writer, number = _parsed(name)
     fates = _output(session, folder, "transaction_fates").filter(f"writer = {writer} AND txn = {number}")
-    found = [row.asDict() for row in fates.collect()]
-    if not found:
+    fate_rows = [row.asDict() for row in fates.collect()]
+    if not fate_rows:
         raise UsageError(f"{folder} has no transaction {name!r}; the table transaction_fates lists them.")
-    fate = found[0]
+    fate = fate_rows[0]
     source = open_source(history_of(folder))
     evidence = gather(source)
     records = _rows(
@@ -87,7 +87,7 @@ def _output(session: SparkSession, folder: Path, table: str) -> DataFrame:
 
 def _own_events(
     session: SparkSession, source: Source, evidence: Evidence, folder: Path, fate: Mapping[str, Any]
-) -> Iterator[Event]:
+) -> Iterator[StoryLine]:
     """What happened to the transaction and its messages, up to their readers."""
     texts = {
         "begin": "it began",
@@ -117,15 +117,15 @@ def _own_events(
             yield row["done_ns"], f"{names[row['seq']]} {reported}"
     if not names:
         return
-    wanted = ", ".join(str(seq) for seq in names)
-    reads = table_frame(session, source, "reads").filter(f"writer = {fate['writer']} AND seq IN ({wanted})")
+    seqs = ", ".join(str(seq) for seq in names)
+    reads = table_frame(session, source, "reads").filter(f"writer = {fate['writer']} AND seq IN ({seqs})")
     for row in _rows(reads):
         level = f" ({row['isolation']})" if row["isolation"] else ""
         place = f"to reader {row['reader']}{level} at offset {row['offset']}"
         yield row["ns"], f"{names[row['seq']]} handed {place}"
 
 
-def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:
+def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[StoryLine]:
     """When another producer with the same transactional id was given a producer id, from its beginning on."""
     since_ns = fate["begin_ns"]
     for row in evidence.rows("producer_ids"):
@@ -139,15 +139,15 @@ def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:
 
 def _readable(
     session: SparkSession, source: Source, folder: Path, fate: Mapping[str, Any]
-) -> Iterator[Event]:
+) -> Iterator[StoryLine]:
     """When replicas let readers of committed records have what it wrote to each partition."""
     if not source.rows("watermarks"):
         return
     register(session, source, ["readable_since"])
     for table in ("transaction_fates", "transaction_records"):
         _output(session, folder, table).createOrReplaceTempView(table)
-    mine = f"writer = {fate['writer']} AND txn = {fate['txn']} AND first_ns IS NOT NULL"
-    for row in _rows(session.sql(f"SELECT * FROM ({readable_since()}) WHERE {mine}")):
+    of_transaction = f"writer = {fate['writer']} AND txn = {fate['txn']} AND first_ns IS NOT NULL"
+    for row in _rows(session.sql(f"SELECT * FROM ({readable_since()}) WHERE {of_transaction}")):
         leads = ", which leads it" if row["leader"] == row["broker"] else ""
         place = f"{row['topic']}/{row['partition']}"
         yield (
@@ -158,7 +158,7 @@ def _readable(
             yield row["since_ns"], f"{place} readable again on broker{row['broker']}"
 
 
-def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event]:
+def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[StoryLine]:
     """The offsets of groups that were added to the transaction, and their outcomes."""
     ends = {
         "sent": "handed to it",
@@ -172,7 +172,7 @@ def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Event
             yield row["ns"], f"{what} {ends[row['event']]}{error}"
 
 
-def _around(evidence: Evidence) -> Iterator[Event]:
+def _around(evidence: Evidence) -> Iterator[StoryLine]:
     """Faults, and the starts and ends of brokers."""
     for row in evidence.rows("faults"):
         if row["moment"] in ("injected", "healed"):

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from checkers.claims.moments import Moments
-from checkers.claims.subject import Subject
+from checkers.claims.subject import ClaimSubject
 
 _BEHIND = {"truth": "views", "controllers": "views", "life": "sends"}
 
@@ -39,7 +39,7 @@ class Citation:
     """Tables of the history, `life` and `findings`."""
 
 
-def cite(subject: Subject, moments: Moments) -> Citation:
+def cite(subject: ClaimSubject, moments: Moments) -> Citation:
     """Where in a history to look for what a claim is about."""
     begins, ends = (
         [at + bound.later_ns for bound in bounds if (at := moments.of("mark", bound.mark)) is not None]
@@ -58,7 +58,7 @@ def cite(subject: Subject, moments: Moments) -> Citation:
     )
 
 
-def subject_of_claim(claim: Mapping[str, Any]) -> Subject:
+def subject_of_claim(claim: Mapping[str, Any]) -> ClaimSubject:
     """What a claim of `claims.json` is about; nothing, if its queries do not say."""
-    stored: Subject = msgspec.convert(claim.get("subject") or {}, Subject)
+    stored: ClaimSubject = msgspec.convert(claim.get("subject") or {}, ClaimSubject)
     return stored

@@ -60,15 +60,15 @@ class ClaimResult:
 
 def queries_of(claims: Sequence[StoredClaim]) -> dict[str, str]:
     """All queries of the claims, by `name`, `name (given)`, `name (erratum)` and `name (either)`."""
-    found: dict[str, str] = {}
+    queries: dict[str, str] = {}
     for claim in claims:
-        found[claim["name"]] = claim["holds"]
+        queries[claim["name"]] = claim["holds"]
         if claim.get("given"):
-            found[f"{claim['name']} (given)"] = claim["given"]
+            queries[f"{claim['name']} (given)"] = claim["given"]
         for other in ("erratum", "either"):
             if claim.get(other):
-                found[f"{claim['name']} ({other})"] = claim[other]["holds"]
-    return found
+                queries[f"{claim['name']} ({other})"] = claim[other]["holds"]
+    return queries
 
 
 def texts_of(declared: Mapping[str, Any]) -> list[str]:
@@ -85,7 +85,7 @@ def ask(session: SparkSession, queries: Mapping[str, str], moments: Moments) -> 
     if not queries:
         return {}
     resolved = {name: resolve(query, moments) for name, query in queries.items()}
-    passed = {name: _passed(session, name, one.sql) for name, one in resolved.items()}
+    passed = {name: _passed(session, name, resolved_query.sql) for name, resolved_query in resolved.items()}
     names = list(passed)
     rows = [
         row
@@ -97,9 +97,9 @@ def ask(session: SparkSession, queries: Mapping[str, str], moments: Moments) -> 
         if name in answers:
             raise BadDataError(f"The SQL of claim {quoted(name)} returns more than one row; it must be one.")
         answers[name] = QueryResult(row["holds"], row["observed"] or "")
-    for name, one in resolved.items():
-        if one.missing:
-            answers[name] = QueryResult(None, "; ".join(one.missing))
+    for name, query in resolved.items():
+        if query.missing:
+            answers[name] = QueryResult(None, "; ".join(query.missing))
     return {name: answers.get(name, QueryResult(None, "the query returned no row")) for name in queries}
 
 

@@ -45,8 +45,8 @@ def mark_expected(
     parts = parquet_files(findings)
     if not expected or not parts:
         return
-    found = output_frame(session, "findings", parts, small=small)
-    marked = _marked(found, lives, expected, moments)
+    findings_frame = output_frame(session, "findings", parts, small=small)
+    marked = _marked(findings_frame, lives, expected, moments)
     with deadline(session) as limit:
         try:
             _rewrite(marked, findings, parts)
@@ -62,7 +62,7 @@ def mark_expected(
 
 
 def _marked(
-    found: DataFrame, lives: DataFrame, expected: Sequence[Mapping[str, str]], moments: Moments
+    findings: DataFrame, lives: DataFrame, expected: Sequence[Mapping[str, str]], moments: Moments
 ) -> DataFrame:
     """Findings with their column `expected` filled, given life; as DataFrames.
 
@@ -76,9 +76,9 @@ def _marked(
         *(f"{name} as {key}" for name, key in keys.items()), *(f"`{name}`" for name in OF_LIFE)
     )
     same_message = " AND ".join(f"{name} = {key}" for name, key in keys.items())
-    joined = found.join(lives, f.expr(same_message), "left")
+    joined = findings.join(lives, f.expr(same_message), "left")
     covered = f.lit(False)
-    session = found.sparkSession
+    session = findings.sparkSession
     for entry in expected:
         condition = f.coalesce(_condition(session, entry, moments), f.lit(False))
         covered |= (f.col("class") == entry["finding"]) & condition
@@ -146,8 +146,8 @@ def sample_findings(
     for path in parquet_files(findings):
         for batch in batches([path], [field.name for field in FINDING]):
             table = pa.Table.from_batches([batch])
-            for wanted in (False, True):
-                part = table.filter(pa.compute.equal(table["expected"], wanted)).slice(0, limit)
+            for expected in (False, True):
+                part = table.filter(pa.compute.equal(table["expected"], expected)).slice(0, limit)
                 for row in part.to_pylist():
                     taken += 1
                     where = (row["topic"] or "", row["partition"] or 0, row["offset"] or 0)

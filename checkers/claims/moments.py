@@ -77,7 +77,7 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedSql:
     """SQL that Spark understands, and the moments that are missing. If any is, the answer is unknown."""
 
     sql: str
@@ -85,21 +85,21 @@ class Resolved:
     """Sentences without a full stop."""
 
 
-def resolve(text: str, moments: Moments) -> Resolved:
+def resolve(text: str, moments: Moments) -> ResolvedSql:
     """Replace every name in braces by its time in ns, or by a null if the history does not have it."""
     missing: dict[str, None] = {}
 
     def time(match: re.Match[str]) -> str:
         kind, name = match.groups()
-        found = moments.of(kind.removesuffix("?"), name)
-        if found is not None:
-            return f"{found}L"
+        ns = moments.of(kind.removesuffix("?"), name)
+        if ns is not None:
+            return f"{ns}L"
         if kind not in _OPTIONAL:
             missing[_MISSING[kind].format(name)] = None
         return "CAST(NULL AS BIGINT)"
 
     sql = _NAME.sub(time, text)
-    return Resolved(sql, tuple(missing))
+    return ResolvedSql(sql, tuple(missing))
 
 
 def names_moments(text: str) -> bool:
@@ -114,7 +114,7 @@ def read_moments(source: Source, texts: Iterable[str]) -> Moments:
 
 def moments_of(table: Callable[[str], pa.Table], texts: Iterable[str]) -> Moments:
     """The moments of the history whose tables ``table`` returns by name, as far as the texts name them."""
-    named = [one for text in texts for one in _NAME.findall(text)]
+    named = [groups for text in texts for groups in _NAME.findall(text)]
     kinds = {kind.removesuffix("?") for kind, _ in named}
     marks = _newest(table("marks"), "name", "ns") if kinds & {"mark", "look"} else {}
     if not kinds - {"mark"}:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Bound(NamedTuple):
+class TimeBound(NamedTuple):
     """A begin or an end of a window: a mark, and how much later it is."""
 
     mark: str
@@ -15,12 +15,12 @@ class Bound(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class ClaimSubject:
     """The part of a history that a query asks for; empty where its builder does not say."""
 
-    since: tuple[Bound, ...] = ()
+    since: tuple[TimeBound, ...] = ()
     """The window begins with the earliest of these; with none, the run does."""
-    until: tuple[Bound, ...] = ()
+    until: tuple[TimeBound, ...] = ()
     """The window ends with the latest of these; with none, the run does."""
     counts_from: tuple[str, ...] = ()
     """Marks from which the sentence counts a time."""
@@ -35,33 +35,33 @@ class Subject:
     """Tables of the history that the query reads, `life` and `findings`."""
 
 
-NOTHING = Subject()
+NO_SUBJECT = ClaimSubject()
 
 
-class Sentence(str):
+class ClaimQuery(str):
     """A query of a claim, with what it is about."""
 
-    subject: Subject
+    subject: ClaimSubject
 
-    def __new__(cls, query: str, subject: Subject = NOTHING) -> Sentence:
+    def __new__(cls, query: str, subject: ClaimSubject = NO_SUBJECT) -> ClaimQuery:
         """``query`` is its SQL."""
         made = super().__new__(cls, query)
         made.subject = subject
         return made
 
 
-def subject_of(item: object) -> Subject:
+def subject_of(item: object) -> ClaimSubject:
     """What a query, a partition, a broker or messages are about; nothing, for SQL that does not say."""
-    found = getattr(item, "subject", NOTHING)
-    return found if isinstance(found, Subject) else NOTHING
+    subject = getattr(item, "subject", NO_SUBJECT)
+    return subject if isinstance(subject, ClaimSubject) else NO_SUBJECT
 
 
-def merged(subjects: Iterable[Subject]) -> Subject:
+def merged(subjects: Iterable[ClaimSubject]) -> ClaimSubject:
     """All of these together, each thing once."""
     parts = list(subjects)
-    return Subject(
+    return ClaimSubject(
         **{
-            name: tuple(dict.fromkeys(one for part in parts for one in getattr(part, name)))
-            for name in Subject.__dataclass_fields__
+            name: tuple(dict.fromkeys(item for part in parts for item in getattr(part, name)))
+            for name in ClaimSubject.__dataclass_fields__
         }
     )

@@ -45,19 +45,19 @@ def make_empty_tables(session: SparkSession) -> None:
 
 def queries_declared(declared: Mapping[str, Any]) -> dict[str, str]:
     """The queries of claims by the names of `queries_of`, and those of expected findings: `expected 1`."""
-    found = queries_of(declared["claims"])
+    queries = queries_of(declared["claims"])
     for number, entry in enumerate(declared["expected"], start=1):
-        found[f"expected {number}"] = (
+        queries[f"expected {number}"] = (
             f"SELECT count(*) > 0 AS holds, '' AS observed FROM {_EXPECTED} WHERE {entry['where']}"
         )
-    return found
+    return queries
 
 
 def refused(session: SparkSession, declared: Mapping[str, Any]) -> dict[str, str]:
     """The queries that the gate refuses or Spark does not understand, by name, with the reason."""
     from pyspark.errors import PySparkException
 
-    found = {}
+    reasons = {}
     conditions = {
         f"expected {number}": entry["where"] for number, entry in enumerate(declared["expected"], 1)
     }
@@ -68,10 +68,10 @@ def refused(session: SparkSession, declared: Mapping[str, Any]) -> dict[str, str
             text = require_query(session, resolve(query, Moments()).sql, NAMES)
             session.sql(f"SELECT holds, observed FROM (\n{text}\n)")
         except PySparkException as error:
-            found[name] = reason(error)
+            reasons[name] = reason(error)
         except RefusedQueryError as error:
-            found[name] = f"{error}."
-    return found
+            reasons[name] = f"{error}."
+    return reasons
 
 
 def main() -> int:

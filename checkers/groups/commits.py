@@ -18,7 +18,7 @@ from checkers.records import Cause, evidence_row, facts_text
 from harness.kafka.model import broker_name
 
 COMMIT_LOST, STALE_OFFSET, EXPIRED = "commit_lost", "stale_offset", "offset_expired"
-CLASSES = (COMMIT_LOST, STALE_OFFSET, EXPIRED)
+COMMIT_CLASSES = (COMMIT_LOST, STALE_OFFSET, EXPIRED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,16 +26,16 @@ class OffsetFinding:
     """The finding about an answer with an older offset than one that had been acknowledged."""
 
     name: str
-    """One of `CLASSES`."""
+    """One of `COMMIT_CLASSES`."""
     lost: Sequence[Commit]
     """The acknowledged commits that the answer does not know, the newest last."""
     cause: Cause
 
 
-def judge(known: GroupHistory, answer: FetchedOffset) -> OffsetFinding | None:
+def judge(history: GroupHistory, answer: FetchedOffset) -> OffsetFinding | None:
     """What is wrong with an answer; None if nothing is, or if the history does not decide it."""
     newest = -2
-    for commit in known.commits:
+    for commit in history.commits:
         if commit.offset != answer.offset or commit.asked_ns > answer.ns:
             continue
         if commit.acked_ns < 0 or (commit.transactional and not answer.stable):
@@ -43,18 +43,18 @@ def judge(known: GroupHistory, answer: FetchedOffset) -> OffsetFinding | None:
         newest = max(newest, commit.acked_ns)
     lost = [
         commit
-        for commit in known.commits
+        for commit in history.commits
         if 0 <= commit.acked_ns < answer.asked_ns
         and commit.offset > answer.offset
         and commit.asked_ns > newest
         and (answer.stable or not commit.transactional)
     ]
-    return _explained(known, answer, lost) if lost else None
+    return _explained(history, answer, lost) if lost else None
 
 
-def _explained(known: GroupHistory, answer: FetchedOffset, lost: Sequence[Commit]) -> OffsetFinding:
+def _explained(history: GroupHistory, answer: FetchedOffset, lost: Sequence[Commit]) -> OffsetFinding:
     commit = lost[-1]
-    place, elections = known.offsets_log, known.coordinators
+    place, elections = history.offsets_log, history.coordinators
     rows = [
         evidence_row(
             "groups", commit.acked_ns, f"offset {commit.offset} acknowledged{by_broker(commit.broker)}"
@@ -76,7 +76,9 @@ def _explained(known: GroupHistory, answer: FetchedOffset, lost: Sequence[Commit
         )
         return finding(STALE_OFFSET, stale)
     replaced = before is not None and after is not None and after.epoch > before.epoch
-    later = [one for one in known.answers if one.asked_ns > answer.ns and one.offset == commit.offset]
+    later = [
+        other for other in history.answers if other.asked_ns > answer.ns and other.offset == commit.offset
+    ]
     if later and not replaced:
         seen = f"offset {commit.offset} answered{by_broker(later[0].broker)}"
         row = evidence_row("groups", later[0].ns, seen)
@@ -87,11 +89,11 @@ def _explained(known: GroupHistory, answer: FetchedOffset, lost: Sequence[Commit
     unclean = next(filter(None, (unclean_election(event, partition=str(place)) for event in since)), None)
     if unclean is not None:
         return finding(COMMIT_LOST, unclean)
-    fault = _storage_fault(known, commit, answer)
+    fault = _storage_fault(history, commit, answer)
     if fault is not None:
         broker = commit.broker if commit.broker >= 0 else _broker_hit(fault, since, answer)
-        return finding(COMMIT_LOST, storage_cause(known.evidence, place, fault, broker))
-    removed = expiry(known, commit, answer)
+        return finding(COMMIT_LOST, storage_cause(history.evidence, place, fault, broker))
+    removed = expiry(history, commit, answer)
     if removed is not None:
         expired = {"minutes": removed.minutes, **removed.since}
         return finding(EXPIRED, Cause(kind="offset_retention", facts=expired, rows=removed.rows))
@@ -107,23 +109,23 @@ def _leadership(elections: Sequence[PartitionEvent], broker: int, at_ns: int) ->
     return own[-1] if own and broker >= 0 else None
 
 
-def _storage_fault(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> FaultSpan | None:
+def _storage_fault(history: GroupHistory, commit: Commit, answer: FetchedOffset) -> FaultSpan | None:
     """A storage fault that took the commit: a replica that it hit led the group's offsets next.
 
     A spared replica that leads instead still has the commit, if it was in the ISR.
     """
     hits = [
         fault
-        for fault in known.evidence.faults
+        for fault in history.evidence.faults
         if fault.mechanism in DATA_LOSS
-        and (not fault.partitions or str(known.offsets_log) in fault.partitions)
+        and (not fault.partitions or str(history.offsets_log) in fault.partitions)
         and commit.acked_ns <= fault.from_ns <= answer.ns
     ]
     hosts = {host for fault in hits for host in fault.hosts}
     for fault in hits:
-        since = [event for event in known.coordinators if fault.from_ns < event.ns <= answer.ns]
+        since = [event for event in history.coordinators if fault.from_ns < event.ns <= answer.ns]
         leader = since[0].broker if since else answer.broker
-        if broker_name(leader) in hosts or (leader < 0 and not known.coordinators):
+        if broker_name(leader) in hosts or (leader < 0 and not history.coordinators):
             return fault
     return None
 
@@ -134,11 +136,11 @@ def _broker_hit(fault: FaultSpan, since: Sequence[PartitionEvent], answer: Fetch
     return later[0] if later else answer.broker
 
 
-def commit_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
+def commit_findings(history: GroupHistory) -> Iterator[dict[str, Any]]:
     """One finding per class and cause: the newest commit that answers do not know, and the lowest answer."""
     alike: dict[tuple[str, str, str | None], list[tuple[FetchedOffset, OffsetFinding]]] = {}
-    for answer in known.answers:
-        verdict = judge(known, answer)
+    for answer in history.answers:
+        verdict = judge(history, answer)
         if verdict is not None:
             key = (verdict.name, verdict.cause.kind, verdict.cause.text)
             alike.setdefault(key, []).append((answer, verdict))
@@ -148,14 +150,14 @@ def commit_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
         answer, verdict = min(answers, key=lambda one: (newest not in one[1].lost, one[0].offset))
         yield {
             "class": name,
-            "topic": known.topic,
-            "partition": known.partition,
+            "topic": history.topic,
+            "partition": history.partition,
             "offset": newest.offset,
             "found_offset": answer.offset if answer.offset >= 0 else None,
             "count": len(lost),
             "acked_ns": newest.acked_ns,
             "acked_by": newest.broker if newest.broker >= 0 else None,
-            "reader": f"group {known.group}",
+            "reader": f"group {history.group}",
             "cause": kind,
             "cause_facts": facts,
             "evidence": list(verdict.cause.rows),

@@ -17,7 +17,7 @@ from checkers.groups.membership import memberships, rows_of_group, vacancies
 from checkers.records import evidence_row
 from harness.kafka.model import broker_name
 
-RETENTION = "offsets.retention.minutes"
+RETENTION_CONFIG = "offsets.retention.minutes"
 _SINCE_EMPTY = (2, 1)
 """The first version that counts from when the group became empty."""
 _MINUTE_NS = 60 * 10**9
@@ -40,7 +40,7 @@ def retention_minutes(evidence: Evidence, broker: int) -> int | None:
     """`offsets.retention.minutes` of the brokers, or of ``broker`` where they differ; None: not recorded."""
     values: dict[str, str] = {}
     for row in evidence.rows("configs"):
-        if (row["scope"], row["key"]) == ("broker", RETENTION):
+        if (row["scope"], row["key"]) == ("broker", RETENTION_CONFIG):
             value = row["asked"] if row["value"] is None else row["value"]
             if value is not None:
                 values[row["name"]] = value
@@ -49,14 +49,14 @@ def retention_minutes(evidence: Evidence, broker: int) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def expiry(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry | None:
+def expiry(history: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry | None:
     """Why the coordinator may have removed a commit before an answer; None if setting or time forbid it."""
-    evidence = known.evidence
+    evidence = history.evidence
     minutes = retention_minutes(evidence, answer.broker)
     if minutes is None or answer.offset >= 0:
         return None
     retention_ns = minutes * _MINUTE_NS
-    begin = _begin(known, commit, answer, retention_ns)
+    begin = _begin(history, commit, answer, retention_ns)
     if begin is None:
         return None
     since_ns, since = begin
@@ -70,7 +70,7 @@ def expiry(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry
         for row in evidence.rows("log_events")
         if row["kind"] == "offsets_expired" and since_ns + retention_ns <= row["ns"] <= answer.ns
     ]
-    setting = evidence_row("configs", None, f"{RETENTION}={minutes}")
+    setting = evidence_row("configs", None, f"{RETENTION_CONFIG}={minutes}")
     return Expiry(
         minutes=minutes,
         since_ns=since_ns,
@@ -80,23 +80,23 @@ def expiry(known: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry
 
 
 def _begin(
-    known: GroupHistory, commit: Commit, answer: FetchedOffset, retention_ns: int
+    history: GroupHistory, commit: Commit, answer: FetchedOffset, retention_ns: int
 ) -> tuple[int, Mapping[str, int | str]] | None:
     """From when the retention counted, and what happened then, if it ended before the answer."""
     committed = {"committed_offset": commit.offset}
-    version = known.evidence.kafka
+    version = history.evidence.kafka
     if version is not None and version < _SINCE_EMPTY:
         expired = answer.ns - commit.asked_ns >= retention_ns
         return (commit.acked_ns, committed) if expired else None
-    rows = rows_of_group(known.evidence, known.group)
+    rows = rows_of_group(history.evidence, history.group)
     members = memberships(rows)
     empty = vacancies(members, commit.asked_ns, answer.ns)
     if any(row["event"] == "joined" and row["protocol"] == "consumer" for row in rows):
         due_ns = commit.asked_ns + retention_ns
-        return (commit.acked_ns, committed) if any(one.until_ns > due_ns for one in empty) else None
-    for one in empty:
-        if one.until_ns - one.from_ns >= retention_ns:
-            if one.from_ns == commit.asked_ns:
+        return (commit.acked_ns, committed) if any(vacancy.until_ns > due_ns for vacancy in empty) else None
+    for vacancy in empty:
+        if vacancy.until_ns - vacancy.from_ns >= retention_ns:
+            if vacancy.from_ns == commit.asked_ns:
                 return commit.acked_ns, committed
-            return one.from_ns, {"empty_group": known.group}
+            return vacancy.from_ns, {"empty_group": history.group}
     return None

@@ -138,11 +138,11 @@ class GroupHistory:
 
 def group_histories(evidence: Evidence) -> dict[tuple[str, str, int], GroupHistory]:
     """The history of each group and topic partition that `groups` names."""
-    found: dict[tuple[str, str, int], list[Row]] = {}
+    rows_by_place: dict[tuple[str, str, int], list[Row]] = {}
     for row in evidence.rows("groups"):
         if row["topic"] is not None and row["partition"] is not None:
-            found.setdefault((row["group"], row["topic"], row["partition"]), []).append(row)
-    return {place: GroupHistory(evidence, *place, found[place]) for place in sorted(found)}
+            rows_by_place.setdefault((row["group"], row["topic"], row["partition"]), []).append(row)
+    return {place: GroupHistory(evidence, *place, rows_by_place[place]) for place in sorted(rows_by_place)}
 
 
 def offsets_partition(group: str, count: int) -> int:

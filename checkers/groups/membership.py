@@ -11,7 +11,7 @@ JOINING, LEAVING = ("joined", "assigned"), ("revoked", "lost")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Membership:
+class GroupMembership:
     """A member's time in its group: until it gave its last partition up, or until its last sign."""
 
     reader: int
@@ -33,7 +33,7 @@ def rows_of_group(evidence: Evidence, group: str) -> list[Row]:
     return sorted(rows, key=lambda row: int(row["ns"]))
 
 
-def memberships(rows: Iterable[Row]) -> list[Membership]:
+def memberships(rows: Iterable[Row]) -> list[GroupMembership]:
     """The memberships that rows of one group show, by their beginning. ``rows`` are sorted by time.
 
     A client that commits without joining is no member.
@@ -41,7 +41,7 @@ def memberships(rows: Iterable[Row]) -> list[Membership]:
     owned: dict[int, set[tuple[str, int]]] = {}
     entered: dict[int, int] = {}
     last_sign: dict[int, int] = {}
-    ended: list[Membership] = []
+    ended: list[GroupMembership] = []
     for row in rows:
         reader, ns = int(row["reader"]), int(row["ns"])
         if row["event"] in JOINING:
@@ -55,22 +55,25 @@ def memberships(rows: Iterable[Row]) -> list[Membership]:
         elif row["event"] in LEAVING:
             owned.setdefault(reader, set()).discard(place)
             if not owned[reader]:
-                ended.append(Membership(reader=reader, from_ns=entered.pop(reader), until_ns=ns))
+                ended.append(GroupMembership(reader=reader, from_ns=entered.pop(reader), until_ns=ns))
     ended += [
-        Membership(reader=reader, from_ns=from_ns, until_ns=last_sign[reader])
+        GroupMembership(reader=reader, from_ns=from_ns, until_ns=last_sign[reader])
         for reader, from_ns in entered.items()
     ]
     return sorted(ended, key=lambda one: (one.from_ns, one.reader))
 
 
-def vacancies(members: Sequence[Membership], from_ns: int, until_ns: int) -> list[Vacancy]:
+def vacancies(members: Sequence[GroupMembership], from_ns: int, until_ns: int) -> list[Vacancy]:
     """The times between two moments in which the group had no member."""
     vacant: list[Vacancy] = []
     at = from_ns
-    for one in members:
-        if one.from_ns > at:
-            vacant.append(Vacancy(from_ns=at, until_ns=min(one.from_ns, until_ns)))
-        at = max(at, one.until_ns)
+    for member in members:
+        if member.from_ns > at:
+            vacant.append(Vacancy(from_ns=at, until_ns=min(member.from_ns, until_ns)))
+        at = max(at, member.until_ns)
         if at >= until_ns:
-            return [one for one in vacant if one.until_ns > one.from_ns]
-    return [*(one for one in vacant if one.until_ns > one.from_ns), Vacancy(from_ns=at, until_ns=until_ns)]
+            return [vacancy for vacancy in vacant if vacancy.until_ns > vacancy.from_ns]
+    return [
+        *(vacancy for vacancy in vacant if vacancy.until_ns > vacancy.from_ns),
+        Vacancy(from_ns=at, until_ns=until_ns),
+    ]

@@ -11,29 +11,29 @@ from checkers.records import evidence_row, facts_text
 DOUBLE_OWNERSHIP = "double_ownership"
 
 
-def shared(known: GroupHistory) -> Iterator[tuple[Ownership, Ownership]]:
+def shared(history: GroupHistory) -> Iterator[tuple[Ownership, Ownership]]:
     """Pairs of different members, the earlier owner first, that both owned the partition for a while."""
-    for number, one in enumerate(known.ownerships):
-        for other in known.ownerships[number + 1 :]:
-            if other.reader != one.reader and other.from_ns < one.until_ns:
-                yield one, other
+    for number, earlier in enumerate(history.ownerships):
+        for other in history.ownerships[number + 1 :]:
+            if other.reader != earlier.reader and other.from_ns < earlier.until_ns:
+                yield earlier, other
 
 
-def ownership_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
+def ownership_findings(history: GroupHistory) -> Iterator[dict[str, Any]]:
     """Findings about pairs of members that owned the partition at the same time."""
-    for one, other in shared(known):
-        seconds = (min(one.until_ns, other.until_ns) - other.from_ns) / 1e9
-        kind = {"lost": "late_notice", "revoked": "late_revocation"}.get(one.ended, "no_revocation")
+    for earlier, other in shared(history):
+        seconds = (min(earlier.until_ns, other.until_ns) - other.from_ns) / 1e9
+        kind = {"lost": "late_notice", "revoked": "late_revocation"}.get(earlier.ended, "no_revocation")
         yield {
             "class": DOUBLE_OWNERSHIP,
-            "topic": known.topic,
-            "partition": known.partition,
+            "topic": history.topic,
+            "partition": history.partition,
             "count": 1,
-            "reader": f"group {known.group}",
+            "reader": f"group {history.group}",
             "cause": kind,
-            "cause_facts": facts_text(reader=one.reader),
-            "evidence": ownership_rows(one, other),
-            "detail": facts_text(readers=[one.reader, other.reader], seconds=round(seconds, 3)),
+            "cause_facts": facts_text(reader=earlier.reader),
+            "evidence": ownership_rows(earlier, other),
+            "detail": facts_text(readers=[earlier.reader, other.reader], seconds=round(seconds, 3)),
         }
 
 

@@ -30,7 +30,7 @@ _SEEN_WITHIN_NS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Position:
+class GroupPosition:
     """Where a member was to continue, and since when the group had that position."""
 
     offset: int
@@ -43,7 +43,7 @@ class Position:
 class Reset:
     """A member whose position was not in the log, and the first record that it received instead."""
 
-    position: Position
+    position: GroupPosition
     reader: int
     ns: int
     offset: int
@@ -52,16 +52,18 @@ class Reset:
     cause: Cause
 
 
-def resets(known: GroupHistory) -> list[Reset]:
+def resets(history: GroupHistory) -> list[Reset]:
     """The resets of a group's members in its partition, by time. They are known only with `watermarks`."""
-    where = TopicPartition(known.topic, known.partition)
-    reads = [row for row in known.evidence.rows_about("group_reads", where) if row["group"] == known.group]
+    where = TopicPartition(history.topic, history.partition)
+    reads = [
+        row for row in history.evidence.rows_about("group_reads", where) if row["group"] == history.group
+    ]
     if not reads:
         return []
-    log = _LogBounds(known, where)
+    log = _LogBounds(history, where)
     reset: list[Reset] = []
     for read in sorted(reads, key=lambda row: int(row["ns"])):
-        position = _position(known, read)
+        position = _position(history, read)
         if position is None or read["offset"] == position.offset:
             continue
         back = read["offset"] < position.offset
@@ -80,12 +82,12 @@ def resets(known: GroupHistory) -> list[Reset]:
     return reset
 
 
-def _position(known: GroupHistory, read: Row) -> Position | None:
+def _position(history: GroupHistory, read: Row) -> GroupPosition | None:
     """Where the member was to continue before a read; None if the history does not say."""
     since_ns = or_minus_one(read["before_ns"])
     events = [
         row
-        for row in known.rows
+        for row in history.rows
         if row["reader"] == read["reader"]
         and row["event"] in POSITIONED
         and since_ns <= row["ns"] <= read["ns"]
@@ -96,11 +98,11 @@ def _position(known: GroupHistory, read: Row) -> Position | None:
             return None
         what = f"reader {read['reader']} assigned, at offset {last['offset']}"
         acked = [
-            one.acked_ns
-            for one in known.commits
-            if one.offset == last["offset"] and 0 <= one.acked_ns < last["ns"]
+            commit.acked_ns
+            for commit in history.commits
+            if commit.offset == last["offset"] and 0 <= commit.acked_ns < last["ns"]
         ]
-        return Position(
+        return GroupPosition(
             offset=last["offset"],
             since_ns=max(acked, default=last["ns"]),
             row=evidence_row("groups", last["ns"], what),
@@ -108,7 +110,7 @@ def _position(known: GroupHistory, read: Row) -> Position | None:
     if read["before_offset"] is None:
         return None
     what = f"reader {read['reader']} received offset {read['before_offset']}"
-    return Position(
+    return GroupPosition(
         offset=read["before_offset"] + 1, since_ns=since_ns, row=evidence_row("reads", since_ns, what)
     )
 
@@ -116,14 +118,14 @@ def _position(known: GroupHistory, read: Row) -> Position | None:
 class _LogBounds:
     """Where the log of a partition began and ended, by `watermarks` and the events of the partition."""
 
-    def __init__(self, known: GroupHistory, where: TopicPartition) -> None:
-        self._evidence, self._where = known.evidence, where
-        self._marks = sorted(known.evidence.rows_about("watermarks", where), key=lambda row: int(row["ns"]))
-        self._cuts, self._elections = partition_events(known.evidence, *where)
+    def __init__(self, history: GroupHistory, where: TopicPartition) -> None:
+        self._evidence, self._where = history.evidence, where
+        self._marks = sorted(history.evidence.rows_about("watermarks", where), key=lambda row: int(row["ns"]))
+        self._cuts, self._elections = partition_events(history.evidence, *where)
 
-    def ended_before(self, position: Position, until_ns: int) -> Cause | None:
+    def ended_before(self, position: GroupPosition, until_ns: int) -> Cause | None:
         """Why the leader's log ended before a position; None if the history does not show that it did."""
-        elected = [one for one in self._elections if position.since_ns < one.ns <= until_ns]
+        elected = [election for election in self._elections if position.since_ns < election.ns <= until_ns]
         if not elected:
             return None
         leader = elected[-1]
@@ -148,9 +150,11 @@ class _LogBounds:
             default=None,
         )
 
-    def _why_it_ended(self, position: Position, elected: list[PartitionEvent], until_ns: int) -> Cause | None:
-        for one in elected:
-            unclean = unclean_election(one)
+    def _why_it_ended(
+        self, position: GroupPosition, elected: list[PartitionEvent], until_ns: int
+    ) -> Cause | None:
+        for election in elected:
+            unclean = unclean_election(election)
             if unclean is not None:
                 return unclean
         for fault in self._evidence.faults:
@@ -169,38 +173,38 @@ class _LogBounds:
                 return Cause(kind="truncated", facts=facts, rows=(cut.row(),))
         return None
 
-    def began_after(self, position: Position, until_ns: int) -> Cause | None:
+    def began_after(self, position: GroupPosition, until_ns: int) -> Cause | None:
         """Why the leader's log began after a position; None if the history does not show that it did."""
         for row in self._marks:
             if row["ns"] > until_ns + _SEEN_WITHIN_NS:
                 break
             if row["log_start"] is None or row["log_start"] <= position.offset:
                 continue
-            led = [one for one in self._elections if one.ns <= min(row["ns"], until_ns)]
+            led = [election for election in self._elections if election.ns <= min(row["ns"], until_ns)]
             if led and led[-1].broker != row["broker"]:
                 continue
             return cause_of_start(self._evidence, self._where, row, position.offset, position.since_ns)
         return None
 
 
-def reset_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
+def reset_findings(history: GroupHistory) -> Iterator[dict[str, Any]]:
     """A finding for each reset."""
-    for one in resets(known):
+    for reset in resets(history):
         yield {
             "class": RESET,
-            "topic": known.topic,
-            "partition": known.partition,
-            "offset": one.position.offset,
-            "found_offset": one.offset,
-            "count": one.count,
-            "acked_ns": one.position.since_ns,
-            "reader": f"group {known.group}",
-            "cause": one.cause.kind,
-            "cause_facts": one.cause.text,
+            "topic": history.topic,
+            "partition": history.partition,
+            "offset": reset.position.offset,
+            "found_offset": reset.offset,
+            "count": reset.count,
+            "acked_ns": reset.position.since_ns,
+            "reader": f"group {history.group}",
+            "cause": reset.cause.kind,
+            "cause_facts": reset.cause.text,
             "evidence": [
-                one.position.row,
-                *one.cause.rows,
-                evidence_row("reads", one.ns, f"reader {one.reader} received offset {one.offset}"),
+                reset.position.row,
+                *reset.cause.rows,
+                evidence_row("reads", reset.ns, f"reader {reset.reader} received offset {reset.offset}"),
             ],
-            "detail": facts_text(reader=one.reader, position=one.position.offset, continued=one.offset),
+            "detail": facts_text(reader=reset.reader, position=reset.position.offset, continued=reset.offset),
         }

@@ -48,21 +48,21 @@ class Stall:
 class _Scene:
     """What the history says about a group, its partition and its coordinator."""
 
-    def __init__(self, known: GroupHistory) -> None:
-        self.known = known
-        self.evidence = known.evidence
-        self.where = TopicPartition(known.topic, known.partition)
+    def __init__(self, history: GroupHistory) -> None:
+        self.history = history
+        self.evidence = history.evidence
+        self.where = TopicPartition(history.topic, history.partition)
 
     @cached_property
     def rows(self) -> list[Row]:
         """All rows of `groups` about the group."""
-        return rows_of_group(self.evidence, self.known.group)
+        return rows_of_group(self.evidence, self.history.group)
 
     @cached_property
     def reads(self) -> list[Row]:
         """The reads of the group in the partition, as far as they are turning points."""
         rows = self.evidence.rows_about("group_reads", self.where)
-        return [row for row in rows if row["group"] == self.known.group]
+        return [row for row in rows if row["group"] == self.history.group]
 
     @cached_property
     def threshold_ns(self) -> int:
@@ -81,7 +81,7 @@ class _Scene:
 
     def unowned(self) -> Iterator[tuple[Row, Row]]:
         """Rows by which owners gave the partition up, and the next assignment if nobody owned it between."""
-        events = [row for row in self.known.rows if row["event"] in ("assigned", "revoked", "lost")]
+        events = [row for row in self.history.rows if row["event"] in ("assigned", "revoked", "lost")]
         owners: set[int] = set()
         given_up: Row | None = None
         for row in events:
@@ -102,7 +102,7 @@ class _Scene:
 
     def position(self, at_ns: int) -> int:
         """The offset at which the group was to continue; -1: not known."""
-        committed = [one.offset for one in self.known.commits if 0 <= one.acked_ns <= at_ns]
+        committed = [commit.offset for commit in self.history.commits if 0 <= commit.acked_ns <= at_ns]
         received = [row["offset"] + 1 for row in self.reads if row["ns"] <= at_ns]
         received += [  # The highest offset before a step back is no turning point itself.
             row["before_offset"] + 1
@@ -118,7 +118,7 @@ class _Scene:
         for row in sorted(self.evidence.rows_about("watermarks", self.where), key=lambda row: int(row["ns"])):
             if row["ns"] > until_ns or row["high_watermark"] is None:
                 continue
-            led = [one.broker for one in elections if one.ns <= row["ns"]]
+            led = [election.broker for election in elections if election.ns <= row["ns"]]
             end = row["high_watermark"]
             if committed and row["last_stable_offset"] is not None:
                 end = min(end, row["last_stable_offset"])
@@ -164,9 +164,9 @@ class _Scene:
         return max([from_ns, *ends])
 
 
-def stall_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
+def stall_findings(history: GroupHistory) -> Iterator[dict[str, Any]]:
     """A finding for each stall that is longer than the mechanisms by which groups make progress."""
-    scene = _Scene(known)
+    scene = _Scene(history)
     for given_up, assigned in scene.unowned():
         if assigned["ns"] - given_up["ns"] <= scene.threshold_ns:
             continue
@@ -176,11 +176,11 @@ def stall_findings(known: GroupHistory) -> Iterator[dict[str, Any]]:
         cause = _cause(scene, stall)
         yield {
             "class": STALLED,
-            "topic": known.topic,
-            "partition": known.partition,
+            "topic": history.topic,
+            "partition": history.partition,
             "offset": stall.position,
             "count": 1,
-            "reader": f"group {known.group}",
+            "reader": f"group {history.group}",
             "cause": cause.kind,
             "cause_facts": cause.text,
             "evidence": [
@@ -215,7 +215,7 @@ def _stall(scene: _Scene, given_up: Row, assigned: Row) -> Stall | None:
 
 def _cause(scene: _Scene, stall: Stall) -> Cause:
     """Why nobody owned the partition."""
-    offsets_log = scene.known.offsets_log
+    offsets_log = scene.history.offsets_log
     leaderless = scene.leaderless_until(offsets_log, stall.lost["ns"], stall.until_ns)
     if leaderless is not None:
         view, end_ns = leaderless

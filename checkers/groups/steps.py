@@ -36,7 +36,7 @@ class StreamStep:
     """What a member committed that is past what it had received; ``ns`` is then the time of that commit."""
 
 
-def cause_of_step(known: GroupHistory, step: StreamStep) -> Cause:
+def cause_of_step(history: GroupHistory, step: StreamStep) -> Cause:
     """Why a member received a record that does not follow the group's previous one."""
     reader = step.reader
     if step.committed is not None:
@@ -45,11 +45,11 @@ def cause_of_step(known: GroupHistory, step: StreamStep) -> Cause:
         return Cause(kind="commit_past_position", facts=facts, rows=(evidence_row("groups", step.ns, what),))
     assigned = [
         row
-        for row in known.rows
+        for row in history.rows
         if row["event"] == "assigned" and row["reader"] == reader and step.before_ns <= row["ns"] <= step.ns
     ]
     if not assigned:
-        return _both_owned(known, step) or Cause(kind="unexplained")
+        return _both_owned(history, step) or Cause(kind="unexplained")
     row = assigned[-1]
     rows = [
         evidence_row(
@@ -58,15 +58,21 @@ def cause_of_step(known: GroupHistory, step: StreamStep) -> Cause:
             f"reader {reader} assigned, at offset {named_offset(or_minus_one(row['offset']))}",
         )
     ]
-    answer = next((one for one in known.answers if (one.reader, one.ns) == (reader, row["ns"])), None)
-    verdict = judge(known, answer) if answer is not None else None
+    answer = next(
+        (answer for answer in history.answers if (answer.reader, answer.ns) == (reader, row["ns"])), None
+    )
+    verdict = judge(history, answer) if answer is not None else None
     if verdict is not None:
-        found = replace(verdict.cause, rows=(*rows, *verdict.cause.rows))
+        cause = replace(verdict.cause, rows=(*rows, *verdict.cause.rows))
         if verdict.name == COMMIT_LOST:
-            return replace(found, kind="commit_lost", facts={"because": found.kind, **found.facts})
-        return found
+            return replace(cause, kind="commit_lost", facts={"because": cause.kind, **cause.facts})
+        return cause
     asked_ns = row["ns"] if answer is None else answer.asked_ns
-    later = [one for one in known.commits if asked_ns <= one.acked_ns <= step.ns and one.reader != reader]
+    later = [
+        commit
+        for commit in history.commits
+        if asked_ns <= commit.acked_ns <= step.ns and commit.reader != reader
+    ]
     if step.back and later:
         acked = evidence_row("groups", later[-1].acked_ns, f"offset {later[-1].offset} acknowledged")
         facts = {"reader": reader, "offset": later[-1].offset}
@@ -74,15 +80,15 @@ def cause_of_step(known: GroupHistory, step: StreamStep) -> Cause:
     return Cause(kind="unexplained")
 
 
-def _both_owned(known: GroupHistory, step: StreamStep) -> Cause | None:
+def _both_owned(history: GroupHistory, step: StreamStep) -> Cause | None:
     """That the receivers of both records owned the partition together, at some time between these."""
-    for one, other in shared(known):
-        together = other.from_ns <= step.ns and step.before_ns <= one.until_ns
+    for earlier, other in shared(history):
+        together = other.from_ns <= step.ns and step.before_ns <= earlier.until_ns
         if other.ended:
             together &= step.before_ns <= other.until_ns
-        if together and {one.reader, other.reader} == {step.reader, step.before_reader}:
+        if together and {earlier.reader, other.reader} == {step.reader, step.before_reader}:
             facts = {"readers": [step.before_reader, step.reader]}
-            return Cause(kind="two_owners", facts=facts, rows=tuple(ownership_rows(one, other)))
+            return Cause(kind="two_owners", facts=facts, rows=tuple(ownership_rows(earlier, other)))
     return None
 
 
@@ -100,36 +106,40 @@ def causes_of_steps(
     evidence: Evidence, topic: str, partition: int, steps: Sequence[StreamStep]
 ) -> StepCauses:
     """The causes of steps of one topic partition."""
-    known = group_histories(evidence) if any(step.group is not None for step in steps) else {}
+    histories = group_histories(evidence) if any(step.group is not None for step in steps) else {}
     causes: list[Cause | None] = []
     own: list[bool] = []
     for step in steps:
-        own.append(step.group is None or not _has_finding(known.get((step.group, topic, partition)), step))
+        own.append(
+            step.group is None or not _has_finding(histories.get((step.group, topic, partition)), step)
+        )
         if step.group is None:
             causes.append(
                 stale_leader(evidence, TopicPartition(topic, partition), step) if step.back else None
             )
             continue
         place = step.group, topic, partition
-        causes.append(cause_of_step(known.get(place) or GroupHistory(evidence, *place, ()), step))
+        causes.append(cause_of_step(histories.get(place) or GroupHistory(evidence, *place, ()), step))
     return StepCauses(causes=Causes.of(causes), own=pa.array(own, pa.bool_()))
 
 
-def _has_finding(known: GroupHistory | None, step: StreamStep) -> bool:
+def _has_finding(history: GroupHistory | None, step: StreamStep) -> bool:
     """Whether another finding is about the member's new position: a reset, or an expired offset."""
-    if known is not None and any((one.reader, one.ns) == (step.reader, step.ns) for one in resets(known)):
+    if history is not None and any(
+        (reset.reader, reset.ns) == (step.reader, step.ns) for reset in resets(history)
+    ):
         return True
-    answer = _answer_before(known, step) if known is not None and step.committed is None else None
-    verdict = judge(known, answer) if known is not None and answer is not None else None
+    answer = _answer_before(history, step) if history is not None and step.committed is None else None
+    verdict = judge(history, answer) if history is not None and answer is not None else None
     return verdict is not None and verdict.name == EXPIRED
 
 
-def _answer_before(known: GroupHistory, step: StreamStep) -> FetchedOffset | None:
+def _answer_before(history: GroupHistory, step: StreamStep) -> FetchedOffset | None:
     """What the member was told when it was last assigned the partition, between the two records."""
     answers = [
-        one
-        for one in known.answers
-        if one.stable and one.reader == step.reader and step.before_ns <= one.ns <= step.ns
+        answer
+        for answer in history.answers
+        if answer.stable and answer.reader == step.reader and step.before_ns <= answer.ns <= step.ns
     ]
     return answers[-1] if answers else None
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from checkers.judging.tasks import (
     HOMES,
-    UNRESOLVED,
+    UNRESOLVED_MESSAGES,
     Identities,
     IdentityLookup,
     JudgingContext,
@@ -34,9 +34,8 @@ from checkers.partition.decisions import (
     decisions_of,
 )
 from checkers.partition.fates import places, recognise
-from checkers.partition.logs import UNRESOLVED as NOT_LOOKED_UP
-from checkers.partition.logs import Log, PartitionReplicas, logs_of, reference_of
-from checkers.partition.messages import Flags, Homes, Ints, KeyIndex, Reads, Sends
+from checkers.partition.logs import UNRESOLVED, Log, PartitionReplicas, logs_of, reference_of
+from checkers.partition.messages import Flags, Homes, Ints, KeyIndex, ReadArrays, SendArrays
 from checkers.tables.arrays import copy_arrays, partition_of, read_arrays, send_arrays, transaction_rows
 from checkers.tables.source import (
     Source,
@@ -71,10 +70,10 @@ class PartitionMessages:
     partition: PartitionReplicas
     table: pa.Table
     """Columns of `sends` that describe messages."""
-    sends: Sends
+    sends: SendArrays
     index: KeyIndex
     logs: Sequence[Log]
-    reads: Reads
+    reads: ReadArrays
     away: Flags | None
     """Messages that the logs of other partitions hold; None: there are none."""
     decisions: Decisions | None
@@ -83,15 +82,17 @@ class PartitionMessages:
 
     def unresolved(self) -> pa.Table:
         """Messages that must be looked up among all sends before fates can be decided."""
-        parts = [UNRESOLVED.empty_table()]
+        parts = [UNRESOLVED_MESSAGES.empty_table()]
         for log in self.logs:
-            if len(log) and int(log.origin.max()) == NOT_LOOKED_UP:
-                rows = np.flatnonzero((log.origin == NOT_LOOKED_UP) & ~log.control & log.intact)
+            if len(log) and int(log.origin.max()) == UNRESOLVED:
+                rows = np.flatnonzero((log.origin == UNRESOLVED) & ~log.control & log.intact)
                 columns = (log.writer[rows], log.seq[rows])
                 parts.append(
-                    pa.table([pa.array(c) for c in columns], names=UNRESOLVED.names).cast(UNRESOLVED)
+                    pa.table([pa.array(c) for c in columns], names=UNRESOLVED_MESSAGES.names).cast(
+                        UNRESOLVED_MESSAGES
+                    )
                 )
-        return pa.concat_tables(parts).group_by(UNRESOLVED.names).aggregate([])
+        return pa.concat_tables(parts).group_by(UNRESOLVED_MESSAGES.names).aggregate([])
 
 
 def load(job: JudgingContext, where: TopicPartition, identities: Identities) -> PartitionMessages:
@@ -133,7 +134,7 @@ def load(job: JudgingContext, where: TopicPartition, identities: Identities) -> 
     )
 
 
-def _described(table: pa.Table, sends: Sends) -> pa.Table:
+def _described(table: pa.Table, sends: SendArrays) -> pa.Table:
     """The columns of `sends` that ``sends`` lacks, and of the others those that describe a message.
 
     The latter share their memory with ``sends``.
@@ -151,7 +152,7 @@ def _decisions(
     where: TopicPartition,
     partition: PartitionReplicas,
     table: pa.Table,
-    sends: Sends,
+    sends: SendArrays,
     reference: Log,
 ) -> tuple[Decisions, int]:
     """How the messages in transactions were decided, and when the log that decides was read."""
@@ -162,7 +163,7 @@ def _decisions(
     return decisions_of(log, records, rows, offset[rows]), log.read_ns
 
 
-def _as_decided(job: JudgingContext, sends: Sends, decisions: Decisions) -> Sends:
+def _as_decided(job: JudgingContext, sends: SendArrays, decisions: Decisions) -> SendArrays:
     """Messages as the log decided them, which may differ from what was reported to applications."""
     rows, state = decisions.row, decisions.state
     reported = job.evidence.transactions.reported_of(sends.transaction[rows])
@@ -230,9 +231,7 @@ def shared_writers(source: Source, seqs: Mapping[TopicPartition, pa.Table]) -> l
     tasks = max(1, -(-sum(file.rows for file in files) // _ROWS))
     bounds = sorted({low + (high - low) * number // tasks for number in range(tasks + 1)})
     writers = tuple(sorted(suspects))
-    return [
-        SharedWriters(files=files, writers=writers, low=one, high=other) for one, other in pairwise(bounds)
-    ]
+    return [SharedWriters(files=files, writers=writers, low=low, high=high) for low, high in pairwise(bounds)]
 
 
 def _overlap(spans: Sequence[tuple[int, int, TopicPartition]]) -> bool:

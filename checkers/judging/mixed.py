@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.judging.tasks import FILES, MixedRows, Result
+from checkers.judging.tasks import PARTITION_FILES, MixedRows, TaskResult
 from checkers.tables.files import file_system, inside, line_of, make_folder, open_parquet
 from checkers.tables.source import (
     Source,
@@ -60,7 +60,7 @@ def chunks(source: Source, folder: str, limit: int = SPLIT_ROWS) -> list[MixedRo
     return tasks
 
 
-def split(task: MixedRows) -> Result:
+def split(task: MixedRows) -> TaskResult:
     """Write one file per topic partition of a chunk; returns what was written."""
     pending: dict[TopicPartition, list[pa.Table]] = {}
     writers: dict[TopicPartition, pq.ParquetWriter] = {}
@@ -94,7 +94,7 @@ def split(task: MixedRows) -> Result:
         {"table": task.table, "topic": where.topic, "partition": where.partition, "path": path, "rows": count}
         for where, (path, count) in written.items()
     ]
-    return Result(files=pa.Table.from_pylist(rows, schema=FILES))
+    return TaskResult(files=pa.Table.from_pylist(rows, schema=PARTITION_FILES))
 
 
 def _apart(chunk: MixedRows, schema: pa.Schema) -> Iterator[tuple[TopicPartition, pa.Table]]:

@@ -18,15 +18,15 @@ import pyarrow.compute as pc
 from checkers.judging.loading import homes_of, lookups, shared_writers
 from checkers.judging.mixed import SPLIT_ROWS, chunks, laid_out
 from checkers.judging.tasks import (
-    FATES,
-    FILES,
+    FATE_COUNTS,
     HOMES,
-    UNRESOLVED,
+    PARTITION_FILES,
+    UNRESOLVED_MESSAGES,
     Identities,
     JudgingContext,
     PartitionTask,
-    Result,
     Task,
+    TaskResult,
 )
 from checkers.partition.messages import NO_HOMES, Ints
 from checkers.tables.files import remove
@@ -37,7 +37,7 @@ from harness.kafka.model import TopicPartition
 PACK_ROWS = 400_000
 """Partitions smaller than this share a Spark task: starting one costs more than judging them."""
 
-Runner = Callable[[JudgingContext, Sequence[Sequence[Task]]], Mapping[int, Result]]
+Runner = Callable[[JudgingContext, Sequence[Sequence[Task]]], Mapping[int, TaskResult]]
 """Runs groups of tasks, one Spark task for each group; results are by position in the flattened list."""
 
 
@@ -61,7 +61,7 @@ def judge_all(
         return _judge(runner, follow_up_runner, job, slots)
     try:
         written = _one_by_one(runner, job, mixed)
-        files = pa.concat_tables([FILES.empty_table(), *(result.files for result in written)])
+        files = pa.concat_tables([PARTITION_FILES.empty_table(), *(result.files for result in written)])
         job = replace(job, source=laid_out(job.source, files))
         return _judge(runner, follow_up_runner, job, slots)
     finally:
@@ -71,9 +71,9 @@ def judge_all(
 def _judge(runner: Runner, follow_up_runner: Runner, job: JudgingContext, slots: int) -> pa.Table:
     rows = _rows_by_partition(job)
     # Of a single partition it is known at once that nothing was sent to another one.
-    known = Identities(homes=NO_HOMES) if len(rows) == 1 else Identities()
+    initial = Identities(homes=NO_HOMES) if len(rows) == 1 else Identities()
     tasks = [
-        PartitionTask(where=where, part=f"part-{number:06}", identities=known)
+        PartitionTask(where=where, part=f"part-{number:06}", identities=initial)
         for number, where in enumerate(rows)
     ]
     results = _judge_partitions(runner, job, tasks, rows, slots)
@@ -124,7 +124,7 @@ def _judge_partitions(
     tasks: Sequence[PartitionTask],
     rows: Mapping[TopicPartition, int],
     slots: int,
-) -> dict[TopicPartition, Result]:
+) -> dict[TopicPartition, TaskResult]:
     """Results by topic partition, in the order of ``tasks``."""
     groups = pack([(task, max(1, rows[task.where])) for task in tasks], slots)
     if not groups:
@@ -135,7 +135,7 @@ def _judge_partitions(
     return {task.where: by_partition[task.where] for task in tasks}
 
 
-def _one_by_one(runner: Runner, job: JudgingContext, tasks: Sequence[Task]) -> list[Result]:
+def _one_by_one(runner: Runner, job: JudgingContext, tasks: Sequence[Task]) -> list[TaskResult]:
     results = runner(job, [[task] for task in tasks]) if tasks else {}
     return [results[number] for number in range(len(tasks))]
 
@@ -178,7 +178,11 @@ def _of(homes: pa.Table, named: pa.Table) -> pa.Table:
 
 
 def _distinct(tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables([UNRESOLVED.empty_table(), *tables]).group_by(UNRESOLVED.names).aggregate([])
+    return (
+        pa.concat_tables([UNRESOLVED_MESSAGES.empty_table(), *tables])
+        .group_by(UNRESOLVED_MESSAGES.names)
+        .aggregate([])
+    )
 
 
 # ---- counts
@@ -187,7 +191,7 @@ def _distinct(tables: Sequence[pa.Table]) -> pa.Table:
 def _tally(where: TopicPartition, kind: str, counts: pa.Table) -> pa.Table:
     rows = counts.num_rows
     columns = {name: counts[name] for name in ("writer", "outcome", "count") if name in counts.column_names}
-    columns["name"] = counts["fate"] if counts.schema.names == FATES.names else counts["class"]
+    columns["name"] = counts["fate"] if counts.schema.names == FATE_COUNTS.names else counts["class"]
     columns |= {
         "kind": pa.repeat(kind, rows),
         "topic": pa.repeat(where.topic, rows),

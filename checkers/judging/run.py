@@ -18,10 +18,10 @@ from checkers.claims.moments import Moments
 from checkers.evidence import Evidence
 from checkers.health import check_health
 from checkers.judging.plan import judge_all
-from checkers.judging.tasks import WIRE_DDL, JudgingContext, Result, Task, decode
+from checkers.judging.tasks import WIRE_DDL, JudgingContext, Task, TaskResult, decode
 from checkers.judging.transactions import ANOMALIES_FILE, FATES_FILE, conclude
 from checkers.judging.worker import answer
-from checkers.promises.facts import Facts
+from checkers.promises.facts import RunFacts
 from checkers.promises.judging import with_promises
 from checkers.promises.summary import COUNTED_DDL, counted
 from checkers.spark.frames import by_workers
@@ -61,7 +61,7 @@ def run(session: SparkSession, job: JudgingContext, *, small: bool = False, slot
 
 def run_tasks(
     session: SparkSession, job: JudgingContext, groups: Sequence[Sequence[Task]]
-) -> dict[int, Result]:
+) -> dict[int, TaskResult]:
     """Run groups of tasks in the workers, one Spark task for each group; results by position."""
     numbered: list[list[tuple[int, Task]]] = []
     count = 0
@@ -79,7 +79,7 @@ def run_tasks(
     return decode(frame.toArrow())
 
 
-def run_here(job: JudgingContext, groups: Sequence[Sequence[Task]]) -> dict[int, Result]:
+def run_here(job: JudgingContext, groups: Sequence[Sequence[Task]]) -> dict[int, TaskResult]:
     """The same in this process, one task after the other."""
     tasks = [task for group in groups for task in group]
     return decode(pa.Table.from_batches([answer(job, place, task) for place, task in enumerate(tasks)]))
@@ -105,11 +105,11 @@ class Results:
 
     def findings_of(self, classes: Sequence[str]) -> pa.Table:
         """The findings of some classes."""
-        wanted = pc.field("class").isin(list(classes))
-        parts = [read_parquet(path, FINDING, wanted) for path in parquet_files(self._findings)]
+        of_classes = pc.field("class").isin(list(classes))
+        parts = [read_parquet(path, FINDING, of_classes) for path in parquet_files(self._findings)]
         return pa.concat_tables([FINDING.empty_table(), *parts])
 
-    def judge_promises(self, facts: Facts, *, decisive: bool) -> pa.Table:
+    def judge_promises(self, facts: RunFacts, *, decisive: bool) -> pa.Table:
         """Fill the columns about promises (`checkers.promises`), file by file; returns their counts.
 
         If promises are ``decisive``, a finding that Kafka does not promise to prevent is expected.
@@ -157,7 +157,7 @@ class Results:
         return inside(self.folder, "findings.parquet")
 
 
-def _judge_file(facts: Facts, decisive: bool, path: str) -> Iterator[pa.Table]:
+def _judge_file(facts: RunFacts, decisive: bool, path: str) -> Iterator[pa.Table]:
     """Fill the columns about promises in a file of findings; yields their counts."""
     judged = with_promises(read_parquet(path, FINDING), facts, decisive=decisive)
     write_parquet(path, judged)

@@ -92,16 +92,18 @@ Task = PartitionTask | IdentityLookup | SharedWriters | MixedRows
 
 _INT, _LONG, _TEXT = pa.int32(), pa.int64(), pa.string()
 
-FATES = pa.schema([("writer", _INT), ("outcome", _TEXT), ("fate", _TEXT), ("count", _LONG)])
+FATE_COUNTS = pa.schema([("writer", _INT), ("outcome", _TEXT), ("fate", _TEXT), ("count", _LONG)])
 """Messages by writer, outcome and fate."""
-CLASSES = pa.schema([("class", _TEXT), ("count", _LONG)])
+CLASS_COUNTS = pa.schema([("class", _TEXT), ("count", _LONG)])
 """Findings by class."""
 SEQS = pa.schema([("writer", _INT), ("low", _LONG), ("high", _LONG)])
 """Lowest and highest sequence number that each writer sent."""
-UNRESOLVED = pa.schema([("writer", _INT), ("seq", _LONG)])
+UNRESOLVED_MESSAGES = pa.schema([("writer", _INT), ("seq", _LONG)])
 """Messages that intact records name and that nobody sent to their partition."""
 HOMES = pa.schema([("writer", _INT), ("seq", _LONG), ("topic", _TEXT), ("partition", _INT)])
-FILES = pa.schema([("table", _TEXT), ("topic", _TEXT), ("partition", _INT), ("path", _TEXT), ("rows", _LONG)])
+PARTITION_FILES = pa.schema(
+    [("table", _TEXT), ("topic", _TEXT), ("partition", _INT), ("path", _TEXT), ("rows", _LONG)]
+)
 
 
 def _empty(schema: pa.Schema) -> pa.Table:
@@ -109,17 +111,17 @@ def _empty(schema: pa.Schema) -> pa.Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class TaskResult:
     """What a task tells the driver; tables that its kind does not fill are empty."""
 
-    fates: pa.Table = _empty(FATES)
-    findings: pa.Table = _empty(CLASSES)
+    fates: pa.Table = _empty(FATE_COUNTS)
+    findings: pa.Table = _empty(CLASS_COUNTS)
     seqs: pa.Table = _empty(SEQS)
-    unresolved: pa.Table = _empty(UNRESOLVED)
+    unresolved: pa.Table = _empty(UNRESOLVED_MESSAGES)
     """Not empty: the partition is not judged, since these messages must be looked up first."""
     homes: pa.Table = _empty(HOMES)
     """Where messages were sent."""
-    files: pa.Table = _empty(FILES)
+    files: pa.Table = _empty(PARTITION_FILES)
     """Files that hold one topic partition each."""
 
 
@@ -130,16 +132,16 @@ WIRE = pa.schema([("task", _INT), ("field", _TEXT), ("rows", pa.binary()), ("err
 WIRE_DDL = "task int, field string, rows binary, error string"
 
 
-def encode(task: int, result: Result) -> pa.RecordBatch:
+def encode(task: int, result: TaskResult) -> pa.RecordBatch:
     """A result as rows of `WIRE`."""
     rows = []
-    for one in fields(result):
-        table, schema = getattr(result, one.name), one.metadata["schema"]
+    for table_field in fields(result):
+        table, schema = getattr(result, table_field.name), table_field.metadata["schema"]
         if table.num_rows:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as stream:
                 stream.write_table(table.cast(schema))
-            rows.append({"task": task, "field": one.name, "rows": sink.getvalue().to_pybytes()})
+            rows.append({"task": task, "field": table_field.name, "rows": sink.getvalue().to_pybytes()})
     return pa.RecordBatch.from_pylist(rows or [{"task": task}], schema=WIRE)
 
 
@@ -148,7 +150,7 @@ def encode_error(task: int, message: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"task": task, "error": message}], schema=WIRE)
 
 
-def decode(table: pa.Table) -> dict[int, Result]:
+def decode(table: pa.Table) -> dict[int, TaskResult]:
     """Results by task. Raises BadDataError that a task reported."""
     tables: dict[int, dict[str, pa.Table]] = {}
     for row in table.to_pylist():
@@ -157,4 +159,4 @@ def decode(table: pa.Table) -> dict[int, Result]:
         result = tables.setdefault(row["task"], {})
         if row["field"] is not None:
             result[row["field"]] = pa.ipc.open_stream(row["rows"]).read_all()
-    return {task: Result(**result) for task, result in tables.items()}
+    return {task: TaskResult(**result) for task, result in tables.items()}

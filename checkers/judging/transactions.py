@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
 from checkers.tables.files import inside, parquet_files, read_parquet, write_parquet
-from checkers.tables.output import FINDING, PARTS, TALLY, TRANSACTION_RECORD, build
+from checkers.tables.output import FINDING, TALLY, TRANSACTION_PARTS, TRANSACTION_RECORD, build
 from checkers.tables.source import Source
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from checkers.transactions import isolation
@@ -29,22 +29,24 @@ def conclude(
     ``folder`` is `JudgingContext.transactions`. Returns the tallies with the findings. Without
     transactions it writes nothing.
     """
-    parts = [read_parquet(path, PARTS) for path in parquet_files(inside(folder, PARTS_FOLDER))]
+    parts = [read_parquet(path, TRANSACTION_PARTS) for path in parquet_files(inside(folder, PARTS_FOLDER))]
     if not parts and not len(evidence.transactions):
         return tallies
-    fates = fates_of(pa.concat_tables([PARTS.empty_table(), *parts]), evidence)
+    fates = fates_of(pa.concat_tables([TRANSACTION_PARTS.empty_table(), *parts]), evidence)
     write_parquet(inside(folder, FATES_FILE), fates)
     odd, records = suspects(fates), parquet_files(inside(folder, RECORDS_FOLDER))
-    found = findings_of(odd, _records(records, odd), evidence) if odd.num_rows else FINDING.empty_table()
+    findings_table = (
+        findings_of(odd, _records(records, odd), evidence) if odd.num_rows else FINDING.empty_table()
+    )
     reads = reads_in_transactions(source)
     if reads.num_rows:
         anomalies = isolation.anomalies_of(reads, _read(records, None))
         write_parquet(inside(folder, ANOMALIES_FILE), anomalies)
-        found = pa.concat_tables([found, isolation.findings_of(anomalies)])
-    if not found.num_rows:
+        findings_table = pa.concat_tables([findings_table, isolation.findings_of(anomalies)])
+    if not findings_table.num_rows:
         return tallies
-    write_parquet(inside(findings, "transactions.parquet"), found)
-    counts = found.group_by(["class", "topic", "partition"]).aggregate([([], "count_all")])
+    write_parquet(inside(findings, "transactions.parquet"), findings_table)
+    counts = findings_table.group_by(["class", "topic", "partition"]).aggregate([([], "count_all")])
     columns = {
         "kind": "finding",
         "topic": counts["topic"],
@@ -63,6 +65,6 @@ def _records(paths: Sequence[str], odd: pa.Table) -> pa.Table:
     return _read(paths, own | pc.field("marker_offset").isin(markers))
 
 
-def _read(paths: Sequence[str], wanted: pc.Expression | None) -> pa.Table:
-    parts = [read_parquet(path, TRANSACTION_RECORD, wanted) for path in paths]
+def _read(paths: Sequence[str], condition: pc.Expression | None) -> pa.Table:
+    parts = [read_parquet(path, TRANSACTION_RECORD, condition) for path in paths]
     return pa.concat_tables([TRANSACTION_RECORD.empty_table(), *parts])

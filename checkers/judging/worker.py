@@ -19,28 +19,27 @@ from checkers.evidence import Sightings, sightings_of
 from checkers.judging.loading import PartitionMessages, load, look_up, refuse_sent_twice
 from checkers.judging.mixed import split
 from checkers.judging.tasks import (
-    CLASSES,
-    FATES,
+    CLASS_COUNTS,
+    FATE_COUNTS,
     SEQS,
     IdentityLookup,
     JudgingContext,
     PartitionTask,
-    Result,
     SharedWriters,
     Task,
+    TaskResult,
     encode,
     encode_error,
 )
 from checkers.partition.decisions import STATES, Decisions, with_losses
 from checkers.partition.deliveries import aborted_reads, conflicts, missed, suspicious_steps
-from checkers.partition.fate import CODE
-from checkers.partition.fate import FATES as ALL_FATES
+from checkers.partition.fate import CODE, FATES
 from checkers.partition.fates import Fates, claimed_offsets, decide, explained_offsets, flagged, out_of_order
 from checkers.partition.logs import reference_of
-from checkers.partition.messages import Ints, Sends, blocks_of
+from checkers.partition.messages import Ints, SendArrays, blocks_of
 from checkers.partition.replicas import differences, odd_records
 from checkers.tables.arrays import group_events
-from checkers.tables.output import PARTS, TRANSACTION_RECORD, PartWriter, write
+from checkers.tables.output import TRANSACTION_PARTS, TRANSACTION_RECORD, PartWriter, write
 from checkers.tables.rows import (
     counted,
     life_of,
@@ -70,7 +69,7 @@ from harness.history.schema import OUTCOMES
 
 SIGHTING_COLUMNS = ("broker", "offset", "seen_ns", "epoch", "writer", "seq", "gone_ns")
 
-Arrays = TypeVar("Arrays", Sends, Fates)
+Arrays = TypeVar("Arrays", SendArrays, Fates)
 
 
 def answer(job: JudgingContext, place: int, task: Task) -> pa.RecordBatch:
@@ -81,43 +80,43 @@ def answer(job: JudgingContext, place: int, task: Task) -> pa.RecordBatch:
         return encode_error(place, error.message)
 
 
-def carry_out(job: JudgingContext, task: Task) -> Result:
+def carry_out(job: JudgingContext, task: Task) -> TaskResult:
     """Carry out a task and write its parts of the output tables. Raises BadDataError."""
     if isinstance(task, PartitionTask):
         return _judge_partition(job, task)
     if isinstance(task, IdentityLookup):
-        return Result(homes=look_up(task))
+        return TaskResult(homes=look_up(task))
     if isinstance(task, SharedWriters):
         refuse_sent_twice(task)
-        return Result()
+        return TaskResult()
     return split(task)
 
 
-def _judge_partition(job: JudgingContext, task: PartitionTask) -> Result:
+def _judge_partition(job: JudgingContext, task: PartitionTask) -> TaskResult:
     messages = load(job, task.where, task.identities)
     unresolved = messages.unresolved()
     if unresolved.num_rows:
-        return Result(unresolved=unresolved, seqs=_counts(messages.sends, None)[1])
+        return TaskResult(unresolved=unresolved, seqs=_counts(messages.sends, None)[1])
     fates = decide(messages.partition, messages.sends, messages.logs, messages.reads, messages.away)
     decisions = _with_losses(messages, fates)
-    classes = [CLASSES.empty_table()]
+    classes = [CLASS_COUNTS.empty_table()]
     with ExitStack() as files:
         findings_file = files.enter_context(PartWriter(job.findings, task.part))
         life_file = None if job.life is None else files.enter_context(PartWriter(job.life, task.part))
         message_findings = _of_messages(job, messages, fates, decisions, life_file)
         for findings in chain(message_findings, _of_logs_and_reads(job, task, messages, fates)):
             if findings.num_rows:
-                classes.append(counted(findings).cast(CLASSES))
+                classes.append(counted(findings).cast(CLASS_COUNTS))
                 findings_file.add(findings)
     _write_transactions(job, task.part, messages, decisions)
     by_class = pa.concat_tables(classes).group_by(["class"]).aggregate([("count", "sum")])
     counts, seqs = _counts(messages.sends, fates)
-    return Result(fates=counts, findings=by_class.rename_columns(CLASSES.names), seqs=seqs)
+    return TaskResult(fates=counts, findings=by_class.rename_columns(CLASS_COUNTS.names), seqs=seqs)
 
 
-def _counts(sends: Sends, fates: Fates | None) -> tuple[pa.Table, pa.Table]:
+def _counts(sends: SendArrays, fates: Fates | None) -> tuple[pa.Table, pa.Table]:
     """Messages by writer, outcome and fate; and which sequence numbers each writer sent."""
-    width = len(ALL_FATES)
+    width = len(FATES)
     code = sends.outcome.astype(np.int16) * width + (0 if fates is None else fates.fate)
     arrays = [pa.array(sends.writer), pa.array(code), pa.array(sends.seq)]
     table = pa.table(arrays, names=["writer", "code", "seq"])
@@ -128,12 +127,12 @@ def _counts(sends: Sends, fates: Fates | None) -> tuple[pa.Table, pa.Table]:
     columns = [
         counts["writer"],
         pa.array(OUTCOMES).take(pa.array(codes // width)),
-        pa.array([fate.name for fate in ALL_FATES]).take(pa.array(codes % width)),
+        pa.array([fate.name for fate in FATES]).take(pa.array(codes % width)),
         counts["count_all"],
     ]
     seqs = counts.group_by("writer").aggregate([("seq_min", "min"), ("seq_max", "max")])
     return (
-        pa.table(columns, names=FATES.names).cast(FATES),
+        pa.table(columns, names=FATE_COUNTS.names).cast(FATE_COUNTS),
         seqs.select(["writer", "seq_min_min", "seq_max_max"]).rename_columns(SEQS.names).cast(SEQS),
     )
 
@@ -263,7 +262,7 @@ def _write_transactions(
     """Write the fates of messages in transactions, one by one and counted by transaction."""
     if job.transactions is None:
         return
-    records, counts = TRANSACTION_RECORD.empty_table(), PARTS.empty_table()
+    records, counts = TRANSACTION_RECORD.empty_table(), TRANSACTION_PARTS.empty_table()
     if decisions is not None:
         txn, sends = numbers(messages.table, "txn"), messages.sends
         partition = messages.partition

@@ -22,7 +22,7 @@ COMMITTED = ("readable", "blocked")
 MARKERS = ("abort", "commit")
 ABORT, COMMIT = 0, 1
 """Codes of markers; -1: not recorded."""
-GONE = tuple(
+MISSING_FATES = tuple(
     CODE[name] for name in ("lost", "lost_after_read", "overwritten", "diverged", "corrupt", "misrouted")
 )
 """Fates of messages that are missing from the reference log without an explanation."""
@@ -139,11 +139,11 @@ def markers_of(records: ProducerRecords) -> ProducerRecords:
 
 def first_epochs(records: ProducerRecords) -> ProducerRecords:
     """The first record of each producer id and epoch."""
-    mine = records.take(np.flatnonzero(records.producer >= 0))
-    order = np.lexsort((mine.offset, mine.epoch, mine.producer))
-    producer, epoch = mine.producer[order], mine.epoch[order]
+    with_producer = records.take(np.flatnonzero(records.producer >= 0))
+    order = np.lexsort((with_producer.offset, with_producer.epoch, with_producer.producer))
+    producer, epoch = with_producer.producer[order], with_producer.epoch[order]
     fresh = np.append(True, (producer[1:] != producer[:-1]) | (epoch[1:] != epoch[:-1]))[: len(order)]
-    return mine.take(order[fresh])
+    return with_producer.take(order[fresh])
 
 
 def last_markers(markers: ProducerRecords) -> dict[int, int]:
@@ -155,15 +155,15 @@ def last_markers(markers: ProducerRecords) -> dict[int, int]:
 
 def undecided_from(records: ProducerRecords, last: dict[int, int]) -> int:
     """The first record of a transaction that no marker follows; -1 if there is none."""
-    mine = np.flatnonzero(~records.control & (records.transactional == 1) & (records.producer >= 0))
-    producer, offset = records.producer[mine], records.offset[mine]
+    rows = np.flatnonzero(~records.control & (records.transactional == 1) & (records.producer >= 0))
+    producer, offset = records.producer[rows], records.offset[rows]
     if not len(offset):
         return -1
-    known = np.array(sorted(last), dtype=np.int64)
-    ends = np.array([*(last[int(p)] for p in known), -1], dtype=np.int64)
-    place = np.searchsorted(known, producer)
-    place = np.minimum(place, max(0, len(known) - 1))
-    ours = known[place] == producer if len(known) else np.zeros(len(offset), dtype=bool)
+    producers = np.array(sorted(last), dtype=np.int64)
+    ends = np.array([*(last[int(p)] for p in producers), -1], dtype=np.int64)
+    place = np.searchsorted(producers, producer)
+    place = np.minimum(place, max(0, len(producers) - 1))
+    ours = producers[place] == producer if len(producers) else np.zeros(len(offset), dtype=bool)
     open_ = offset > np.where(ours, ends[place], -1)
     return int(offset[open_].min()) if open_.any() else -1
 
@@ -246,42 +246,42 @@ def _nobody() -> ProducerRecords:
     return ProducerRecords(**{**columns, "control": one >= 0})
 
 
-def _next_marker(log: TransactionLog, producer: Ints, offset: Ints, wanted: Flags) -> Ints:
+def _next_marker(log: TransactionLog, producer: Ints, offset: Ints, eligible: Flags) -> Ints:
     """Position of the first marker of each producer id after an offset, -1 for none."""
-    found = np.full(len(offset), -1, dtype=np.int64)
-    rows = np.flatnonzero(wanted)
+    markers = np.full(len(offset), -1, dtype=np.int64)
+    rows = np.flatnonzero(eligible)
     if not len(rows) or not len(log.offset):
-        return found
+        return markers
     place = _search(log.producer, log.offset, producer[rows], offset[rows])
     inside = np.minimum(place, len(log.offset) - 1)
     same = (place < len(log.offset)) & (log.producer[inside] == producer[rows])
-    found[rows] = np.where(same, place, -1)
-    return found
+    markers[rows] = np.where(same, place, -1)
+    return markers
 
 
 def _epoch_raised(log: TransactionLog, producer: Ints, epoch: Ints) -> Ints:
     """The first offset at which each producer id has a later epoch; `FOREVER` for none."""
-    found = np.full(len(producer), FOREVER, dtype=np.int64)
+    offsets = np.full(len(producer), FOREVER, dtype=np.int64)
     if not len(log.epoch_producer):
-        return found
+        return offsets
     place = _search(log.epoch_producer, log.epoch_number, producer, epoch)
     inside = np.minimum(place, len(log.epoch_producer) - 1)
     later = (place < len(log.epoch_producer)) & (log.epoch_producer[inside] == producer) & (producer >= 0)
-    found[later] = log.epoch_offset[inside[later]]
-    return found
+    offsets[later] = log.epoch_offset[inside[later]]
+    return offsets
 
 
 def _search(major: Ints, minor: Ints, wanted_major: Ints, wanted_minor: Ints) -> Ints:
     """In rising pairs, the position of the first one after each wanted pair."""
-    known = np.unique(major)
-    rank = np.searchsorted(known, wanted_major, side="left")
+    majors = np.unique(major)
+    rank = np.searchsorted(majors, wanted_major, side="left")
     low, high = int(minor.min()), int(minor.max())
     span = high - low + 2
-    if span * (len(known) + 1) >= 1 << 62:
+    if span * (len(majors) + 1) >= 1 << 62:
         ranks = np.unique(minor)
         minor, wanted_minor = np.searchsorted(ranks, minor), np.searchsorted(ranks, wanted_minor, "right") - 1
         low, span = 0, len(ranks) + 1
-    key = np.searchsorted(known, major) * span + (minor - low)
+    key = np.searchsorted(majors, major) * span + (minor - low)
     behind = np.clip(wanted_minor - low, -1, span - 2)
     return np.searchsorted(key, rank * span + behind, side="right")
 
@@ -291,8 +291,8 @@ def with_losses(decisions: Decisions, fate: Ints, *, whole: bool) -> Decisions:
 
     ``whole`` says that the log was read to its end, and that nothing was removed from it.
     """
-    state, mine = decisions.state.copy(), fate[decisions.row]
+    state, fates = decisions.state.copy(), fate[decisions.row]
     absent = state == ABSENT
-    state[absent & np.isin(mine, GONE)] = LOST
-    state[absent & (mine == CODE["unknown_dropped"]) & whole] = DROPPED
+    state[absent & np.isin(fates, MISSING_FATES)] = LOST
+    state[absent & (fates == CODE["unknown_dropped"]) & whole] = DROPPED
     return Decisions(**{**vars(decisions), "state": state})

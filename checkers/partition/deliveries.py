@@ -13,7 +13,7 @@ import numpy as np
 from checkers.partition.fate import CODE
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
-from checkers.partition.messages import FOREVER, Flags, Ints, Reads, Sends, Texts
+from checkers.partition.messages import FOREVER, Flags, Ints, ReadArrays, SendArrays, Texts
 from checkers.partition.removals import NONE
 
 POSITIONED = ("assigned", "sought", "revoked", "lost")
@@ -36,29 +36,29 @@ class GroupRow:
 
 
 def aborted_reads(
-    partition: PartitionReplicas, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
+    partition: PartitionReplicas, sends: SendArrays, fates: Fates, logs: Sequence[Log], reads: ReadArrays
 ) -> Ints:
     """Reads (the first of each message) of messages that were aborted or are not in the final log.
 
     Of messages that nobody sent to this partition: the first read at each offset at which no replica holds
     such a record.
     """
-    known = reads.row >= 0
-    row = np.where(known, reads.row, 0)
+    recognised = reads.row >= 0
+    row = np.where(recognised, reads.row, 0)
     if not len(sends):
         return unsent(logs, reads)
     reference = reference_of(partition, logs)
     in_sync = sum(1 << bit for bit, log in enumerate(logs) if partition.in_sync(log.broker))
     dropped = (fates.fate == CODE["unknown_dropped"]) & ~((fates.holders & in_sync) != 0).astype(bool)
-    guilty = known & ~sends.aborted[row] & (fates.fate == CODE["failed"])[row]
-    guilty |= known & sends.withheld[row] & reads.committed
-    maybe = known & ~sends.aborted[row] & dropped[row]
+    guilty = recognised & ~sends.aborted[row] & (fates.fate == CODE["failed"])[row]
+    guilty |= recognised & sends.withheld[row] & reads.committed
+    maybe = recognised & ~sends.aborted[row] & dropped[row]
     maybe &= ~_removed(partition, sends, reference, reads, np.flatnonzero(maybe))
-    found = _first(np.flatnonzero(guilty | maybe), reads, with_offset=False)
-    return np.sort(np.concatenate([found, unsent(logs, reads)]))
+    suspects = _first(np.flatnonzero(guilty | maybe), reads, with_offset=False)
+    return np.sort(np.concatenate([suspects, unsent(logs, reads)]))
 
 
-def unsent(logs: Sequence[Log], reads: Reads) -> Ints:
+def unsent(logs: Sequence[Log], reads: ReadArrays) -> Ints:
     """Reads of records that are no message of this partition and that no replica holds at their offset.
 
     A damaged record may be any record.
@@ -76,14 +76,14 @@ def unsent(logs: Sequence[Log], reads: Reads) -> Ints:
 
 
 def conflicts(
-    partition: PartitionReplicas, sends: Sends, fates: Fates, logs: Sequence[Log], reads: Reads
+    partition: PartitionReplicas, sends: SendArrays, fates: Fates, logs: Sequence[Log], reads: ReadArrays
 ) -> Ints:
     """Reads (the first of each message and offset) of messages that have another offset in the final log."""
     if not len(sends):
         return np.empty(0, dtype=np.int64)
-    known = reads.row >= 0
-    row = np.where(known, reads.row, 0)
-    settled = known & np.isin(fates.fate[row], _SETTLED) & (fates.copies[row] > 0)
+    recognised = reads.row >= 0
+    row = np.where(recognised, reads.row, 0)
+    settled = recognised & np.isin(fates.fate[row], _SETTLED) & (fates.copies[row] > 0)
     settled &= ~(reads.committed & sends.aborted[row])
     settled &= (reads.offset != fates.found_offset[row]) & (reads.offset != sends.offset[row])
     rows = np.flatnonzero(settled)
@@ -96,18 +96,20 @@ def conflicts(
     return _first(rows[~own], reads, with_offset=True)
 
 
-def _removed(partition: PartitionReplicas, sends: Sends, reference: Log, reads: Reads, rows: Ints) -> Flags:
+def _removed(
+    partition: PartitionReplicas, sends: SendArrays, reference: Log, reads: ReadArrays, rows: Ints
+) -> Flags:
     """Which of the reads at ``rows``, of known messages, are at an offset from which those may be removed."""
-    found = np.zeros(len(reads), dtype=bool)
+    removed = np.zeros(len(reads), dtype=bool)
     offsets, message = reads.offset[rows], reads.row[rows]
     reasons = partition.removal_reasons(
         offsets, reference.at(offsets) >= 0, sends.sent_ns[message], sends.writer[message]
     )
-    found[rows] = reasons != NONE
-    return found
+    removed[rows] = reasons != NONE
+    return removed
 
 
-def _first(rows: Ints, reads: Reads, *, with_offset: bool) -> Ints:
+def _first(rows: Ints, reads: ReadArrays, *, with_offset: bool) -> Ints:
     """Of ``rows``, the first by time of each message (and offset), in the order of the table."""
     if not len(rows):
         return rows
@@ -182,7 +184,7 @@ class _Commits:
     reader: Ints
 
 
-def suspicious_steps(reads: Reads, events: Sequence[GroupRow], reference: Log) -> Steps:
+def suspicious_steps(reads: ReadArrays, events: Sequence[GroupRow], reference: Log) -> Steps:
     """Steps that no event of a group explains, as far as the reference log alone can tell."""
     pairs, skipping, commits = _repositioned(reads, events, _pairs(reads))
     before, after = reads.offset[pairs.before], reads.offset[pairs.after]
@@ -223,7 +225,7 @@ def suspicious_steps(reads: Reads, events: Sequence[GroupRow], reference: Log) -
     )
 
 
-def _pairs(reads: Reads) -> _Pairs:
+def _pairs(reads: ReadArrays) -> _Pairs:
     streams = reads.streams()
     order = np.lexsort((reads.ns, streams))
     before, after = order[:-1], order[1:]
@@ -235,7 +237,7 @@ def _pairs(reads: Reads) -> _Pairs:
     return _Pairs(before=before, after=after, back=back, low=reads.offset[before], undone=undone)
 
 
-def _floors(reads: Reads, streams: Ints, order: Ints) -> Ints:
+def _floors(reads: ReadArrays, streams: Ints, order: Ints) -> Ints:
     """How far each reader may go back after each read: through successive transactions without a commit."""
     if (reads.undone < 0).all():
         return reads.floor
@@ -250,7 +252,9 @@ def _floors(reads: Reads, streams: Ints, order: Ints) -> Ints:
     return floors
 
 
-def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[_Pairs, _Pairs, _Commits]:
+def _repositioned(
+    reads: ReadArrays, events: Sequence[GroupRow], pairs: _Pairs
+) -> tuple[_Pairs, _Pairs, _Commits]:
     """Steps that no seek, assignment or commit explains, and commits past the first read.
 
     A new position within a group is the group's committed offset. A lower position is a replay, and a higher
@@ -283,48 +287,50 @@ def _repositioned(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tu
     return kept.take(~(moved | at_least_once | fresh)), pairs.take(chosen), commits
 
 
-def _stayed(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, row: int, until_ns: Ints) -> bool:
+def _stayed(reads: ReadArrays, events: Sequence[GroupRow], pairs: _Pairs, row: int, until_ns: Ints) -> bool:
     """Whether a member had the partition assigned, and nothing moved it from its read to its commit."""
     reader, since = int(reads.reader[pairs.before[row]]), int(reads.ns[pairs.before[row]])
-    mine = [
+    own_events = [
         event
         for event in events
         if event.reader == reader and event.ns <= until_ns[row] and event.event in POSITIONED
     ]
-    return any(event.event == "assigned" for event in mine) and all(event.ns < since for event in mine)
+    return any(event.event == "assigned" for event in own_events) and all(
+        event.ns < since for event in own_events
+    )
 
 
-def _newest(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs, kind: str) -> Ints:
+def _newest(reads: ReadArrays, events: Sequence[GroupRow], pairs: _Pairs, kind: str) -> Ints:
     """When the reader last had such an event between the two reads; -FOREVER: never."""
-    found = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
+    event_ns = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
     reader, since, until = reads.reader[pairs.after], reads.ns[pairs.before], reads.ns[pairs.after]
     for event in events:
         if event.event == kind:
             between = (reader == event.reader) & (since <= event.ns) & (event.ns <= until)
-            found[between] = np.maximum(found[between], event.ns)
-    return found
+            event_ns[between] = np.maximum(event_ns[between], event.ns)
+    return event_ns
 
 
 def _committed(
-    reads: Reads, events: Sequence[GroupRow], rows: Ints, at_ns: Ints, *, by_others: bool = False
+    reads: ReadArrays, events: Sequence[GroupRow], rows: Ints, at_ns: Ints, *, by_others: bool = False
 ) -> _Commits:
     """The newest commit of each read's group up to a time; or the newest of its other members."""
-    found = np.full((3, len(rows)), -1, dtype=np.int64)
+    newest_commits = np.full((3, len(rows)), -1, dtype=np.int64)
     for position, name in enumerate(reads.groups):
         commits = [e for e in events if e.event == "committed" and e.group == name and e.offset >= 0]
         commits.sort(key=lambda event: (event.ns, event.offset, event.reader))
-        mine = np.flatnonzero(reads.group[rows] == position)
-        for reader in np.unique(reads.reader[rows[mine]]).tolist() if by_others else (None,):
+        of_group = np.flatnonzero(reads.group[rows] == position)
+        for reader in np.unique(reads.reader[rows[of_group]]).tolist() if by_others else (None,):
             counted = [event for event in commits if reader is None or event.reader != reader]
             times = np.array([event.ns for event in counted], dtype=np.int64)
             values = [(-1, -1, -1), *((event.offset, event.ns, event.reader) for event in counted)]
-            chosen = mine if reader is None else mine[reads.reader[rows[mine]] == reader]
+            chosen = of_group if reader is None else of_group[reads.reader[rows[of_group]] == reader]
             newest = np.searchsorted(times, at_ns[chosen], side="right")
-            found[:, chosen] = np.array(values, dtype=np.int64)[newest].T
-    return _Commits(offset=found[0], ns=found[1], reader=found[2])
+            newest_commits[:, chosen] = np.array(values, dtype=np.int64)[newest].T
+    return _Commits(offset=newest_commits[0], ns=newest_commits[1], reader=newest_commits[2])
 
 
-def _runs(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints, Ints]:
+def _runs(reads: ReadArrays, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints, Ints]:
     """The time around each step in which no reader of the stream sought."""
     since = np.full(len(pairs.after), -FOREVER, dtype=np.int64)
     until = np.full(len(pairs.after), FOREVER, dtype=np.int64)
@@ -334,14 +340,14 @@ def _runs(reads: Reads, events: Sequence[GroupRow], pairs: _Pairs) -> tuple[Ints
         if event.event != "sought":
             continue
         position = reads.groups.index(event.group) if event.group in reads.groups else -2
-        mine = np.where(group >= 0, group == position, reader == event.reader)
-        since = np.where(mine & (event.ns <= before), np.maximum(since, event.ns), since)
-        until = np.where(mine & (event.ns >= after), np.minimum(until, event.ns), until)
+        concerned = np.where(group >= 0, group == position, reader == event.reader)
+        since = np.where(concerned & (event.ns <= before), np.maximum(since, event.ns), since)
+        until = np.where(concerned & (event.ns >= after), np.minimum(until, event.ns), until)
     return since, until
 
 
 @dataclass(frozen=True, kw_only=True)
-class Missed:
+class SkippedMessages:
     """Per step ahead: how many messages the reader should have received, and the first of them (else -1)."""
 
     count: Ints
@@ -350,7 +356,7 @@ class Missed:
     seq: Ints
 
 
-def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
+def missed(jumps: Steps, reference: Log, sends: SendArrays, reads: ReadArrays) -> SkippedMessages:
     """The messages that each step ahead passed over.
 
     Not counted are messages that were sent after the read, messages that a reader of committed records must
@@ -378,8 +384,8 @@ def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
             stream = -1 - reads.groups.index(name) if name in reads.groups else FOREVER
         run = (stream, int(jumps.since_ns[number]), int(jumps.until_ns[number]))
         if run not in handed:
-            mine = (streams == stream) & (reads.row >= 0) & (reads.ns >= run[1]) & (reads.ns <= run[2])
-            handed[run] = np.unique(reads.row[mine])
+            within = (streams == stream) & (reads.row >= 0) & (reads.ns >= run[1]) & (reads.ns <= run[2])
+            handed[run] = np.unique(reads.row[within])
         due &= ~np.isin(rows, handed[run])
         passed = np.flatnonzero(due)
         if len(passed):
@@ -390,4 +396,4 @@ def missed(jumps: Steps, reference: Log, sends: Sends, reads: Reads) -> Missed:
         name: np.where(some, getattr(reference, name)[at], -1) if len(reference) else first
         for name in ("offset", "writer", "seq")
     }
-    return Missed(count=count, **columns)
+    return SkippedMessages(count=count, **columns)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Fate:
+class MessageFate:
     """What became of a message.
 
     ``finding``: it is an anomaly. ``loss``: an acknowledged message is gone.
@@ -24,31 +24,37 @@ class Fate:
 
 
 FATES = (
-    Fate("kept", "acknowledged, and in the final log at the offset that was acknowledged"),
-    Fate("lost", "acknowledged, and on no replica of the final log", finding=True, loss=True),
-    Fate(
+    MessageFate("kept", "acknowledged, and in the final log at the offset that was acknowledged"),
+    MessageFate("lost", "acknowledged, and on no replica of the final log", finding=True, loss=True),
+    MessageFate(
         "lost_after_read",
         "acknowledged, received by a reader, and on no replica of the final log",
         finding=True,
         loss=True,
     ),
-    Fate("duplicated", "at more than one offset of the final log", finding=True),
-    Fate("moved", "acknowledged at one offset, found at another", finding=True),
-    Fate(
+    MessageFate("duplicated", "at more than one offset of the final log", finding=True),
+    MessageFate("moved", "acknowledged at one offset, found at another", finding=True),
+    MessageFate(
         "overwritten",
         "acknowledged, gone, and a record that nobody sent is at its offset",
         finding=True,
         loss=True,
     ),
-    Fate("diverged", "on a follower, but not in the leader's final log", finding=True, loss=True),
-    Fate("corrupt", "its bytes in the final log are damaged, and no replica has a good copy", finding=True),
-    Fate("misrouted", "found in another partition than the one it was sent to", finding=True),
-    Fate("phantom", "reported as definitely failed, yet in the log of a replica", finding=True),
-    Fate("failed", "definitely failed, and absent; or of an aborted transaction, and no reader is to see it"),
-    Fate("unknown_kept", "outcome unknown; it is in the final log"),
-    Fate("unknown_dropped", "outcome unknown; it is not in the final log"),
-    Fate("retired", "absent where retention or compaction may have removed it"),
-    Fate("undetermined", "absent as far as was read, but the read did not reach the log's end", finding=True),
+    MessageFate("diverged", "on a follower, but not in the leader's final log", finding=True, loss=True),
+    MessageFate(
+        "corrupt", "its bytes in the final log are damaged, and no replica has a good copy", finding=True
+    ),
+    MessageFate("misrouted", "found in another partition than the one it was sent to", finding=True),
+    MessageFate("phantom", "reported as definitely failed, yet in the log of a replica", finding=True),
+    MessageFate(
+        "failed", "definitely failed, and absent; or of an aborted transaction, and no reader is to see it"
+    ),
+    MessageFate("unknown_kept", "outcome unknown; it is in the final log"),
+    MessageFate("unknown_dropped", "outcome unknown; it is not in the final log"),
+    MessageFate("retired", "absent where retention or compaction may have removed it"),
+    MessageFate(
+        "undetermined", "absent as far as was read, but the read did not reach the log's end", finding=True
+    ),
 )
 """Every message has exactly one fate; a fate's code is its place in this tuple."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from checkers.partition.fate import CODE, FATES
 from checkers.partition.logs import NOBODY, OWN, Log, PartitionReplicas, reference_of
-from checkers.partition.messages import FAIL, INFO, OK, Flags, Ints, Reads, Sends, distinct
+from checkers.partition.messages import FAIL, INFO, OK, Flags, Ints, ReadArrays, SendArrays, distinct
 from checkers.partition.removals import NONE, TOPIC_DELETED
 
 _BITS = 62
@@ -40,14 +40,16 @@ class Fates:
     """How often readers received it."""
 
 
-def read_counts(reads: Reads, messages: int) -> Ints:
+def read_counts(reads: ReadArrays, messages: int) -> Ints:
     """How often readers received each message."""
     if not len(reads):
         return np.broadcast_to(np.int64(0), messages)
     return np.bincount(reads.row[reads.row >= 0], minlength=messages)
 
 
-def recognise(partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads) -> list[Log]:
+def recognise(
+    partition: PartitionReplicas, sends: SendArrays, logs: Sequence[Log], reads: ReadArrays
+) -> list[Log]:
     """The logs, with records damaged beyond recognition assigned to messages where possible.
 
     Another replica's record at the same offset tells which message it is. Otherwise it is the newest message
@@ -61,9 +63,11 @@ def recognise(partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], r
     held = np.zeros(len(sends), dtype=bool)
     for log in sorted(logs, key=lambda log: log.broker == partition.reference):  # the reference decides
         place = log.at(offsets)
-        known = (place >= 0) & (log.origin[place] == OWN) & ~log.control[place] if len(log) else place >= 0
-        owner[known] = log.row[place[known]]
-        settled |= known
+        recognised = (
+            (place >= 0) & (log.origin[place] == OWN) & ~log.control[place] if len(log) else place >= 0
+        )
+        owner[recognised] = log.row[place[recognised]]
+        settled |= recognised
         held[log.row[(log.row >= 0) & log.intact]] = True
     place_of = np.where(sends.offset >= 0, sends.offset, _read_offset(reads, len(sends)))
     claimants = np.flatnonzero((sends.outcome != FAIL) & ~held & np.isin(place_of, offsets[~settled]))
@@ -74,8 +78,8 @@ def recognise(partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], r
 
 
 def _unreadable(log: Log) -> Flags:
-    found: Flags = ~log.intact & ~log.control & (log.row < 0) & (log.origin != OWN)
-    return found
+    unreadable: Flags = ~log.intact & ~log.control & (log.row < 0) & (log.origin != OWN)
+    return unreadable
 
 
 def _unreadable_offsets(logs: Sequence[Log]) -> Ints:
@@ -92,16 +96,20 @@ def _with_owners(log: Log, offsets: Ints, owner: Ints) -> Log:
     return Log(**{**vars(log), "row": row})
 
 
-def _read_offset(reads: Reads, messages: int) -> Ints:
+def _read_offset(reads: ReadArrays, messages: int) -> Ints:
     """The highest offset at which a reader received each message; -1 for none."""
-    found = np.full(messages, -1, dtype=np.int64)
-    mine = np.flatnonzero(reads.row >= 0)
-    np.maximum.at(found, reads.row[mine], reads.offset[mine])
-    return found
+    highest = np.full(messages, -1, dtype=np.int64)
+    recognised = np.flatnonzero(reads.row >= 0)
+    np.maximum.at(highest, reads.row[recognised], reads.offset[recognised])
+    return highest
 
 
 def decide(
-    partition: PartitionReplicas, sends: Sends, logs: Sequence[Log], reads: Reads, away: Flags | None = None
+    partition: PartitionReplicas,
+    sends: SendArrays,
+    logs: Sequence[Log],
+    reads: ReadArrays,
+    away: Flags | None = None,
 ) -> Fates:
     """Give every message its fate. ``away`` marks those that were found in another partition."""
     count = len(sends)
@@ -148,9 +156,9 @@ def decide(
 
 def _explain(
     partition: PartitionReplicas,
-    sends: Sends,
+    sends: SendArrays,
     logs: Sequence[Log],
-    reads: Reads,
+    reads: ReadArrays,
     gone: Ints,
     reference: Log,
     fate: Ints,
@@ -184,7 +192,9 @@ def _explain(
     removal[gone] = np.where(fate[gone] == CODE["retired"], reasons, NONE)
 
 
-def _reasons(partition: PartitionReplicas, sends: Sends, reference: Log, rows: Ints, place: Ints) -> Ints:
+def _reasons(
+    partition: PartitionReplicas, sends: SendArrays, reference: Log, rows: Ints, place: Ints
+) -> Ints:
     """Why messages (``rows``) that stood at ``place`` may have been removed.
 
     If it is not known where a message stood, an incomplete read explains that it is absent as well.
@@ -198,21 +208,21 @@ def _reasons(partition: PartitionReplicas, sends: Sends, reference: Log, rows: I
 
 
 def _held_anywhere(count: int, logs: Sequence[Log]) -> Flags:
-    found = np.zeros(count, dtype=bool)
+    held = np.zeros(count, dtype=bool)
     for log in logs:
-        found[log.row[log.row >= 0]] = True
-    return found
+        held[log.row[log.row >= 0]] = True
+    return held
 
 
-def _likely_place(sends: Sends, logs: Sequence[Log], reads: Reads, rows: Ints) -> Ints:
+def _likely_place(sends: SendArrays, logs: Sequence[Log], reads: ReadArrays, rows: Ints) -> Ints:
     """The offset of an absent message: as reported, else on a follower, else as it was read; -1 unknown."""
     place = sends.offset[rows]
     if (place >= 0).all():
         return place
     held = np.full(len(sends), -1, dtype=np.int64)
     for log in reversed(logs):
-        mine = np.flatnonzero(log.row >= 0)[::-1]
-        held[log.row[mine]] = log.offset[mine]
+        positions = np.flatnonzero(log.row >= 0)[::-1]
+        held[log.row[positions]] = log.offset[positions]
     place = np.where(place >= 0, place, held[rows])
     return np.where(place >= 0, place, _read_offset(reads, len(sends))[rows])
 
@@ -225,17 +235,17 @@ def _holders(count: int, logs: Sequence[Log]) -> tuple[Ints, Flags]:
     for bit, log in enumerate(logs):
         held = log.row >= 0
         whole = bool(log.intact.all())
-        mine = np.zeros(count, dtype=bool)
-        mine[log.row[held if whole else held & log.intact]] = True
-        holders |= mine.astype(holders.dtype) << bit
+        copied = np.zeros(count, dtype=bool)
+        copied[log.row[held if whole else held & log.intact]] = True
+        holders |= copied.astype(holders.dtype) << bit
         if not whole:
             damaged[log.row[held & ~log.intact]] = True
     return holders, damaged
 
 
-def places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
+def places(count: int, sends: SendArrays, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
     """Copies in the reference log, the offset and epoch that are the message's own, and a further offset."""
-    found = np.full(count, -1, dtype=np.int64)
+    own_offset = np.full(count, -1, dtype=np.int64)
     epoch = np.full(count, -1, dtype=np.int32)
     extra: Ints = np.broadcast_to(np.int64(-1), count)
     rows, offsets, epochs = log.row, log.offset, log.epoch
@@ -244,35 +254,38 @@ def places(count: int, sends: Sends, log: Log) -> tuple[Ints, Ints, Ints, Ints]:
         rows, offsets, epochs = rows[held], offsets[held], epochs[held]
     copies = np.bincount(rows, minlength=count).astype(np.int32)
     if not len(rows) or int(copies.max()) == 1:
-        found[rows], epoch[rows] = offsets, epochs
-        return copies, found, epoch, extra
-    found[rows[::-1]], epoch[rows[::-1]] = offsets[::-1], epochs[::-1]
+        own_offset[rows], epoch[rows] = offsets, epochs
+        return copies, own_offset, epoch, extra
+    own_offset[rows[::-1]], epoch[rows[::-1]] = offsets[::-1], epochs[::-1]
     exact = np.flatnonzero(sends.offset[rows] == offsets)
-    found[rows[exact]], epoch[rows[exact]] = offsets[exact], epochs[exact]
+    own_offset[rows[exact]], epoch[rows[exact]] = offsets[exact], epochs[exact]
     extra = extra.copy()
-    other = np.flatnonzero((copies[rows] > 1) & (found[rows] != offsets))
+    other = np.flatnonzero((copies[rows] > 1) & (own_offset[rows] != offsets))
     extra[rows[other][::-1]] = offsets[other][::-1]
-    return copies, found, epoch, extra
+    return copies, own_offset, epoch, extra
 
 
 def _place_on_followers(
     logs: Sequence[Log], fate: Ints, copies: Ints, found_offset: Ints, found_epoch: Ints
 ) -> None:
     """Give messages that are findings and that only followers hold the place that the first follower has."""
-    wanted = np.isin(fate, (CODE["phantom"], CODE["diverged"])) & (copies == 0)
-    for log in reversed(logs) if wanted.any() else ():
-        mine = np.flatnonzero(log.row >= 0)[::-1]
-        mine = mine[wanted[log.row[mine]]]
-        found_offset[log.row[mine]], found_epoch[log.row[mine]] = log.offset[mine], log.epoch[mine]
+    unplaced = np.isin(fate, (CODE["phantom"], CODE["diverged"])) & (copies == 0)
+    for log in reversed(logs) if unplaced.any() else ():
+        positions = np.flatnonzero(log.row >= 0)[::-1]
+        positions = positions[unplaced[log.row[positions]]]
+        found_offset[log.row[positions]], found_epoch[log.row[positions]] = (
+            log.offset[positions],
+            log.epoch[positions],
+        )
 
 
-def claimed_offsets(sends: Sends, logs: Sequence[Log], fates: Fates) -> Ints:
+def claimed_offsets(sends: SendArrays, logs: Sequence[Log], fates: Fates) -> Ints:
     """Offsets whose record a message's own finding already covers."""
     parts = [sends.offset[fates.fate == CODE["overwritten"]]]
     corrupt = fates.fate == CODE["corrupt"]
     for log in logs if corrupt.any() else ():
-        mine = np.flatnonzero(log.row >= 0)
-        parts.append(log.offset[mine[corrupt[log.row[mine]] & ~log.intact[mine]]])
+        positions = np.flatnonzero(log.row >= 0)
+        parts.append(log.offset[positions[corrupt[log.row[positions]] & ~log.intact[positions]]])
     return np.unique(np.concatenate(parts))
 
 
@@ -281,8 +294,8 @@ def explained_offsets(logs: Sequence[Log], fates: Fates) -> Ints:
     phantom = fates.fate == CODE["phantom"]
     parts = [np.empty(0, dtype=np.int64)]
     for log in logs if phantom.any() else ():
-        mine = np.flatnonzero(log.row >= 0)
-        parts.append(log.offset[mine[phantom[log.row[mine]]]])
+        positions = np.flatnonzero(log.row >= 0)
+        parts.append(log.offset[positions[phantom[log.row[positions]]]])
     return np.unique(np.concatenate(parts))
 
 
@@ -306,23 +319,23 @@ _LOUD = np.array([fate.of_message for fate in FATES])
 # ---- the order in which writers sent
 
 
-def ordered(sends: Sends, fates: Fates) -> Ints:
+def ordered(sends: SendArrays, fates: Fates) -> Ints:
     """Messages whose order counts: acknowledged, in the reference log once, and at the offset reported."""
     return np.flatnonzero((sends.outcome == OK) & (fates.fate == CODE["kept"]) & (fates.copies == 1))
 
 
-def out_of_order(sends: Sends, fates: Fates) -> Ints:
+def out_of_order(sends: SendArrays, fates: Fates) -> Ints:
     """Messages with a higher offset than a later one of their writer."""
     rows = ordered(sends, fates)
     late = [rows[:0]]
     writers = sends.writer[rows]
     for writer in distinct(writers).tolist():
-        mine = rows[writers == writer]
-        seqs = sends.seq[mine]
+        own_rows = rows[writers == writer]
+        seqs = sends.seq[own_rows]
         if len(seqs) > 1 and not np.all(seqs[1:] > seqs[:-1]):
-            mine = mine[np.argsort(seqs, kind="stable")]
-        offsets = fates.found_offset[mine]
+            own_rows = own_rows[np.argsort(seqs, kind="stable")]
+        offsets = fates.found_offset[own_rows]
         if not np.all(offsets[1:] > offsets[:-1]):
             lowest = np.minimum.accumulate(offsets[:0:-1])[::-1]
-            late.append(mine[:-1][offsets[:-1] > lowest])
+            late.append(own_rows[:-1][offsets[:-1] > lowest])
     return np.concatenate(late)

@@ -17,7 +17,7 @@ from harness.errors import BadDataError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Copies:
+class CopyArrays:
     """Columns of `copies` of one replica; -1 stands for null."""
 
     offset: Ints
@@ -29,19 +29,19 @@ class Copies:
     """The message names this partition as its home, or names no home."""
     control: Flags
 
-    def take(self, rows: Ints | slice) -> Copies:
+    def take(self, rows: Ints | slice) -> CopyArrays:
         """Some of them."""
-        return Copies(**{name: values[rows] for name, values in vars(self).items()})
+        return CopyArrays(**{name: values[rows] for name, values in vars(self).items()})
 
 
-def together(parts: list[Copies]) -> Copies:
+def together(parts: list[CopyArrays]) -> CopyArrays:
     """Some copies of one replica as one. Empties ``parts``, so that no more than a column is in memory twice.
 
     Flags that are all equal need no memory.
     """
     columns = {name: [vars(part)[name] for part in parts] for name in vars(parts[0])}
     parts.clear()
-    return Copies(
+    return CopyArrays(
         **{
             name: np.broadcast_to(values[0][0], sum(map(len, values)))
             if values[0].dtype == bool and all((part == values[0][0]).all() for part in values)
@@ -90,38 +90,40 @@ class PartitionReplicas:
     @property
     def log_start(self) -> int:
         """Where the reference log starts; -1 if not known."""
-        known = self.replicas.get(self.reference)
-        return known.log_start if known is not None else -1
+        replica = self.replicas.get(self.reference)
+        return replica.log_start if replica is not None else -1
 
     @property
     def log_end(self) -> int:
         """Where the reference log ends, or where the final read of it did."""
-        known = self.replicas.get(self.reference)
-        if known is not None and known.complete and known.leo >= 0:
-            return known.leo
+        replica = self.replicas.get(self.reference)
+        if replica is not None and replica.complete and replica.leo >= 0:
+            return replica.leo
         return self.spans[self.reference][1] + 1 if self.reference in self.spans else 0
 
     def in_sync(self, broker: int) -> bool:
         """Whether the replica counts as in sync. A replica of which nothing is known does."""
-        known = self.replicas.get(broker)
-        return known is None or known.in_sync is not False
+        replica = self.replicas.get(broker)
+        return replica is None or replica.in_sync is not False
 
     @property
     def comparable(self) -> bool:
         """Whether in-sync replicas should equal the reference, because it is in sync itself."""
-        known = self.replicas.get(self.reference)
-        return self.reference >= 0 and (self.in_sync(self.reference) or (known is not None and known.leader))
+        replica = self.replicas.get(self.reference)
+        return self.reference >= 0 and (
+            self.in_sync(self.reference) or (replica is not None and replica.leader)
+        )
 
     @property
     def read_to_its_end(self) -> bool:
         """Whether the final read of the reference reached its end."""
-        known = self.replicas.get(self.reference)
-        return known is None or known.complete
+        replica = self.replicas.get(self.reference)
+        return replica is None or replica.complete
 
     def may_lack(self, offsets: Ints) -> Flags:
         """Whether the reference need not hold the record that another replica holds at each offset."""
-        found: Flags = (offsets < self.log_start) | (offsets < self._compacted_below)
-        return found
+        lacking: Flags = (offsets < self.log_start) | (offsets < self._compacted_below)
+        return lacking
 
     def removal_reasons(self, offsets: Ints, occupied: Flags, sent_ns: Ints, writer: Ints) -> Ints:
         """Why each message that the reference lacks may have been removed (`Removals.reasons`)."""
@@ -221,7 +223,7 @@ def _most_advanced(ends: Mapping[int, tuple[int, int]]) -> int:
 
 
 def logs_of(
-    partition: PartitionReplicas, index: KeyIndex, copies: Mapping[int, Copies], homes: Homes | None
+    partition: PartitionReplicas, index: KeyIndex, copies: Mapping[int, CopyArrays], homes: Homes | None
 ) -> list[Log]:
     """The log of each replica, by broker. Raises BadDataError for two records at one offset.
 

@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.object_]
 """Strings; None stands for null."""
 
-NOTHING: Ints = np.empty(0, dtype=np.int64)
+EMPTY: Ints = np.empty(0, dtype=np.int64)
 
 FOREVER = 2**63 - 1
 """After every time, and beyond every offset, of a history."""
@@ -32,7 +32,7 @@ OK, FAIL, INFO = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sends:
+class SendArrays:
     """Columns of `sends` that decide a fate; -1 stands for null."""
 
     writer: Ints
@@ -54,7 +54,7 @@ class Sends:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reads:
+class ReadArrays:
     """Reads of one partition in the order of delivery; -1 stands for null."""
 
     reader: Ints
@@ -80,10 +80,10 @@ class Reads:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def take(self, rows: Ints) -> Reads:
+    def take(self, rows: Ints) -> ReadArrays:
         """Some of them."""
         columns = {name: values[rows] for name, values in vars(self).items() if name != "groups"}
-        return Reads(**columns, groups=self.groups)
+        return ReadArrays(**columns, groups=self.groups)
 
     def streams(self) -> Ints:
         """A number for each read's stream: the reader's own, or a negative one for a group."""
@@ -145,38 +145,38 @@ class KeyIndex:
         if self._lut is None:
             place = np.searchsorted(self._writers, writer)
             place = np.minimum(place, max(0, len(self._writers) - 1))
-            known = self._writers[place] == writer if len(self._writers) else np.zeros(len(writer), bool)
+            possible = self._writers[place] == writer if len(self._writers) else np.zeros(len(writer), bool)
         else:
             inside = (writer >= 0) & (writer < len(self._lut))
             place = self._lut[np.where(inside, writer, 0)]
-            known = inside & (place >= 0)
+            possible = inside & (place >= 0)
         if self._ranks is None:
-            known &= (seq >= self._low) & (seq <= self._high)
+            possible &= (seq >= self._low) & (seq <= self._high)
             column = seq - self._low
         else:
             column = np.minimum(np.searchsorted(self._ranks, seq), len(self._ranks) - 1)
-            known &= self._ranks[column] == seq
-        return place.astype(np.int64) * self._span + column, known
+            possible &= self._ranks[column] == seq
+        return place.astype(np.int64) * self._span + column, possible
 
     def find(self, writer: Ints, seq: Ints) -> Ints:
         """Row of each identity, -1 where nobody sent it."""
-        found = np.full(len(seq), -1, dtype=np.int32)
+        rows = np.full(len(seq), -1, dtype=np.int32)
         for block in blocks_of(len(seq)) if self._rows else ():
-            found[block] = self._find(writer[block], seq[block])
-        return found
+            rows[block] = self._find(writer[block], seq[block])
+        return rows
 
     def _find(self, writer: Ints, seq: Ints) -> Ints:
-        key, known = self._encode(writer, seq)
-        key = np.where(known, key, 0)
+        key, possible = self._encode(writer, seq)
+        key = np.where(possible, key, 0)
         if self._table is not None:
-            found = self._table[key]
+            candidates = self._table[key]
         else:
             assert self._sorted is not None
             place = np.minimum(np.searchsorted(self._sorted, key), self._rows - 1)
             hit = self._sorted[place] == key
             rows = place if self._order is None else self._order[place]
-            found = np.where(hit, rows, -1).astype(np.int32)
-        return np.where(known, found, np.int32(-1))
+            candidates = np.where(hit, rows, -1).astype(np.int32)
+        return np.where(possible, candidates, np.int32(-1))
 
 
 def blocks_of(count: int) -> list[slice]:
@@ -211,11 +211,13 @@ class Homes:
     def find(self, topic: str, partition: int, writer: Ints, seq: Ints) -> tuple[Flags, Flags]:
         """Whether each message was sent to this partition, and whether it was sent to another one."""
         place = self.place(writer, seq)
-        mine = np.array([name == topic for name in self.topic], dtype=bool) & (self.partition == partition)
-        known = place >= 0
+        same_partition = np.array([name == topic for name in self.topic], dtype=bool) & (
+            self.partition == partition
+        )
+        sent = place >= 0
         here = np.zeros(len(place), dtype=bool)
-        here[known] = mine[place[known]]
-        return here, known & ~here
+        here[sent] = same_partition[place[sent]]
+        return here, sent & ~here
 
     def place(self, writer: Ints, seq: Ints) -> Ints:
         """Row of each message here, -1 where it was sent nowhere."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checkers.partition.messages import FOREVER, NOTHING, Flags, Ints
+from checkers.partition.messages import EMPTY, FOREVER, Flags, Ints
 
 NONE = -1
 TOPIC_DELETED, RECORDS_DELETED, BY_TIME, BY_SIZE, BY_TIME_OR_SIZE, COMPACTED, NOT_RECORDED = range(7)
@@ -34,15 +34,15 @@ class Removals:
     """DeleteRecords requests removed the records below this offset."""
     topic_deleted_ns: int = -1
     """When the topic was last deleted; -1: never."""
-    start_offset: Ints = field(default_factory=lambda: NOTHING)
+    start_offset: Ints = field(default_factory=lambda: EMPTY)
     """Log start offsets of the reference that its broker reported, rising …"""
-    start_ns: Ints = field(default_factory=lambda: NOTHING)
+    start_ns: Ints = field(default_factory=lambda: EMPTY)
     """… and when it first reported each of them, or a later one."""
     read_ns: int = -1
     """When the reference was read; -1: not known."""
     stamped_by_broker: bool = False
     """The timestamp of a record is the time of its append; if not, its producer chose it."""
-    dated: Ints = field(default_factory=lambda: NOTHING)
+    dated: Ints = field(default_factory=lambda: EMPTY)
     """Writers that choose the time of sending."""
 
     def reasons(
@@ -63,18 +63,18 @@ class Removals:
         """
         free = ~occupied | (offsets < 0)
         before = free & (offsets < log_start) & (log_start > 0)
-        found = np.full(len(offsets), NONE, dtype=np.int8)
-        found[free & (offsets < compacted_below)] = COMPACTED
+        reasons = np.full(len(offsets), NONE, dtype=np.int8)
+        reasons[free & (offsets < compacted_below)] = COMPACTED
         if not self.recorded:
-            found[before & (found == NONE)] = NOT_RECORDED
+            reasons[before & (reasons == NONE)] = NOT_RECORDED
         else:
             old = before & self._outlived(offsets, sent_ns, writer)
             if self.by_size:
-                found[before] = BY_SIZE
-            found[old] = BY_TIME_OR_SIZE if self.by_size else BY_TIME
-        found[before & (offsets < self.deleted_below) & (self.deleted_below > 0)] = RECORDS_DELETED
-        found[(sent_ns >= 0) & (sent_ns <= self.topic_deleted_ns)] = TOPIC_DELETED
-        return found
+                reasons[before] = BY_SIZE
+            reasons[old] = BY_TIME_OR_SIZE if self.by_size else BY_TIME
+        reasons[before & (offsets < self.deleted_below) & (self.deleted_below > 0)] = RECORDS_DELETED
+        reasons[(sent_ns >= 0) & (sent_ns <= self.topic_deleted_ns)] = TOPIC_DELETED
+        return reasons
 
     def _outlived(self, offsets: Ints, sent_ns: Ints, writer: Ints) -> Flags:
         """Whether each message had reached the age of retention by the time at which it was gone."""
@@ -86,9 +86,9 @@ class Removals:
             reported = np.append(self.start_ns, FOREVER)[place]
             # A log start that was reported before the message was sent concerns an earlier message there.
             until = np.where((offsets >= 0) & (reported >= sent_ns), np.minimum(until, reported), until)
-        known = (until < FOREVER) & (sent_ns >= 0)
+        decidable = (until < FOREVER) & (sent_ns >= 0)
         if not self.stamped_by_broker:
-            known &= np.isin(writer, self.dated)
-        young = known & (until - sent_ns < self.retention_ns - CLOCKS_NS)
+            decidable &= np.isin(writer, self.dated)
+        young = decidable & (until - sent_ns < self.retention_ns - CLOCKS_NS)
         old: Flags = ~young
         return old

@@ -14,7 +14,7 @@ FOREIGN, CORRUPT = 0, 1
 CONTENT, EPOCH, MISSING, EXTRA, LENGTH, BEGIN, REFERENCE = 0, 1, 2, 3, 4, 5, 6
 ENDS = (LENGTH, BEGIN, REFERENCE)
 """Differences in which one record stands for all records that a log lacks at that end."""
-KINDS = (
+DIFFERENCE_KINDS = (
     "other_record",
     "other_epoch",
     "record_missing",
@@ -79,9 +79,9 @@ def odd_records(partition: PartitionReplicas, logs: Sequence[Log]) -> ReplicaRec
             odd |= (log.row < 0) & (log.origin != OWN)
         rows = np.flatnonzero(odd & ~log.control)
         if len(rows):
-            found = _pick(FOREIGN, log, rows)
-            found.kind[~log.intact[rows]] = CORRUPT
-            parts.append(found)
+            records = _pick(FOREIGN, log, rows)
+            records.kind[~log.intact[rows]] = CORRUPT
+            parts.append(records)
     return all_records(parts)
 
 
@@ -97,12 +97,12 @@ def differences(partition: PartitionReplicas, logs: Sequence[Log], reported: Int
     by_broker = {log.broker: log for log in logs}
     parts: list[ReplicaRecords] = []
     for broker in sorted({*partition.spans, *partition.replicas} - {partition.reference}):
-        known = partition.replicas.get(broker)
+        replica = partition.replicas.get(broker)
         if not partition.in_sync(broker):
             continue
         if broker in partition.spans:
             parts += _against(partition, reference, by_broker.get(broker) or empty_log(broker), reported)
-        elif known is not None and known.complete:
+        elif replica is not None and replica.complete:
             parts += _lacking(partition, reference, broker, np.arange(len(reference)), reported)
     records = all_records(parts)
     beyond = np.flatnonzero(records.kind == REFERENCE)
@@ -147,27 +147,27 @@ def _lacking(
     partition: PartitionReplicas, reference: Log, broker: int, rows: Ints, reported: Ints
 ) -> list[ReplicaRecords]:
     """What a replica does not have of the reference log (its ``rows``)."""
-    known = partition.replicas.get(broker)
+    replica = partition.replicas.get(broker)
     if len(reported):
         rows = rows[~np.isin(reference.offset[rows], reported)]
-    if known is not None:
-        rows = rows[reference.offset[rows] >= known.log_start]
+    if replica is not None:
+        rows = rows[reference.offset[rows] >= replica.log_start]
     offsets = reference.offset[rows]
     begin, end = partition.spans.get(broker, (-1, -1))
-    found = []
+    parts = []
     tail = rows[offsets > end]
-    if partition.compacted and known is not None and known.leo >= 0:
-        tail = tail[reference.offset[tail] >= known.leo]
-    if len(tail) and (known is None or known.complete):
-        found.append(_pick(LENGTH, reference, tail[:1], len(tail), broker))
+    if partition.compacted and replica is not None and replica.leo >= 0:
+        tail = tail[reference.offset[tail] >= replica.leo]
+    if len(tail) and (replica is None or replica.complete):
+        parts.append(_pick(LENGTH, reference, tail[:1], len(tail), broker))
     if partition.compacted:
-        return found
+        return parts
     head, middle = rows[offsets < begin], rows[(offsets >= begin) & (offsets <= end)]
     if len(head):
-        found.append(_pick(BEGIN, reference, head[:1], len(head), broker))
+        parts.append(_pick(BEGIN, reference, head[:1], len(head), broker))
     if len(middle):
-        found.append(_pick(MISSING, reference, middle, 1, broker))
-    return found
+        parts.append(_pick(MISSING, reference, middle, 1, broker))
+    return parts
 
 
 def _surplus(partition: PartitionReplicas, log: Log, rows: Ints, reported: Ints) -> list[ReplicaRecords]:
@@ -177,7 +177,7 @@ def _surplus(partition: PartitionReplicas, log: Log, rows: Ints, reported: Ints)
     rows = rows[~partition.may_lack(log.offset[rows])]
     end = partition.spans.get(partition.reference, (-1, -1))[1]
     beyond = rows[log.offset[rows] > end]
-    found = [_pick(EXTRA, log, rows[log.offset[rows] <= end])]
+    parts = [_pick(EXTRA, log, rows[log.offset[rows] <= end])]
     if len(beyond) and partition.read_to_its_end:
-        found.append(_pick(REFERENCE, log, beyond[:1], len(beyond)))
-    return found
+        parts.append(_pick(REFERENCE, log, beyond[:1], len(beyond)))
+    return parts

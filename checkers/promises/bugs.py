@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from checkers.promises.table import LOSSES, TRANSACTIONS
+from checkers.promises.table import LOSS_CLASSES, TRANSACTIONS
 from harness.kafka.bugs import BUGS as OF_EVERY_SCENARIO
 from harness.kafka.bugs import Bug
 from harness.kafka.versions import version_key
@@ -72,7 +72,7 @@ KNOWN: tuple[KnownBug, ...] = (
         name="KIP-101 (KAFKA-1211)",
         says="a follower without leader epochs truncates to its own high watermark, which may lag behind, so "
         "that committed messages are lost or replicas diverge",
-        classes=(*LOSSES, "out_of_order"),
+        classes=(*LOSS_CLASSES, "out_of_order"),
         when=("records without leader epochs",),
     ),
     KnownBug(
@@ -87,7 +87,7 @@ KNOWN: tuple[KnownBug, ...] = (
         name="KAFKA-15489 (KAFKA-13621)",
         says="an isolated KRaft controller goes on leading its side; partitions get two leaders although the "
         "links between their brokers are healthy",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("two controllers led at once",),
         before="3.7.0",
         contributes=True,

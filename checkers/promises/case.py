@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from checkers.evidence import DATA_LOSS, FaultSpan, Row, broker_of
-from checkers.promises.facts import Facts, Message, State
+from checkers.promises.facts import IsrState, Message, RunFacts
 from harness.errors import BadDataError, json_object
 
 
-class Gone(NamedTuple):
+class IsrOutage(NamedTuple):
     """A time at which all replicas of the ISR were down."""
 
     isr: tuple[int, ...]
@@ -38,7 +38,7 @@ class FindingContext:
     """A finding and the facts about its run."""
 
     finding: Mapping[str, Any]
-    facts: Facts
+    facts: RunFacts
 
     @property
     def topic(self) -> str:
@@ -117,7 +117,7 @@ class FindingContext:
         return None if value is None else value == "1"
 
     @cached_property
-    def gone(self) -> Gone | None:
+    def gone(self) -> IsrOutage | None:
         """When all in-sync replicas were out of service; the worst such time, None if there was none.
 
         Needs the partition's states.
@@ -128,14 +128,14 @@ class FindingContext:
         times |= set(facts.ends_of_processes(self.since))
         silent = (span.from_ns for spans in facts.silent.values() for span in spans)
         times |= {ns for ns in silent if ns >= self.since}
-        worst: Gone | None = None
+        worst: IsrOutage | None = None
         for ns in sorted(times):
             isr = self._isr_at(ns)
             if not isr or not all(facts.is_out_of_service(broker, ns) for broker in isr):
                 continue
             hits = [fault for fault in self.hits(DATA_LOSS, isr) if fault.from_ns >= self.since]
             counted = [f for f in hits if f.mechanism != "power_cut" or not self.flushes]
-            found = Gone(
+            gone = IsrOutage(
                 isr=isr,
                 damaged=tuple(dict.fromkeys(fault.name for fault in counted)),
                 flushed=bool(self.flushes) and any(f.mechanism == "power_cut" for f in hits),
@@ -143,8 +143,8 @@ class FindingContext:
                 and bool(hits)
                 and all(f.mechanism == "power_cut" for f in hits),
             )
-            if worst is None or (found.damaged and not worst.damaged):
-                worst = found
+            if worst is None or (gone.damaged and not worst.damaged):
+                worst = gone
         return worst
 
     def _isr_at(self, ns: int) -> tuple[int, ...]:
@@ -157,14 +157,14 @@ class FindingContext:
         return isr
 
     @cached_property
-    def elections(self) -> list[tuple[State, State]]:
+    def elections(self) -> list[tuple[IsrState, IsrState]]:
         """Elections from the acknowledgement on: the state before, and the state with the new leader."""
         before = self.facts.state_at(*self.where, self.since)
-        found: list[tuple[State, State]] = []
+        elections: list[tuple[IsrState, IsrState]] = []
         if before is None:
-            return found
+            return elections
         for state in self.facts.later_states(*self.where, self.since):
             if state.epoch > before.epoch and state.leader >= 0:
-                found.append((before, state))
+                elections.append((before, state))
             before = state
-        return found
+        return elections

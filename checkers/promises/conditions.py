@@ -309,8 +309,8 @@ def _ended(case: FindingContext) -> Answer:
 
 
 def _network(case: FindingContext) -> Answer:
-    found = [f for f in case.facts.faults if f.kind in _LINK_KINDS and f.until_ns >= case.since]
-    return Answer(bool(found), f"`{found[0].name}`" if found else "no fault of the network")
+    link_faults = [f for f in case.facts.faults if f.kind in _LINK_KINDS and f.until_ns >= case.since]
+    return Answer(bool(link_faults), f"`{link_faults[0].name}`" if link_faults else "no fault of the network")
 
 
 def _damaged(case: FindingContext) -> Answer:
@@ -387,7 +387,7 @@ def _offset_acks(case: FindingContext) -> Answer:
 
 
 def _offsets_lost(case: FindingContext) -> Answer:
-    found: Answer | None = None
+    undecided: Answer | None = None
     places = [place for place in case.facts.states if place[0] == OFFSETS_LOG]
     if not places and not case.facts.faults:
         return Answer(False, "no fault was injected")
@@ -401,8 +401,8 @@ def _offsets_lost(case: FindingContext) -> Answer:
         ):
             if answer.holds:
                 return answer
-            found = answer if answer.holds is None else found
-    return found or Answer(False, "nothing took committed messages from the offsets topic")
+            undecided = answer if answer.holds is None else undecided
+    return undecided or Answer(False, "nothing took committed messages from the offsets topic")
 
 
 def both(first: Answer, second: Answer) -> Answer:
@@ -447,10 +447,10 @@ def _time_to_rejoin(case: FindingContext) -> Answer:
 
 def _old_format(case: FindingContext) -> Answer:
     facts = case.facts
-    found = [facts.configs.get(("topic", case.topic, "message.format.version"))]
-    found += [facts.broker_config(key) for key in ("log.message.format.version", INTER_BROKER_PROTOCOL)]
-    found.append(facts.kafka)
-    for value in found:
+    settings = [facts.configs.get(("topic", case.topic, "message.format.version"))]
+    settings += [facts.broker_config(key) for key in ("log.message.format.version", INTER_BROKER_PROTOCOL)]
+    settings.append(facts.kafka)
+    for value in settings:
         numbers = _numbers(value)
         if numbers and numbers < (0, 11):
             return Answer(True, f"version {value} has no leader epochs in its records")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from checkers.promises.bugs import KNOWN, KnownBug
 from checkers.promises.conditions import CONDITIONS
 from checkers.promises.settings import DISASTERS, SETTINGS, cell
-from checkers.promises.table import LOSSES, ROWS, STATEMENTS, Row, StatementSource
+from checkers.promises.table import LOSS_CLASSES, ROWS, STATEMENTS, PromiseRow, StatementSource
 
 _HEAD = """\
 # What Kafka promises
@@ -57,7 +57,7 @@ message that was acknowledged before the fault, with a link to the row that deci
 """
 
 _SUBJECTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Messages that are gone, moved or elsewhere", LOSSES),
+    ("Messages that are gone, moved or elsewhere", LOSS_CLASSES),
     ("Duplicates and failed writes", ("duplicated", "phantom")),
     ("Order", ("out_of_order",)),
     ("Records and replicas", ("corrupt", "foreign", "misrouted", "overwritten", "not_converged")),
@@ -111,7 +111,7 @@ def _matrix() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(row: Row) -> str:
+def _row(row: PromiseRow) -> str:
     verdict = "promised" if row.promised else "not promised"
     when = "; ".join(row.when) or "always"
     return (

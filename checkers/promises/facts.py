@@ -24,7 +24,7 @@ from harness.kafka.versions import version_key
 _ENDED = ("killed", "stopped", "exited")
 
 
-class State(NamedTuple):
+class IsrState(NamedTuple):
     """Leader, epoch and ISR of a partition, from ``ns`` on."""
 
     ns: int
@@ -70,7 +70,7 @@ class Message:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class RunFacts:
     """What a history says about one run, without its messages."""
 
     kafka: str | None = None
@@ -89,7 +89,7 @@ class Facts:
     """When each broker's process was not ready yet, or had been paused for longer than its session."""
     ended_uncleanly: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """When each broker's process was killed or exited by itself."""
-    states: Mapping[tuple[str, int], tuple[State, ...]] = field(default_factory=dict)
+    states: Mapping[tuple[str, int], tuple[IsrState, ...]] = field(default_factory=dict)
     """Leaders and ISRs of each partition by time, as the metadata store reports them."""
     replicas: Mapping[tuple[str, int], tuple[ReplicaFacts, ...]] = field(default_factory=dict)
     unclean: frozenset[tuple[str, int]] = frozenset()
@@ -116,9 +116,9 @@ class Facts:
 
     def topic_config(self, topic: str, key: str, broker_key: str | None = None) -> str | None:
         """The effective value for a topic; None if the history does not hold it."""
-        found = self.configs.get(("topic", topic, key))
-        if found is not None:
-            return found
+        value = self.configs.get(("topic", topic, key))
+        if value is not None:
+            return value
         # A topic may override what the brokers say. Before 0.11 only overrides of topics were recorded.
         version = self.version()
         if topic.startswith("__") or (version is not None and version < (0, 11)):
@@ -127,24 +127,24 @@ class Facts:
 
     def broker_config(self, key: str) -> str | None:
         """The value on all brokers; None if it is not known, or differs between brokers."""
-        found = {
+        values = {
             value for (scope, _, name), value in self.configs.items() if (scope, name) == ("broker", key)
         }
-        return found.pop() if len(found) == 1 else None
+        return values.pop() if len(values) == 1 else None
 
     @cached_property
     def edges(self) -> tuple[int, ...]:
         """All times at which anything in these facts changes."""
-        found = {ns for fault in self.faults for ns in (fault.from_ns, fault.until_ns)}
-        found |= {
+        edges = {ns for fault in self.faults for ns in (fault.from_ns, fault.until_ns)}
+        edges |= {
             ns
             for down in (self.down, self.silent)
             for spans in down.values()
             for span in spans
             for ns in span
         }
-        found |= {state.ns for states in self.states.values() for state in states}
-        return tuple(sorted(found))
+        edges |= {state.ns for states in self.states.values() for state in states}
+        return tuple(sorted(edges))
 
     def is_out_of_service(self, broker: int, ns: int) -> bool:
         """Whether the broker's process was down or silent: without a session, a broker counts as failed."""
@@ -155,13 +155,13 @@ class Facts:
         """Whether the broker's process was down at a time."""
         return any(span.from_ns <= ns < span.until_ns for span in self.down.get(broker, ()))
 
-    def state_at(self, topic: str, partition: int, ns: int) -> State | None:
+    def state_at(self, topic: str, partition: int, ns: int) -> IsrState | None:
         """The newest state of a partition at a time; its first state if all are later."""
         states = self.states.get((topic, partition), ())
         place = bisect_right(states, ns, key=lambda state: state.ns)
         return states[max(0, place - 1)] if states else None
 
-    def later_states(self, topic: str, partition: int, ns: int) -> tuple[State, ...]:
+    def later_states(self, topic: str, partition: int, ns: int) -> tuple[IsrState, ...]:
         """The states of a partition after a time."""
         states = self.states.get((topic, partition), ())
         return states[bisect_right(states, ns, key=lambda state: state.ns) :]
@@ -188,11 +188,11 @@ def facts_of(
     kafka: str | None = None,
     mode: str | None = None,
     messages: Mapping[tuple[int, int], Message] | None = None,
-) -> Facts:
+) -> RunFacts:
     """The facts that the small tables of a history hold."""
     views = sorted(evidence.rows("views"), key=lambda row: int(row["ns"]))
     processes = sorted(evidence.rows("processes"), key=lambda row: int(row["ns"]))
-    found = Facts(
+    facts = RunFacts(
         kafka=kafka if kafka is None or re.fullmatch(r"[\d.]+(@.*)?", kafka) else None,
         mode=mode,
         configs=_configs(evidence),
@@ -208,23 +208,23 @@ def facts_of(
             for row in evidence.rows("log_events")
             if row["kind"] == "unclean_election" and row["topic"] is not None
         ),
-        stuck=frozenset((one.topic, one.partition) for one in incomplete_isrs(evidence) if one.cause),
+        stuck=frozenset((isr.topic, isr.partition) for isr in incomplete_isrs(evidence) if isr.cause),
         two_controllers=_two_controllers(views),
         producer_id_expiration_ns=evidence.producer_id_expiration_ns,
         messages=messages or {},
     )
-    return replace(found, silent=_silent(processes, found.session_ns()))
+    return replace(facts, silent=_silent(processes, facts.session_ns()))
 
 
 def _configs(evidence: Evidence) -> Mapping[tuple[str, str, str], str]:
     table = evidence.tables["configs"]
     columns = [table[name].to_pylist() for name in ("scope", "name", "key", "value", "asked")]
-    found: dict[tuple[str, str, str], str] = {}
+    configs: dict[tuple[str, str, str], str] = {}
     for scope, name, key, value, asked in zip(*columns, strict=True):
         effective = asked if value is None else value
         if effective is not None:
-            found[scope, name, key] = effective
-    return found
+            configs[scope, name, key] = effective
+    return configs
 
 
 def _down(processes: Iterable[Row], faults: tuple[FaultSpan, ...]) -> Mapping[int, tuple[Span, ...]]:
@@ -247,7 +247,7 @@ def _down(processes: Iterable[Row], faults: tuple[FaultSpan, ...]) -> Mapping[in
             if fault.mechanism in ("kill", "stop", "power_cut"):
                 for broker in filter(lambda number: number >= 0, map(broker_of, fault.hosts)):
                     spans.setdefault(broker, []).append(Span(fault.from_ns, fault.until_ns))
-    return {broker: tuple(sorted(found)) for broker, found in spans.items()}
+    return {broker: tuple(sorted(broker_spans)) for broker, broker_spans in spans.items()}
 
 
 def _silent(processes: Iterable[Row], session_ns: int | None) -> Mapping[int, tuple[Span, ...]]:
@@ -269,19 +269,19 @@ def _silent(processes: Iterable[Row], session_ns: int | None) -> Mapping[int, tu
             started[broker] = ns
         elif event == "ready" and broker in started:
             spans.setdefault(broker, []).append(Span(started.pop(broker), ns))
-    return {broker: tuple(sorted(found)) for broker, found in spans.items()}
+    return {broker: tuple(sorted(broker_spans)) for broker, broker_spans in spans.items()}
 
 
 def _unclean_ends(processes: Iterable[Row]) -> Mapping[int, tuple[int, ...]]:
-    found: dict[int, tuple[int, ...]] = {}
+    unclean_ns: dict[int, tuple[int, ...]] = {}
     for row in processes:
         broker = broker_of(row["host"])
         if broker >= 0 and row["event"] in ("killed", "exited"):
-            found[broker] = (*found.get(broker, ()), row["ns"])
-    return found
+            unclean_ns[broker] = (*unclean_ns.get(broker, ()), row["ns"])
+    return unclean_ns
 
 
-def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[State, ...]]:
+def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[IsrState, ...]]:
     """States by time: as ZooKeeper reports them; with KRaft controllers, any node's of the newest epoch."""
     views = list(views)
     rows = [
@@ -290,19 +290,19 @@ def _states(views: Iterable[Row]) -> Mapping[tuple[str, int], tuple[State, ...]]
         if row["subject"] == "partition" and row["topic"] is not None and row["epoch"] is not None
     ]
     stored = [row for row in rows if row["source"].startswith("zookeeper")]
-    found: dict[tuple[str, int], list[State]] = {}
+    states_by_partition: dict[tuple[str, int], list[IsrState]] = {}
     in_kraft = any(row["source"].startswith("controller") for row in views)
     for row in rows if in_kraft else stored or rows:
         leader = -1 if row["leader"] is None else row["leader"]
-        states = found.setdefault((row["topic"], row["partition"]), [])
-        state = State(row["ns"], leader, row["epoch"], tuple(row["isr"] or ()))
+        states = states_by_partition.setdefault((row["topic"], row["partition"]), [])
+        state = IsrState(row["ns"], leader, row["epoch"], tuple(row["isr"] or ()))
         if not states or (state.epoch >= states[-1].epoch and state[1:] != states[-1][1:]):
             states.append(state)
-    return {partition: tuple(states) for partition, states in found.items()}
+    return {partition: tuple(states) for partition, states in states_by_partition.items()}
 
 
 def _replicas(rows: Iterable[Row]) -> Mapping[tuple[str, int], tuple[ReplicaFacts, ...]]:
-    found: dict[tuple[str, int], tuple[ReplicaFacts, ...]] = {}
+    replicas: dict[tuple[str, int], tuple[ReplicaFacts, ...]] = {}
     for row in rows:
         key = (row["topic"], row["partition"])
         replica = ReplicaFacts(
@@ -313,8 +313,8 @@ def _replicas(rows: Iterable[Row]) -> Mapping[tuple[str, int], tuple[ReplicaFact
             ns=row["ns"],
             log_start=row["log_start"],
         )
-        found[key] = (*found.get(key, ()), replica)
-    return found
+        replicas[key] = (*replicas.get(key, ()), replica)
+    return replicas
 
 
 def _two_controllers(views: Iterable[Row]) -> bool:

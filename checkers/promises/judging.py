@@ -13,12 +13,12 @@ from checkers.partition.messages import Ints
 from checkers.promises.bugs import KNOWN
 from checkers.promises.case import FindingContext, went_ahead
 from checkers.promises.conditions import Answer, ask
-from checkers.promises.facts import Facts
-from checkers.promises.table import ROWS, STRAY, UNEXPLAINED, Row
+from checkers.promises.facts import RunFacts
+from checkers.promises.table import ROWS, STRAY, UNEXPLAINED, PromiseRow
 
-Promise = Literal["broken", "not promised", "unknown"]
+PromiseVerdict = Literal["broken", "not promised", "unknown"]
 
-COLUMNS = ("promise", "promise_row", "promise_reason", "known_bug")
+PROMISE_COLUMNS = ("promise", "promise_row", "promise_reason", "known_bug")
 """Columns of `findings` that hold a judgement."""
 _KEY = ("class", "topic", "partition", "writer", "acked_by", "cause", "cause_facts", "detail")
 """Columns whose values, with the time of the acknowledgement, decide most findings."""
@@ -33,17 +33,19 @@ _BY_MESSAGE = ("aborted_read", "out_of_order", "duplicated")
 """Classes that are judged by the message, if it was looked up."""
 
 
-class Judged(NamedTuple):
-    """A finding judged by the table; the fields are those of `COLUMNS`."""
+class PromiseJudgement(NamedTuple):
+    """A finding judged by the table; the fields are those of `PROMISE_COLUMNS`."""
 
-    promise: Promise
+    promise: PromiseVerdict
     row: str | None
     """The row that decides; if that is unknown, the first row that might."""
     reason: str
     known_bug: str | None
 
 
-def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS) -> Judged:
+def judge(
+    finding: Mapping[str, Any], facts: RunFacts, rows: tuple[PromiseRow, ...] = ROWS
+) -> PromiseJudgement:
     """Judge one finding, given with every column of `findings`.
 
     The first row whose conditions hold decides. If an earlier row with the opposite verdict cannot be
@@ -51,8 +53,8 @@ def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS
     """
     case = FindingContext(finding, facts)
     if finding["class"] == "undetermined":
-        return Judged("unknown", None, "the final read did not reach the end of every log", None)
-    open_rows: list[tuple[Row, Answer]] = []
+        return PromiseJudgement("unknown", None, "the final read did not reach the end of every log", None)
+    open_rows: list[tuple[PromiseRow, Answer]] = []
     for row in rows:
         if finding["class"] not in row.classes:
             continue
@@ -60,18 +62,20 @@ def judge(finding: Mapping[str, Any], facts: Facts, rows: tuple[Row, ...] = ROWS
         if answer.holds is None:
             open_rows.append((row, answer))
         elif answer.holds:
-            against = next((found for found in open_rows if found[0].promised != row.promised), None)
+            against = next((open_row for open_row in open_rows if open_row[0].promised != row.promised), None)
             if against is not None:
-                return Judged("unknown", against[0].name, against[1].why, None)
-            promise: Promise = "broken" if row.promised else "not promised"
-            return Judged(promise, row.name, answer.why or row.brief, _known_bug(case, broken=row.promised))
+                return PromiseJudgement("unknown", against[0].name, against[1].why, None)
+            promise: PromiseVerdict = "broken" if row.promised else "not promised"
+            return PromiseJudgement(
+                promise, row.name, answer.why or row.brief, _known_bug(case, broken=row.promised)
+            )
     if open_rows:
         row, answer = open_rows[0]
-        return Judged("unknown", row.name, answer.why, None)
-    return Judged("unknown", None, f"no row of the table covers this {finding['class']}", None)
+        return PromiseJudgement("unknown", row.name, answer.why, None)
+    return PromiseJudgement("unknown", None, f"no row of the table covers this {finding['class']}", None)
 
 
-def _conjunction(row: Row, case: FindingContext) -> Answer:
+def _conjunction(row: PromiseRow, case: FindingContext) -> Answer:
     """Whether all conditions of a row hold; no as soon as one does not."""
     answers = []
     for name in row.when:
@@ -95,8 +99,8 @@ def _known_bug(case: FindingContext, *, broken: bool) -> str | None:
     return None
 
 
-def with_promises(findings: pa.Table, facts: Facts, *, decisive: bool = False) -> pa.Table:
-    """Findings with `COLUMNS` filled. Findings that the same facts decide are judged together.
+def with_promises(findings: pa.Table, facts: RunFacts, *, decisive: bool = False) -> pa.Table:
+    """Findings with `PROMISE_COLUMNS` filled. Findings that the same facts decide are judged together.
 
     If promises are ``decisive``, findings that Kafka does not promise to prevent are expected.
     """
@@ -106,7 +110,7 @@ def with_promises(findings: pa.Table, facts: Facts, *, decisive: bool = False) -
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     judged = [judge(row, facts) for row in findings.take(pa.array(first)).to_pylist()]
     place = pa.array(inverse.reshape(-1))
-    for name, values in zip(COLUMNS, zip(*judged, strict=True), strict=True):
+    for name, values in zip(PROMISE_COLUMNS, zip(*judged, strict=True), strict=True):
         column = pa.array(values, pa.string()).take(place)
         findings = findings.set_column(findings.schema.get_field_index(name), name, column)
     return _without_promise_expected(findings) if decisive else findings
@@ -122,7 +126,7 @@ def _without_promise_expected(findings: pa.Table) -> pa.Table:
     )
 
 
-def _groups(findings: pa.Table, facts: Facts) -> Ints:
+def _groups(findings: pa.Table, facts: RunFacts) -> Ints:
     """A number for each finding; findings with the same number have the same judgement."""
     acked = findings["acked_ns"].fill_null(-1).to_numpy()
     edges = np.array(facts.edges, dtype=np.int64)
@@ -140,18 +144,18 @@ def _groups(findings: pa.Table, facts: Facts) -> Ints:
     return codes
 
 
-def _particulars(findings: pa.Table, facts: Facts) -> Ints:
+def _particulars(findings: pa.Table, facts: RunFacts) -> Ints:
     """A number for the facts that matter only to some classes; 0 for the others."""
-    found = np.zeros(findings.num_rows, dtype=np.int64)
+    particulars = np.zeros(findings.num_rows, dtype=np.int64)
     shortened = any((replica.log_start or 0) > 0 for some in facts.replicas.values() for replica in some)
     classes = (*_BY_REPLICAS, *_BY_POSITION, *_BY_MESSAGE, *(_BY_LOG_START if shortened else ()))
-    wanted = pa.compute.is_in(findings["class"], pa.array(classes))
-    places = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+    concerned = pa.compute.is_in(findings["class"], pa.array(classes))
+    places = np.flatnonzero(concerned.to_numpy(zero_copy_only=False))
     if not len(places):
-        return found
+        return particulars
     names = ("class", "topic", "partition", "offset", "brokers", "writer", "seq", "found_offset")
     some = findings.select(names).take(pa.array(places))
-    known: dict[Hashable, int] = {}
+    numbers_by_key: dict[Hashable, int] = {}
     for place, row in zip(
         places.tolist(), zip(*(some[name].to_pylist() for name in names), strict=True), strict=True
     ):
@@ -167,11 +171,11 @@ def _particulars(findings: pa.Table, facts: Facts) -> Ints:
         else:
             mark = facts.high_watermark(topic, partition)
             key = (tuple(brokers or ()), mark is not None and offset is not None and offset >= mark)
-        found[place] = known.setdefault(key, len(known) + 1)
-    return found
+        particulars[place] = numbers_by_key.setdefault(key, len(numbers_by_key) + 1)
+    return particulars
 
 
 def _codes(column: pa.ChunkedArray) -> Ints:
     encoded = column.combine_chunks().dictionary_encode()
-    found: Ints = encoded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
-    return found
+    codes: Ints = encoded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+    return codes

@@ -11,8 +11,8 @@ from typing import Any
 
 from checkers.evidence import FaultSpan
 from checkers.partition.messages import FOREVER
-from checkers.promises.facts import Facts, Span, State
-from checkers.promises.judging import Judged, judge
+from checkers.promises.facts import IsrState, RunFacts, Span
+from checkers.promises.judging import PromiseJudgement, judge
 from checkers.tables.output import FINDING
 
 _PARTITION = ("t", 0)
@@ -78,7 +78,7 @@ DISASTERS: tuple[Disaster, ...] = (
 )
 
 
-def cell(setting: PromiseSettings, disaster: Disaster) -> Judged:
+def cell(setting: PromiseSettings, disaster: Disaster) -> PromiseJudgement:
     """The judgement of a message that was lost in this disaster under these settings."""
     finding: dict[str, Any] = dict.fromkeys(FINDING.names)
     topic, partition = _PARTITION
@@ -86,11 +86,11 @@ def cell(setting: PromiseSettings, disaster: Disaster) -> Judged:
     return judge(finding | {"acked_ns": _ACKED_NS, "acked_by": 1, "brokers": []}, facts_of(setting, disaster))
 
 
-def facts_of(setting: PromiseSettings, disaster: Disaster) -> Facts:
+def facts_of(setting: PromiseSettings, disaster: Disaster) -> RunFacts:
     """The facts of the run."""
     faults = [*_faults(disaster)]
     eligible = setting.kafka >= "4.1"
-    return Facts(
+    return RunFacts(
         kafka=setting.kafka,
         mode="kraft",
         configs={
@@ -133,26 +133,26 @@ def _faults(disaster: Disaster) -> list[FaultSpan]:
     ]
 
 
-def _states(setting: PromiseSettings, disaster: Disaster) -> list[State]:
-    full = State(0, 1, 0, (1, 2, 3))
-    found = [full]
+def _states(setting: PromiseSettings, disaster: Disaster) -> list[IsrState]:
+    full = IsrState(0, 1, 0, (1, 2, 3))
+    states = [full]
     if disaster.shrunk:
         # With a minimum of one, the leader alone acknowledged it. Otherwise all did, before the ISR shrank.
         shrunk_ns = _ACKED_NS - 1 if setting.min_insync == 1 else _ACKED_NS + 1
-        found.append(State(shrunk_ns, 1, 0, (1,)))
+        states.append(IsrState(shrunk_ns, 1, 0, (1,)))
         if setting.unclean:
-            return [*found, State(_LATER_NS, 2, 1, (2,)), State(_BACK_NS, 2, 1, (1, 2, 3))]
-        return [*found, State(_LATER_NS, -1, 1, (1,)), State(_BACK_NS, 1, 2, (1,))]
+            return [*states, IsrState(_LATER_NS, 2, 1, (2,)), IsrState(_BACK_NS, 2, 1, (1, 2, 3))]
+        return [*states, IsrState(_LATER_NS, -1, 1, (1,)), IsrState(_BACK_NS, 1, 2, (1,))]
     alive = tuple(broker for broker in full.isr if broker not in disaster.crashed)
     if disaster.isolated:
         alive = (2, 3)
     if alive and len(alive) < len(full.isr):
-        found.append(State(_LATER_NS, alive[0], 1, alive))
+        states.append(IsrState(_LATER_NS, alive[0], 1, alive))
     elif not alive:
-        found.append(State(_BACK_NS, 1, 1, (1,)))
-    return found
+        states.append(IsrState(_BACK_NS, 1, 1, (1,)))
+    return states
 
 
-def matrix() -> Mapping[tuple[str, str], Judged]:
+def matrix() -> Mapping[tuple[str, str], PromiseJudgement]:
     """The judgements by the names of setting and disaster."""
     return {(s.name, d.name): cell(s, d) for s in SETTINGS for d in DISASTERS}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LOSSES = ("lost", "lost_after_read", "moved", "diverged", "offset_conflict", "aborted_read")
+LOSS_CLASSES = ("lost", "lost_after_read", "moved", "diverged", "offset_conflict", "aborted_read")
 """Classes that say that a message was taken out of the log, or out of one place in the log."""
 STEPS = ("skip", "non_monotonic", "group_reset")
 """Classes about the order in which a reader receives records."""
@@ -70,7 +70,7 @@ NO_STATEMENT = StatementSource("the documentation makes no statement")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class PromiseRow:
     """One row: for findings of ``classes`` under the conditions ``when``, what Kafka promises."""
 
     name: str
@@ -84,9 +84,9 @@ class Row:
     sources: tuple[StatementSource, ...]
 
 
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[PromiseRow, ...] = (
     # ---- copies that differ, and records that do not belong
-    Row(
+    PromiseRow(
         name="storage-damage",
         classes=("corrupt", "diverged", *STRAY),
         when=("damaged by a storage fault",),
@@ -96,7 +96,7 @@ ROWS: tuple[Row, ...] = (
         "and followers refuse a batch whose checksum is wrong.",
         sources=(RECORDS,),
     ),
-    Row(
+    PromiseRow(
         name="checksum",
         classes=("corrupt",),
         when=(),
@@ -106,7 +106,7 @@ ROWS: tuple[Row, ...] = (
         "on replication.",
         sources=(RECORDS,),
     ),
-    Row(
+    PromiseRow(
         name="records-as-sent",
         classes=STRAY,
         when=(),
@@ -115,7 +115,7 @@ ROWS: tuple[Row, ...] = (
         says="A partition holds only records that a producer sent to that partition.",
         sources=(GUARANTEES, SEMANTICS),
     ),
-    Row(
+    PromiseRow(
         name="above-high-watermark",
         classes=("diverged",),
         when=("above the high watermark",),
@@ -125,7 +125,7 @@ ROWS: tuple[Row, ...] = (
         "`replica.lag.time.max.ms`.",
         sources=(REPLICATION, LAG),
     ),
-    Row(
+    PromiseRow(
         name="identical-replicas",
         classes=("diverged",),
         when=("in-sync replicas disagree",),
@@ -136,7 +136,7 @@ ROWS: tuple[Row, ...] = (
         sources=(REPLICATION, KIP_101),
     ),
     # ---- what readers are given, where the message decides
-    Row(
+    PromiseRow(
         name="refused-after-retry",
         classes=("phantom", "aborted_read"),
         when=("the client reported a failure", "not one attempt"),
@@ -146,7 +146,7 @@ ROWS: tuple[Row, ...] = (
         "written.",
         sources=(SEMANTICS, RETRIES),
     ),
-    Row(
+    PromiseRow(
         name="refused-not-written",
         classes=("phantom", "aborted_read"),
         when=("the client reported a failure",),
@@ -156,7 +156,7 @@ ROWS: tuple[Row, ...] = (
         "this attempt was not written.",
         sources=(APPEND, MIN_INSYNC),
     ),
-    Row(
+    PromiseRow(
         name="read-committed",
         classes=("aborted_read",),
         when=("the transaction was aborted",),
@@ -167,18 +167,18 @@ ROWS: tuple[Row, ...] = (
         sources=(ISOLATION, KIP_98),
     ),
     # ---- losses: acks=0 and acks=1
-    Row(
+    PromiseRow(
         name="acks-0",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("acks 0", "not received by a reader"),
         promised=False,
         brief="acks=0: the broker confirms nothing",
         says="With `acks=0` nothing is confirmed: no replica needs to have the message.",
         sources=(ACKS,),
     ),
-    Row(
+    PromiseRow(
         name="acks-1-leader",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("acks 1", "not received by a reader", "the leader failed or was deposed"),
         promised=False,
         brief="acks=1: what the next leader had not copied may be lost",
@@ -187,9 +187,9 @@ ROWS: tuple[Row, ...] = (
         "`min.insync.replicas` makes no difference.",
         sources=(ACKS, AVAILABILITY),
     ),
-    Row(
+    PromiseRow(
         name="acks-1-steady",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("acks 1", "not received by a reader"),
         promised=True,
         brief="acks=1: a message is kept as long as its leader leads",
@@ -198,9 +198,9 @@ ROWS: tuple[Row, ...] = (
         sources=(ACKS, REPLICATION),
     ),
     # ---- losses: committed messages; the rows above decide all others
-    Row(
+    PromiseRow(
         name="unclean-by-operator",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("an operator elected an unclean leader",),
         promised=False,
         brief="an operator elected a leader that was not in sync",
@@ -208,9 +208,9 @@ ROWS: tuple[Row, ...] = (
         "unclean`) may elect a replica that lacks committed messages.",
         sources=(UNCLEAN, StatementSource("KIP-460, Admin Leader Election RPC")),
     ),
-    Row(
+    PromiseRow(
         name="unclean-enabled",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("an unclean leader was elected", "unclean election is enabled"),
         promised=False,
         brief="unclean.leader.election.enable=true: a leader out of sync may lack what was committed",
@@ -219,9 +219,9 @@ ROWS: tuple[Row, ...] = (
         "default before 0.11.0.",
         sources=(UNCLEAN_KEY, UNCLEAN, KIP_106),
     ),
-    Row(
+    PromiseRow(
         name="isr-of-one",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=(
             "the in-sync replicas were down and lost data",
             "the ISR was one replica",
@@ -234,9 +234,9 @@ ROWS: tuple[Row, ...] = (
         "messages are lost although other replicas exist.",
         sources=(MIN_INSYNC, AVAILABILITY),
     ),
-    Row(
+    PromiseRow(
         name="eligible-leader-replicas",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=(
             "the in-sync replicas were down and lost data",
             "eligible leader replicas protect it",
@@ -248,9 +248,9 @@ ROWS: tuple[Row, ...] = (
         "uncleanly or lost their data.",
         sources=(KIP_966,),
     ),
-    Row(
+    PromiseRow(
         name="last-replica-standing",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("the in-sync replicas were down and lost data", "the ISR was one replica"),
         promised=False,
         brief="the last in-sync replica lost its data",
@@ -259,9 +259,9 @@ ROWS: tuple[Row, ...] = (
         "others truncate. `min.insync.replicas` does not prevent it without eligible leader replicas.",
         sources=(UNCLEAN, KIP_966),
     ),
-    Row(
+    PromiseRow(
         name="all-in-sync-replicas-lost-data",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("the in-sync replicas were down and lost data",),
         promised=False,
         brief="all in-sync replicas were down at once, and at least one lost unflushed data",
@@ -270,7 +270,7 @@ ROWS: tuple[Row, ...] = (
         "afterwards, and the message is lost.",
         sources=(UNCLEAN, FLUSH),
     ),
-    Row(
+    PromiseRow(
         name="removed-as-configured",
         classes=("lost", "lost_after_read"),
         when=("before the log start offset",),
@@ -281,9 +281,9 @@ ROWS: tuple[Row, ...] = (
         "not lost.",
         sources=(RETENTION, KIP_107),
     ),
-    Row(
+    PromiseRow(
         name="clean-election",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("an unclean leader was elected",),
         promised=True,
         brief="only in-sync replicas become leader",
@@ -291,9 +291,9 @@ ROWS: tuple[Row, ...] = (
         "becomes leader, and it has every committed message. Without such a replica the partition waits.",
         sources=(UNCLEAN_KEY, UNCLEAN, KIP_106),
     ),
-    Row(
+    PromiseRow(
         name="power-loss-flushed",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("a power loss of replicas that flush every message",),
         promised=True,
         brief="flush.messages=1: what was acknowledged survives a power loss",
@@ -301,9 +301,9 @@ ROWS: tuple[Row, ...] = (
         "disk before it answers, so that committed messages survive a power loss of every replica.",
         sources=(FLUSH,),
     ),
-    Row(
+    PromiseRow(
         name="crash-of-all",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("all in-sync replicas were down at once",),
         promised=True,
         brief="a crash of every in-sync replica loses nothing that is in the page cache or on disk",
@@ -312,9 +312,9 @@ ROWS: tuple[Row, ...] = (
         "and the page cache survives the process.",
         sources=(UNCLEAN, FILES),
     ),
-    Row(
+    PromiseRow(
         name="power-loss-of-some",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("a replica lost its data",),
         promised=True,
         brief="data lost on some replicas is copied again from an in-sync replica that is alive",
@@ -324,9 +324,9 @@ ROWS: tuple[Row, ...] = (
         "replicas, for example of one AZ of three with n=2.",
         sources=(REPLICATION, AVAILABILITY),
     ),
-    Row(
+    PromiseRow(
         name="crash-of-some",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("a replica's process ended",),
         promised=True,
         brief="a committed message survives crashes as long as an in-sync replica is alive",
@@ -334,9 +334,9 @@ ROWS: tuple[Row, ...] = (
         "is alive at all times: with replication factor r and a full ISR, through r-1 crashes.",
         sources=(REPLICATION, AVAILABILITY),
     ),
-    Row(
+    PromiseRow(
         name="partition",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=("a fault of the network",),
         promised=True,
         brief="a network partition does not lose committed messages",
@@ -345,9 +345,9 @@ ROWS: tuple[Row, ...] = (
         "unavailable, but loses nothing. This holds with `min.insync.replicas=1` as well.",
         sources=(REPLICATION, UNCLEAN, KIP_101),
     ),
-    Row(
+    PromiseRow(
         name="committed",
-        classes=LOSSES,
+        classes=LOSS_CLASSES,
         when=(),
         promised=True,
         brief="a committed message is kept",
@@ -356,7 +356,7 @@ ROWS: tuple[Row, ...] = (
         sources=(REPLICATION,),
     ),
     # ---- duplicates
-    Row(
+    PromiseRow(
         name="duplicate-of-another-session",
         classes=("duplicated",),
         when=("idempotent", "written by two producer sessions"),
@@ -366,7 +366,7 @@ ROWS: tuple[Row, ...] = (
         "another session, for example after a restart of the producer, may be written twice.",
         sources=(IDEMPOTENCE, KIP_98),
     ),
-    Row(
+    PromiseRow(
         name="duplicate-after-expiration",
         classes=("duplicated",),
         when=("idempotent", "the producer id may have expired"),
@@ -376,7 +376,7 @@ ROWS: tuple[Row, ...] = (
         "for `producer.id.expiration.ms`. A retry that arrives later is written again.",
         sources=(_docs("broker configuration `producer.id.expiration.ms`"), KIP_854),
     ),
-    Row(
+    PromiseRow(
         name="duplicate-idempotent",
         classes=("duplicated",),
         when=("idempotent",),
@@ -386,7 +386,7 @@ ROWS: tuple[Row, ...] = (
         "message once per partition and producer session.",
         sources=(IDEMPOTENCE, KIP_98, SEQUENCES),
     ),
-    Row(
+    PromiseRow(
         name="duplicate-one-attempt",
         classes=("duplicated",),
         when=("one attempt",),
@@ -395,7 +395,7 @@ ROWS: tuple[Row, ...] = (
         says="Without retries a message is written at most once.",
         sources=(SEMANTICS,),
     ),
-    Row(
+    PromiseRow(
         name="duplicate-retry",
         classes=("duplicated",),
         when=(),
@@ -406,7 +406,7 @@ ROWS: tuple[Row, ...] = (
         sources=(SEMANTICS, RETRIES),
     ),
     # ---- order of one producer in one partition
-    Row(
+    PromiseRow(
         name="order-of-connections",
         classes=("out_of_order",),
         when=("a connection for each message", "sent before the earlier one was answered"),
@@ -419,7 +419,7 @@ ROWS: tuple[Row, ...] = (
             StatementSource("code: SocketServer.Processor (order within one connection only)"),
         ),
     ),
-    Row(
+    PromiseRow(
         name="order-idempotent",
         classes=("out_of_order",),
         when=("idempotent",),
@@ -433,7 +433,7 @@ ROWS: tuple[Row, ...] = (
             StatementSource("KAFKA-5494 (more than one request in flight, 1.0.0)"),
         ),
     ),
-    Row(
+    PromiseRow(
         name="order-retries",
         classes=("out_of_order",),
         when=("not one attempt", "not one request in flight"),
@@ -450,7 +450,7 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(
+    PromiseRow(
         name="order",
         classes=("out_of_order",),
         when=(),
@@ -461,7 +461,7 @@ ROWS: tuple[Row, ...] = (
         sources=(GUARANTEES, RETRIES),
     ),
     # ---- readers
-    Row(
+    PromiseRow(
         name="reset-by-retention",
         classes=("group_reset",),
         when=("the position was below the log start", "a documented removal"),
@@ -471,7 +471,7 @@ ROWS: tuple[Row, ...] = (
         "position lies below the log start offset continues where `auto.offset.reset` says.",
         sources=(_docs("topic configurations `retention.ms` and `retention.bytes`"), KIP_107, OFFSET_RESET),
     ),
-    Row(
+    PromiseRow(
         name="reads-after-operator-election",
         classes=STEPS,
         when=("an operator elected an unclean leader",),
@@ -481,7 +481,7 @@ ROWS: tuple[Row, ...] = (
         "one that the controller makes.",
         sources=(UNCLEAN, StatementSource("KIP-460, Admin Leader Election RPC")),
     ),
-    Row(
+    PromiseRow(
         name="reads-after-unclean-election",
         classes=STEPS,
         when=("an unclean leader was elected", "unclean election is enabled"),
@@ -491,7 +491,7 @@ ROWS: tuple[Row, ...] = (
         "may go back or pass over records.",
         sources=(UNCLEAN_KEY, StatementSource("KIP-320, Allow fetchers to detect and handle log truncation")),
     ),
-    Row(
+    PromiseRow(
         name="reads-after-data-loss",
         classes=STEPS,
         when=("the in-sync replicas were down and lost data",),
@@ -500,7 +500,7 @@ ROWS: tuple[Row, ...] = (
         says="The same applies if all in-sync replicas were down and one of them lost data.",
         sources=(UNCLEAN, FLUSH),
     ),
-    Row(
+    PromiseRow(
         name="read-order",
         classes=STEPS,
         when=(),
@@ -510,7 +510,7 @@ ROWS: tuple[Row, ...] = (
         "none that its isolation level allows, unless it seeks.",
         sources=(GUARANTEES,),
     ),
-    Row(
+    PromiseRow(
         name="stale-coordinator",
         classes=("replay", "stale_offset"),
         when=("a replaced coordinator answered",),
@@ -521,7 +521,7 @@ ROWS: tuple[Row, ...] = (
         "does not promise that an answer names the newest one.",
         sources=(OFFSETS_CODE,),
     ),
-    Row(
+    PromiseRow(
         name="replay-by-two-owners",
         classes=("replay",),
         when=("two members owned the partition",),
@@ -531,7 +531,7 @@ ROWS: tuple[Row, ...] = (
         "including messages that its successor has committed.",
         sources=(_docs("consumer configurations `session.timeout.ms` and `max.poll.interval.ms`"),),
     ),
-    Row(
+    PromiseRow(
         name="offset-commit-acks",
         classes=COMMITS,
         when=("offset commits do not wait for all replicas",),
@@ -541,7 +541,7 @@ ROWS: tuple[Row, ...] = (
         "coordinator.",
         sources=(OFFSETS,),
     ),
-    Row(
+    PromiseRow(
         name="offsets-topic-lost-data",
         classes=COMMITS,
         when=("committed offsets may be lost",),
@@ -551,7 +551,7 @@ ROWS: tuple[Row, ...] = (
         "committed messages without breaking a promise.",
         sources=(OFFSETS, UNCLEAN),
     ),
-    Row(
+    PromiseRow(
         name="committed-offsets",
         classes=COMMITS,
         when=(),
@@ -561,7 +561,7 @@ ROWS: tuple[Row, ...] = (
         "what it had not committed.",
         sources=(SEMANTICS, OFFSETS),
     ),
-    Row(
+    PromiseRow(
         name="offset-retention",
         classes=("offset_expired",),
         when=(),
@@ -581,7 +581,7 @@ ROWS: tuple[Row, ...] = (
             OFFSET_RESET,
         ),
     ),
-    Row(
+    PromiseRow(
         name="group-availability",
         classes=("group_stalled",),
         when=(),
@@ -597,7 +597,7 @@ ROWS: tuple[Row, ...] = (
             REPLICATION,
         ),
     ),
-    Row(
+    PromiseRow(
         name="ownership",
         classes=("double_ownership",),
         when=(),
@@ -609,7 +609,7 @@ ROWS: tuple[Row, ...] = (
         sources=(_docs("consumer configurations `session.timeout.ms` and `max.poll.interval.ms`"),),
     ),
     # ---- transactions
-    Row(
+    PromiseRow(
         name="transaction-ended-by-operator",
         classes=("lost_transaction", "torn_transaction"),
         when=("an operator ended the transaction",),
@@ -618,7 +618,7 @@ ROWS: tuple[Row, ...] = (
         says="`kafka-transactions abort` writes an abort marker whatever the coordinator had decided.",
         sources=(KIP_664,),
     ),
-    Row(
+    PromiseRow(
         name="transaction-marker-unclean",
         classes=TRANSACTIONS,
         when=("the marker of the transaction is missing", "an unclean leader was elected"),
@@ -628,7 +628,7 @@ ROWS: tuple[Row, ...] = (
         "decides, or none.",
         sources=(UNCLEAN, KIP_98),
     ),
-    Row(
+    PromiseRow(
         name="transaction-hung-unclean",
         classes=("hung_transaction",),
         when=("an unclean leader was elected",),
@@ -638,7 +638,7 @@ ROWS: tuple[Row, ...] = (
         "its coordinator does not write the marker again.",
         sources=(UNCLEAN, KIP_98),
     ),
-    Row(
+    PromiseRow(
         name="transaction-marker-under-fault",
         classes=("hanging_transaction",),
         when=("a fault stands at the end",),
@@ -647,7 +647,7 @@ ROWS: tuple[Row, ...] = (
         says="The coordinator writes markers as soon as it reaches the leaders; Kafka does not say when.",
         sources=(KIP_98,),
     ),
-    Row(
+    PromiseRow(
         name="transaction-ends",
         classes=("hanging_transaction", "hung_transaction"),
         when=(),
@@ -657,7 +657,7 @@ ROWS: tuple[Row, ...] = (
         "`transaction.timeout.ms`, by an abort.",
         sources=(KIP_98, KIP_890),
     ),
-    Row(
+    PromiseRow(
         name="transaction-atomicity",
         classes=("lost_transaction", "torn_transaction"),
         when=(),
@@ -667,7 +667,7 @@ ROWS: tuple[Row, ...] = (
         "commit is a commit.",
         sources=(KIP_98, SEMANTICS),
     ),
-    Row(
+    PromiseRow(
         name="transaction-isolation",
         classes=("precommitted_read", "circular_read"),
         when=(),
@@ -677,7 +677,7 @@ ROWS: tuple[Row, ...] = (
         "committed: no transaction reads its own messages, and no two read each other's.",
         sources=(ISOLATION, KIP_98),
     ),
-    Row(
+    PromiseRow(
         name="transaction-fencing",
         classes=("fenced_write_read",),
         when=(),
@@ -688,7 +688,7 @@ ROWS: tuple[Row, ...] = (
         sources=(KIP_98,),
     ),
     # ---- the cluster at the end
-    Row(
+    PromiseRow(
         name="isr-under-fault",
         classes=("not_converged",),
         when=("a fault stands at the end",),
@@ -697,7 +697,7 @@ ROWS: tuple[Row, ...] = (
         says="A replica that is down, cut off or slowed need not be in the ISR.",
         sources=(REPLICATION, LAG),
     ),
-    Row(
+    PromiseRow(
         name="isr-rejoins",
         classes=("not_converged",),
         when=("time to rejoin the ISR",),
@@ -707,7 +707,7 @@ ROWS: tuple[Row, ...] = (
         "without an operator.",
         sources=(REPLICATION, ISR_CODE),
     ),
-    Row(
+    PromiseRow(
         name="process-exit",
         classes=("process_exit",),
         when=(),
@@ -716,7 +716,7 @@ ROWS: tuple[Row, ...] = (
         says="Kafka makes no promise about a single process, only that the data outlives it.",
         sources=(NO_STATEMENT,),
     ),
-    Row(
+    PromiseRow(
         name="log-lines",
         classes=("server_error",),
         when=(),
@@ -725,7 +725,7 @@ ROWS: tuple[Row, ...] = (
         says="Kafka promises nothing about the lines in its log files.",
         sources=(NO_STATEMENT,),
     ),
-    Row(
+    PromiseRow(
         name="configuration",
         classes=("config_mismatch",),
         when=(),

@@ -44,25 +44,25 @@ def messages_of(
     life: DataFrame,
 ) -> dict[tuple[int, int], Message]:
     """Messages by writer and seq; ``classes`` are those of the findings."""
-    wanted = [name for name in ("aborted_read", "duplicated", "out_of_order") if name in classes]
-    rows = findings_of(wanted).select(["class", "writer", "seq"]).to_pylist() if wanted else []
+    listed = [name for name in ("aborted_read", "duplicated", "out_of_order") if name in classes]
+    rows = findings_of(listed).select(["class", "writer", "seq"]).to_pylist() if listed else []
     named: dict[str, set[tuple[int, int]]] = {}
     for row in rows:
         if row["writer"] is not None and row["seq"] is not None and _needed(row, evidence):
             named.setdefault(row["class"], set()).add((row["writer"], row["seq"]))
-    found: dict[tuple[int, int], Message] = {}
+    messages: dict[tuple[int, int], Message] = {}
     if "aborted_read" in named:
         frame = _named(session, named["aborted_read"])
         columns = frame.join(life, ["writer", "seq"]).select("writer", "seq", "outcome", "txn", "state")
         for row in columns.toArrow().to_pylist():
-            found[row["writer"], row["seq"]] = Message(
+            messages[row["writer"], row["seq"]] = Message(
                 outcome=row["outcome"], aborted=row["txn"] is not None and _aborted(evidence, row)
             )
     if "out_of_order" in named:
         _named(session, named["out_of_order"]).createOrReplaceTempView(_NAMED)
         life.createOrReplaceTempView("life")
         for row in session.sql(_LATER).toArrow().to_pylist():
-            found[row["writer"], row["seq"]] = Message(overlapped=row["overlapped"])
+            messages[row["writer"], row["seq"]] = Message(overlapped=row["overlapped"])
         session.catalog.dropTempView(_NAMED)
     if "duplicated" in named:
         frame = table_frame(session, source, "copies").filter("producer_id >= 0")
@@ -70,19 +70,19 @@ def messages_of(
         records_of = frame.join(_named(session, named["duplicated"]), ["writer", "seq"])
         records_of.join(times, ["writer", "seq"]).createOrReplaceTempView(_NAMED)
         for row in session.sql(_PRODUCERS).toArrow().to_pylist():
-            found[row["writer"], row["seq"]] = Message(
+            messages[row["writer"], row["seq"]] = Message(
                 sessions=row["sessions"], epochs=row["epochs"], took_ns=row["took_ns"]
             )
         session.catalog.dropTempView(_NAMED)
-    return found
+    return messages
 
 
 def _aborted(evidence: Evidence, row: dict[str, Any]) -> bool:
     if row["state"] == "aborted":
         return True
-    known = evidence.transactions
-    rows = known.find(np.array([row["writer"]]), np.array([row["txn"]]))
-    return int(known.reported_of(rows)[0]) == ABORTED
+    transactions = evidence.transactions
+    rows = transactions.find(np.array([row["writer"]]), np.array([row["txn"]]))
+    return int(transactions.reported_of(rows)[0]) == ABORTED
 
 
 def _needed(row: dict[str, Any], evidence: Evidence) -> bool:

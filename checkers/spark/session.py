@@ -165,10 +165,10 @@ def start_session(
     # waits for the thread when it exits, and the JVM ends when the pipe between them closes.
     starting = ThreadPoolExecutor(1, thread_name_prefix="spark")
     try:
-        wanted = {**chosen, **(settings or {})}
-        starting.submit(_begin, wanted).result()
+        all_settings = {**chosen, **(settings or {})}
+        starting.submit(_begin, all_settings).result()
         # In this thread: each thread has its own active session.
-        return SparkSession.builder.config(map=dict(wanted)).getOrCreate()
+        return SparkSession.builder.config(map=dict(all_settings)).getOrCreate()
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         if (lost := session_lost()) is not None:
             raise lost from error

@@ -79,15 +79,15 @@ def register(
     With ``small``, tables of up to `SMALL_ROWS` rows are read here and handed to Spark as rows.
     """
     words = None if queries is None else names_in(queries)
-    wanted = [name for name in VIEWS if words is None or name in words]
+    views = [name for name in VIEWS if words is None or name in words]
     if words is not None:
-        words |= names_in(VIEWS[name] for name in wanted)
+        words |= names_in(VIEWS[name] for name in views)
     for name in TABLES:
         if words is None or name in words:
             is_small = small and source.rows(name) <= SMALL_ROWS
             frame = (_small_table if is_small else table_frame)(session, source, name)
             frame.createOrReplaceTempView(name)
-    for name in wanted:
+    for name in views:
         # As rows, because sub-queries of the view inside those of a claim could block Spark's sub-query
         # threads.
         rows = session.sql(VIEWS[name]).toArrow()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.judge import judge_history
-from checkers.run_folder import NOTHING_DECLARED, Declared
+from checkers.run_folder import NOTHING_DECLARED, Declaration
 from harness.history.schema import TABLES
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ _CLAIMS = [
 _EXPECTED = [{"finding": "lost", "where": "acks = 1 and acked_during = 'none'", "because": ""}]
 
 
-def warm_up(session: SparkSession, declared: Declared | None = None) -> None:
+def warm_up(session: SparkSession, declared: Declaration | None = None) -> None:
     """Run every code path of a judgement on a tiny history.
 
     ``declared`` holds a scenario's `claims` and `expected`, whose queries also run, so that Spark has
     compiled their plans when it judges the run.
     """
-    chosen: Declared = (
+    chosen: Declaration = (
         declared
         if declared
         else {

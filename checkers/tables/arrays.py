@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
 from checkers.partition.deliveries import GroupRow
-from checkers.partition.logs import Copies, PartitionReplicas, Replica, choose_reference, together
-from checkers.partition.messages import FOREVER, Flags, Ints, KeyIndex, Reads, Sends, distinct
+from checkers.partition.logs import CopyArrays, PartitionReplicas, Replica, choose_reference, together
+from checkers.partition.messages import FOREVER, Flags, Ints, KeyIndex, ReadArrays, SendArrays, distinct
 from checkers.removals import removals_of
 from checkers.tables.source import Source, numbers
 from checkers.transactions.answers import ABORTED, COMMITTED
@@ -20,12 +20,12 @@ from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
 
 
-def copy_arrays(blocks: Iterable[pa.Table], name: str) -> dict[int, Copies]:
+def copy_arrays(blocks: Iterable[pa.Table], name: str) -> dict[int, CopyArrays]:
     """Columns of `copies` as arrays, by broker; refuses impossible values.
 
     Of the tables in ``blocks``, one is in memory at a time.
     """
-    parts: dict[int, list[Copies]] = {}
+    parts: dict[int, list[CopyArrays]] = {}
     for table in blocks:
         for broker, part in _split(table, name).items():
             parts.setdefault(broker, []).append(part)
@@ -33,9 +33,9 @@ def copy_arrays(blocks: Iterable[pa.Table], name: str) -> dict[int, Copies]:
     return {broker: together(its_parts) for broker, its_parts in sorted(parts.items())}
 
 
-def _split(table: pa.Table, name: str) -> dict[int, Copies]:
+def _split(table: pa.Table, name: str) -> dict[int, CopyArrays]:
     brokers = numbers(table, "broker")
-    copies = Copies(
+    copies = CopyArrays(
         offset=numbers(table, "offset"),
         epoch=numbers(table, "epoch"),
         writer=numbers(table, "writer"),
@@ -76,7 +76,9 @@ def refuse(bad: Flags, column: str, where: str, values: Mapping[str, Ints], note
     """
     if np.any(bad):
         row = int(np.argmax(bad))
-        others = " and ".join(f"{key} {int(found[row])}" for key, found in values.items() if key != column)
+        others = " and ".join(
+            f"{key} {int(numbers_of_key[row])}" for key, numbers_of_key in values.items() if key != column
+        )
         raise BadDataError(
             f"{where} hold {column} {int(values[column][row])}{note} in the row with {others}, which is "
             f"impossible."
@@ -93,7 +95,7 @@ def refuse_negative_identities(table: pa.Table, where: str, place: Mapping[str, 
 
 
 def partition_of(
-    source: Source, evidence: Evidence, where: TopicPartition, copies: Mapping[int, Copies]
+    source: Source, evidence: Evidence, where: TopicPartition, copies: Mapping[int, CopyArrays]
 ) -> PartitionReplicas:
     """Replicas of a partition, and which of them is the reference; ``copies`` are by broker."""
     ends: dict[int, tuple[int, int]] = {}
@@ -146,14 +148,14 @@ def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupRow]:
     ]
 
 
-def read_arrays(table: pa.Table, index: KeyIndex, evidence: Evidence, name: str) -> Reads:
+def read_arrays(table: pa.Table, index: KeyIndex, evidence: Evidence, name: str) -> ReadArrays:
     """Columns of `reads` as arrays; refuses impossible values."""
     coded = pc.dictionary_encode(table["group"].cast(pa.string()).combine_chunks())
     writer, seq = numbers(table, "writer"), numbers(table, "seq")
     reader, offset = numbers(table, "reader"), numbers(table, "offset")
     refuse_negative_identities(table, f"reads of {name}", {"reader": reader, "offset": offset})
     undone, floor = _undone(table, offset, evidence)
-    return Reads(
+    return ReadArrays(
         reader=reader,
         ns=numbers(table, "ns"),
         offset=offset,
@@ -174,24 +176,24 @@ def _undone(table: pa.Table, offset: Ints, evidence: Evidence) -> tuple[Ints, In
     if table["txn"].null_count == len(table):
         nothing, forever = (np.broadcast_to(np.int64(value), len(table)) for value in (-1, FOREVER))
         return nothing, forever
-    found = np.full(len(table), -1, dtype=np.int64)
-    known = evidence.transactions
+    undone = np.full(len(table), -1, dtype=np.int64)
+    transactions = evidence.transactions
     rows = np.flatnonzero(pc.and_(pc.is_valid(table["txn"]), pc.is_valid(table["txn_writer"])).to_numpy())
-    mine = known.find(numbers(table, "txn_writer")[rows], numbers(table, "txn")[rows])
-    found[rows] = np.where(known.reported_of(mine) == COMMITTED, -1, mine)
-    return found, np.where(found >= 0, offset, FOREVER)
+    places = transactions.find(numbers(table, "txn_writer")[rows], numbers(table, "txn")[rows])
+    undone[rows] = np.where(transactions.reported_of(places) == COMMITTED, -1, places)
+    return undone, np.where(undone >= 0, offset, FOREVER)
 
 
 def _is(column: pa.ChunkedArray, text: str) -> Flags:
-    found: Flags = pc.fill_null(pc.equal(column, text), False).to_numpy().astype(bool)
-    return found
+    equal: Flags = pc.fill_null(pc.equal(column, text), False).to_numpy().astype(bool)
+    return equal
 
 
-def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> Sends:
+def send_arrays(table: pa.Table, evidence: Evidence, name: str) -> SendArrays:
     """Columns of `sends` that decide a fate; refuses impossible values."""
     writer = numbers(table, "writer")
     transaction, aborted, visible = _transactions(table, evidence, writer)
-    sends = Sends(
+    sends = SendArrays(
         writer=writer,
         seq=numbers(table, "seq"),
         outcome=outcome_codes(table["outcome"], name),
@@ -222,9 +224,9 @@ def _transactions(table: pa.Table, evidence: Evidence, writer: Ints) -> tuple[In
     aborted, visible = np.zeros(count, dtype=bool), np.ones(count, dtype=bool)
     rows = transaction_rows(table)
     visible[rows] = False
-    known = evidence.transactions
-    transaction[rows] = known.find(writer[rows], numbers(table, "txn")[rows])
-    reported = known.reported_of(transaction[rows])
+    transactions = evidence.transactions
+    transaction[rows] = transactions.find(writer[rows], numbers(table, "txn")[rows])
+    reported = transactions.reported_of(transaction[rows])
     aborted[rows[reported == ABORTED]] = True
     visible[rows[reported == COMMITTED]] = True
     return transaction, aborted, visible
@@ -240,13 +242,13 @@ def outcome_codes(column: pa.ChunkedArray, name: str) -> Ints:
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     parts = []
     for chunk in coded.chunks:
-        known = []
+        dictionary_codes = []
         for text in chunk.dictionary.to_pylist():
             if text not in OUTCOMES:
                 raise BadDataError(
                     f"sends of {name} hold outcome {text!r}; it must be one of {', '.join(OUTCOMES)} or null."
                 )
-            known.append(OUTCOMES.index(text))
-        codes = chunk.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-        parts.append(np.array([*known, 2], dtype=np.int8)[codes])
+            dictionary_codes.append(OUTCOMES.index(text))
+        codes = chunk.indices.fill_null(len(dictionary_codes)).to_numpy(zero_copy_only=False)
+        parts.append(np.array([*dictionary_codes, 2], dtype=np.int8)[codes])
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int8)

@@ -165,8 +165,8 @@ def listed(folder: str) -> list[pafs.FileInfo]:
     """What lies directly in a folder, by name; nothing if there is no such folder."""
     system, inner = file_system(folder)
     with reaching(folder):
-        found = system.get_file_info(pafs.FileSelector(inner, recursive=False, allow_not_found=True))
-    return sorted(found, key=lambda info: str(info.base_name))
+        infos = system.get_file_info(pafs.FileSelector(inner, recursive=False, allow_not_found=True))
+    return sorted(infos, key=lambda info: str(info.base_name))
 
 
 def parquet_files(folder: str) -> list[str]:
@@ -213,8 +213,8 @@ def read_bytes(place: str) -> bytes:
     """All of a small file."""
     system, inner = file_system(place)
     with system.open_input_stream(inner) as stream:
-        found: bytes = stream.read()
-    return found
+        content: bytes = stream.read()
+    return content
 
 
 def write_bytes(place: str, data: bytes) -> None:
@@ -250,14 +250,14 @@ def open_parquet(place: str, coded: Sequence[str] = ()) -> Iterator[pq.ParquetFi
         raise BadDataError(f"{place} cannot be read as Parquet: {line_of(error)}") from error
 
 
-def read_parquet(place: str, schema: pa.Schema, wanted: pc.Expression | None = None) -> pa.Table:
-    """The rows of a file that the checker wrote, those that are ``wanted``."""
+def read_parquet(place: str, schema: pa.Schema, condition: pc.Expression | None = None) -> pa.Table:
+    """The rows of a file that the checker wrote, those that meet ``condition``."""
     parts = [schema.empty_table()]
     with open_parquet(place) as parquet:
-        if wanted is None:
+        if condition is None:
             return parquet.read(columns=schema.names).cast(schema)
         for batch in parquet.iter_batches(columns=schema.names):
-            parts.append(pa.Table.from_batches([batch]).filter(wanted).cast(schema))
+            parts.append(pa.Table.from_batches([batch]).filter(condition).cast(schema))
     return pa.concat_tables(parts)
 
 

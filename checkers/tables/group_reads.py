@@ -29,13 +29,13 @@ _COLUMNS = ("reader", "ns", "offset", "group", "isolation")
 
 def watermarks_of(source: Source, groups: pa.Table) -> pa.Table:
     """The rows of `watermarks` about the partitions that ``groups`` (rows of that table) names."""
-    known = (
+    watermarks = (
         read_small(source, "watermarks") if groups.num_rows else read_small(source, "watermarks").slice(0, 0)
     )
-    keep = np.zeros(known.num_rows, dtype=bool)
+    keep = np.zeros(watermarks.num_rows, dtype=bool)
     for where in _partitions(groups):
-        keep |= _about(known, where)
-    return known.filter(pa.array(keep))
+        keep |= _about(watermarks, where)
+    return watermarks.filter(pa.array(keep))
 
 
 def group_reads(source: Source, groups: pa.Table, watermarks: pa.Table) -> pa.Table:

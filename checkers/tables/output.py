@@ -10,16 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.partition import messages
-from checkers.partition.fate import BENIGN
-from checkers.partition.fate import FATES as EVERY_FATE
+from checkers.partition.fate import BENIGN, FATES
 from checkers.tables.files import inside, parquet_writer, remove, write_parquet
 
-FATES: Mapping[str, str] = MappingProxyType({fate.name: fate.meaning for fate in EVERY_FATE})
+FATE_MEANINGS: Mapping[str, str] = MappingProxyType({fate.name: fate.meaning for fate in FATES})
 """What became of a message; every message has exactly one fate."""
 
 FINDINGS: Mapping[str, str] = MappingProxyType(
     {
-        **{name: text for name, text in FATES.items() if name not in BENIGN},
+        **{name: text for name, text in FATE_MEANINGS.items() if name not in BENIGN},
         "diverged": "replicas disagree at an offset, in content, epoch or length",
         "foreign": "a record in the final log that nobody sent",
         "out_of_order": "it comes after a later message of the same writer, both acknowledged",
@@ -178,7 +177,7 @@ TRANSACTION_RECORD = pa.schema(
 )
 """`transaction_records`: one row per message of a transaction."""
 
-ISOLATION = pa.schema(
+ANOMALY = pa.schema(
     [
         ("anomaly", pa.string()),
         ("allowed", pa.bool_()),
@@ -198,7 +197,7 @@ TRANSACTION_TABLES: Mapping[str, pa.Schema] = MappingProxyType(
     {
         "transaction_fates": TRANSACTION,
         "transaction_records": TRANSACTION_RECORD,
-        "isolation_anomalies": ISOLATION,
+        "isolation_anomalies": ANOMALY,
     }
 )
 """Output tables about transactions; a history without transactions has none of them."""
@@ -206,7 +205,7 @@ TRANSACTION_TABLES: Mapping[str, pa.Schema] = MappingProxyType(
 COUNTS = ("readable", "blocked", "aborted", "undecided", "lost", "dropped", "absent", "unknown", "fenced")
 """Columns of `transaction_fates` that count messages by what became of them."""
 
-PARTS = pa.schema(
+TRANSACTION_PARTS = pa.schema(
     [
         ("writer", pa.int32()),
         ("txn", pa.int64()),

@@ -21,12 +21,12 @@ from checkers.evidence import (
     writer_columns,
 )
 from checkers.groups.steps import StepCauses, StreamStep, causes_of_steps
-from checkers.partition.deliveries import Missed, Steps
+from checkers.partition.deliveries import SkippedMessages, Steps
 from checkers.partition.fate import FATES
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
-from checkers.partition.messages import OK, Homes, Ints, Reads, Sends, Texts
-from checkers.partition.replicas import CORRUPT, KINDS, ReplicaRecords
+from checkers.partition.messages import OK, Homes, Ints, ReadArrays, SendArrays, Texts
+from checkers.partition.replicas import CORRUPT, DIFFERENCE_KINDS, ReplicaRecords
 from checkers.records import facts_text
 from checkers.removals import removal_causes
 from checkers.tables.output import FINDING, LIFE, build
@@ -58,7 +58,7 @@ def life_of(
     evidence: Evidence,
     *,
     table: pa.Table,
-    sends: Sends,
+    sends: SendArrays,
     logs: Sequence[Log],
     fates: Fates,
     seen: Sightings,
@@ -128,7 +128,7 @@ def life_of(
         "fate": _FATE_NAMES.take(pa.array(fates.fate)),
         "state": states,
     }
-    found = loss_causes(
+    lost = loss_causes(
         partition,
         evidence,
         fate=fates.fate,
@@ -139,7 +139,7 @@ def life_of(
     )
     twice = duplicate_causes(partition, evidence, table=table, sends=sends, fates=fates)
     removed = removal_causes(partition, evidence, fates.removal)
-    causes = found.or_else(twice).or_else(removed)
+    causes = lost.or_else(twice).or_else(removed)
     if timed_out is not None:
         causes = causes.or_else(timed_out)
     columns["cause"], columns["cause_facts"] = causes.kinds, causes.facts
@@ -147,13 +147,13 @@ def life_of(
 
 
 def _holders(masks: Ints, logs: Sequence[Log]) -> pa.Array:
-    known: Ints
+    distinct: Ints
     place: Ints
     if len(masks) and int(masks.min()) == int(masks.max()):
-        known, place = masks[:1], np.zeros(len(masks), dtype=np.int32)
+        distinct, place = masks[:1], np.zeros(len(masks), dtype=np.int32)
     else:
-        known, place = np.unique(masks, return_inverse=True)
-    lists = [[log.broker for bit, log in enumerate(logs) if int(mask) >> bit & 1] for mask in known]
+        distinct, place = np.unique(masks, return_inverse=True)
+    lists = [[log.broker for bit, log in enumerate(logs) if int(mask) >> bit & 1] for mask in distinct]
     return pa.array(lists, pa.list_(pa.int32())).take(pa.array(place.astype(np.int32)))
 
 
@@ -173,7 +173,7 @@ def _overwriters(reference: Log, fates: Fates) -> pa.Array:
 
 # ---- findings
 
-_DIFFERENCES = pa.array([facts_text(difference=kind) for kind in KINDS], pa.string())
+_DIFFERENCES = pa.array([facts_text(difference=kind) for kind in DIFFERENCE_KINDS], pa.string())
 
 
 def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None) -> pa.Table:
@@ -187,7 +187,7 @@ def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None)
     chosen = life if everything else life.take(places)
     part = chosen.table
     extra = fates.extra_offset[places]
-    found = np.where(extra >= 0, extra, fates.found_offset[places])
+    other_offset = np.where(extra >= 0, extra, fates.found_offset[places])
     columns = {
         "class": name or part["fate"],
         "topic": part["topic"],
@@ -198,7 +198,7 @@ def of_messages(life: Life, places: Ints, fates: Fates, name: str | None = None)
         "writer": part["writer"],
         "seq": part["seq"],
         "label": part["label"],
-        "found_offset": nullable(found, pa.int64()),
+        "found_offset": nullable(other_offset, pa.int64()),
         "count": 1,
         "acked_ns": pc.if_else(pc.equal(part["outcome"], "ok"), part["done_ns"], pa.scalar(None, pa.int64())),
         "acked_by": part["acked_by"],
@@ -281,15 +281,15 @@ def of_differences(partition: PartitionReplicas, records: ReplicaRecords) -> pa.
 
 def _brokers_at(records: ReplicaRecords, offsets: Ints) -> pa.Array:
     """The brokers of the differences at each of ``offsets``, which rise."""
-    mine = np.flatnonzero(np.isin(records.offset, offsets))
-    order = mine[np.lexsort((records.broker[mine], records.offset[mine]))]
+    concerned = np.flatnonzero(np.isin(records.offset, offsets))
+    order = concerned[np.lexsort((records.broker[concerned], records.offset[concerned]))]
     where = np.searchsorted(offsets, records.offset[order])
-    known = np.unique(records.broker)
-    if len(known) <= 62:
+    numbers = np.unique(records.broker)
+    if len(numbers) <= 62:
         mask = np.zeros(len(offsets), dtype=np.int64)
-        np.bitwise_or.at(mask, where, np.int64(1) << np.searchsorted(known, records.broker[order]))
+        np.bitwise_or.at(mask, where, np.int64(1) << np.searchsorted(numbers, records.broker[order]))
         masks, inverse = np.unique(mask, return_inverse=True)
-        lists = [[int(b) for bit, b in enumerate(known) if int(m) >> bit & 1] for m in masks]
+        lists = [[int(b) for bit, b in enumerate(numbers) if int(m) >> bit & 1] for m in masks]
         return pa.array(lists, pa.list_(pa.int32())).take(pa.array(inverse.astype(np.int32)))
     lists = [[] for _ in offsets]
     for place, broker in zip(where.tolist(), records.broker[order].tolist(), strict=True):
@@ -297,7 +297,7 @@ def _brokers_at(records: ReplicaRecords, offsets: Ints) -> pa.Array:
     return pa.array([list(dict.fromkeys(brokers)) for brokers in lists], pa.list_(pa.int32()))
 
 
-def of_reads(partition: PartitionReplicas, name: str, reads: Reads, rows: Ints) -> pa.Table:
+def of_reads(partition: PartitionReplicas, name: str, reads: ReadArrays, rows: Ints) -> pa.Table:
     """Findings about single reads (``rows``)."""
     return build(
         FINDING,
@@ -336,7 +336,9 @@ def of_steps(partition: PartitionReplicas, evidence: Evidence, steps: Steps) -> 
     return moved.filter(attributed.own)
 
 
-def of_skips(partition: PartitionReplicas, evidence: Evidence, steps: Steps, passed: Missed) -> pa.Table:
+def of_skips(
+    partition: PartitionReplicas, evidence: Evidence, steps: Steps, passed: SkippedMessages
+) -> pa.Table:
     """Findings about steps ahead that pass over messages which the reader should have received."""
     rows = np.flatnonzero(passed.count > 0)
     attributed = _causes_of_steps(partition, evidence, steps.take(rows))

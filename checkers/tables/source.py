@@ -70,7 +70,7 @@ def open_source(folder: Path | str) -> Source:
     if not is_uri(base):
         require_plain(base)
     _require_tables(base)
-    found: dict[str, tuple[TableFile, ...]] = {}
+    files: dict[str, tuple[TableFile, ...]] = {}
     for name in TABLES:
         place = inside(base, f"{name}.parquet")
         if not exists(place):
@@ -81,8 +81,8 @@ def open_source(folder: Path | str) -> Source:
                 )
             continue
         paths = _files_in(place) if is_folder(place) else [place]
-        found[name] = tuple(_table_file(path, name) for path in paths)
-    return Source(base, found)
+        files[name] = tuple(_table_file(path, name) for path in paths)
+    return Source(base, files)
 
 
 _ANOTHER = re.compile(rf"({'|'.join(TABLES)})[^A-Za-z].*\.parquet")
@@ -138,12 +138,12 @@ def _table_file(path: str, table: str) -> TableFile:
 
 def _check_schema(path: str, schema: pa.Schema, table: str) -> bool:
     exact = True
-    wanted = TABLES[table]
+    declared = TABLES[table]
     version = (schema.metadata or {}).get(b"acked.schema_version")
     if version is not None and version != b"1":
         stated = version.decode(errors="replace")[:60]
         raise BadDataError(f"{path} has schema version {stated}; this checker reads version 1.")
-    for field in wanted.arrow():
+    for field in declared.arrow():
         if field.name not in schema.names:
             if not field.nullable:
                 raise BadDataError(f"{path} has no column {field.name}, which {table} must have.")
@@ -158,14 +158,14 @@ def _check_schema(path: str, schema: pa.Schema, table: str) -> bool:
     return exact
 
 
-def _fits(had: pa.DataType, wanted: pa.DataType) -> bool:
-    if had.equals(wanted) or pa.types.is_null(had):
+def _fits(had: pa.DataType, declared: pa.DataType) -> bool:
+    if had.equals(declared) or pa.types.is_null(had):
         return True
-    if pa.types.is_integer(wanted):
+    if pa.types.is_integer(declared):
         return bool(pa.types.is_integer(had))
-    if pa.types.is_string(wanted):
+    if pa.types.is_string(declared):
         return bool(pa.types.is_large_string(had) or pa.types.is_string_view(had))
-    if pa.types.is_list(wanted):
+    if pa.types.is_list(declared):
         return bool(pa.types.is_list(had) or pa.types.is_large_list(had))
     return False
 
@@ -173,7 +173,7 @@ def _fits(had: pa.DataType, wanted: pa.DataType) -> bool:
 def _topic_partition_of(meta: pq.FileMetaData) -> TopicPartition | None:
     """The only topic partition in a file, if its statistics say that there is only one."""
     names = [meta.schema.column(i).path for i in range(meta.num_columns)]
-    found = []
+    values = []
     for column in ("topic", "partition"):
         seen: set[str | int] = set()
         index = names.index(column)
@@ -187,8 +187,8 @@ def _topic_partition_of(meta: pq.FileMetaData) -> TopicPartition | None:
                 return None
         if len(seen) != 1:
             return None
-        found.append(seen.pop())
-    return TopicPartition(str(found[0]), int(found[1]))
+        values.append(seen.pop())
+    return TopicPartition(str(values[0]), int(values[1]))
 
 
 def partitions(source: Source) -> dict[TopicPartition, tuple[int, int]]:
@@ -417,14 +417,14 @@ def numbers(table: pa.Table, column: str, null: int = -1) -> Ints:
     values = table[column]
     if values.null_count:
         values = values.fill_null(bool(null) if pa.types.is_boolean(values.type) else null)
-    found: Ints
+    array: Ints
     if values.num_chunks == 1:
-        found = values.chunk(0).to_numpy(zero_copy_only=False)
+        array = values.chunk(0).to_numpy(zero_copy_only=False)
     elif values.num_chunks == 0:
-        found = np.empty(0, dtype=values.type.to_pandas_dtype())
+        array = np.empty(0, dtype=values.type.to_pandas_dtype())
     else:
-        found = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in values.chunks])
-    return found
+        array = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in values.chunks])
+    return array
 
 
 def read_small(source: Source, table: str) -> pa.Table:

@@ -25,14 +25,14 @@ from checkers.partition.decisions import (
     undecided_from,
 )
 from checkers.partition.logs import PartitionReplicas
-from checkers.partition.messages import FOREVER, OK, Flags, Ints, Sends, pair_order
-from checkers.tables.output import PARTS, TRANSACTION_RECORD, build
+from checkers.partition.messages import FOREVER, OK, Flags, Ints, SendArrays, pair_order
+from checkers.tables.output import TRANSACTION_PARTS, TRANSACTION_RECORD, build
 from checkers.tables.rows import nullable
 from checkers.tables.source import Source, Window, numbers, row_blocks
 from checkers.transactions.answers import REPORTED
 from harness.kafka.model import TopicPartition
 
-COLUMNS = (
+PRODUCER_COLUMNS = (
     "broker", "offset", "producer_id", "producer_epoch", "control", "transactional", "marker",
     "coordinator_epoch",
 )  # fmt: skip
@@ -47,9 +47,9 @@ RECORDS_FOLDER, PARTS_FOLDER = "records", "parts"
 
 def _producer_records(table: pa.Table, broker: int) -> ProducerRecords:
     """The records of one replica in rows of `copies`."""
-    mine = numbers(table, "broker") == broker
-    if not mine.all():
-        table = table.filter(pa.array(mine))
+    of_broker = numbers(table, "broker") == broker
+    if not of_broker.all():
+        table = table.filter(pa.array(of_broker))
     return ProducerRecords(
         offset=numbers(table, "offset"),
         producer=numbers(table, "producer_id"),
@@ -62,8 +62,8 @@ def _producer_records(table: pa.Table, broker: int) -> ProducerRecords:
 
 
 def _tristate(column: pa.ChunkedArray) -> Ints:
-    found: Ints = pc.fill_null(column.cast(pa.int8()), -1).to_numpy()
-    return found
+    states: Ints = pc.fill_null(column.cast(pa.int8()), -1).to_numpy()
+    return states
 
 
 def log_of(partition: PartitionReplicas, evidence: Evidence, records: ProducerRecords) -> TransactionLog:
@@ -71,7 +71,7 @@ def log_of(partition: PartitionReplicas, evidence: Evidence, records: ProducerRe
     markers = markers_of(records)
     epoch = records.epoch[records.producer >= 0]
     several = len(epoch) > 0 and int(epoch.min()) != int(epoch.max())
-    known = next(
+    state = next(
         (
             row
             for row in evidence.rows_about("replicas", TopicPartition(partition.topic, partition.number))
@@ -80,7 +80,7 @@ def log_of(partition: PartitionReplicas, evidence: Evidence, records: ProducerRe
         {},
     )
     high_watermark, stable, ns = (
-        -1 if known.get(name) is None else int(known[name])
+        -1 if state.get(name) is None else int(state[name])
         for name in ("high_watermark", "last_stable_offset", "ns")
     )
     return transaction_log(
@@ -96,7 +96,9 @@ def log_of(partition: PartitionReplicas, evidence: Evidence, records: ProducerRe
 
 def records_of(source: Source, where: TopicPartition, broker: int) -> ProducerRecords:
     """All records of one replica, by rising offset."""
-    blocks = row_blocks(source.files["copies"], "copies", COLUMNS, where, (Window("broker", broker, broker),))
+    blocks = row_blocks(
+        source.files["copies"], "copies", PRODUCER_COLUMNS, where, (Window("broker", broker, broker),)
+    )
     records = all_producer_records([_producer_records(table, broker) for table in blocks])
     steps = np.diff(records.offset)
     if len(steps) and int(steps.min()) < 0:
@@ -108,7 +110,7 @@ def records_of(source: Source, where: TopicPartition, broker: int) -> ProducerRe
 
 
 def record_rows(
-    partition: PartitionReplicas, table: pa.Table, sends: Sends, decisions: Decisions, fenced: Flags
+    partition: PartitionReplicas, table: pa.Table, sends: SendArrays, decisions: Decisions, fenced: Flags
 ) -> pa.Table:
     """Rows of `transaction_records`, one per message of a transaction; ``table`` holds rows of `sends`."""
     rows = decisions.row
@@ -141,36 +143,36 @@ def record_rows(
     )
 
 
-def fenced_writes(evidence: Evidence, sends: Sends, decisions: Decisions) -> Flags:
+def fenced_writes(evidence: Evidence, sends: SendArrays, decisions: Decisions) -> Flags:
     """Messages that a fenced producer wrote and a marker committed nevertheless."""
     rows = decisions.row
     late = evidence.transactions.sent_fenced(sends.writer[rows], sends.sent_ns[rows], sends.transaction[rows])
-    found: Flags = (decisions.marker == COMMIT) & (decisions.outdated | late)
-    return found
+    fenced: Flags = (decisions.marker == COMMIT) & (decisions.outdated | late)
+    return fenced
 
 
 def owed_markers(
-    evidence: Evidence, partition: PartitionReplicas, sends: Sends, decisions: Decisions
+    evidence: Evidence, partition: PartitionReplicas, sends: SendArrays, decisions: Decisions
 ) -> Flags:
     """Undecided messages whose marker a coordinator still had to write."""
-    found = np.zeros(len(decisions), dtype=bool)
+    has_debt = np.zeros(len(decisions), dtype=bool)
     place = f"{partition.topic}/{partition.number}"
     debts = [debt for debt in evidence.debts if place in debt.partitions]
     if not debts:
-        return found
+        return has_debt
     writer = sends.writer[decisions.row]
     reported = evidence.transactions.reported_of(sends.transaction[decisions.row])
     for debt in debts:
         fitting = [code for code, name in enumerate(REPORTED) if debt.fits(name)]
         named = [w for w, row in evidence.writers.items() if row["transactional_id"] == debt.transactional_id]
-        found |= (
+        has_debt |= (
             (decisions.producer == debt.producer_id) & np.isin(writer, named) & np.isin(reported, fitting)
         )
-    owed: Flags = found & (decisions.state == UNDECIDED)
+    owed: Flags = has_debt & (decisions.state == UNDECIDED)
     return owed
 
 
-def asked_later(evidence: Evidence, table: pa.Table, sends: Sends, decisions: Decisions) -> Flags:
+def asked_later(evidence: Evidence, table: pa.Table, sends: SendArrays, decisions: Decisions) -> Flags:
     """Messages that were acknowledged before their application asked for an end.
 
     ``table`` holds rows of `sends`.
@@ -178,8 +180,8 @@ def asked_later(evidence: Evidence, table: pa.Table, sends: Sends, decisions: De
     rows = decisions.row
     done_ns = numbers(table, "done_ns")[rows]
     ending_ns = evidence.transactions.ns_of("ending_ns", sends.transaction[rows])
-    found: Flags = (sends.outcome[rows] == OK) & (done_ns >= 0) & (done_ns < ending_ns)
-    return found
+    acked_before: Flags = (sends.outcome[rows] == OK) & (done_ns >= 0) & (done_ns < ending_ns)
+    return acked_before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,13 +193,15 @@ class MessageFlags:
     asked_later: Flags
 
 
-def parts_of(sends: Sends, txn: Ints, decisions: Decisions, flags: MessageFlags, read_ns: int) -> pa.Table:
-    """Messages by transaction, counted by state (`PARTS`)."""
+def parts_of(
+    sends: SendArrays, txn: Ints, decisions: Decisions, flags: MessageFlags, read_ns: int
+) -> pa.Table:
+    """Messages by transaction, counted by state (`TRANSACTION_PARTS`)."""
     rows = decisions.row
     writer, number = sends.writer[rows].astype(np.int64), txn[rows]
     order = pair_order(writer, number)
     if not len(rows):
-        return PARTS.empty_table()
+        return TRANSACTION_PARTS.empty_table()
     writer, number = writer[order], number[order]
     first = np.flatnonzero(np.append(True, (writer[1:] != writer[:-1]) | (number[1:] != number[:-1])))
 
@@ -209,7 +213,7 @@ def parts_of(sends: Sends, txn: Ints, decisions: Decisions, flags: MessageFlags,
     commits = np.where(decisions.marker == COMMIT, decisions.marker_offset, FOREVER)
     before = np.where(flags.asked_later, decisions.offset, -1)
     return build(
-        PARTS,
+        TRANSACTION_PARTS,
         {
             "writer": writer[first],
             "txn": number[first],

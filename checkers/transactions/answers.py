@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.partition.fate import TRANSACTION_ENDS
-from checkers.partition.messages import FOREVER, NOTHING, Flags, Ints, KeyIndex, pair_order
+from checkers.partition.messages import EMPTY, FOREVER, Flags, Ints, KeyIndex, pair_order
 from harness.errors import BadDataError, json_object
 
 REPORTED = ("open", *TRANSACTION_ENDS)
@@ -43,15 +43,15 @@ class Fence:
 class ReportedTransactions:
     """The rows of `transactions` by transaction, ordered by writer and number; times are -1 if not known."""
 
-    writer: Ints = field(default_factory=NOTHING.copy)
-    txn: Ints = field(default_factory=NOTHING.copy)
-    reported: Ints = field(default_factory=NOTHING.copy)
+    writer: Ints = field(default_factory=EMPTY.copy)
+    txn: Ints = field(default_factory=EMPTY.copy)
+    reported: Ints = field(default_factory=EMPTY.copy)
     """Positions in `REPORTED`."""
-    asked: Ints = field(default_factory=NOTHING.copy)
-    begin_ns: Ints = field(default_factory=NOTHING.copy)
-    ending_ns: Ints = field(default_factory=NOTHING.copy)
+    asked: Ints = field(default_factory=EMPTY.copy)
+    begin_ns: Ints = field(default_factory=EMPTY.copy)
+    ending_ns: Ints = field(default_factory=EMPTY.copy)
     """When an end was first asked for."""
-    ended_ns: Ints = field(default_factory=NOTHING.copy)
+    ended_ns: Ints = field(default_factory=EMPTY.copy)
     """When the last answer arrived."""
     timeout_ns: Mapping[int, int] = field(default_factory=dict)
     """By writer: after this time the coordinator has ended a transaction by itself."""
@@ -63,13 +63,12 @@ class ReportedTransactions:
 
     def for_tasks(self) -> ReportedTransactions:
         """The same without what only the driver needs: there may be millions, and all of them travel."""
-        return replace(self, asked=NOTHING, ended_ns=NOTHING)
+        return replace(self, asked=EMPTY, ended_ns=EMPTY)
 
     def find(self, writer: Ints, txn: Ints) -> Ints:
         """Row of each transaction, -1 where `transactions` has none."""
-        found = np.full(len(txn), -1, dtype=np.int64)
         if not len(self) or not len(txn):
-            return found
+            return np.full(len(txn), -1, dtype=np.int64)
         low, high = int(writer.min()), int(writer.max())
         first, end = np.searchsorted(self.writer, [low, high + 1])
         index = KeyIndex(self.writer[first:end], self.txn[first:end], "transactions")
@@ -91,10 +90,10 @@ class ReportedTransactions:
 
     def timeouts(self, writer: Ints) -> Ints:
         """The time-out of each writer's transactions."""
-        found = np.full(len(writer), (TIMEOUT_MS + CLEANUP_MS) * 1_000_000, dtype=np.int64)
+        timeouts_ns = np.full(len(writer), (TIMEOUT_MS + CLEANUP_MS) * 1_000_000, dtype=np.int64)
         for number, value in self.timeout_ns.items():
-            found[writer == number] = value
-        return found
+            timeouts_ns[writer == number] = value
+        return timeouts_ns
 
     def sent_fenced(self, writer: Ints, sent_ns: Ints, rows: Ints) -> Flags:
         """Whether a producer was fenced when it sent a message of a transaction (a row of `find`).
@@ -102,16 +101,16 @@ class ReportedTransactions:
         If the history does not say when the producer was given its id, a transaction that began later and was
         reported as committed shows that it was given one again.
         """
-        found = np.zeros(len(writer), dtype=bool)
+        fenced = np.zeros(len(writer), dtype=bool)
         if not self.fences:
-            return found
+            return fenced
         begun, committed = self.ns_of("begin_ns", rows), self.reported_of(rows) == COMMITTED
         for number, spans in self.fences.items():
-            mine = writer == number
-            for span in spans if mine.any() else ():
-                inside = mine & (sent_ns > span.from_ns) & (sent_ns <= span.until_ns)
-                found |= inside & (span.recorded | ~committed | (begun < span.from_ns))
-        return found
+            of_writer = writer == number
+            for span in spans if of_writer.any() else ():
+                inside = of_writer & (sent_ns > span.from_ns) & (sent_ns <= span.until_ns)
+                fenced |= inside & (span.recorded | ~committed | (begun < span.from_ns))
+        return fenced
 
 
 def may_commit(reported: Ints, asked: Ints) -> Flags:
@@ -131,8 +130,8 @@ def transactions_of(
     producers = list(writers)
     timeouts = {row["writer"]: ns for row in producers if (ns := _timeout_ns(row)) is not None}
     if not table.num_rows:
-        found = ReportedTransactions(timeout_ns=timeouts)
-        return replace(found, fences=_fences(found, producers, ids))
+        transactions = ReportedTransactions(timeout_ns=timeouts)
+        return replace(transactions, fences=_fences(transactions, producers, ids))
     columns = (table[name].to_numpy() for name in ("writer", "txn", "ns"))
     writer, txn, ns = (values.astype(np.int64, copy=False) for values in columns)
     order = pair_order(writer, txn)
@@ -142,24 +141,24 @@ def transactions_of(
     seen = {name: events == code for code, name in enumerate(_EVENTS)}
 
     def any_of(name: str) -> Flags:
-        found: Flags = np.logical_or.reduceat(seen[name], first)
-        return found
+        has_event: Flags = np.logical_or.reduceat(seen[name], first)
+        return has_event
 
     def earliest(*names: str) -> Ints:
-        mine = np.logical_or.reduce([seen[name] for name in names])
-        found = np.minimum.reduceat(np.where(mine, ns, np.iinfo(np.int64).max), first)
-        return np.where(found == np.iinfo(np.int64).max, -1, found)
+        is_event = np.logical_or.reduce([seen[name] for name in names])
+        first_ns = np.minimum.reduceat(np.where(is_event, ns, np.iinfo(np.int64).max), first)
+        return np.where(first_ns == np.iinfo(np.int64).max, -1, first_ns)
 
     def latest(*names: str) -> Ints:
-        mine = np.logical_or.reduce([seen[name] for name in names])
-        return np.maximum.reduceat(np.where(mine, ns, -1), first)
+        is_event = np.logical_or.reduce([seen[name] for name in names])
+        return np.maximum.reduceat(np.where(is_event, ns, -1), first)
 
     asked = any_of("committing") * ASKED_COMMIT + any_of("aborting") * ASKED_ABORT
     reported = np.full(len(first), OPEN, dtype=np.int8)
     reported[any_of("unknown") | (asked > 0)] = UNKNOWN
     reported[any_of("committed")] = COMMITTED
     reported[any_of("aborted")] = ABORTED
-    found = ReportedTransactions(
+    transactions = ReportedTransactions(
         writer=writer[first],
         txn=txn[first],
         reported=reported,
@@ -169,13 +168,13 @@ def transactions_of(
         ended_ns=latest(*TRANSACTION_ENDS),
         timeout_ns=timeouts,
     )
-    return replace(found, fences=_fences(found, producers, ids))
+    return replace(transactions, fences=_fences(transactions, producers, ids))
 
 
 def _codes(events: pa.ChunkedArray) -> Ints:
     """Positions in `_EVENTS`, -1 for any other event."""
-    found: Ints = pc.fill_null(pc.index_in(events, pa.array(_EVENTS)), -1).to_numpy().astype(np.int8)
-    return found
+    codes: Ints = pc.fill_null(pc.index_in(events, pa.array(_EVENTS)), -1).to_numpy().astype(np.int8)
+    return codes
 
 
 def _timeout_ns(writer: Mapping[str, Any]) -> int | None:
@@ -199,14 +198,14 @@ def _fences(
     for row in writers:
         if row.get("transactional_id") and row["writer"] in starts:
             by_id.setdefault(row["transactional_id"], []).append(row["writer"])
-    found: dict[int, tuple[Fence, ...]] = {}
+    fences: dict[int, tuple[Fence, ...]] = {}
     for same in by_id.values():
         for number in same if len(same) > 1 else ():
             others = [start for other in same if other != number for start in starts[other]]
             spans = tuple(_spans(starts[number], others))
             if spans:
-                found[number] = spans
-    return found
+                fences[number] = spans
+    return fences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,19 +218,21 @@ class _Start:
 
 
 def _starts(transactions: ReportedTransactions, ids: Iterable[Mapping[str, Any]]) -> dict[int, list[_Start]]:
-    found: dict[int, list[_Start]] = {}
+    starts: dict[int, list[_Start]] = {}
     for row in sorted(ids, key=lambda row: int(row["ns"])):
         if not row["error"]:
             asked_ns = row["ns"] if row["asked_ns"] is None else row["asked_ns"]
-            found.setdefault(row["writer"], []).append(_Start(asked_ns=asked_ns, ns=row["ns"], recorded=True))
+            starts.setdefault(row["writer"], []).append(
+                _Start(asked_ns=asked_ns, ns=row["ns"], recorded=True)
+            )
     begun = transactions.begin_ns >= 0
     writer, begin_ns = transactions.writer[begun], transactions.begin_ns[begun]
     if len(writer):
         edges = np.flatnonzero(np.append(True, writer[1:] != writer[:-1]))
         firsts = np.minimum.reduceat(begin_ns, edges)
         for number, ns in zip(writer[edges].tolist(), firsts.tolist(), strict=True):
-            found.setdefault(number, [_Start(asked_ns=ns, ns=ns, recorded=False)])
-    return found
+            starts.setdefault(number, [_Start(asked_ns=ns, ns=ns, recorded=False)])
+    return starts
 
 
 def _spans(own: Sequence[_Start], others: Sequence[_Start]) -> Iterator[Fence]:

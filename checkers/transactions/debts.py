@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-ENDS = {"committed": "PrepareCommit", "aborted": "PrepareAbort"}
+PREPARED_STATES = {"committed": "PrepareCommit", "aborted": "PrepareAbort"}
 """What a coordinator states while it writes the markers of the end that it has reported."""
 
 
@@ -29,7 +29,7 @@ class Debt:
 
     def fits(self, reported: str) -> bool:
         """Whether the markers are those of the end that was reported, if one was."""
-        return self.state == ENDS.get(reported, self.state)
+        return self.state == PREPARED_STATES.get(reported, self.state)
 
 
 def debts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Debt, ...]:
@@ -48,5 +48,5 @@ def debts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Debt, ...]:
             ns=row["ns"],
         )
         for (name, producer), row in last.items()
-        if row["state"] in ENDS.values()
+        if row["state"] in PREPARED_STATES.values()
     )

@@ -1,6 +1,7 @@
 """The fate of every transaction: what was reported to its application, and how much of it can be read.
 
-Works on counts by transaction (`PARTS`), however many there are. The findings that follow are few.
+Works on counts by transaction (`TRANSACTION_PARTS`), however many there are. The findings that follow are
+few.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import pyarrow.compute as pc
 
 from checkers.evidence import Evidence
 from checkers.partition.messages import Flags, Ints, pair_order
-from checkers.tables.output import COUNTS, PARTS, TRANSACTION, build
+from checkers.tables.output import COUNTS, TRANSACTION, TRANSACTION_PARTS, build
 from checkers.tables.rows import nullable
 from checkers.transactions.answers import ABORTED, COMMITTED, REPORTED, may_commit
 
 VISIBLE = ("all", "part", "none", "unknown")
 """How much of a transaction readers of committed records can see; null: no log holds any of it."""
-CLASSES = (
+TRANSACTION_CLASSES = (
     "fenced_write_read", "torn_transaction", "lost_transaction", "aborted_read", "hanging_transaction",
 )  # fmt: skip
 """Findings about transactions, in the order in which they are decided: the first one counts.
@@ -36,12 +37,12 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
     """One row of `TRANSACTION` for each transaction that has a message or an event."""
     sums = _summed(parts)
     writer, txn = sums["writer"], sums["txn"]
-    known = evidence.transactions
-    without = np.ones(len(known), dtype=bool)
-    rows = known.find(writer, txn)
+    transactions = evidence.transactions
+    without = np.ones(len(transactions), dtype=bool)
+    rows = transactions.find(writer, txn)
     without[rows[rows >= 0]] = False
     more = np.flatnonzero(without)
-    writer, txn = np.append(writer, known.writer[more]), np.append(txn, known.txn[more])
+    writer, txn = np.append(writer, transactions.writer[more]), np.append(txn, transactions.txn[more])
     rows = np.append(rows, more).astype(np.int64)
     order = pair_order(writer, txn)
     writer, txn, rows = writer[order], txn[order], rows[order]
@@ -51,9 +52,9 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
         return _permuted(values, order)
 
     counts = {name: column(name) for name in COUNTS}
-    reported, asked = known.reported_of(rows), known.asked_of(rows)
-    begin_ns = known.ns_of("begin_ns", rows)
-    expires_ns = np.maximum(begin_ns, column("last_sent_ns", -1)) + known.timeouts(writer)
+    reported, asked = transactions.reported_of(rows), transactions.asked_of(rows)
+    begin_ns = transactions.ns_of("begin_ns", rows)
+    expires_ns = np.maximum(begin_ns, column("last_sent_ns", -1)) + transactions.timeouts(writer)
     producers = [evidence.writers.get(int(number), {}) for number in np.unique(writer)]
     place = np.unique(writer, return_inverse=True)[1].reshape(-1).astype(np.int32)
     which = pa.array(place)
@@ -72,8 +73,8 @@ def fates_of(parts: pa.Table, evidence: Evidence) -> pa.Table:
             "writer_name": _taken([row.get("name") for row in producers], which),
             "transactional_id": _taken([row.get("transactional_id") for row in producers], which),
             "begin_ns": nullable(begin_ns, pa.int64()),
-            "ending_ns": nullable(known.ns_of("ending_ns", rows), pa.int64()),
-            "ended_ns": nullable(known.ns_of("ended_ns", rows), pa.int64()),
+            "ending_ns": nullable(transactions.ns_of("ending_ns", rows), pa.int64()),
+            "ended_ns": nullable(transactions.ns_of("ended_ns", rows), pa.int64()),
             "asked": pa.array([None, "commit", "abort", "commit"], pa.string()).take(pa.array(asked)),
             "reported": pa.array(REPORTED).take(pa.array(reported)),
             "visible": _visible(counts),
@@ -101,7 +102,7 @@ def _summed(parts: pa.Table) -> dict[str, Ints]:
 
 
 def _columns(parts: pa.Table) -> dict[str, Ints]:
-    return {name: parts[name].to_numpy().astype(np.int64, copy=False) for name in PARTS.names}
+    return {name: parts[name].to_numpy().astype(np.int64, copy=False) for name in TRANSACTION_PARTS.names}
 
 
 def _added(columns: dict[str, Ints]) -> dict[str, Ints]:
@@ -127,7 +128,7 @@ def _permuted(values: Ints, order: Ints | slice) -> Ints:
 
 
 _LATEST = ("writer", "txn", "last_sent_ns", "undecided_ns", "last_before")
-"""Columns of `PARTS` of which the greatest value counts, not the sum."""
+"""Columns of `TRANSACTION_PARTS` of which the greatest value counts, not the sum."""
 
 
 def _visible(counts: dict[str, Ints]) -> pa.Array:
@@ -174,7 +175,7 @@ def _findings(facts: _Facts, reported: Ints, asked: Ints) -> pa.Array:
     code[(reported == COMMITTED) & (committed == 0) & (aborted > 0)] = 2
     code[(committed > 0) & (aborted > 0)] = 1
     code[facts.fenced > 0] = 0
-    return pa.array(CLASSES).take(nullable(code, pa.int32()))
+    return pa.array(TRANSACTION_CLASSES).take(nullable(code, pa.int32()))
 
 
 def waits_for_answers(writer: Mapping[str, Any]) -> bool:
@@ -183,8 +184,8 @@ def waits_for_answers(writer: Mapping[str, Any]) -> bool:
     Kafka's clients do: `commitTransaction` flushes, and fails if a message failed. A client that sends
     requests one by one may ask at any time. ``writer`` is a row of `writers`.
     """
-    found: bool = writer.get("client") in WAITING_CLIENTS
-    return found
+    waits: bool = writer.get("client") in WAITING_CLIENTS
+    return waits
 
 
 def suspects(fates: pa.Table) -> pa.Table:

@@ -40,25 +40,25 @@ class _Case:
         kind = self.fate["finding"]
         torn_whole = kind == "torn_transaction" and not self.fate["aborted"]
         if kind == "fenced_write_read":
-            found = [row for row in self.records if row["fenced"]]
+            culprits = [row for row in self.records if row["fenced"]]
         elif kind == "hanging_transaction":
-            found = [row for row in self.records if row["state"] == "undecided"]
-            found = [row for row in found if self.debt(row) is None] or found
+            culprits = [row for row in self.records if row["state"] == "undecided"]
+            culprits = [row for row in culprits if self.debt(row) is None] or culprits
         elif torn_whole and self.misses:
-            found = [row for row in self.records if row["state"] == "dropped"]
+            culprits = [row for row in self.records if row["state"] == "dropped"]
         elif torn_whole:
-            found = [row for row in self.records if self.early(row)]
+            culprits = [row for row in self.records if self.early(row)]
         elif kind == "lost_transaction" or (kind == "torn_transaction" and self.may_commit):
-            found = [row for row in self.records if row["state"] == "aborted"]
+            culprits = [row for row in self.records if row["state"] == "aborted"]
         else:
-            found = [row for row in self.records if row["state"] in COMMITTED]
-        return sorted(found, key=_by_place)
+            culprits = [row for row in self.records if row["state"] in COMMITTED]
+        return sorted(culprits, key=_by_place)
 
     @property
     def client(self) -> str | None:
         """The client of the producer."""
-        found: str | None = self._writer.get("client")
-        return found
+        client: str | None = self._writer.get("client")
+        return client
 
     @property
     def misses(self) -> bool:
@@ -106,22 +106,22 @@ def findings_of(suspects: pa.Table, records: pa.Table, evidence: Evidence) -> pa
     ``records`` are rows of `transaction_records`: those of these transactions, and those that the same
     markers decided; further rows do no harm.
     """
-    mine: dict[tuple[int, int], list[Row]] = {}
+    records_by_transaction: dict[tuple[int, int], list[Row]] = {}
     decided: dict[tuple[str, int, int], list[Row]] = {}
     for row in records.to_pylist():
-        mine.setdefault((row["writer"], row["txn"]), []).append(row)
+        records_by_transaction.setdefault((row["writer"], row["txn"]), []).append(row)
         if row["marker_offset"] is not None:
             decided.setdefault((row["topic"], row["partition"], row["marker_offset"]), []).append(row)
-    found = []
+    finding_rows = []
     for fate in suspects.to_pylist():
         case = _Case(
             fate=fate,
-            records=mine.get((fate["writer"], fate["txn"]), []),
+            records=records_by_transaction.get((fate["writer"], fate["txn"]), []),
             neighbours=decided,
             evidence=evidence,
         )
-        found.append(_finding(case))
-    return pa.Table.from_pylist(found, schema=FINDING)
+        finding_rows.append(_finding(case))
+    return pa.Table.from_pylist(finding_rows, schema=FINDING)
 
 
 def _finding(case: _Case) -> dict[str, Any]:
@@ -243,12 +243,12 @@ def _earlier_with_same_end(case: _Case, record: Row) -> int | None:
     """
     if record["marker"] is None or record["marker_epoch"] != record["producer_epoch"]:
         return None
-    known = case.evidence.transactions
-    wanted = {"commit": (1, 1), "abort": (2, 2)}[record["marker"]]
-    mine = (known.writer == case.fate["writer"]) & (known.txn < case.fate["txn"])
-    mine &= (known.asked & wanted[0] > 0) | (known.reported == wanted[1])
-    rows = np.flatnonzero(mine)
-    return int(known.txn[rows].max()) if len(rows) else None
+    transactions = case.evidence.transactions
+    end = {"commit": (1, 1), "abort": (2, 2)}[record["marker"]]
+    same_end = (transactions.writer == case.fate["writer"]) & (transactions.txn < case.fate["txn"])
+    same_end &= (transactions.asked & end[0] > 0) | (transactions.reported == end[1])
+    rows = np.flatnonzero(same_end)
+    return int(transactions.txn[rows].max()) if len(rows) else None
 
 
 def _later_transaction(case: _Case, record: Row) -> int | None:
@@ -285,13 +285,13 @@ def _marker_from_ns(case: _Case, record: Row) -> int:
     Without a request to end the transaction, and without a successor that fences its producer, the
     coordinator writes a marker only after the time-out.
     """
-    fate, known = case.fate, case.evidence.transactions
+    fate, transactions = case.fate, case.evidence.transactions
     if fate["reported"] in ("committed", "aborted") and fate["ended_ns"] is not None:
         return int(fate["ended_ns"])
     begun = max(int(record["sent_ns"]), int(fate["begin_ns"] or 0))
-    if fate["ending_ns"] is not None or fate["begin_ns"] is None or fate["writer"] in known.fences:
+    if fate["ending_ns"] is not None or fate["begin_ns"] is None or fate["writer"] in transactions.fences:
         return begun
-    timeout = int(known.timeouts(np.array([fate["writer"]]))[0]) - CLEANUP_MS * 1_000_000
+    timeout = int(transactions.timeouts(np.array([fate["writer"]]))[0]) - CLEANUP_MS * 1_000_000
     return max(begun, int(fate["begin_ns"]) + timeout)
 
 
@@ -353,15 +353,19 @@ def _marker_row(case: _Case, record: Row) -> str:
 
 def _told_rows(case: _Case, txn: int | None = None) -> list[str]:
     """What the application asked for and what was reported to it, from the table `transactions`."""
-    known = case.evidence.transactions
+    transactions = case.evidence.transactions
     number = case.fate["txn"] if txn is None else txn
-    row = int(known.find(np.array([case.fate["writer"]]), np.array([number]))[0])
+    row = int(transactions.find(np.array([case.fate["writer"]]), np.array([number]))[0])
     if row < 0:
         return []
-    asked = {1: "commit", 2: "abort", 3: "commit"}.get(int(known.asked[row]))
-    found: list[tuple[int, str]] = [(int(known.begin_ns[row]), f"transaction {number} began")]
+    asked = {1: "commit", 2: "abort", 3: "commit"}.get(int(transactions.asked[row]))
+    reports: list[tuple[int, str]] = [(int(transactions.begin_ns[row]), f"transaction {number} began")]
     if asked:
-        found.append((int(known.ending_ns[row]), f"its application asked to {asked} transaction {number}"))
-    reported = REPORTED[int(known.reported[row])]
-    found.append((int(known.ended_ns[row]), f"reported to its application: transaction {number} {reported}"))
-    return [evidence_row("transactions", ns, what) for ns, what in found if ns >= 0]
+        reports.append(
+            (int(transactions.ending_ns[row]), f"its application asked to {asked} transaction {number}")
+        )
+    reported = REPORTED[int(transactions.reported[row])]
+    reports.append(
+        (int(transactions.ended_ns[row]), f"reported to its application: transaction {number} {reported}")
+    )
+    return [evidence_row("transactions", ns, what) for ns, what in reports if ns >= 0]

@@ -40,9 +40,9 @@ def hung_transactions(evidence: Evidence) -> Iterator[dict[str, Any]]:
 
     A transaction that is open in its last row is not among them, because the final logs show it.
     """
-    known: dict[int, list[Row]] = {}
+    states_by_producer: dict[int, list[Row]] = {}
     for row in evidence.rows("transaction_states"):
-        known.setdefault(row["producer_id"], []).append(row)
+        states_by_producer.setdefault(row["producer_id"], []).append(row)
 
     @cache
     def elections(topic: str, partition: int) -> list[PartitionEvent]:
@@ -53,7 +53,7 @@ def hung_transactions(evidence: Evidence) -> Iterator[dict[str, Any]]:
         history = sorted(rows, key=lambda row: int(row["ns"]))
         reported: set[int] = set()
         for span in _open(history, elections):
-            longest = _overlap(span, _over(span.row, known.get(span.row["producer_id"], [])))
+            longest = _overlap(span, _over(span.row, states_by_producer.get(span.row["producer_id"], [])))
             if longest is not None and span.row["transaction_start"] not in reported:
                 reported.add(span.row["transaction_start"])
                 yield _finding(span.row, longest, evidence.start_ns)
@@ -92,7 +92,7 @@ def _led(broker: int, elections: list[PartitionEvent]) -> Iterator[tuple[float, 
             yield event.ns if place else -math.inf, next(later, math.inf)
 
 
-def _over(state: Row, known: list[Row]) -> Iterator[_Span]:
+def _over(state: Row, coordinator_states: list[Row]) -> Iterator[_Span]:
     """Spans in which no coordinator had an open transaction of the producer in the partition.
 
     What a coordinator said last does not hold until another one answers: meanwhile, a transaction may have
@@ -103,8 +103,8 @@ def _over(state: Row, known: list[Row]) -> Iterator[_Span]:
     def over(row: Row) -> bool:
         return row["state"] not in _UNDER_WAY or place not in (row["partitions"] or "").split(",")
 
-    for is_over, found in groupby(sorted(known, key=lambda row: int(row["ns"])), key=over):
-        for rows in _without_silence(found) if is_over else ():
+    for is_over, states in groupby(sorted(coordinator_states, key=lambda row: int(row["ns"])), key=over):
+        for rows in _without_silence(states) if is_over else ():
             yield _Span(rows[0]["ns"], rows[-1]["ns"], rows[0])
 
 

@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 from checkers.evidence import Row
 from checkers.partition.decisions import COMMITTED
 from checkers.records import facts_text
-from checkers.tables.output import FINDING, ISOLATION
+from checkers.tables.output import ANOMALY, FINDING
 from checkers.tables.source import Source, read_file
 
-READ_COLUMNS = (
+TRANSACTION_READ_COLUMNS = (
     "topic", "partition", "reader", "ns", "offset", "writer", "seq", "isolation", "txn_writer", "txn",
 )  # fmt: skip
-Transaction = tuple[int, int]
+TransactionKey = tuple[int, int]
 """writer, txn"""
-Graph = Mapping[Transaction, Mapping[Transaction, Row]]
+Graph = Mapping[TransactionKey, Mapping[TransactionKey, Row]]
 """Edges, each with the read or the write that it rests on."""
-FINDINGS = {"precommitted_read": "precommitted_read", "G1c": "circular_read"}
+FINDING_OF_ANOMALY = {"precommitted_read": "precommitted_read", "G1c": "circular_read"}
 """Anomalies that Kafka does not allow, and their classes as findings."""
 
 
@@ -36,60 +36,60 @@ def reads_in_transactions(source: Source) -> pa.Table:
     """The rows of `reads` that belong to a transaction."""
     parts = []
     for file in source.files.get("reads", ()):
-        table = read_file(file.path, "reads", READ_COLUMNS)
+        table = read_file(file.path, "reads", TRANSACTION_READ_COLUMNS)
         if table["txn"].null_count < len(table):
             parts.append(table.filter(pc.and_(pc.is_valid(table["txn"]), pc.is_valid(table["txn_writer"]))))
-    return pa.concat_tables(parts) if parts else pa.table({name: [] for name in READ_COLUMNS})
+    return pa.concat_tables(parts) if parts else pa.table({name: [] for name in TRANSACTION_READ_COLUMNS})
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Read:
     """A record that a transaction read, and its fate."""
 
-    by: Transaction
-    of: Transaction
+    by: TransactionKey
+    of: TransactionKey
     state: str
     row: Row
 
 
 def anomalies_of(reads: pa.Table, records: pa.Table) -> pa.Table:
-    """Rows of `ISOLATION`; ``reads`` are of transactions, ``records`` all rows of `transaction_records`."""
+    """Rows of `ANOMALY`; ``reads`` are of transactions, ``records`` all rows of `transaction_records`."""
     if not reads.num_rows:
-        return ISOLATION.empty_table()
-    known = {(row["writer"], row["seq"]): row for row in records.to_pylist()}
+        return ANOMALY.empty_table()
+    record_of = {(row["writer"], row["seq"]): row for row in records.to_pylist()}
     seen = []
     for row in reads.to_pylist():
-        record = known.get((row["writer"], row["seq"]))
+        record = record_of.get((row["writer"], row["seq"]))
         if record is not None:
             by = (row["txn_writer"], row["txn"])
             of = (record["writer"], record["txn"])
             seen.append(_Read(by=by, of=of, state=record["state"], row=row))
-    found = [_of_read("precommitted_read", read, _dirty(read.row)) for read in seen if read.by == read.of]
+    anomalies = [_of_read("precommitted_read", read, _dirty(read.row)) for read in seen if read.by == read.of]
     others = [read for read in seen if read.by != read.of]
-    found += [_of_read("G1a", read, _dirty(read.row)) for read in others if read.state == "aborted"]
-    found += _intermediate(others, known.values())
-    ww, wr = _write_order(known.values()), _read_order(others)
-    found += [_of_cycle("G0", cycle, ww, True) for cycle in _cycles(ww)]
+    anomalies += [_of_read("G1a", read, _dirty(read.row)) for read in others if read.state == "aborted"]
+    anomalies += _intermediate(others, record_of.values())
+    ww, wr = _write_order(record_of.values()), _read_order(others)
+    anomalies += [_of_cycle("G0", cycle, ww, True) for cycle in _cycles(ww)]
     clean = _read_order(read for read in others if not _dirty(read.row))
     both = {node: {**ww.get(node, {}), **wr.get(node, {})} for node in {*ww, *wr}}
-    covered: set[Transaction] = set()
+    covered: set[TransactionKey] = set()
     for graph, reads_of, allowed in ((clean, clean, False), (wr, wr, True), (both, wr, True)):
         for cycle in _cycles(graph, through=reads_of):
             if not covered & set(cycle):
-                found.append(_of_cycle("G1c", cycle, graph, allowed))
+                anomalies.append(_of_cycle("G1c", cycle, graph, allowed))
                 covered |= set(cycle)
-    return pa.Table.from_pylist(found, schema=ISOLATION)
+    return pa.Table.from_pylist(anomalies, schema=ANOMALY)
 
 
 def findings_of(anomalies: pa.Table) -> pa.Table:
     """Findings about the anomalies that Kafka does not allow; the first read of each is its place."""
-    found = []
+    findings = []
     for row in anomalies.to_pylist():
-        name = FINDINGS.get(row["anomaly"])
+        name = FINDING_OF_ANOMALY.get(row["anomaly"])
         if name is not None and not row["allowed"]:
             place = {key: row[key] for key in ("topic", "partition", "offset", "writer", "seq", "txn")}
-            found.append({"class": name, **place, "count": 1, "detail": row["detail"], "expected": False})
-    return pa.Table.from_pylist(found, schema=FINDING)
+            findings.append({"class": name, **place, "count": 1, "detail": row["detail"], "expected": False})
+    return pa.Table.from_pylist(findings, schema=FINDING)
 
 
 def _dirty(read: Row) -> bool:
@@ -100,23 +100,23 @@ def _dirty(read: Row) -> bool:
 # ---- edges
 
 
-def _write_order(records: Iterable[Row]) -> dict[Transaction, dict[Transaction, Row]]:
+def _write_order(records: Iterable[Row]) -> dict[TransactionKey, dict[TransactionKey, Row]]:
     """Edges from each transaction to those whose records come next in a partition."""
-    edges: dict[Transaction, dict[Transaction, Row]] = {}
+    edges: dict[TransactionKey, dict[TransactionKey, Row]] = {}
     written = [row for row in records if row["state"] in COMMITTED]
     written.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
-    for one, other in zip(written, written[1:], strict=False):
-        if (one["topic"], one["partition"]) != (other["topic"], other["partition"]):
+    for earlier, other in zip(written, written[1:], strict=False):
+        if (earlier["topic"], earlier["partition"]) != (other["topic"], other["partition"]):
             continue
-        before, after = (one["writer"], one["txn"]), (other["writer"], other["txn"])
+        before, after = (earlier["writer"], earlier["txn"]), (other["writer"], other["txn"])
         if before != after:
             edges.setdefault(before, {}).setdefault(after, other)
     return edges
 
 
-def _read_order(reads: Iterable[_Read]) -> dict[Transaction, dict[Transaction, Row]]:
+def _read_order(reads: Iterable[_Read]) -> dict[TransactionKey, dict[TransactionKey, Row]]:
     """Edges from each transaction to those that read its records."""
-    edges: dict[Transaction, dict[Transaction, Row]] = {}
+    edges: dict[TransactionKey, dict[TransactionKey, Row]] = {}
     for read in reads:
         edges.setdefault(read.of, {}).setdefault(read.by, read.row)
     return edges
@@ -144,9 +144,9 @@ def _intermediate(reads: Sequence[_Read], records: Iterable[Row]) -> list[dict[s
 # ---- cycles
 
 
-def _cycles(graph: Graph, through: Graph | None = None) -> list[list[Transaction]]:
+def _cycles(graph: Graph, through: Graph | None = None) -> list[list[TransactionKey]]:
     """A shortest cycle of each strongly connected component; with ``through``, a cycle with such an edge."""
-    found = []
+    cycles = []
     for component in _components(graph):
         members = set(component)
         starts = sorted(
@@ -159,13 +159,15 @@ def _cycles(graph: Graph, through: Graph | None = None) -> list[list[Transaction
         if paths:
             cycle = min(paths, key=lambda path: (len(path), path))
             turn = cycle.index(min(cycle))
-            found.append(cycle[turn:] + cycle[:turn])
-    return sorted(found)
+            cycles.append(cycle[turn:] + cycle[:turn])
+    return sorted(cycles)
 
 
-def _path(graph: Graph, start: Transaction, end: Transaction, within: set[Transaction]) -> list[Transaction]:
+def _path(
+    graph: Graph, start: TransactionKey, end: TransactionKey, within: set[TransactionKey]
+) -> list[TransactionKey]:
     """The shortest way from one transaction to another, both included; empty if there is none."""
-    came: dict[Transaction, Transaction | None] = {start: None}
+    came: dict[TransactionKey, TransactionKey | None] = {start: None}
     ahead = deque([start])
     while ahead:
         node = ahead.popleft()
@@ -181,17 +183,17 @@ def _path(graph: Graph, start: Transaction, end: Transaction, within: set[Transa
     return []
 
 
-def _components(graph: Graph) -> list[list[Transaction]]:
+def _components(graph: Graph) -> list[list[TransactionKey]]:
     """Strongly connected components of more than one transaction (Tarjan's algorithm, without recursion)."""
-    index: dict[Transaction, int] = {}
-    low: dict[Transaction, int] = {}
-    stack: list[Transaction] = []
-    on_stack: set[Transaction] = set()
-    found = []
+    index: dict[TransactionKey, int] = {}
+    low: dict[TransactionKey, int] = {}
+    stack: list[TransactionKey] = []
+    on_stack: set[TransactionKey] = set()
+    components = []
     for root in sorted(graph):
         if root in index:
             continue
-        work: list[tuple[Transaction, Iterable[Transaction]]] = [(root, iter(graph.get(root, ())))]
+        work: list[tuple[TransactionKey, Iterable[TransactionKey]]] = [(root, iter(graph.get(root, ())))]
         index[root] = low[root] = len(index)
         stack.append(root)
         on_stack.add(root)
@@ -211,13 +213,13 @@ def _components(graph: Graph) -> list[list[Transaction]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == index[node]:
-                    component: list[Transaction] = []
+                    component: list[TransactionKey] = []
                     while not component or component[-1] != node:
                         component.append(stack.pop())
                         on_stack.discard(component[-1])
                     if len(component) > 1:
-                        found.append(component)
-    return found
+                        components.append(component)
+    return components
 
 
 # ---- rows
@@ -236,7 +238,7 @@ def _of_read(anomaly: str, read: _Read, allowed: bool) -> dict[str, Any]:
     }
 
 
-def _of_cycle(anomaly: str, cycle: list[Transaction], graph: Graph, allowed: bool) -> dict[str, Any]:
+def _of_cycle(anomaly: str, cycle: list[TransactionKey], graph: Graph, allowed: bool) -> dict[str, Any]:
     steps = []
     for one, other in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
         row = graph[one][other]
@@ -261,5 +263,5 @@ def _of_cycle(anomaly: str, cycle: list[Transaction], graph: Graph, allowed: boo
     }
 
 
-def _name(transaction: Transaction) -> str:
+def _name(transaction: TransactionKey) -> str:
     return f"{transaction[0]}/{transaction[1]}"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence import Evidence, Row, gather
-from checkers.promises.facts import Facts, facts_of
-from checkers.promises.judging import Judged, judge
+from checkers.promises.facts import RunFacts, facts_of
+from checkers.promises.judging import PromiseJudgement, judge
 from checkers.run_folder import read_manifest
 from checkers.tables.output import FINDING
 from checkers.tables.source import Source, read_small
@@ -34,7 +34,7 @@ def promised(run: str, folder: Path, source: Source) -> list[dict[str, Any]]:
     evidence = gather(source)
     manifest = read_manifest(str(folder))
     facts = facts_of(evidence, kafka=manifest.kafka, mode=manifest.mode)
-    by_place: dict[tuple[str, str, str], Judged] = {}
+    by_place: dict[tuple[str, str, str], PromiseJudgement] = {}
     for place, finding in _hypotheses(read_small(source, "marks").to_pylist(), evidence, facts):
         judged = judge(finding, facts)
         first = by_place.setdefault(place, judged)
@@ -53,12 +53,12 @@ def promised(run: str, folder: Path, source: Source) -> list[dict[str, Any]]:
     ]
 
 
-def _rank(judged: Judged) -> int:
+def _rank(judged: PromiseJudgement) -> int:
     return _WORST.index(_OUTCOMES[judged.promise])
 
 
 def _hypotheses(
-    marks: Sequence[Row], evidence: Evidence, facts: Facts
+    marks: Sequence[Row], evidence: Evidence, facts: RunFacts
 ) -> Iterator[tuple[tuple[str, str, str], Mapping[str, Any]]]:
     """Described topic, place of the leader and producer setting, with a finding that one message is lost."""
     begin = min((int(mark["ns"]) for mark in marks if mark["name"] == "begin"), default=0)

@@ -13,7 +13,7 @@ from typing import Any
 from checkers.evidence import Evidence, gather
 from checkers.health import SERIOUS
 from checkers.partition.fate import TRANSACTION_ENDS
-from checkers.promises.facts import Facts, facts_of
+from checkers.promises.facts import RunFacts, facts_of
 from checkers.promises.judging import judge
 from checkers.promises.table import ROWS
 from checkers.run_folder import read_manifest
@@ -68,7 +68,7 @@ def _logged(evidence: Evidence) -> Iterator[str]:
             yield f"log {row['kind']} ({str(row['host']).rstrip('0123456789')})"
 
 
-def _orders(facts: Facts) -> Iterator[str]:
+def _orders(facts: RunFacts) -> Iterator[str]:
     """Elections, leaderless times, and changes of the ISR of a partition, three after each other; counts."""
     for states in facts.states.values():
         signs = ""
@@ -92,7 +92,7 @@ def _orders(facts: Facts) -> Iterator[str]:
         )
 
 
-def _faults(evidence: Evidence, facts: Facts) -> Iterator[str]:
+def _faults(evidence: Evidence, facts: RunFacts) -> Iterator[str]:
     """Each fault with the roles of the hosts that it hit."""
     controllers = [
         (int(row["ns"]), int(row["controller"]))
@@ -141,7 +141,7 @@ def exercised(folder: Path) -> Counter[str]:
     return counts
 
 
-def _supposed(evidence: Evidence, facts: Facts) -> Iterator[dict[str, Any]]:
+def _supposed(evidence: Evidence, facts: RunFacts) -> Iterator[dict[str, Any]]:
     moments: Sequence[int] = sorted({fault.from_ns - _BEFORE_NS for fault in facts.faults})
     for topic, partition in facts.states:
         for ns in moments:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.histories import History
 
-Found = set[tuple[str, int | None, int | None]]
+Findings = set[tuple[str, int | None, int | None]]
 
 
 def kept(count: int = 4) -> History:
@@ -20,7 +20,7 @@ def kept(count: int = 4) -> History:
 
 FOUR = [(0, 0), (1, 1), (2, 2), (3, 3)]
 
-CASES: dict[str, tuple[str, History, Found]] = {
+CASES: dict[str, tuple[str, History, Findings]] = {
     "fine": ("every message is where it was said to be", kept().logs(FOUR), set()),
     "lost-tail-read": (
         "acknowledged and read, then truncated from the tail: a reader knows what the log does not",
@@ -298,7 +298,7 @@ CASES: dict[str, tuple[str, History, Found]] = {
 
 FULL = {"leo": 4, "log_start": 0, "in_sync": True}
 
-LISTED: dict[str, tuple[str, History, Found]] = {
+LISTED: dict[str, tuple[str, History, Findings]] = {
     "incomplete": (
         "the final read stopped before the end: what it did not reach is undetermined, never lost",
         kept().logs(FOUR[:2]).replica(1, False, leader=True).replica(2, False).replica(3, False),

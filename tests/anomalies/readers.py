@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.anomalies.messages import FOUR, Found, kept
+from tests.anomalies.messages import FOUR, Findings, kept
 from tests.histories import History
 
 PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
@@ -48,7 +48,7 @@ def read_in_transactions(*reads: tuple[int, int | None], committed: tuple[int, .
     return history
 
 
-READERS: dict[str, tuple[str, History, Found]] = {
+READERS: dict[str, tuple[str, History, Findings]] = {
     "committed-past": (
         "a member committed what nobody had received, and the next one went on from there",
         committed_past(),

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.histories import History
 
-Found = set[tuple[str, int, int | None, int | None]]
+Findings = set[tuple[str, int, int | None, int | None]]
 """class, partition, offset, seq"""
 
 PID = 7
@@ -21,8 +21,8 @@ class Story:
         self.logs: dict[int, list[dict[str, Any]]] = {}
         self.now = 1000
         self.seqs: dict[int, int] = {}
-        known = {"name": "p", "transactional_id": "x", "client": "raw"} | config
-        self.history.add("writers", writer=1, **known)
+        settings = {"name": "p", "transactional_id": "x", "client": "raw"} | config
+        self.history.add("writers", writer=1, **settings)
 
     def tick(self) -> int:
         self.now += 1000
@@ -108,9 +108,9 @@ class Story:
         for partition, log in self.logs.items():
             self.history.logs([{**record} for record in log], partition=partition)
             end = len(log)
-            known = {"leo": end, "high_watermark": end, "ns": self.now + 1, "in_sync": True} | more
+            state = {"leo": end, "high_watermark": end, "ns": self.now + 1, "in_sync": True} | more
             for broker in (1, 2, 3):
-                self.history.replica(broker, partition=partition, leader=broker == 1, **known)
+                self.history.replica(broker, partition=partition, leader=broker == 1, **state)
         return self.history
 
 
@@ -300,7 +300,7 @@ def unread(history: History) -> History:
     return history
 
 
-TRANSACTIONS: dict[str, tuple[str, History, Found]] = {
+TRANSACTIONS: dict[str, tuple[str, History, Findings]] = {
     "committed": ("committed everywhere", plain_commit().done(), set()),
     "aborted": (
         "aborted everywhere",

@@ -159,27 +159,31 @@ def _rows(table: Path, columns: Sequence[str]) -> Iterator[tuple[dict[str, Any],
 
 def differences(truth: Truth, case: Case) -> list[tuple[str, str]]:
     """Kind and text of every difference between a truth and what the checker said of a history."""
-    found = [(f"hidden rows of {table}", f"rows of {table} in hidden files") for table in sorted(case.hidden)]
+    mismatches = [
+        (f"hidden rows of {table}", f"rows of {table} in hidden files") for table in sorted(case.hidden)
+    ]
     for message in sorted({*truth.fates, *case.fates}):
         right, said = truth.fates.get(message, "nothing"), case.fates.get(message, "nothing")
         if right != said:
-            found.append((f"fate {right}, checker says {said}", f"message {message}: {right}, not {said}"))
+            mismatches.append(
+                (f"fate {right}, checker says {said}", f"message {message}: {right}, not {said}")
+            )
     spare = Counter(case.findings)
     missed = []
-    wanted = [finding for finding in truth.findings.elements() if finding.name not in RUN_WIDE]
-    for finding in sorted(wanted, key=lambda finding: finding.count(None)):
+    expected = [finding for finding in truth.findings.elements() if finding.name not in RUN_WIDE]
+    for finding in sorted(expected, key=lambda finding: finding.count(None)):
         fitting = next((said for said in spare if spare[said] and _fits(finding, said)), None)
         if fitting is None:
             missed.append(finding)
         else:
             spare[fitting] -= 1
-    found += [(f"missed {finding.name}", f"missed {tuple(finding)}") for finding in missed]
-    found += [(f"false {finding.name}", f"false {tuple(finding)}") for finding in (+spare).elements()]
-    return found
+    mismatches += [(f"missed {finding.name}", f"missed {tuple(finding)}") for finding in missed]
+    mismatches += [(f"false {finding.name}", f"false {tuple(finding)}") for finding in (+spare).elements()]
+    return mismatches
 
 
-def _fits(wanted: Finding, said: Finding) -> bool:
-    return all(want is None or want == have for want, have in zip(wanted, said, strict=True))
+def _fits(expected: Finding, said: Finding) -> bool:
+    return all(want is None or want == have for want, have in zip(expected, said, strict=True))
 
 
 def compare(case: Case) -> list[Disagreement]:
@@ -187,10 +191,10 @@ def compare(case: Case) -> list[Disagreement]:
     truths = islice(truths_of(case.history), MOST_REFERENCES)
     best: list[tuple[str, str]] | None = None
     for truth in truths:
-        found = differences(truth, case)
-        if not found:
+        mismatches = differences(truth, case)
+        if not mismatches:
             return []
-        best = found if best is None or len(found) < len(best) else best
+        best = mismatches if best is None or len(mismatches) < len(best) else best
     return [
         Disagreement(number=case.number, kind=kind, text=text, size=case.size, planted=tuple(case.planted))
         for kind, text in best or ()
@@ -199,20 +203,20 @@ def compare(case: Case) -> list[Disagreement]:
 
 def run_wide(batch: Sequence[Case], alone: Counter[str]) -> list[Disagreement]:
     """Differences in the number of findings that belong to the run as a whole."""
-    wanted: Counter[str] = Counter()
+    expected: Counter[str] = Counter()
     for case in batch:
         for finding in next(iter(truths_of(case.history))).findings.elements():
-            wanted[finding.name] += finding.name in RUN_WIDE
+            expected[finding.name] += finding.name in RUN_WIDE
     return [
         Disagreement(
             number=batch[0].number,
             kind=f"number of {name}",
-            text=f"{name}: {wanted[name]}, not {alone[name]}, in the batch of layout {batch[0].layout}",
+            text=f"{name}: {expected[name]}, not {alone[name]}, in the batch of layout {batch[0].layout}",
             size=0,
             planted=(),
         )
-        for name in sorted({*wanted, *alone})
-        if wanted[name] != alone[name]
+        for name in sorted({*expected, *alone})
+        if expected[name] != alone[name]
     ]
 
 
@@ -306,24 +310,24 @@ def judge_many(seed: int, numbers: Sequence[int], processes: int) -> tuple[list[
     units: dict[int, list[int]] = {}
     for number in numbers:
         units.setdefault(layout_of(seed, number), []).append(number)
-    found: list[Disagreement] = []
+    mismatches: list[Disagreement] = []
     seen = Coverage()
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         for one, covered in pool.map(partial(_judge_unit, seed), units.values()):
-            found += one
+            mismatches += one
             seen.merge(covered)
-            print(f"{seen.histories} of {len(numbers)}: {in_words(found)}", file=sys.stderr, flush=True)
-    return found, seen
+            print(f"{seen.histories} of {len(numbers)}: {in_words(mismatches)}", file=sys.stderr, flush=True)
+    return mismatches, seen
 
 
 def _judge_unit(seed: int, numbers: Sequence[int]) -> tuple[list[Disagreement], Coverage]:
     return list(disagreements(None, seed, numbers)), coverage(seed, numbers)
 
 
-def in_words(found: Sequence[Disagreement]) -> str:
+def in_words(mismatches: Sequence[Disagreement]) -> str:
     """How many findings were missed, false, or otherwise different."""
-    kinds = Counter(one.kind.split()[0] for one in found)
-    other = len(found) - kinds["missed"] - kinds["false"]
+    kinds = Counter(one.kind.split()[0] for one in mismatches)
+    other = len(mismatches) - kinds["missed"] - kinds["false"]
     return f"{kinds['missed']} missed, {kinds['false']} false, {other} other differences"
 
 
@@ -347,8 +351,8 @@ def _judge_and_compare(session: Any, batch: list[Case], lies: Layout, folder: Pa
         return [Disagreement(case.number, f"refused: {text[:100]}", text, case.size, tuple(case.planted))]
     finally:
         stop.cancel()
-    found = [one for case in batch for one in compare(case)]
-    return found + run_wide(batch, alone)
+    mismatches = [one for case in batch for one in compare(case)]
+    return mismatches + run_wide(batch, alone)
 
 
 def reason(error: BaseException) -> str:
@@ -392,17 +396,17 @@ def main() -> int:
         print(f"files: {folder}")
     if arguments.processes is not None:
         begun = time.monotonic()
-        found, seen = judge_many(arguments.seed, numbers, arguments.processes)
-        print(f"{seen}: {in_words(found)} ({time.monotonic() - begun:.0f} s)")
-        report(found, arguments.show)
-        return 1 if found else 0
+        mismatches, seen = judge_many(arguments.seed, numbers, arguments.processes)
+        print(f"{seen}: {in_words(mismatches)} ({time.monotonic() - begun:.0f} s)")
+        report(mismatches, arguments.show)
+        return 1 if mismatches else 0
     session = None
     if arguments.spark:
         from checkers.spark.session import start_session
 
         session = start_session(master=f"local[{arguments.jobs}]")
     begun = time.monotonic()
-    found = list(
+    mismatches = list(
         disagreements(
             session,
             arguments.seed,
@@ -417,21 +421,21 @@ def main() -> int:
         session.stop()
     pace = f"{len(numbers) / seconds:.1f} a second"
     print(f"{len(numbers)} histories, seed {arguments.seed}: {pace}")
-    report(found, arguments.show)
-    return 1 if found else 0
+    report(mismatches, arguments.show)
+    return 1 if mismatches else 0
 
 
-def report(found: Sequence[Disagreement], show: int) -> None:
+def report(mismatches: Sequence[Disagreement], show: int) -> None:
     """Every kind with its count and its smallest histories."""
-    kinds = Counter(one.kind for one in found)
+    kinds = Counter(one.kind for one in mismatches)
     for kind, count in kinds.most_common():
-        alike = sorted((one for one in found if one.kind == kind), key=lambda one: one.size)
+        alike = sorted((one for one in mismatches if one.kind == kind), key=lambda one: one.size)
         histories = {one.number for one in alike}
         print(f"\n{count} x {kind} (in {len(histories)} histories)")
         for one in alike[:show]:
             print(f"    --only {one.number} (planted {', '.join(one.planted)}): {one.text}")
-    numbers = {one.number for one in found}
-    print(f"\n{len(found)} disagreements of {len(kinds)} kinds, in {len(numbers)} of the histories")
+    numbers = {one.number for one in mismatches}
+    print(f"\n{len(mismatches)} disagreements of {len(kinds)} kinds, in {len(numbers)} of the histories")
 
 
 if __name__ == "__main__":

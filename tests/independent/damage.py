@@ -10,46 +10,50 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.independent.world import Record, Replicated, World
+from tests.independent.world import Record, ReplicatedPartition, World
 
-Damage = Callable[[World, Replicated], bool]
+Damage = Callable[[World, ReplicatedPartition], bool]
 
 
 def _ok(send: dict[str, Any]) -> bool:
     return send["outcome"] == "ok" and send["offset"] is not None
 
 
-def _pick(world: World, partition: Replicated, wanted: Callable[[dict[str, Any]], bool] = _ok) -> int | None:
-    """An offset of the leader's log at which a wanted message stands."""
-    offsets = partition.offsets(wanted)
+def _pick(
+    world: World, partition: ReplicatedPartition, suits: Callable[[dict[str, Any]], bool] = _ok
+) -> int | None:
+    """An offset of the leader's log at which a message stands that ``suits`` accepts."""
+    offsets = partition.offsets(suits)
     return world.random.choice(offsets) if offsets else None
 
 
-def _stranger(world: World, partition: Replicated) -> Record:
+def _stranger(world: World, partition: ReplicatedPartition) -> Record:
     """A record that nobody sent: without identity, of an unknown writer, or with a seq that was never
     used.
     """
-    known = world.random.choice([send["writer"] for send in partition.sends.values()] or [0])
+    writer = world.random.choice([send["writer"] for send in partition.sends.values()] or [0])
     identity = world.random.choice(
-        ((None, None), (world.writer(), 5), (known, world.writers.get(known, 0) + 50), (known, None))
+        ((None, None), (world.writer(), 5), (writer, world.writers.get(writer, 0) + 50), (writer, None))
     )
     home = world.random.choice((None, "/".join(map(str, partition.at))))
     return {"epoch": partition.epoch, "writer": identity[0], "seq": identity[1], "intact": True, "home": home}
 
 
-def _fresh(world: World, partition: Replicated, outcome: str | None) -> tuple[dict[str, Any], Record]:
+def _fresh(
+    world: World, partition: ReplicatedPartition, outcome: str | None
+) -> tuple[dict[str, Any], Record]:
     """A new message of one of the partition's writers (or a new one), and its record."""
     writers = [send["writer"] for send in partition.sends.values()] or [world.writer()]
     send = world.send(partition, world.random.choice(writers), outcome)
     return send, world.record(send, partition)
 
 
-def _follower(world: World, partition: Replicated, in_sync: bool = True) -> int | None:
+def _follower(world: World, partition: ReplicatedPartition, in_sync: bool = True) -> int | None:
     followers = partition.in_sync if in_sync else partition.followers
     return world.random.choice(followers) if followers else None
 
 
-def _level(partition: Replicated, follower: int) -> bool:
+def _level(partition: ReplicatedPartition, follower: int) -> bool:
     """Whether the follower's log ends where the leader's does, so that an append leaves no hole."""
     return bool(partition.replicas[follower]["leo"] == partition.end())
 
@@ -57,7 +61,7 @@ def _level(partition: Replicated, follower: int) -> bool:
 # ---- losses
 
 
-def lost_in_a_hole(world: World, partition: Replicated) -> bool:
+def lost_in_a_hole(world: World, partition: ReplicatedPartition) -> bool:
     """An acknowledged record vanished from every replica and left a gap."""
     offset = _pick(world, partition)
     if offset is None:
@@ -66,7 +70,7 @@ def lost_in_a_hole(world: World, partition: Replicated) -> bool:
     return True
 
 
-def lost_at_the_end(world: World, partition: Replicated) -> bool:
+def lost_at_the_end(world: World, partition: ReplicatedPartition) -> bool:
     """Every replica's log was truncated; sometimes new messages took the offsets."""
     offset = _pick(world, partition)
     if offset is None:
@@ -80,7 +84,7 @@ def lost_at_the_end(world: World, partition: Replicated) -> bool:
     return True
 
 
-def lost_and_taken(world: World, partition: Replicated) -> bool:
+def lost_and_taken(world: World, partition: ReplicatedPartition) -> bool:
     """Another message was acknowledged at the offset of an acknowledged one."""
     offset = _pick(world, partition)
     if offset is None:
@@ -92,7 +96,7 @@ def lost_and_taken(world: World, partition: Replicated) -> bool:
     return True
 
 
-def overwritten(world: World, partition: Replicated) -> bool:
+def overwritten(world: World, partition: ReplicatedPartition) -> bool:
     """A record that nobody sent stands where an acknowledged one was, or a marker does."""
     offset = _pick(world, partition)
     if offset is None:
@@ -104,7 +108,7 @@ def overwritten(world: World, partition: Replicated) -> bool:
     return True
 
 
-def never_in_a_log(world: World, partition: Replicated) -> bool:
+def never_in_a_log(world: World, partition: ReplicatedPartition) -> bool:
     """A message that no log holds: acknowledged without offset, failed, or of unknown outcome."""
     outcome = world.random.choice(("ok", "fail", "info", None))
     send, _ = _fresh(world, partition, outcome)
@@ -116,7 +120,7 @@ def never_in_a_log(world: World, partition: Replicated) -> bool:
 # ---- too many copies, other places
 
 
-def duplicated(world: World, partition: Replicated) -> bool:
+def duplicated(world: World, partition: ReplicatedPartition) -> bool:
     """A retry wrote the message once more, behind the end; it may be acknowledged, unknown or failed."""
     offset = _pick(world, partition, lambda send: True)
     if offset is None:
@@ -128,7 +132,7 @@ def duplicated(world: World, partition: Replicated) -> bool:
     return True
 
 
-def moved(world: World, partition: Replicated) -> bool:
+def moved(world: World, partition: ReplicatedPartition) -> bool:
     """The record stands at another offset than the one that was acknowledged."""
     offset = _pick(world, partition)
     if offset is None:
@@ -142,7 +146,7 @@ def moved(world: World, partition: Replicated) -> bool:
     return True
 
 
-def out_of_order(world: World, partition: Replicated) -> bool:
+def out_of_order(world: World, partition: ReplicatedPartition) -> bool:
     """Two messages of a writer have the opposite order, and were acknowledged that way."""
     offsets = partition.offsets(_ok)
     pairs = [
@@ -165,7 +169,7 @@ def out_of_order(world: World, partition: Replicated) -> bool:
     return True
 
 
-def misrouted(world: World, partition: Replicated) -> bool:
+def misrouted(world: World, partition: ReplicatedPartition) -> bool:
     """A record stands in another partition: moved there, copied there, or two changed places."""
     others = [other for other in world.partitions if other is not partition]
     offset = _pick(world, partition, lambda send: send["outcome"] != "fail")
@@ -193,7 +197,7 @@ def misrouted(world: World, partition: Replicated) -> bool:
 # ---- wrong answers
 
 
-def phantom(world: World, partition: Replicated) -> bool:
+def phantom(world: World, partition: ReplicatedPartition) -> bool:
     """The client was told that the write definitely failed; some or all replicas hold it."""
     brokers: list[int] | None = None
     follower = _follower(world, partition, in_sync=False)
@@ -204,7 +208,7 @@ def phantom(world: World, partition: Replicated) -> bool:
     return True
 
 
-def foreign(world: World, partition: Replicated) -> bool:
+def foreign(world: World, partition: ReplicatedPartition) -> bool:
     """A record that nobody sent, at the end or in a message's place, on all replicas or on one."""
     record = _stranger(world, partition)
     follower = _follower(world, partition, in_sync=False)
@@ -215,7 +219,7 @@ def foreign(world: World, partition: Replicated) -> bool:
     return True
 
 
-def corrupt(world: World, partition: Replicated) -> bool:
+def corrupt(world: World, partition: ReplicatedPartition) -> bool:
     """A damaged record, still recognisable or not, on the leader, on a follower, on some or on all."""
     random = world.random
     offset = _pick(world, partition, lambda send: send["outcome"] != "fail")
@@ -238,7 +242,7 @@ def corrupt(world: World, partition: Replicated) -> bool:
 # ---- replicas that differ
 
 
-def leader_lacks(world: World, partition: Replicated) -> bool:
+def leader_lacks(world: World, partition: ReplicatedPartition) -> bool:
     """The leader has a hole, ends early or is empty; followers go on."""
     offset = _pick(world, partition)
     if offset is None or not partition.followers:
@@ -251,7 +255,7 @@ def leader_lacks(world: World, partition: Replicated) -> bool:
     return True
 
 
-def follower_lacks(world: World, partition: Replicated) -> bool:
+def follower_lacks(world: World, partition: ReplicatedPartition) -> bool:
     """A follower has a hole, ends early or is empty."""
     offset, follower = _pick(world, partition, lambda send: True), _follower(world, partition)
     if offset is None or follower is None:
@@ -265,7 +269,7 @@ def follower_lacks(world: World, partition: Replicated) -> bool:
     return True
 
 
-def empty_follower(world: World, partition: Replicated) -> bool:
+def empty_follower(world: World, partition: ReplicatedPartition) -> bool:
     """An in-sync follower whose log starts, and ends, inside the leader's."""
     offset, follower = _pick(world, partition, lambda send: True), _follower(world, partition)
     if offset is None or follower is None:
@@ -275,7 +279,7 @@ def empty_follower(world: World, partition: Replicated) -> bool:
     return True
 
 
-def follower_differs(world: World, partition: Replicated) -> bool:
+def follower_differs(world: World, partition: ReplicatedPartition) -> bool:
     """A follower holds another message at an offset, or the same one of another epoch."""
     offset, follower = _pick(world, partition, lambda send: True), _follower(world, partition)
     if offset is None or follower is None or offset not in partition.logs[follower]:
@@ -288,7 +292,7 @@ def follower_differs(world: World, partition: Replicated) -> bool:
     return True
 
 
-def follower_has_more(world: World, partition: Replicated) -> bool:
+def follower_has_more(world: World, partition: ReplicatedPartition) -> bool:
     """A follower holds a record after the leader's end or in a gap; no answer said that it was written."""
     follower = _follower(world, partition, in_sync=world.random.random() < 0.8)
     if follower is None or not _level(partition, follower):
@@ -303,7 +307,7 @@ def follower_has_more(world: World, partition: Replicated) -> bool:
     return True
 
 
-def names_other_aborted(world: World, partition: Replicated) -> bool:
+def names_other_aborted(world: World, partition: ReplicatedPartition) -> bool:
     """A follower names other aborted transactions to readers than its leader does."""
     random = world.random
     follower = _follower(world, partition, in_sync=random.random() < 0.8)
@@ -329,7 +333,7 @@ def names_other_aborted(world: World, partition: Replicated) -> bool:
     return True
 
 
-def old_leader(world: World, partition: Replicated) -> bool:
+def old_leader(world: World, partition: ReplicatedPartition) -> bool:
     """A replica outside the ISR still holds what it acknowledged; the others went on without it."""
     offset, follower = _pick(world, partition), _follower(world, partition, in_sync=False)
     if offset is None or follower is None:
@@ -349,7 +353,7 @@ def old_leader(world: World, partition: Replicated) -> bool:
     return True
 
 
-def lagging(world: World, partition: Replicated) -> bool:
+def lagging(world: World, partition: ReplicatedPartition) -> bool:
     """A follower outside the ISR has fewer records, as expected."""
     follower = _follower(world, partition)
     if follower is None:
@@ -364,7 +368,7 @@ def lagging(world: World, partition: Replicated) -> bool:
 # ---- legitimate removal of records, and reads that stop early
 
 
-def retention(world: World, partition: Replicated) -> bool:
+def retention(world: World, partition: ReplicatedPartition) -> bool:
     """The log's start moved on, on every replica alike or on each at its own pace."""
     offset = _pick(world, partition, lambda send: True)
     if offset is None:
@@ -381,7 +385,7 @@ def retention(world: World, partition: Replicated) -> bool:
     return True
 
 
-def _document(world: World, partition: Replicated, start: int) -> None:
+def _document(world: World, partition: ReplicatedPartition, start: int) -> None:
     """What the history says of a removal: enough to explain it, or something that does not."""
     random, (topic, number) = world.random, partition.at
     values = {
@@ -393,8 +397,8 @@ def _document(world: World, partition: Replicated, start: int) -> None:
     if not any(row["name"] == topic and row["key"] in values for row in world.rows("configs")):
         for key, value in values.items():
             asked = random.choice((None, value))
-            known = random.random() < 0.97
-            row = {"scope": "topic", "name": topic, "key": key, "value": value if known else None}
+            has_value = random.random() < 0.97
+            row = {"scope": "topic", "name": topic, "key": key, "value": value if has_value else None}
             world.rows("configs").append(row | {"asked": asked})
     for row in partition.replicas.values():
         row["ns"] = random.choice((None, *(world.now + seconds * 10**9 for seconds in (1, 2, 5, 20))))
@@ -422,7 +426,7 @@ def _operator(world: World, mechanism: str, targets: dict[str, Any]) -> None:
     world.rows("faults").append(row)
 
 
-def topic_deleted(world: World, partition: Replicated) -> bool:
+def topic_deleted(world: World, partition: ReplicatedPartition) -> bool:
     """The topic was deleted and created again; some messages went to the new one."""
     if not partition.sends or partition.end() != len(partition.sends):
         return False
@@ -442,21 +446,21 @@ def topic_deleted(world: World, partition: Replicated) -> bool:
     return True
 
 
-def compaction(world: World, partition: Replicated) -> bool:
+def compaction(world: World, partition: ReplicatedPartition) -> bool:
     """The cleaner took records from the inside of the logs, on every replica at its own pace."""
     offsets = partition.offsets()[:-1]
     alike = world.random.random() < 0.5
     gone = {offset for offset in offsets if world.random.random() < 0.4}
     for broker, row in partition.replicas.items():
         row["cleanup"] = world.random.choice(("compact", "compact,delete", "delete,compact"))
-        mine = gone if alike else {offset for offset in offsets if world.random.random() < 0.3}
-        for offset in mine:
+        cleaned = gone if alike else {offset for offset in offsets if world.random.random() < 0.3}
+        for offset in cleaned:
             if offset < max(partition.logs[broker], default=0):
                 partition.remove(offset, [broker])
     return bool(offsets)
 
 
-def acknowledged_without_offset(world: World, partition: Replicated) -> bool:
+def acknowledged_without_offset(world: World, partition: ReplicatedPartition) -> bool:
     """acks=0: no offset was reported, for a message that is or is not in the log."""
     offset = _pick(world, partition)
     if offset is None:
@@ -467,7 +471,7 @@ def acknowledged_without_offset(world: World, partition: Replicated) -> bool:
     return True
 
 
-def incomplete(world: World, partition: Replicated) -> bool:
+def incomplete(world: World, partition: ReplicatedPartition) -> bool:
     """The final read of the leader, of a follower or of every replica stopped before the end."""
     random = world.random
     if not partition.replicas:
@@ -484,7 +488,7 @@ def incomplete(world: World, partition: Replicated) -> bool:
     return True
 
 
-def nobody_leads(world: World, partition: Replicated) -> bool:
+def nobody_leads(world: World, partition: ReplicatedPartition) -> bool:
     """Nothing is known of the leader, or of who was in sync."""
     for row in partition.replicas.values():
         row["leader"] = world.random.choice((None, False))
@@ -493,7 +497,7 @@ def nobody_leads(world: World, partition: Replicated) -> bool:
     return True
 
 
-def unread(world: World, partition: Replicated) -> bool:
+def unread(world: World, partition: ReplicatedPartition) -> bool:
     """The final log of the partition was not read at all."""
     partition.replicas.clear()
     partition.logs.clear()

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def findings(history: History, judge: Judge) -> Counter[Finding]:
     """Findings of one partition's readers."""
-    found: Counter[Finding] = Counter()
+    findings_of_readers: Counter[Finding] = Counter()
     topic, partition = judge.partition.at
     for message in aborted_reads(judge):
-        found[Finding("aborted_read", topic, partition, None, *message)] += 1
+        findings_of_readers[Finding("aborted_read", topic, partition, None, *message)] += 1
     for offset, _ in unsent(judge):
-        found[Finding("aborted_read", topic, partition, offset)] += 1
+        findings_of_readers[Finding("aborted_read", topic, partition, offset)] += 1
     for message, offset in offset_conflicts(judge):
-        found[Finding("offset_conflict", topic, partition, offset, *message)] += 1
+        findings_of_readers[Finding("offset_conflict", topic, partition, offset, *message)] += 1
     events = [row for row in history.get("groups", ()) if _concerns(row, judge)]
     for stream in streams(judge.partition.reads):
         for before, after in pairwise(stream):
@@ -31,10 +31,10 @@ def findings(history: History, judge: Judge) -> Counter[Finding]:
             if name in ("skip", "replay") and removed(history, judge, before, after):
                 continue  # `then the finding is offset_expired or group_reset`
             if name:
-                found[Finding(name, topic, partition)] += 1
+                findings_of_readers[Finding(name, topic, partition)] += 1
             if committed_past(judge, stream, events, before, after):
-                found[Finding("skip", topic, partition)] += 1
-    return found
+                findings_of_readers[Finding("skip", topic, partition)] += 1
+    return findings_of_readers
 
 
 def removed(history: History, judge: Judge, before: Row, after: Row) -> bool:
@@ -102,7 +102,7 @@ def unsent(judge: Judge) -> set[tuple[int, object]]:
     """`A record that nobody sent to the partition is a finding of the reader if no replica holds that record
     (or a damaged one) at its offset.`
     """
-    found: set[tuple[int, object]] = set()
+    records: set[tuple[int, object]] = set()
     for row in judge.partition.reads:
         offset = row["offset"]
         if message_id(row) in judge.partition.sends:
@@ -115,8 +115,8 @@ def unsent(judge: Judge) -> set[tuple[int, object]]:
             if offset in log.records and judge.kind(log, offset) != "marker"
         )
         if not stands:
-            found.add((offset, (row.get("writer"), row.get("seq"))))
-    return found
+            records.add((offset, (row.get("writer"), row.get("seq"))))
+    return records
 
 
 # ---- messages that are elsewhere
@@ -126,7 +126,7 @@ def offset_conflicts(judge: Judge) -> set[tuple[MessageId, int]]:
     """`a reader received a message at another offset than the one that it has in the final log`; `it does
     not matter whether another message or nothing is at the offset`.
     """
-    found: set[tuple[MessageId, int]] = set()
+    conflicts: set[tuple[MessageId, int]] = set()
     for row in judge.partition.reads:
         message, offset = message_id(row), row["offset"]
         send = judge.partition.sends.get(message) if message is not None else None
@@ -143,8 +143,8 @@ def offset_conflicts(judge: Judge) -> set[tuple[MessageId, int]]:
             and offset != send.get("offset")
             and not judge.retired_at(offset, message)
         ):
-            found.add((message, offset))
-    return found
+            conflicts.add((message, offset))
+    return conflicts
 
 
 # ---- the order in which they were received
@@ -152,11 +152,13 @@ def offset_conflicts(judge: Judge) -> set[tuple[MessageId, int]]:
 
 def streams(reads: list[Row]) -> list[list[Row]]:
     """`the members of a consumer group are one reader`; what each reader received, in order."""
-    found: dict[tuple[str, object], list[Row]] = {}
+    rows_by_stream: dict[tuple[str, object], list[Row]] = {}
     for row in reads:
         group = row.get("group")
-        found.setdefault(("reader", row["reader"]) if group is None else ("group", group), []).append(row)
-    return list(found.values())
+        rows_by_stream.setdefault(
+            ("reader", row["reader"]) if group is None else ("group", group), []
+        ).append(row)
+    return list(rows_by_stream.values())
 
 
 def step(judge: Judge, stream: list[Row], events: list[Row], before: Row, after: Row) -> str:

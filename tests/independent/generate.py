@@ -17,7 +17,7 @@ from tests.independent.damage import LAST, LOG_DAMAGE, Damage
 from tests.independent.layout import LAYOUTS, TELLING
 from tests.independent.model import History
 from tests.independent.readers import READ_DAMAGE, consume
-from tests.independent.world import Replicated, World, healthy
+from tests.independent.world import ReplicatedPartition, World, healthy
 
 RUN_DAMAGE = ("process_exit", "server_error", "config_mismatch")
 ATTEMPTS = 200
@@ -55,9 +55,9 @@ def generate(seed: int, number: int) -> tuple[History, list[str]]:
     """History ``number`` of ``seed``, and what was planted in it."""
     for attempt in range(ATTEMPTS):
         random = Random(f"{seed}/{number}/{attempt}")
-        wanted = kinds_of(random, number)
-        world = _damaged(random, number, wanted)
-        if set(wanted) <= set(world.planted):
+        kinds = kinds_of(random, number)
+        world = _damaged(random, number, kinds)
+        if set(kinds) <= set(world.planted):
             break  # otherwise there was no room for everything, but another world may have it
     return _tables(world), world.planted
 
@@ -147,15 +147,15 @@ def _surroundings(world: World) -> None:
     )
 
 
-def _name_aborted(random: Random, partition: Replicated) -> None:
+def _name_aborted(random: Random, partition: ReplicatedPartition) -> None:
     """Replicas name the same aborted transactions, in any order, or the history does not say which."""
-    known = random.random() < 0.5
+    named = random.random() < 0.5
     for row in partition.replicas.values():
-        if "aborted" not in row and known and random.random() < 0.8:
+        if "aborted" not in row and named and random.random() < 0.8:
             row["aborted"] = random.sample(partition.aborted, len(partition.aborted))
 
 
-def _forget(random: Random, partition: Replicated) -> None:
+def _forget(random: Random, partition: ReplicatedPartition) -> None:
     """Nulls where a history need not say what it knows."""
     old_format = random.random() < 0.06
     for broker, row in partition.replicas.items():

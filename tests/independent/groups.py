@@ -15,34 +15,36 @@ def findings(history: History) -> Counter[Finding]:
     for row in sorted(history.get("groups", ()), key=lambda row: int(row["ns"])):
         if row.get("topic") is not None and row.get("partition") is not None:
             places.setdefault((row["group"], row["topic"], row["partition"]), []).append(row)
-    found: Counter[Finding] = Counter()
+    findings_of_groups: Counter[Finding] = Counter()
     for (group, topic, partition), rows in places.items():
         # `one finding for each cause`, and there are no views here that would tell causes apart
         answers = [*old_answers(rows, history)]
         for name in {name for name, _ in answers}:
             _, offset = max(commit for one, commit in answers if one == name)
-            found[Finding(name, topic, partition, offset)] += 1
+            findings_of_groups[Finding(name, topic, partition, offset)] += 1
         for position, _ in positions.resets(history, (topic, partition), group):
-            found[Finding("group_reset", topic, partition, position)] += 1
-        found[Finding("group_stalled", topic, partition)] += positions.stalls(
+            findings_of_groups[Finding("group_reset", topic, partition, position)] += 1
+        findings_of_groups[Finding("group_stalled", topic, partition)] += positions.stalls(
             history, (topic, partition), group
         )
-        found[Finding("double_ownership", topic, partition)] += sum(1 for _ in double_owners(rows))
-    return +found
+        findings_of_groups[Finding("double_ownership", topic, partition)] += sum(
+            1 for _ in double_owners(rows)
+        )
+    return +findings_of_groups
 
 
 def old_answers(rows: list[Row], history: History) -> Iterator[tuple[str, tuple[int, int]]]:
     """Answers that are too old: the class, and the newest commit that each does not know."""
     commits, answers = _commits_and_answers(rows)
     for answer in answers:
-        if found := _old_answer(commits, answers, answer, history):
-            yield found
+        if verdict := _old_answer(commits, answers, answer, history):
+            yield verdict
 
 
 def of_answer(rows: list[Row], answer: Row, history: History) -> str:
     """The class of what is wrong with one answer; empty if nothing is."""
-    found = _old_answer(*_commits_and_answers(rows), answer, history)
-    return found[0] if found else ""
+    verdict = _old_answer(*_commits_and_answers(rows), answer, history)
+    return verdict[0] if verdict else ""
 
 
 def _commits_and_answers(rows: list[Row]) -> tuple[list[Row], list[Row]]:

@@ -157,10 +157,10 @@ class Partition:
 
 def partitions_of(history: History) -> dict[TopicPartition, Partition]:
     """Every topic partition that a history names, with its sends, logs and reads (in order of delivery)."""
-    found: dict[TopicPartition, Partition] = {}
+    partitions: dict[TopicPartition, Partition] = {}
 
     def partition(row: Row) -> Partition:
-        return found.setdefault(place(row), Partition(place(row)))
+        return partitions.setdefault(place(row), Partition(place(row)))
 
     for row in history["sends"]:
         partition(row).sends[row["writer"], row["seq"]] = row
@@ -191,7 +191,7 @@ def partitions_of(history: History) -> dict[TopicPartition, Partition]:
                 log.starts += ((row["ns"], row["offset"]),)
     for row in in_order(history.get("reads", ())):
         partition(row).reads.append(row)
-    return found
+    return partitions
 
 
 def _aborted(row: Row) -> frozenset[tuple[int, int]] | None:

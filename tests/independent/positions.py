@@ -89,15 +89,15 @@ def elections(history: History, at: tuple[str, int]) -> list[Row]:
         ),
         key=lambda row: int(row["ns"]),
     )
-    found: list[Row] = []
+    elected: list[Row] = []
     epoch, isr = -2, []
     for row in views:
         seen = -1 if row.get("epoch") is None else row["epoch"]
         if seen > epoch and row.get("leader") is not None and row["leader"] >= 0:
-            found.append({**row, "before": isr})
+            elected.append({**row, "before": isr})
         if seen >= epoch:
             epoch, isr = seen, row.get("isr") or []
-    return found
+    return elected
 
 
 def marks(history: History, at: tuple[str, int], broker: int | None = None) -> list[Row]:
@@ -162,13 +162,13 @@ def ended(history: History, at: tuple[str, int], position: int, since: int, unti
     if not later:
         return False
     leader = later[-1]
-    known = [
+    views = [
         row
         for row in marks(history, at, leader["leader"])
         if row["ns"] <= until and row.get("leo") is not None
     ]
-    valid = [row for row in known if row["ns"] <= leader["ns"]][-1:] + [
-        row for row in known if row["ns"] > leader["ns"]
+    valid = [row for row in views if row["ns"] <= leader["ns"]][-1:] + [
+        row for row in views if row["ns"] > leader["ns"]
     ]
     if not valid or min(row["leo"] for row in valid) >= position:
         return False

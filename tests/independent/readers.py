@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.independent.world import Replicated, World
+from tests.independent.world import ReplicatedPartition, World
 
-Damage = Callable[[World, Replicated], bool]
+Damage = Callable[[World, ReplicatedPartition], bool]
 
 
-def deliver(world: World, partition: Replicated, reader: int, offset: int, **more: Any) -> None:
+def deliver(world: World, partition: ReplicatedPartition, reader: int, offset: int, **more: Any) -> None:
     """One delivery of the record at ``offset`` on the leader; without a message if there is none."""
     record = partition.logs[partition.leader].get(offset, {}) if partition.logs else {}
     row = {
@@ -29,7 +29,12 @@ def deliver(world: World, partition: Replicated, reader: int, offset: int, **mor
 
 
 def event(
-    world: World, partition: Replicated, group: str, reader: int, name: str, offset: int | None = None
+    world: World,
+    partition: ReplicatedPartition,
+    group: str,
+    reader: int,
+    name: str,
+    offset: int | None = None,
 ) -> None:
     """A row of `groups`."""
     topic, number = partition.at
@@ -49,20 +54,20 @@ def event(
     )
 
 
-def _visible(world: World, partition: Replicated, isolation: str | None) -> list[int]:
+def _visible(world: World, partition: ReplicatedPartition, isolation: str | None) -> list[int]:
     """Offsets that a consumer receives: no markers, nothing damaged or hidden by its isolation level."""
     undecided = {
         (row["writer"], row["txn"])
         for row in world.rows("transactions")
         if row["event"] in ("aborted", "unknown")
     }
-    found = []
+    offsets = []
     for offset, record in sorted(partition.logs[partition.leader].items()):
         send = partition.sends.get((record.get("writer"), record.get("seq")), {})  # type: ignore[arg-type]
         hidden = isolation == "read_committed" and (send.get("writer"), send.get("txn")) in undecided
         if not record.get("control") and record.get("intact") is not False and not hidden:
-            found.append(offset)
-    return found
+            offsets.append(offset)
+    return offsets
 
 
 def consume(world: World) -> None:
@@ -81,7 +86,9 @@ def consume(world: World) -> None:
                 deliver(world, partition, reader, offset, isolation=isolation)
 
 
-def _consume_as_group(world: World, partition: Replicated, offsets: list[int], isolation: str | None) -> None:
+def _consume_as_group(
+    world: World, partition: ReplicatedPartition, offsets: list[int], isolation: str | None
+) -> None:
     """Two members take turns; the one that takes over begins at the group's newest commit."""
     group = f"g{world.name}-{world.reader()}"
     members = [world.reader(), world.reader()]
@@ -114,7 +121,7 @@ def _ask_for_offsets(world: World, offset: int) -> None:
         world.rows("groups").append(done | {"event": name, "offset": offset + 3, "broker": 1, "error": error})
 
 
-def _rows(world: World, partition: Replicated, group: bool | None = None) -> list[dict[str, Any]]:
+def _rows(world: World, partition: ReplicatedPartition, group: bool | None = None) -> list[dict[str, Any]]:
     """Deliveries of one reader of the partition, in order."""
     rows = [row for row in world.rows("reads") if (row["topic"], row["partition"]) == partition.at]
     if group is not None:
@@ -125,7 +132,7 @@ def _rows(world: World, partition: Replicated, group: bool | None = None) -> lis
     return sorted((row for row in rows if row["reader"] == reader), key=lambda row: int(row["ns"]))
 
 
-def reads_what_is_gone(world: World, partition: Replicated) -> bool:
+def reads_what_is_gone(world: World, partition: ReplicatedPartition) -> bool:
     """Readers received messages that no log holds: failed, unknown, acknowledged, or sent by nobody."""
     random = world.random
     outcome = random.choice(("fail", "info", "ok", None, "nobody"))
@@ -149,7 +156,7 @@ def reads_what_is_gone(world: World, partition: Replicated) -> bool:
     return True
 
 
-def reads_what_was_aborted(world: World, partition: Replicated) -> bool:
+def reads_what_was_aborted(world: World, partition: ReplicatedPartition) -> bool:
     """A reader received a message of an aborted transaction."""
     aborted = {(row["writer"], row["txn"]) for row in world.rows("transactions") if row["event"] == "aborted"}
     offsets = partition.offsets(lambda send: (send["writer"], send.get("txn")) in aborted)
@@ -161,7 +168,7 @@ def reads_what_was_aborted(world: World, partition: Replicated) -> bool:
     return True
 
 
-def reads_at_anothers_offset(world: World, partition: Replicated) -> bool:
+def reads_at_anothers_offset(world: World, partition: ReplicatedPartition) -> bool:
     """A reader received a message at an offset of another message, or of none."""
     offsets = partition.offsets()
     if len(offsets) < 2:
@@ -175,7 +182,7 @@ def reads_at_anothers_offset(world: World, partition: Replicated) -> bool:
     return True
 
 
-def jumps(world: World, partition: Replicated) -> bool:
+def jumps(world: World, partition: ReplicatedPartition) -> bool:
     """A reader did not receive some records in the middle; sometimes it had sought."""
     rows = _rows(world, partition)
     if len(rows) < 3:
@@ -188,7 +195,9 @@ def jumps(world: World, partition: Replicated) -> bool:
     return True
 
 
-def _maybe_sought(world: World, partition: Replicated, before: dict[str, Any], after: dict[str, Any]) -> None:
+def _maybe_sought(
+    world: World, partition: ReplicatedPartition, before: dict[str, Any], after: dict[str, Any]
+) -> None:
     """In one of three cases the reader sought there (or another reader did, which explains nothing)."""
     if world.random.random() < 0.33:
         reader = after["reader"] if world.random.random() < 0.8 else world.reader()
@@ -197,7 +206,7 @@ def _maybe_sought(world: World, partition: Replicated, before: dict[str, Any], a
         world.rows("groups")[-1]["ns"] = world.random.randint(before["ns"] + 1, after["ns"] - 1)
 
 
-def goes_back(world: World, partition: Replicated) -> bool:
+def goes_back(world: World, partition: ReplicatedPartition) -> bool:
     """A reader receives the last few records again, once; sometimes it had sought."""
     rows = _rows(world, partition)
     if not rows:
@@ -220,7 +229,7 @@ def _handed(world: World, row: dict[str, Any]) -> list[dict[str, Any]]:
     return [by_offset[offset] for offset in sorted(by_offset)]
 
 
-def inverts(world: World, partition: Replicated) -> bool:
+def inverts(world: World, partition: ReplicatedPartition) -> bool:
     """A reader received two neighbouring records in the wrong order."""
     rows = _rows(world, partition, group=False)
     if len(rows) < 2:
@@ -231,7 +240,7 @@ def inverts(world: World, partition: Replicated) -> bool:
     return True
 
 
-def replays(world: World, partition: Replicated) -> bool:
+def replays(world: World, partition: ReplicatedPartition) -> bool:
     """A member of a group receives again what the group had read: committed or not, newest or furthest."""
     rows = _rows(world, partition, group=True)
     if len(rows) < 2:
@@ -257,7 +266,7 @@ def replays(world: World, partition: Replicated) -> bool:
     return True
 
 
-def commits_past_what_it_read(world: World, partition: Replicated) -> bool:
+def commits_past_what_it_read(world: World, partition: ReplicatedPartition) -> bool:
     """A member commits beyond its last record, and a successor goes on there; or something explains it."""
     random = world.random
     isolation = random.choice((None, "read_committed", "read_uncommitted"))
@@ -293,7 +302,7 @@ def commits_past_what_it_read(world: World, partition: Replicated) -> bool:
     return True
 
 
-def asks_an_old_coordinator(world: World, partition: Replicated) -> bool:
+def asks_an_old_coordinator(world: World, partition: ReplicatedPartition) -> bool:
     """A client is answered with an offset that another commit replaced, or may have replaced."""
     random, reader = world.random, world.reader()
     group = f"g{world.name}-{reader}"
@@ -313,7 +322,7 @@ def asks_an_old_coordinator(world: World, partition: Replicated) -> bool:
     return True
 
 
-def owns_too_long(world: World, partition: Replicated) -> bool:
+def owns_too_long(world: World, partition: ReplicatedPartition) -> bool:
     """Members of a group own a partition in turn, or at the same time."""
     members = [world.reader() for _ in range(world.random.randint(2, 3))]
     group = f"g{world.name}-{members[0]}"
@@ -323,7 +332,7 @@ def owns_too_long(world: World, partition: Replicated) -> bool:
     return True
 
 
-def sent_after_the_read(world: World, partition: Replicated) -> bool:
+def sent_after_the_read(world: World, partition: ReplicatedPartition) -> bool:
     """A reader passed offsets whose records were truncated; the records there now were sent later."""
     offsets = partition.offsets()
     if len(offsets) < 3:

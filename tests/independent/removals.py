@@ -65,18 +65,18 @@ class Removals:
     # ---- what the history says
 
     def _settings(self) -> Iterator[tuple[str, list[str]]]:
-        found: dict[str, list[str]] = {}
+        values_by_key: dict[str, list[str]] = {}
         for row in self.history.get("configs", ()):
             value = row.get("value") if row.get("value") is not None else row.get("asked")
             if (row["scope"], row["name"]) == ("topic", self.topic) and value is not None:
-                found.setdefault(row["key"], []).append(value)
+                values_by_key.setdefault(row["key"], []).append(value)
         for row in self.history.get("faults", ()):
             targets = json.loads(row.get("targets") or "{}")
             topics = {place.rpartition("/")[0] for place in targets.get("partitions", ())}
             if row.get("mechanism") == "configure" and self.topic in topics:
                 for key, value in targets.get("properties", {}).items():
-                    found.setdefault(key, []).append(value)
-        yield from found.items()
+                    values_by_key.setdefault(key, []).append(value)
+        yield from values_by_key.items()
 
     def _faults(self, mechanism: str) -> Iterator[tuple[int, dict[str, Any]]]:
         for row in self.history.get("faults", ()):

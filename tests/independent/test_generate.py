@@ -160,9 +160,9 @@ def test_members_commit_past_what_they_read(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(deliveries, "committed_past", counted)
     monkeypatch.setattr(making, "kinds_of", this_kind)
-    found = 0
+    flagged = 0
     for number in range(40):
         judged.clear()
         truth_of(generate(SEED, number)[0])
-        found += any(judged)
-    assert 8 < found < 32
+        flagged += any(judged)
+    assert 8 < flagged < 32

@@ -29,10 +29,10 @@ LAYOUTS = 6
 
 def agree(histories: int, *, seed: int = SEED, layouts: int = LAYOUTS, session: Any = None) -> None:
     """Fail, with every kind of disagreement, unless checker and truth say the same."""
-    found = list(disagreements(session, seed, range(histories), layouts=layouts))
+    mismatches = list(disagreements(session, seed, range(histories), layouts=layouts))
     print(f"seed {seed}, {histories} histories in {layouts} layouts")
-    report(found, show=3)
-    assert not found, f"{len(found)} disagreements with the truth, seed {seed}, layouts {layouts}"
+    report(mismatches, show=3)
+    assert not mismatches, f"{len(mismatches)} disagreements with the truth, seed {seed}, layouts {layouts}"
 
 
 def test_forty_histories() -> None:
@@ -116,10 +116,10 @@ MANY = 10_000
 @pytest.mark.timeout(3 * 3600)
 def test_ten_thousand_histories() -> None:
     """Partitions are judged as by the truth, in blocks of one row and of more."""
-    found, seen = judge_many(SEED, range(MANY), processes=2)
-    print(f"seed {SEED}, {seen}: {in_words(found)}")
-    report(found, show=3)
-    assert not found, f"{in_words(found)}, seed {SEED}"
+    mismatches, seen = judge_many(SEED, range(MANY), processes=2)
+    print(f"seed {SEED}, {seen}: {in_words(mismatches)}")
+    report(mismatches, show=3)
+    assert not mismatches, f"{in_words(mismatches)}, seed {SEED}"
     assert seen.histories == MANY
     assert seen.complete
 

@@ -106,23 +106,23 @@ def test_the_truth_about_hand_made_histories(tmp_path: Path, name: str) -> None:
 
 def compare(folder: Path, variants: int) -> Counter[str]:
     """Compare changed histories; returns how often each class was found."""
-    found: Counter[str] = Counter()
+    count_by_class: Counter[str] = Counter()
     for place, (name, history) in enumerate(HISTORIES.items()):
         for number in range(variants):
             one = changed(history, Random(f"{name} {number}"))
             difference = disagreement(one, folder / f"{place}-{number}")
             assert difference == "", f"{name} {number}: {difference}"
             rows: dict[str, list[dict[str, Any]]] = {"sends": [], "copies": [], **one.rows}
-            found.update(finding.name for finding in groups.findings(rows))
-    return found
+            count_by_class.update(finding.name for finding in groups.findings(rows))
+    return count_by_class
 
 
 def test_the_truth_about_changed_histories(tmp_path: Path) -> None:
-    found = compare(tmp_path, 4)
-    assert min(found[name] for name in CLASSES) > 0, found
+    count_by_class = compare(tmp_path, 4)
+    assert min(count_by_class[name] for name in CLASSES) > 0, count_by_class
 
 
 @pytest.mark.long
 def test_the_truth_about_many_changed_histories(tmp_path: Path) -> None:
-    found = compare(tmp_path, 30)
-    assert min(found[name] for name in CLASSES) > 15, found
+    count_by_class = compare(tmp_path, 30)
+    assert min(count_by_class[name] for name in CLASSES) > 15, count_by_class

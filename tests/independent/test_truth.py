@@ -203,7 +203,7 @@ NAMES_0_1 = {"aborted": [*NAMES_1["aborted"], {"producer_id": 6, "first_offset":
 
 
 @pytest.mark.parametrize(
-    "leader, follower, other, found",
+    "leader, follower, other, offsets",
     [
         pytest.param(NAMES_1, NAMES_0_1, NAMES_1, [0], id="one names more"),
         pytest.param(NAMES_1, NAMES_0_1, {"aborted": []}, [0, 1], id="each is a finding"),
@@ -216,7 +216,7 @@ NAMES_0_1 = {"aborted": [*NAMES_1["aborted"], {"producer_id": 6, "first_offset":
     ],
 )
 def test_replicas_that_name_other_aborted_transactions(
-    leader: dict[str, Any], follower: dict[str, Any], other: dict[str, Any], found: list[int]
+    leader: dict[str, Any], follower: dict[str, Any], other: dict[str, Any], offsets: list[int]
 ) -> None:
     """All logs are the same, but readers of committed records would get other records."""
     truth = judged(
@@ -225,7 +225,7 @@ def test_replicas_that_name_other_aborted_transactions(
         replicas=[replica(1, 2, **leader), replica(2, 2, **follower), replica(3, 2, **other)],
     )
     assert sorted(finding for finding in truth.findings.elements()) == [
-        Finding("diverged", T, 0, offset) for offset in found
+        Finding("diverged", T, 0, offset) for offset in offsets
     ]
 
 
@@ -1009,8 +1009,8 @@ def test_assigned_again() -> None:
 def test_another_groups_reader_has_nothing_to_do_with_a_jump() -> None:
     """Reader 2 of another group (or of none) was handed what reader 1 jumped over."""
     sends, copies = sent("ok0 ok1 ok2"), log("0 1 2")
-    for mine, other in (("g", "h"), ("g", None), (None, None)):
-        reads = read("0 2", group=mine) + read("1", reader=2, group=other)
+    for own, other in (("g", "h"), ("g", None), (None, None)):
+        reads = read("0 2", group=own) + read("1", reader=2, group=other)
         check(judged(sends=sends, copies=copies, reads=reads), "kept kept kept", "skip")
 
 

@@ -155,16 +155,16 @@ class PartitionJudge:
     def _find(
         self,
         kind: str,
-        found: dict[tuple[int, MessageId], set[int]],
+        offsets_by_message: dict[tuple[int, MessageId], set[int]],
         owners: Mapping[int, MessageId | None],
     ) -> None:
-        """Add the records of one kind to ``found``, by broker and by the message they belong to."""
+        """Add the records of one kind to ``offsets_by_message``, whose keys are broker and message."""
         for log in self._logs():
             for offset, row in log.records.items():
                 if self.kind(log, offset) == kind:
                     message = owners[offset] if kind == "unreadable" else message_id(row)
                     if message is not None:
-                        found.setdefault((log.broker, message), set()).add(offset)
+                        offsets_by_message.setdefault((log.broker, message), set()).add(offset)
 
     def kind(self, log: Log, offset: int) -> str:
         """What ``log`` holds at ``offset``, if anything."""
@@ -307,16 +307,16 @@ class PartitionJudge:
 
     def findings(self) -> Counter[Finding]:
         """Everything that sends and logs show, `one per root cause`."""
-        found: Counter[Finding] = Counter()
+        findings: Counter[Finding] = Counter()
         topic, partition = self.partition.at
         for message, fate in self.fates.items():
             if fate in FATES_WITH_A_FINDING:
                 place = fate in ("lost", "lost_after_read", "moved", "overwritten")
                 offset = self.partition.sends[message].get("offset") if place else None
-                found[Finding(fate, topic, partition, offset, *message)] += 1
+                findings[Finding(fate, topic, partition, offset, *message)] += 1
         if not self.conclusive:
             # `reported for every partition that was not read to its end, even if no message is missing`
-            found[Finding("undetermined", topic, partition)] += 1
+            findings[Finding("undetermined", topic, partition)] += 1
         explained = self._explained_by_messages()
         for offset in self._offsets(*ODD) - explained:
             # `An offset has at most one finding about its records`, that of the reference's record if it has
@@ -326,32 +326,32 @@ class PartitionJudge:
             name = "corrupt" if kind in ("damaged", "unreadable") else kind
             row = log.records[offset]
             ids = (row["writer"], row["seq"]) if name == "misrouted" else (None, None)
-            found[Finding(name, topic, partition, offset, *ids)] += 1
+            findings[Finding(name, topic, partition, offset, *ids)] += 1
         for offset in self._disagreements():
-            found[Finding("diverged", topic, partition, offset)] += 1
+            findings[Finding("diverged", topic, partition, offset)] += 1
         for offset in self._named_differently():
-            found[Finding("diverged", topic, partition, offset)] += 1
+            findings[Finding("diverged", topic, partition, offset)] += 1
         for message, fate in self.fates.items():
             if fate == "diverged" and not any(
                 log.counts_as_in_sync and self.good(log, message) for log in self._logs()
             ):
                 # `Acknowledged messages that only replicas out of sync hold are one finding each.`
-                found[Finding("diverged", topic, partition, None, *message)] += 1
+                findings[Finding("diverged", topic, partition, None, *message)] += 1
         for message in self._out_of_order():
-            found[Finding("out_of_order", topic, partition, None, *message)] += 1
-        return found
+            findings[Finding("out_of_order", topic, partition, None, *message)] += 1
+        return findings
 
     def _explained_by_messages(self) -> set[int]:
         """`If the finding of a message explains a record (corrupt, overwritten), there is no second finding
         about the record.`
         """
-        found: set[int] = set()
+        offsets: set[int] = set()
         for message, fate in self.fates.items():
             if fate == "overwritten":
-                found.add(self.partition.sends[message]["offset"])
+                offsets.add(self.partition.sends[message]["offset"])
             if fate == "corrupt":
-                found |= set().union(*(self.held(log, message) for log in self._logs()))
-        return found
+                offsets |= set().union(*(self.held(log, message) for log in self._logs()))
+        return offsets
 
     def _phantoms(self) -> set[int]:
         return {
@@ -378,13 +378,13 @@ class PartitionJudge:
             head: set[int] = set()
             behind: set[int] = set()
             for offset in {*log.records, *reference.records} - explained:
-                mine, theirs = log.records.get(offset), reference.records.get(offset)
+                own, theirs = log.records.get(offset), reference.records.get(offset)
                 if offset < max(log.start, reference.start):
                     continue  # `Records before the log start offset of either log are not compared.`
-                if mine is not None and theirs is not None:
-                    if self._differ(mine, theirs):
+                if own is not None and theirs is not None:
+                    if self._differ(own, theirs):
                         points.add(offset)
-                elif mine is None:
+                elif own is None:
                     end = log.end if self.compacted else log.last
                     if offset >= end:
                         behind |= {offset} if log.whole else set()
@@ -406,11 +406,11 @@ class PartitionJudge:
         """
         # `Only in-sync replicas that were read to their ends, and whose aborted is known, are compared.`
         logs = [log for log in self.partition.logs.values() if log.whole and log.counts_as_in_sync]
-        known = [(log, log.aborted) for log in logs if log.aborted is not None]
+        named_aborted = [(log, log.aborted) for log in logs if log.aborted is not None]
         # `If the leader is not one of them, the replica with the lowest broker id takes its place.`
-        known.sort(key=lambda one: (not one[0].leader, one[0].broker))
-        for log, named in known[1:]:
-            first, expected = known[0]
+        named_aborted.sort(key=lambda one: (not one[0].leader, one[0].broker))
+        for log, named in named_aborted[1:]:
+            first, expected = named_aborted[0]
             # `Transactions that begin before the log start offset of either replica, or at or above the last
             # stable offset of either, do not count.`
             start = max(first.start, log.start)
@@ -419,9 +419,9 @@ class PartitionJudge:
             if other:
                 yield min(other)
 
-    def _differ(self, mine: Row, theirs: Row) -> bool:
-        content = [(bool(row.get("control")), row.get("writer"), row.get("seq")) for row in (mine, theirs)]
-        epochs = [row.get("epoch") for row in (mine, theirs)]
+    def _differ(self, own: Row, theirs: Row) -> bool:
+        content = [(bool(row.get("control")), row.get("writer"), row.get("seq")) for row in (own, theirs)]
+        epochs = [row.get("epoch") for row in (own, theirs)]
         return content[0] != content[1] or (None not in epochs and epochs[0] != epochs[1])
 
     def _out_of_order(self) -> list[MessageId]:

@@ -36,7 +36,7 @@ EXTREMES = ("limits", "long name")
 
 
 @dataclass
-class Replicated:
+class ReplicatedPartition:
     """One topic partition: its producers' sends and the log of each of its replicas."""
 
     at: TopicPartition
@@ -92,14 +92,14 @@ class Replicated:
                 del log[offset]
             row["leo"] = min(row["leo"], max(end, row["log_start"]))
 
-    def offsets(self, wanted: Callable[[dict[str, Any]], bool] = lambda send: True) -> list[int]:
-        """Offsets of the leader's undamaged records of this partition's messages that are ``wanted``."""
-        found = []
+    def offsets(self, suits: Callable[[dict[str, Any]], bool] = lambda send: True) -> list[int]:
+        """Offsets of the leader's undamaged records of this partition's messages that ``suits`` accepts."""
+        offsets = []
         for offset, record in sorted(self.logs[self.leader].items()):
             send = self.sends.get((record.get("writer"), record.get("seq")))  # type: ignore[arg-type]
-            if send is not None and record.get("intact") is not False and wanted(send):
-                found.append(offset)
-        return found
+            if send is not None and record.get("intact") is not False and suits(send):
+                offsets.append(offset)
+        return offsets
 
     def send_at(self, offset: int) -> dict[str, Any]:
         """The send whose record stands at ``offset`` on the leader."""
@@ -112,7 +112,7 @@ class World:
     """A history in the making."""
 
     random: Random
-    partitions: list[Replicated] = field(default_factory=list)
+    partitions: list[ReplicatedPartition] = field(default_factory=list)
     writers: dict[int, int] = field(default_factory=dict)
     """Writer → its next seq."""
     brokers: list[int] = field(default_factory=list)
@@ -144,7 +144,7 @@ class World:
         return self.next_reader - 1
 
     def send(
-        self, partition: Replicated, writer: int, outcome: str | None = "ok", **more: Any
+        self, partition: ReplicatedPartition, writer: int, outcome: str | None = "ok", **more: Any
     ) -> dict[str, Any]:
         """One send, not in any log yet."""
         seq, self.writers[writer] = (
@@ -166,7 +166,7 @@ class World:
         partition.sends[writer, seq] = row | more
         return partition.sends[writer, seq]
 
-    def record(self, send: dict[str, Any], partition: Replicated) -> Record:
+    def record(self, send: dict[str, Any], partition: ReplicatedPartition) -> Record:
         """The record of a send as the leader of ``partition`` writes it."""
         home = f"{send['topic']}/{send['partition']}"
         return {
@@ -178,7 +178,9 @@ class World:
             "transactional": send.get("txn") is not None,
         }
 
-    def write(self, partition: Replicated, writer: int, outcome: str | None = "ok", **more: Any) -> int:
+    def write(
+        self, partition: ReplicatedPartition, writer: int, outcome: str | None = "ok", **more: Any
+    ) -> int:
         """One send that reaches every replica's log, and gets its offset if it is acknowledged."""
         send = self.send(partition, writer, outcome, **more)
         offset = partition.append(self.record(send, partition))
@@ -224,7 +226,7 @@ def healthy(random: Random, number: int, *, limits: bool = False) -> World:
     return world
 
 
-def _empty(world: World, at: TopicPartition, limits: bool) -> Replicated:
+def _empty(world: World, at: TopicPartition, limits: bool) -> ReplicatedPartition:
     random = world.random
     start = random.choice((2**31 - 2, 2**62, 2**63 - 500)) if limits and random.random() < 0.3 else 0
     brokers = random.sample(world.brokers, random.randint(1, len(world.brokers)))
@@ -243,12 +245,12 @@ def _empty(world: World, at: TopicPartition, limits: bool) -> Replicated:
         }
         for broker in brokers
     }
-    partition = Replicated(at, {broker: {} for broker in brokers}, replicas)
+    partition = ReplicatedPartition(at, {broker: {} for broker in brokers}, replicas)
     partition.epoch = 2**31 - 30 if limits and random.random() < 0.3 else random.randint(0, 3)
     return partition
 
 
-def _fill(world: World, partition: Replicated, writers: list[int]) -> None:
+def _fill(world: World, partition: ReplicatedPartition, writers: list[int]) -> None:
     """Sends of several writers, some in transactions that end with a marker, under one or more leaders."""
     random = world.random
     left = random.choice((0, 1, 2, 5, 12, 12, 20))
@@ -274,7 +276,7 @@ def _fill(world: World, partition: Replicated, writers: list[int]) -> None:
                 partition.send_at(offset)["offset"] = None
 
 
-def transaction(world: World, partition: Replicated, writer: int, end: str) -> list[int]:
+def transaction(world: World, partition: ReplicatedPartition, writer: int, end: str) -> list[int]:
     """A transaction of one to three messages and its marker; offsets of the messages."""
     txn = world.random.choice((0, 1, 2**40)) + len(world.rows("transactions"))
     events = world.rows("transactions")

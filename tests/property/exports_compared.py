@@ -46,14 +46,14 @@ Bounds = tuple[set[Any], set[Any]]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedHistories:
     """Histories that the checker judged together, and the folder with their tables."""
 
     cases: Sequence[Case]
     folder: Path
 
 
-def judged(seed: int, numbers: Iterable[int], folder: Path, *, layouts: int) -> Iterator[Judged]:
+def judged(seed: int, numbers: Iterable[int], folder: Path, *, layouts: int) -> Iterator[JudgedHistories]:
     """Histories that can be exported, with fates and findings; those of one layout together."""
     alike: dict[int, list[Case]] = defaultdict(list)
     for case in cases(seed, numbers, layouts):
@@ -71,7 +71,7 @@ def judged(seed: int, numbers: Iterable[int], folder: Path, *, layouts: int) -> 
             for name, rows in case.history.items():
                 merged[name] += rows
         lies.write(merged, tables)
-        yield Judged(some, tables)
+        yield JudgedHistories(some, tables)
 
 
 def _can_be_exported(history: History) -> bool:
@@ -108,14 +108,14 @@ def _in_polls(case: Case) -> Iterator[Row]:
         yield last[row["reader"]]
 
 
-def disagreements(one: Judged) -> list[str]:
+def disagreements(one: JudgedHistories) -> list[str]:
     """Export the histories, read the export back, and list the differences from the checker's findings."""
-    found = exported(one.folder)
+    anomalies = exported(one.folder)
     return [
         f"history {case.number} ({', '.join(case.planted)}), {at[0]}/{at[1]}: {text}"
         for case in one.cases
         for at, partition in partitions_of(case.history).items()
-        for text in Comparison(case, partition, found.get(at, {})).differences()
+        for text in Comparison(case, partition, anomalies.get(at, {})).differences()
     ]
 
 
@@ -126,15 +126,17 @@ def exported(folder: Path) -> Mapping[TopicPartition, Anomalies]:
     for name, key in export(folder, target).keys.items():
         topic, _, number = name.rpartition("/")
         places[key] = topic, int(number)
-    found: dict[TopicPartition, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    anomalies_by_place: dict[TopicPartition, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for name, anomalies in analyse(json.loads(target.read_text())).items():
         for key, *rest in anomalies:
             if name == "inconsistent-offsets":
-                found[places[key]][name] += rest
+                anomalies_by_place[places[key]][name] += rest
             else:
                 messages = [divmod(value, WRITER_STEP) for value in rest]
-                found[places[key]][name].append(tuple(messages) if len(messages) > 1 else messages[0])
-    return found
+                anomalies_by_place[places[key]][name].append(
+                    tuple(messages) if len(messages) > 1 else messages[0]
+                )
+    return anomalies_by_place
 
 
 HELD_ONCE = ("kept", "unknown_kept")
@@ -209,13 +211,13 @@ class Comparison:
         names counts as read, and one that it no longer names as unseen.
         """
         damaged = {finding.offset for finding in self.findings if finding.name == "corrupt"}
-        found: set[Any] = {
+        messages: set[Any] = {
             m for m, fate in self.fates.items() if fate == "corrupt" or self.reported(m) in damaged
         }
         for log in self.partition.logs.values():
             at = (message_id(record) for offset, record in log.records.items() if offset in damaged)
-            found.update(message for message in at if message in self.fates)
-        return found
+            messages.update(message for message in at if message in self.fates)
+        return messages
 
     @cached_property
     def log(self) -> Mapping[int, Row]:
@@ -300,16 +302,16 @@ class Comparison:
         it may lack records, or have another order, those before and after them may be a step, too.
         """
         streams: dict[int, list[Row]] = defaultdict(list)
-        found: tuple[list[Step], list[Step]] = [], []
+        steps: tuple[list[Step], list[Step]] = [], []
         for after in self.partition.reads:
             rows = streams[after["reader"]]
             for before in reversed(rows):
                 surely = before is rows[-1] and self._stands(before) and self._stands(after)
-                found[not surely or after["reader"] in self.members].append((before, after))
+                steps[not surely or after["reader"] in self.members].append((before, after))
                 if self._stands(before):
                     break
             rows.append(after)
-        return found
+        return steps
 
     def _stands(self, row: Row) -> bool:
         """Whether a record that a reader received is exported, and its message was nowhere else."""
@@ -336,12 +338,12 @@ class Comparison:
         targets = [
             message_id(after) for steps in self.steps for before, after in steps if _back(before, after)
         ]
-        found = {
+        steps_back = {
             (message_id(before), message_id(after))
             for before, after in self.steps[0]
             if _back(before, after) and "non_monotonic" in self.named[message_id(after)]
         }
-        return {step for step in found if targets.count(step[1]) == 1}, found | self.others
+        return {step for step in steps_back if targets.count(step[1]) == 1}, steps_back | self.others
 
     def poll_skip(self) -> Bounds:
         """The checker names only the first message that a reader skipped. Jepsen's checker also reports steps

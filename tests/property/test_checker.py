@@ -34,7 +34,7 @@ MORE = (
 """Damages that only histories with readers and replicas have: the model knows nothing of them."""
 
 
-class Damaged:
+class DamagedHistory:
     """A true history of two partitions and three replicas, and what was then done to it."""
 
     def __init__(self, draw: Any, walks: bool = False) -> None:
@@ -260,13 +260,13 @@ class Damaged:
 
     def model(self) -> Counter[tuple[Any, ...]]:
         """What there is to find, by brute force."""
-        found = model_findings(self.sends, self.logs, self.reads)
-        return Counter((c, "t", p, o, w, q) for c, p, o, w, q in found)
+        findings = model_findings(self.sends, self.logs, self.reads)
+        return Counter((c, "t", p, o, w, q) for c, p, o, w, q in findings)
 
 
 @st.composite
-def damaged(draw: Any) -> Damaged:
-    return Damaged(draw)
+def damaged(draw: Any) -> DamagedHistory:
+    return DamagedHistory(draw)
 
 
 def findings_of(folder: Path, *, split_rows: int = 1_000_000) -> Counter[tuple[Any, ...]]:
@@ -278,19 +278,19 @@ def findings_of(folder: Path, *, split_rows: int = 1_000_000) -> Counter[tuple[A
     job = JudgingContext(source=source, evidence=gather(source), life=str(folder / "life"), findings=str(out))
     counts = judge_all(run_here, job, split_rows=split_rows)
     parts = [pq.read_table(path) for path in sorted(out.glob("*.parquet"))]
-    found = pa.concat_tables([FINDING.empty_table(), *parts])
+    findings = pa.concat_tables([FINDING.empty_table(), *parts])
     by_class = {row["name"]: 0 for row in counts.to_pylist() if row["kind"] == "finding"}
     for row in counts.to_pylist():
         if row["kind"] == "finding":
             by_class[row["name"]] += row["count"]
-    assert by_class == Counter(found["class"].to_pylist()), "findings are counted as they are written"
+    assert by_class == Counter(findings["class"].to_pylist()), "findings are counted as they are written"
     columns = ["class", "topic", "partition", "offset", "writer", "seq"]
-    return Counter(tuple(row.values()) for row in found.select(columns).to_pylist())
+    return Counter(tuple(row.values()) for row in findings.select(columns).to_pylist())
 
 
 @st.composite
-def walked(draw: Any) -> Damaged:
-    return Damaged(draw, walks=True)
+def walked(draw: Any) -> DamagedHistory:
+    return DamagedHistory(draw, walks=True)
 
 
 def life_of(folder: Path) -> list[dict[str, Any]]:
@@ -305,7 +305,7 @@ def fates_of(folder: Path) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[column] for column in columns) for row in life_of(folder))
 
 
-def check(history: Damaged) -> None:
+def check(history: DamagedHistory) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = history.write(Path(scratch) / "history")
         model = history.model()
@@ -319,7 +319,7 @@ SETTINGS = settings(
 
 @settings(SETTINGS, max_examples=8)
 @given(damaged())
-def test_finds_exactly_the_damage(history: Damaged) -> None:
+def test_finds_exactly_the_damage(history: DamagedHistory) -> None:
     check(history)
 
 
@@ -332,7 +332,7 @@ def test_finds_exactly_the_damage_ten_thousand_times(part: int) -> None:
     @seed(part)
     @settings(SETTINGS, max_examples=1000, derandomize=False, database=None)
     @given(damaged())
-    def find(history: Damaged) -> None:
+    def find(history: DamagedHistory) -> None:
         check(history)
 
     find()
@@ -340,7 +340,7 @@ def test_finds_exactly_the_damage_ten_thousand_times(part: int) -> None:
 
 @settings(SETTINGS, max_examples=7)
 @given(walked())
-def test_blocks_and_split_files_find_the_same(history: Damaged) -> None:
+def test_blocks_and_split_files_find_the_same(history: DamagedHistory) -> None:
     """Two rows at a time, from files that were split by partition."""
     with tempfile.TemporaryDirectory() as scratch:
         together, in_blocks = (history.write(Path(scratch) / name) for name in ("together", "blocks"))

@@ -13,7 +13,7 @@ from checkers.ask.jepsen import reads, sends
 from tests.independent.generate import KINDS
 from tests.independent.readers import READ_DAMAGE
 from tests.mutants import Mutant, mutated
-from tests.property.exports_compared import Judged, disagreements, judged
+from tests.property.exports_compared import JudgedHistories, disagreements, judged
 from tests.sampling import every
 
 SEED = 20261126
@@ -27,19 +27,19 @@ MIXED = range(PAIRS_END, PAIRS_END + 20)
 """Histories with up to three kinds of damage."""
 
 
-def agree(found: Iterable[Judged], seed: int = SEED) -> None:
-    differences = [text for one in found for text in disagreements(one)]
+def agree(histories: Iterable[JudgedHistories], seed: int = SEED) -> None:
+    differences = [text for one in histories for text in disagreements(one)]
     assert not differences, f"{len(differences)} differences, seed {seed}:\n" + "\n".join(differences[:20])
 
 
 @pytest.fixture(scope="module")
-def histories(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Judged]:
+def histories(tmp_path_factory: pytest.TempPathFactory) -> Sequence[JudgedHistories]:
     """Some hundred judged histories."""
     folder = tmp_path_factory.mktemp("histories")
     return [*judged(SEED, chain(ALONE, READERS, MIXED), folder, layouts=LAYOUTS)]
 
 
-def test_the_export_of_a_history_shows_what_the_checker_finds(histories: Sequence[Judged]) -> None:
+def test_the_export_of_a_history_shows_what_the_checker_finds(histories: Sequence[JudgedHistories]) -> None:
     agree(histories)
     assert sum(len(one.cases) for one in histories) > 90
 
@@ -87,7 +87,7 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", every(3, MUTANTS))
 def test_a_wrong_export_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, histories: Sequence[Judged], name: str
+    monkeypatch: pytest.MonkeyPatch, histories: Sequence[JudgedHistories], name: str
 ) -> None:
     mutant = MUTANTS[name]
     monkeypatch.setattr(mutant.function, "__code__", mutated(mutant).__code__)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.transactions import isolation
-from checkers.transactions.isolation import READ_COLUMNS, anomalies_of
+from checkers.transactions.isolation import TRANSACTION_READ_COLUMNS, anomalies_of
 from tests.mutants import Mutant, mutated
 
 Node = tuple[int, int]
@@ -34,7 +34,7 @@ class World:
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """The arguments of `anomalies_of`."""
-        return _table(self.reads, READ_COLUMNS), _table(self.records, RECORD_COLUMNS)
+        return _table(self.reads, TRANSACTION_READ_COLUMNS), _table(self.records, RECORD_COLUMNS)
 
 
 def _table(rows: list[dict[str, Any]], names: Iterable[str]) -> pa.Table:
@@ -103,21 +103,21 @@ def _names(nodes: Iterable[Node]) -> list[str]:
 
 def differences(world: World) -> list[str]:
     """What the checker says of a world and its definition does not, or the other way round."""
-    found = anomalies_of(*world.tables()).to_pylist()
+    anomalies = anomalies_of(*world.tables()).to_pylist()
     if not world.reads:
-        return [f"without reads: {found}"] if found else []
+        return [f"without reads: {anomalies}"] if anomalies else []
     states = {row["seq"]: row for row in world.records}
     by_read = sorted(
         (row["anomaly"], row["allowed"], row["transactions"], row["partition"], row["offset"])
-        for row in found
+        for row in anomalies
         if row["anomaly"] not in ("G0", "G1c")
     )
     wrong = []
-    if by_read != (wanted := sorted(_of_reads(world, states))):
-        wrong.append(f"reads: {by_read} instead of {wanted}")
+    if by_read != (expected := sorted(_of_reads(world, states))):
+        wrong.append(f"reads: {by_read} instead of {expected}")
     ww, wr, clean = _edges(world, states)
-    g0 = [row for row in found if row["anomaly"] == "G0"]
-    g1c = [row for row in found if row["anomaly"] == "G1c"]
+    g0 = [row for row in anomalies if row["anomaly"] == "G0"]
+    g1c = [row for row in anomalies if row["anomaly"] == "G1c"]
     wrong += _circles("G0", g0, ww)
     wrong += _circles("circular", [row for row in g1c if not row["allowed"]], clean)
     if not all(row["allowed"] for row in g0):
@@ -140,16 +140,16 @@ def _read_back(names: list[str]) -> list[Node]:
     return [(int(writer), int(txn)) for writer, txn in (name.split("/") for name in names)]
 
 
-def _circles(anomaly: str, found: list[dict[str, Any]], edges: Edges) -> Iterable[str]:
+def _circles(anomaly: str, anomalies: list[dict[str, Any]], edges: Edges) -> Iterable[str]:
     """Each component has one circle, of the shortest length; and nothing else is one."""
-    left = [_read_back(row["transactions"]) for row in found]
+    left = [_read_back(row["transactions"]) for row in anomalies]
     for component in _components(edges):
         length = _shortest(edges, component, edges)
-        mine = [circle for circle in left if set(circle) <= component]
-        if [len(circle) for circle in mine] != ([length] if length else []):
-            yield f"{anomaly} in {sorted(component)}: {mine} instead of one of length {length}"
-        left = [circle for circle in left if circle not in mine]
-        for circle in mine:
+        circles = [circle for circle in left if set(circle) <= component]
+        if [len(circle) for circle in circles] != ([length] if length else []):
+            yield f"{anomaly} in {sorted(component)}: {circles} instead of one of length {length}"
+        left = [circle for circle in left if circle not in circles]
+        for circle in circles:
             if not set(zip(circle, [*circle[1:], circle[0]], strict=True)) <= edges:
                 yield f"{anomaly}: {circle} is no circle"
     if left:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 
-from checkers.health import CLASSES
+from checkers.health import HEALTH_CLASSES
 from checkers.judging import loading, worker
 from checkers.partition import decisions, deliveries, fates, logs, removals, replicas
 from checkers.partition.messages import KeyIndex
@@ -30,7 +30,7 @@ from tests.blocks import blocks_of_rows
 from tests.histories import History, together
 from tests.independent.truth import truths_of
 from tests.mutants import Mutant, mutated
-from tests.property.test_checker import SETTINGS, Damaged, damaged, findings_of, life_of, walked
+from tests.property.test_checker import SETTINGS, DamagedHistory, damaged, findings_of, life_of, walked
 from tests.property.transactions import planted
 from tests.property.transactions_compared import check_model
 from tests.sampling import every
@@ -278,7 +278,7 @@ def written_differences() -> list[str]:
         with tempfile.TemporaryDirectory() as scratch:
             histories = {name: history for name, (_, history, _) in cases.items()}
             try:
-                found = findings_of(together(histories, Path(scratch) / "history"))
+                findings = findings_of(together(histories, Path(scratch) / "history"))
             except BadDataError as error:
                 odd.append(error.message)
                 continue
@@ -286,9 +286,9 @@ def written_differences() -> list[str]:
             (c, name, o)
             for name, (_, _, all_) in cases.items()
             for c, o, _ in all_
-            if c not in CLASSES  # these are of the run, and no kernel's
+            if c not in HEALTH_CLASSES  # these are of the run, and no kernel's
         )
-        seen = Counter((row[0], row[1], row[3]) for row in found)
+        seen = Counter((row[0], row[1], row[3]) for row in findings)
         odd += [f"{finding} is missing" for finding in (expected - seen).elements()]
         odd += [f"{finding} is too many" for finding in (seen - expected).elements()]
     return odd
@@ -299,8 +299,8 @@ def transaction_differences() -> list[str]:
     odd = []
     for name, (_, history, expected) in TRANSACTIONS.items():
         with tempfile.TemporaryDirectory() as scratch:
-            found = judged(history, Path(scratch) / "history")["findings"]
-        if {(row["class"], row["partition"], row["offset"], row["seq"]) for row in found} != expected:
+            findings = judged(history, Path(scratch) / "history")["findings"]
+        if {(row["class"], row["partition"], row["offset"], row["seq"]) for row in findings} != expected:
             odd.append(name)
     return odd
 
@@ -328,7 +328,7 @@ def damaged_differences(count: int = 400) -> list[str]:
 
     @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
     @given(damaged())
-    def hunt(history: Damaged) -> None:
+    def hunt(history: DamagedHistory) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             folder = history.write(Path(scratch) / "history")
             assert findings_of(folder) == history.model()
@@ -345,7 +345,7 @@ def block_differences(count: int = 100) -> list[str]:
 
     @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
     @given(walked())
-    def hunt(history: Damaged) -> None:
+    def hunt(history: DamagedHistory) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             at_once, in_blocks = (history.write(Path(scratch) / name) for name in ("at-once", "blocks"))
             expected = findings_of(at_once)

@@ -53,11 +53,11 @@ class Table:
 
 
 @given(cuts, st.randoms(use_true_random=False))
-def test_tables_end_as_they_began(found: list[list[Link]], chance: object) -> None:
+def test_tables_end_as_they_began(faults: list[list[Link]], chance: object) -> None:
     """Faults are injected one by one and healed in any order, in between or afterwards."""
     tables = {name: Table() for name in NAMES}
     in_force = []
-    steps = list(enumerate(found, start=1))
+    steps = list(enumerate(faults, start=1))
     while steps or in_force:
         if steps and (not in_force or chance.random() < 0.5):  # type: ignore[attr-defined]
             number, cut = steps.pop()

@@ -77,13 +77,13 @@ Need = Callable[[Schedule], bool]
 
 def covered(names: tuple[str, ...], space: Space) -> set[str]:
     """All names that some names stand for, themselves included."""
-    found = set(names)
+    covered_names = set(names)
     ahead = list(names)
     while ahead:
-        inner = [name for name in parts(ahead.pop(), space.topology) if name not in found]
-        found.update(inner)
+        inner = [name for name in parts(ahead.pop(), space.topology) if name not in covered_names]
+        covered_names.update(inner)
         ahead += inner
-    return found
+    return covered_names
 
 
 def simulated(schedule: Schedule, space: Space, rng: Random) -> Need:

@@ -144,14 +144,14 @@ class Planter:
         )
         if not logged:
             return
-        known = {"producer_id": -1, "producer_epoch": -1} if txn is None else self.producer(writer)
+        producer = {"producer_id": -1, "producer_epoch": -1} if txn is None else self.producer(writer)
         transactional: bool | None = txn is not None
         if txn is not None and self.one_in(25):
-            known["producer_id"] = self.draw(st.sampled_from((-1, None)))
+            producer["producer_id"] = self.draw(st.sampled_from((-1, None)))
         elif txn is not None and self.one_in(20):
             transactional = self.draw(st.sampled_from((None, False)))
         row = {"offset": len(log), "writer": writer, "seq": seq, "transactional": transactional}
-        log.append(row | known | {"control": False})
+        log.append(row | producer | {"control": False})
         for _ in range(self.draw(st.integers(0, 2))):
             isolation = self.draw(st.sampled_from(("read_committed", "read_uncommitted")))
             reads = self.history.rows.get("reads", [])
@@ -168,16 +168,18 @@ class Planter:
         """How much of the log was read, when, and how far it was committed."""
         end = len(log)
         waited = self.draw(st.sampled_from((1, 12, 100))) * S
-        known = {
+        log_state = {
             "leo": end,
             "high_watermark": self.draw(st.sampled_from((end, end, end, None, max(0, end - 1)))),
             "last_stable_offset": self.draw(st.sampled_from((None, None, end, max(0, end - 2)))),
             "ns": self.draw(st.sampled_from((self.now + waited, self.now + waited, None))),
         }
-        known |= {"log_start": 1} if self.one_in(10) else {"cleanup": "compact"} if self.one_in(10) else {}
+        log_state |= (
+            {"log_start": 1} if self.one_in(10) else {"cleanup": "compact"} if self.one_in(10) else {}
+        )
         complete = not self.one_in(8)
         for broker in (1, 2, 3):
-            self.history.replica(broker, complete, partition=partition, leader=broker == 2, **known)
+            self.history.replica(broker, complete, partition=partition, leader=broker == 2, **log_state)
 
 
 @st.composite
@@ -207,23 +209,23 @@ def brute_force(history: History) -> tuple[dict[Any, Any], dict[Any, Any], set[t
     states: dict[Any, Any] = {}
     keys = {(row["writer"], row["txn"]) for row in rows.get("transactions", [])}
     keys |= {(row["writer"], row["txn"]) for row in rows.get("sends", []) if row["txn"] is not None}
-    found: set[tuple[Any, ...]] = set()
+    findings: set[tuple[Any, ...]] = set()
     fates: dict[Any, Any] = {}
     for writer, txn in sorted(keys):
         reported, asked = _reported(rows, writer, txn)
-        mine = [row for row in rows.get("sends", []) if (row["writer"], row["txn"]) == (writer, txn)]
+        sends = [row for row in rows.get("sends", []) if (row["writer"], row["txn"]) == (writer, txn)]
         places: list[tuple[int, int, int, str, bool]] = []
-        for send in mine:
+        for send in sends:
             log, end = logs[send["partition"]], ends[send["partition"]]
             state, offset, fenced = _state(rows, send, log, end, reported)
             states[writer, send["seq"]] = state
             if offset is not None:
                 places.append((send["partition"], offset, send["seq"], state, fenced))
-        gone = [send for send in mine if states[writer, send["seq"]] == "lost"]
-        dropped = [(s["partition"], None, s["seq"]) for s in mine if states[writer, s["seq"]] == "dropped"]
-        kind, wanted = _kind(rows, writer, txn, reported, asked, mine, places, ends)
-        early = _early(rows, writer, txn, mine, places, logs)
-        here: list[tuple[Any, ...]] = [place for place in places if kind is not None and wanted(place)]
+        gone = [send for send in sends if states[writer, send["seq"]] == "lost"]
+        dropped = [(s["partition"], None, s["seq"]) for s in sends if states[writer, s["seq"]] == "dropped"]
+        kind, expected = _kind(rows, writer, txn, reported, asked, sends, places, ends)
+        early = _early(rows, writer, txn, sends, places, logs)
+        here: list[tuple[Any, ...]] = [place for place in places if kind is not None and expected(place)]
         if kind is None and any(place[3] in ("readable", "blocked") for place in places):
             client = next(row["client"] for row in rows["writers"] if row["writer"] == writer)
             here = [*(dropped if client in ("librdkafka", "java") else ())] or [*early]
@@ -232,8 +234,8 @@ def brute_force(history: History) -> tuple[dict[Any, Any], dict[Any, Any], set[t
         fates[writer, txn] = (reported, seen, kind)
         if kind is not None:
             partition, offset, seq = min(here)[:3]
-            found.add((kind, partition, offset, writer, seq))
-    return states, fates, found | _readers(rows, states)
+            findings.add((kind, partition, offset, writer, seq))
+    return states, fates, findings | _readers(rows, states)
 
 
 def _reported(rows: Mapping[str, list[Any]], writer: int, txn: int) -> tuple[str, str | None]:
@@ -263,8 +265,8 @@ def _state(
     marker = _marker(log, record)
     if marker is None:
         high = end["high_watermark"]
-        known = end["complete"] and (high is None or offset < high)
-        return ("undecided" if known else "unknown"), offset, False
+        decided = end["complete"] and (high is None or offset < high)
+        return ("undecided" if decided else "unknown"), offset, False
     if marker["marker"] is None:
         return "unknown", offset, False
     if marker["marker"] == "abort":
@@ -320,15 +322,15 @@ def _after_successor(rows: Mapping[str, list[Any]], send: Row, reported: str) ->
         return (told, True) if told or first is None else ([(first, first)], False)
 
     sent, (own, recorded) = send["sent_ns"], starts(send["writer"])
-    mine = max((ns for _, ns in own if ns < sent), default=None)
-    if mine is None:
+    own_begin = max((ns for _, ns in own if ns < sent), default=None)
+    if own_begin is None:
         return False
     successors = [
         ns
         for other, name in ids.items()
         if other != send["writer"] and name == ids[send["writer"]]
         for asked, ns in starts(other)[0]
-        if asked > mine and ns < sent
+        if asked > own_begin and ns < sent
     ]
     began = begins.get((send["writer"], send["txn"]), -1)
     return bool(successors) and (recorded or reported != "committed" or began < min(successors))
@@ -336,12 +338,12 @@ def _after_successor(rows: Mapping[str, list[Any]], send: Row, reported: str) ->
 
 def _visible(states: list[str], dropped: int) -> str | None:
     readable = states.count("readable")
-    known = [state for state in states if state != "unknown"]
+    decided = [state for state in states if state != "unknown"]
     if not states:
         return None
-    if readable and readable < len(known) + dropped:
+    if readable and readable < len(decided) + dropped:
         return "part"
-    if len(known) < len(states):
+    if len(decided) < len(states):
         return "unknown"
     return "all" if readable else "none"
 
@@ -359,14 +361,14 @@ def _kind(
     committed = [place for place in places if place[3] in ("readable", "blocked")]
     aborted = [place for place in places if place[3] == "aborted"]
     undecided = [place for place in places if place[3] == "undecided"]
-    wanted = reported == "committed" or (reported == "unknown" and asked != "abort")
+    to_commit = reported == "committed" or (reported == "unknown" and asked != "abort")
     if any(place[4] for place in places):
         return "fenced_write_read", lambda place: place[4]
     if committed and aborted:
-        return "torn_transaction", (lambda p: p in aborted) if wanted else (lambda p: p in committed)
+        return "torn_transaction", (lambda p: p in aborted) if to_commit else (lambda p: p in committed)
     if reported == "committed" and aborted:
         return "lost_transaction", lambda p: p in aborted
-    if committed and not wanted:
+    if committed and not to_commit:
         return "aborted_read", lambda p: p in committed
     if undecided:
         begin = [
@@ -426,7 +428,7 @@ def _early(
     if not asked:
         return []
     acked = {row["seq"] for row in sends if row["outcome"] == "ok" and row["done_ns"] < min(asked)}
-    found = []
+    early = []
     for place in places:
         record = logs[place[0]][place[1]]
         named = record["transactional"] is True and record["producer_id"] not in (None, -1)
@@ -434,13 +436,13 @@ def _early(
         if marker is None or marker["marker"] != "commit":
             continue
         if any(p[0] == place[0] and p[1] > marker["offset"] and p[2] in acked for p in places):
-            found.append(place)
-    return found
+            early.append(place)
+    return early
 
 
 def _readers(rows: Mapping[str, list[Any]], states: Mapping[Any, str]) -> set[tuple[Any, ...]]:
     """Readers of committed records that received aborted messages."""
-    found = set()
+    findings = set()
     sends = {(row["writer"], row["seq"]): row for row in rows.get("sends", [])}
     for read in rows.get("reads", []):
         key = (read["writer"], read["seq"])
@@ -451,5 +453,5 @@ def _readers(rows: Mapping[str, list[Any]], states: Mapping[Any, str]) -> set[tu
         if (reported == "aborted" and state not in ("readable", "blocked")) or (
             state == "aborted" and reported != "committed"
         ):
-            found.add(("aborted_read", read["partition"], read["offset"], *key))
-    return found
+            findings.add(("aborted_read", read["partition"], read["offset"], *key))
+    return findings

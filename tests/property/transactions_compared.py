@@ -124,23 +124,23 @@ def _compared(judgement: Answers, model: Answers) -> list[Difference]:
 
 def _by_history(rows: Rows, columns: Sequence[str] | None) -> dict[int, Counter[str]]:
     """Rows as text, with these columns only, by the number of their history."""
-    found: dict[int, Counter[str]] = {}
+    rows_by_history: dict[int, Counter[str]] = {}
     for row in rows:
         kept = {name: row[name] for name in columns}
         number = row["writer"] // SPAN if row["writer"] is not None else int(row["topic"].removeprefix("t"))
-        found.setdefault(number, Counter())[str(kept)] += 1
-    return found
+        rows_by_history.setdefault(number, Counter())[str(kept)] += 1
+    return rows_by_history
 
 
 def disagreements(histories: Sequence[History]) -> list[str]:
     """Each history on which the two differ: its number, what differs when it is judged alone, its rows."""
-    found = []
+    texts_by_history = []
     for first in range(0, len(histories), TOGETHER):
         batch = histories[first : first + TOGETHER]
         for number, texts in _guilty(batch).items():
             rows = [f"{table}: {row}" for table, rows in batch[number].rows.items() for row in rows]
-            found.append("\n    ".join((f"history {first + number}", *texts, *rows)))
-    return found
+            texts_by_history.append("\n    ".join((f"history {first + number}", *texts, *rows)))
+    return texts_by_history
 
 
 def _guilty(batch: Sequence[History]) -> dict[int, list[str]]:

@@ -20,7 +20,7 @@ from checkers.claims.expected import described
 from checkers.claims.moments import read_moments
 from checkers.evidence import gather
 from checkers.judge import SAMPLE
-from checkers.tables.output import FATES
+from checkers.tables.output import FATE_MEANINGS
 from checkers.tables.source import open_source
 from checkers.verdict import VERDICTS, Judgement
 from tests.runs.store import STORED
@@ -68,7 +68,7 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
         scenario=name,
         messages=found.life.num_rows,
         claims=cited,
-        fates={fate: fates[fate] for fate in FATES if fates[fate]},
+        fates={fate: fates[fate] for fate in FATE_MEANINGS if fates[fate]},
         fates_by_writer=_fates_by_writer(found.life),
         findings_by_class=dict(Counter(findings["class"].to_pylist())),
         findings=tuple(described(findings.slice(0, SAMPLE).to_pylist(), evidence.start_ns, evidence.acks)),

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.evidence import Evidence, evidence_of
-from checkers.promises.facts import Facts, Message, facts_of
+from checkers.promises.facts import Message, RunFacts, facts_of
 from checkers.promises.judging import with_promises
 from harness.history.schema import TABLES
 from tests.runs.stored import all_stored, derive, read_stored, written
@@ -53,9 +53,9 @@ class Judged:
 
     findings: pa.Table
     evidence: Evidence
-    facts: Facts
+    facts: RunFacts
 
-    def promises(self, facts: Facts | None = None) -> list[dict[str, Any]]:
+    def promises(self, facts: RunFacts | None = None) -> list[dict[str, Any]]:
         """The findings judged by these facts."""
         rows: list[dict[str, Any]] = with_promises(self.findings, facts or self.facts).to_pylist()
         return rows
@@ -109,12 +109,12 @@ def test_only_known_bugs_break_a_promise(name: str) -> None:
     assert all(row["promise"] and row["promise_row"] and row["promise_reason"] for row in rows)
 
 
-def _rows_of(name: str, facts: Facts) -> set[tuple[str, str, str]]:
+def _rows_of(name: str, facts: RunFacts) -> set[tuple[str, str, str]]:
     rows = judged(name).promises(facts)
     return {(row["class"], row["promise"], row["promise_row"]) for row in rows}
 
 
-def _with_writers(facts: Facts, **changed: Any) -> Facts:
+def _with_writers(facts: RunFacts, **changed: Any) -> RunFacts:
     return replace(facts, writers={number: row | changed for number, row in facts.writers.items()})
 
 

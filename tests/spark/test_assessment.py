@@ -136,33 +136,33 @@ def folder(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(spark: Any, folder: Path) -> Measures:
+def measures(spark: Any, folder: Path) -> Measures:
     return measure(spark, [folder])
 
 
-def rows(found: Measures, query: str) -> list[dict[str, Any]]:
-    return sorted(({k: v for k, v in row.items() if k != "run"} for row in found[query]), key=repr)
+def rows(measures: Measures, query: str) -> list[dict[str, Any]]:
+    return sorted(({k: v for k, v in row.items() if k != "run"} for row in measures[query]), key=repr)
 
 
-def test_every_query_names_its_run(found: Measures) -> None:
-    assert set(found) == {*QUERIES, PROMISED}
-    assert {row["run"] for query in found.values() for row in query} == {"case/one"}
+def test_every_query_names_its_run(measures: Measures) -> None:
+    assert set(measures) == {*QUERIES, PROMISED}
+    assert {row["run"] for query in measures.values() for row in query} == {"case/one"}
 
 
 @pytest.mark.parametrize("name", every(6, QUERIES))
 def test_sql_answers_every_query_in_the_same_way(
-    name: str, spark: Any, folder: Path, found: Measures
+    name: str, spark: Any, folder: Path, measures: Measures
 ) -> None:
     columns, answers = query(spark, QUERIES[name], [folder])
     asked = [dict(zip(columns, answer, strict=True)) for answer in answers]
-    mine = [{key: row[key] for key in columns} for row in found[name]]
-    assert sorted(asked, key=repr) == sorted(mine, key=repr)
+    by_arrow = [{key: row[key] for key in columns} for row in measures[name]]
+    assert sorted(asked, key=repr) == sorted(by_arrow, key=repr)
     assert asked or name == "findings"
 
 
-def test_messages_are_counted_by_setting_and_place_of_the_leader(found: Measures) -> None:
+def test_messages_are_counted_by_setting_and_place_of_the_leader(measures: Measures) -> None:
     counts = {"lost_after_read": 0, "duplicated": 0, "undetermined": 0}
-    assert rows(found, "messages") == [
+    assert rows(measures, "messages") == [
         {**AUDIT, "setting": "acks=1", "acknowledged": 3, "lost": 1, **counts},
         {**AUDIT, "setting": "acks=all", "acknowledged": 22, "lost": 0, **counts},
         {**ORDERS, "setting": "acks=1", "acknowledged": 2, "lost": 0, **counts},
@@ -170,22 +170,24 @@ def test_messages_are_counted_by_setting_and_place_of_the_leader(found: Measures
     ]
 
 
-def test_messages_in_the_wrong_order(found: Measures) -> None:
-    assert rows(found, "order") == [{**AUDIT, "setting": "acks=1", "out_of_order": 1}]
+def test_messages_in_the_wrong_order(measures: Measures) -> None:
+    assert rows(measures, "order") == [{**AUDIT, "setting": "acks=1", "out_of_order": 1}]
 
 
-def test_findings_and_promises(found: Measures) -> None:
+def test_findings_and_promises(measures: Measures) -> None:
     """What promises the history decides is for the judgement; each finding is counted once."""
-    counted = [(row["led"], row["setting"], row["class"], row["findings"]) for row in rows(found, "promises")]
+    counted = [
+        (row["led"], row["setting"], row["class"], row["findings"]) for row in rows(measures, "promises")
+    ]
     assert counted == [("inside", "acks=1", "lost", 1), ("inside", "acks=1", "out_of_order", 1)]
-    assert rows(found, "findings") == []
-    assert {row["promise"] for row in found["promises"]} <= {"broken", "not promised", "unknown"}
+    assert rows(measures, "findings") == []
+    assert {row["promise"] for row in measures["promises"]} <= {"broken", "not promised", "unknown"}
 
 
-def test_what_was_promised(found: Measures) -> None:
+def test_what_was_promised(measures: Measures) -> None:
     """Partition 0 got another leader after the fault, partition 1 did not; acks=1 hangs on the leader."""
     assert [
-        (row["topic"], row["setting"], row["promise"], row["promise_row"]) for row in rows(found, PROMISED)
+        (row["topic"], row["setting"], row["promise"], row["promise_row"]) for row in rows(measures, PROMISED)
     ] == [
         ("audit", "acks=1", "not promised", "acks-1-leader"),
         ("audit", "acks=all", "kept", "committed"),
@@ -194,9 +196,9 @@ def test_what_was_promised(found: Measures) -> None:
     ]
 
 
-def test_gaps_of_writes(found: Measures) -> None:
+def test_gaps_of_writes(measures: Measures) -> None:
     """acks=1 was acknowledged at 2 s for the last time: its gap lasts to the end, beyond the heal."""
-    assert rows(found, "writes") == [
+    assert rows(measures, "writes") == [
         {**AUDIT, "az": "az1", "setting": "acks=all", "write_gap_s": 7.5, "lasted_until_heal": False},
         {**AUDIT, "az": "az2", "setting": "acks=1", "write_gap_s": 16.0, "lasted_until_heal": True},
         {**ORDERS, "az": "az1", "setting": "acks=all", "write_gap_s": 9.0, "lasted_until_heal": True},
@@ -211,30 +213,30 @@ def test_gaps_of_writes(found: Measures) -> None:
     ]
 
 
-def test_gaps_of_reads(found: Measures) -> None:
-    assert rows(found, "reads") == [{**AUDIT, "az": "az2", "read_gap_s": 11.0, "lasted_until_heal": True}]
+def test_gaps_of_reads(measures: Measures) -> None:
+    assert rows(measures, "reads") == [{**AUDIT, "az": "az2", "read_gap_s": 11.0, "lasted_until_heal": True}]
 
 
-def test_failover_is_from_the_fault_to_another_leader(found: Measures) -> None:
+def test_failover_is_from_the_fault_to_another_leader(measures: Measures) -> None:
     """Partition 0 moved from broker 1 to broker 2; partition 1 stayed on broker 2."""
     assert [
         row | {"failover_s": row["failover_s"] and float(row["failover_s"])}
-        for row in rows(found, "failover")
+        for row in rows(measures, "failover")
     ] == [
         {**AUDIT, "moved": 1, "partitions": 1, "failover_s": 6.0},
         {**ORDERS, "moved": 0, "partitions": 1, "failover_s": None},
     ]
 
 
-def test_recovery_and_what_the_operator_did(found: Measures) -> None:
-    (recovery,) = rows(found, "recovery")
+def test_recovery_and_what_the_operator_did(measures: Measures) -> None:
+    (recovery,) = rows(measures, "recovery")
     assert (float(recovery["fault_s"]), float(recovery["recovery_s"])) == (10.0, 2.0)
-    assert rows(found, "operator") == [{"action": "start broker1"}]
+    assert rows(measures, "operator") == [{"action": "start broker1"}]
 
 
-def test_how_busy_the_machine_was(found: Measures) -> None:
+def test_how_busy_the_machine_was(measures: Measures) -> None:
     """From the fault until the recovery; earlier and later seconds do not count."""
-    assert rows(found, "busy") == [{"busy_percent": 87}]
+    assert rows(measures, "busy") == [{"busy_percent": 87}]
 
 
 def test_a_run_that_never_recovered_has_no_recovery_time(spark: Any, tmp_path: Path) -> None:

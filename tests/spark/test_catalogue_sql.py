@@ -50,8 +50,8 @@ def _sequences(part: dict[str, Any]) -> set[tuple[str, ...]]:
     """Three words or signs in a row, wherever in its queries; all literals and moments are alike."""
     text = "\n".join(queries_declared(part).values())
     alike = re.sub(r"'(?:[^']|'')*'|\{[^}]*\}|\b\d+(\.\d+)?\b", "0", text)
-    found = re.findall(r"\w+|[^\s\w]", alike)
-    return set(zip(found, found[1:], found[2:], strict=False))
+    tokens = re.findall(r"\w+|[^\s\w]", alike)
+    return set(zip(tokens, tokens[1:], tokens[2:], strict=False))
 
 
 def _covering(parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -77,7 +77,7 @@ def test_every_claim_is_understood(
     parts = choose(_parts())
     assert len(parts) > 50
     mistakes = {name: refused(empty, part) for name, part in parts.items()}
-    assert {name: found for name, found in mistakes.items() if found} == {}
+    assert {name: refusals for name, refusals in mistakes.items() if refusals} == {}
 
 
 def test_a_misspelt_column_is_always_among_the_chosen() -> None:

@@ -492,10 +492,10 @@ CASES = (
 TRUE = tuple(case for case in CASES if case.holds)
 
 
-Asking = Callable[[Moments, Iterable[Case]], dict[str, bool | None]]
+Evaluator = Callable[[Moments, Iterable[Case]], dict[str, bool | None]]
 
 
-def _by_spark(session: Any) -> Asking:
+def _by_spark(session: Any) -> Evaluator:
     for name, table in TABLES.items():
         rows = [tuple(row.get(column.name) for column in table.columns) for row in ROWS.get(name, [])]
         session.createDataFrame(rows, table.spark_ddl()).createOrReplaceTempView(name)
@@ -506,13 +506,13 @@ def _by_spark(session: Any) -> Asking:
 
     def answers(moments: Moments, cases: Iterable[Case]) -> dict[str, bool | None]:
         with settings_for_small_data(session):
-            found = ask(session, {case.name: case.sentence for case in cases}, moments)
-        return {name: answer.holds for name, answer in found.items()}
+            results = ask(session, {case.name: case.sentence for case in cases}, moments)
+        return {name: result.holds for name, result in results.items()}
 
     return answers
 
 
-def _by_duckdb() -> Asking:
+def _by_duckdb() -> Evaluator:
     tables = {name: pa.Table.from_pylist(ROWS.get(name, []), table.arrow()) for name, table in TABLES.items()}
     life = pa.Table.from_pylist([dict(row) for row in MESSAGES], LIFE)
 
@@ -525,18 +525,18 @@ def _by_duckdb() -> Asking:
 
 
 @pytest.fixture(scope="module", params=["duckdb", pytest.param("spark", marks=pytest.mark.long)])
-def asking(request: pytest.FixtureRequest) -> Asking:
+def asking(request: pytest.FixtureRequest) -> Evaluator:
     """Asks the rows. DuckDB needs a second for what takes Spark a minute."""
     return _by_duckdb() if request.param == "duckdb" else _by_spark(request.getfixturevalue("spark"))
 
 
 @pytest.fixture(scope="module")
-def watched(asking: Asking) -> dict[str, bool | None]:
+def watched(asking: Evaluator) -> dict[str, bool | None]:
     return asking(WATCHED, CASES)
 
 
 @pytest.fixture(scope="module")
-def blind(asking: Asking) -> dict[str, bool | None]:
+def blind(asking: Evaluator) -> dict[str, bool | None]:
     return asking(BLIND, TRUE)
 
 
@@ -575,19 +575,19 @@ AT_CUT = (
     ids=["no times of looks", "still denied", "no longer denied", "no further look"],
 )
 def test_what_was_not_seen_yet_is_refuted_only_by_a_look_that_began_later(
-    looks: dict[str, int] | None, holds: bool | None, asking: Asking
+    looks: dict[str, int] | None, holds: bool | None, asking: Evaluator
 ) -> None:
     """A run was violated, since the observer's look saw a topic 50 ms after a mark that was set later."""
     answers = asking(replace(WATCHED, looks=looks), AT_CUT)
     assert answers == {case.name: True if case.holds else holds for case in AT_CUT}
 
 
-def test_no_sentence_about_a_mark_is_refuted_without_a_look_after_it(asking: Asking) -> None:
+def test_no_sentence_about_a_mark_is_refuted_without_a_look_after_it(asking: Evaluator) -> None:
     assert len(DENIED) > 15
     assert set(asking(replace(WATCHED, looks={}), DENIED).values()) == {None}
 
 
-def test_what_is_seen_too_late_may_have_happened_in_time(asking: Asking) -> None:
+def test_what_is_seen_too_late_may_have_happened_in_time(asking: Evaluator) -> None:
     """Leader 1 of `slow` was seen 5.2 s after the cut, by a look that began after 4.9 s."""
     moment = "SELECT {mark:cut} + 5200000000 AS moment, {mark:cut} + 4900000000 AS asked"
     cases = [

@@ -59,8 +59,8 @@ def acked(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def asked(acked: Run, query: str, *runs: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(acked("sql", query, *runs, "--json"))
-    return found
+    rows: list[dict[str, Any]] = json.loads(acked("sql", query, *runs, "--json"))
+    return rows
 
 
 VIEWS: dict[str, tuple[str, list[dict[str, Any]]]] = {

@@ -60,8 +60,8 @@ def stored(folder: Path, history: History) -> Path:
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(folder / f"{table}.parquet").to_pylist()
-    return found
+    table_rows: list[dict[str, Any]] = pq.read_table(folder / f"{table}.parquet").to_pylist()
+    return table_rows
 
 
 def test_silence_empties_all_but_the_harness_own_tables(run: Path, tmp_path: Path) -> None:
@@ -127,11 +127,11 @@ def test_claims_that_hold_under_a_control_are_listed(
     before = contents(run)
     done = CliRunner().invoke(app, ["check", str(run), str(run), "--control", control, "--json"])
     assert done.exit_code == 1, done.output
-    found = json.loads(done.stdout)
-    assert {claim["name"]: claim["by"] for claim in found["results"][0]["held"]} == held
+    controls = json.loads(done.stdout)
+    assert {claim["name"]: claim["by"] for claim in controls["results"][0]["held"]} == held
     errata = sum(by == "erratum" for by in held.values())
-    assert (found["runs"], found["claims"]) == (2, 10), "a declared precondition is not counted"
-    assert (found["confirmed"], found["errata"]) == (2 * (len(held) - errata), 2 * errata)
+    assert (controls["runs"], controls["claims"]) == (2, 10), "a declared precondition is not counted"
+    assert (controls["confirmed"], controls["errata"]) == (2 * (len(held) - errata), 2 * errata)
     assert contents(run) == before, "nothing is written to the run folder"
     shown = CliRunner().invoke(app, ["check", str(run), "--control", control]).stdout
     assert f"{len(held)} of 5 claims hold" in shown and "about-nothing: about-nothing (1)" in shown

@@ -10,37 +10,39 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.judge import judge_import
-from tests.anomalies.messages import CASES, FOUR, LISTED, Found, kept
+from tests.anomalies.messages import CASES, FOUR, LISTED, Findings, kept
 from tests.anomalies.readers import READERS
 from tests.histories import History, together
 
 pytestmark = pytest.mark.spark
 
 
-def judged(spark: Any, cases: Mapping[str, tuple[str, History, Found]], folder: Path) -> dict[str, Found]:
+def judged(
+    spark: Any, cases: Mapping[str, tuple[str, History, Findings]], folder: Path
+) -> dict[str, Findings]:
     together({name: history for name, (_, history, _) in cases.items()}, folder)
     judge_import(spark, folder)
-    found: dict[str, Found] = {name: set() for name in cases}
+    findings_by_case: dict[str, Findings] = {name: set() for name in cases}
     rows = pq.read_table(folder / "findings.parquet").to_pylist()
     for row in rows:
         case = row["topic"]
         key = (row["class"], row["offset"], row["seq"])
-        assert key not in found[case], f"{key} is reported twice"
-        found[case].add(key)
-    return found
+        assert key not in findings_by_case[case], f"{key} is reported twice"
+        findings_by_case[case].add(key)
+    return findings_by_case
 
 
 @pytest.fixture(scope="module")
-def found(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
+def findings_by_case(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Findings]:
     judged_plainly = (judged(spark, cases, tmp_path_factory.mktemp("plain")) for cases in (CASES, READERS))
-    found = {name: findings for part in judged_plainly for name, findings in part.items()}
-    return found | judged(spark, LISTED, tmp_path_factory.mktemp("listed"))
+    findings_by_case = {name: places for part in judged_plainly for name, places in part.items()}
+    return findings_by_case | judged(spark, LISTED, tmp_path_factory.mktemp("listed"))
 
 
 @pytest.mark.parametrize("name", [*CASES, *READERS, *LISTED])
-def test_names_each_anomaly_once(found: dict[str, Found], name: str) -> None:
+def test_names_each_anomaly_once(findings_by_case: dict[str, Findings], name: str) -> None:
     sentence, _, expected = (CASES | READERS | LISTED)[name]
-    assert found[name] == expected, sentence
+    assert findings_by_case[name] == expected, sentence
 
 
 def test_right_record_in_the_wrong_partition(spark: Any, tmp_path: Path) -> None:

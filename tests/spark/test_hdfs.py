@@ -96,9 +96,9 @@ def servers() -> Path:
     place = cache_dir() / f"hadoop-{version}"
     jar = place / f"hadoop-client-minicluster-{version}.jar"
     if not jar.exists():
-        wanted = Coordinates("org.apache.hadoop", "hadoop-client-minicluster", version)
+        servers_jar = Coordinates("org.apache.hadoop", "hadoop-client-minicluster", version)
         try:
-            fetch([wanted], place, cache_dir() / "ivy", find_java(), print)
+            fetch([servers_jar], place, cache_dir() / "ivy", find_java(), print)
         except UnfitError as error:
             pytest.skip(error.message)
     return jar
@@ -128,13 +128,13 @@ def put(here: Path, there: str) -> None:
 
 
 def history() -> History:
-    found = History()
+    planted = History()
     for seq in range(50):
-        found.send(seq, offset=seq)
-    found.logs([(seq, seq) for seq in range(50) if seq % 10])
+        planted.send(seq, offset=seq)
+    planted.logs([(seq, seq) for seq in range(50) if seq % 10])
     for broker in (1, 2, 3):
-        found.replica(broker, leader=broker == 1, leo=50, log_start=0, in_sync=True)
-    return found
+        planted.replica(broker, leader=broker == 1, leo=50, log_start=0, in_sync=True)
+    return planted
 
 
 def test_judged_where_it_lies(spark: Any, servers: Path, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_judged_where_it_lies(spark: Any, servers: Path, tmp_path: Path) -> None
         assert judgement.findings_by_class == {"lost": 5}
         assert read_json(inside(there, "judgement.json"))["fates"] == {"kept": 45, "lost": 5}
         names = {entry.base_name for entry in listed(there)}
-        found = {name: rows_of(inside(there, f"{name}.parquet")) for name in ("life", "findings")}
+        in_hdfs = {name: rows_of(inside(there, f"{name}.parquet")) for name in ("life", "findings")}
         assert names == {
             *(file.name for file in here.iterdir()),
             *("life.parquet", "findings.parquet", "judgement.json"),
@@ -161,7 +161,7 @@ def test_judged_where_it_lies(spark: Any, servers: Path, tmp_path: Path) -> None
             assert judge_import(spark, there).findings_by_class == {"lost": 5}
     local = judge_import(spark, here)
     assert (local.fates, local.promises) == (judgement.fates, judgement.promises)
-    assert found == {name: rows_of(str(here / f"{name}.parquet")) for name in found}
+    assert in_hdfs == {name: rows_of(str(here / f"{name}.parquet")) for name in in_hdfs}
 
 
 def test_a_name_node_that_is_gone_is_said_in_a_sentence(spark: Any, servers: Path, tmp_path: Path) -> None:

@@ -51,14 +51,16 @@ def check(folder: Path, *options: str) -> str:
 
 
 def test_two_tables_of_another_program_are_judged(shared: Any, written: Path) -> None:
-    found = json.loads(check(written, "--json"))
+    judgement = json.loads(check(written, "--json"))
     listed = [
         (row["class"], row["topic"], row["partition"], row["offset"], row["message"])
-        for row in found["findings"]
+        for row in judgement["findings"]
     ]
     assert sorted(listed) == [("lost", "orders", 0, 1, "7/1"), ("moved", "orders", 0, 2, "7/2")]
     shown = json.loads(example.FINDING)
-    assert any(shown.items() <= row.items() for row in found["findings"]), "the documented finding is real"
+    assert any(shown.items() <= row.items() for row in judgement["findings"]), (
+        "the documented finding is real"
+    )
 
 
 def test_the_documented_output_is_real(shared: Any, written: Path) -> None:
@@ -80,8 +82,8 @@ def test_columns_of_other_widths_and_in_other_order(shared: Any, tmp_path: Path)
     ]
     pq.write_table(pa.Table.from_pylist(sends), tmp_path / "sends.parquet")
     pq.write_table(pa.Table.from_pylist(copies), tmp_path / "copies.parquet")
-    (found,) = judge_imported(tmp_path).findings
-    assert (found["class"], found["offset"], found["message"]) == ("lost", 2, "1/2")
+    (finding,) = judge_imported(tmp_path).findings
+    assert (finding["class"], finding["offset"], finding["message"]) == ("lost", 2, "1/2")
 
 
 def test_topics_with_any_name_are_judged(shared: Any, tmp_path: Path) -> None:

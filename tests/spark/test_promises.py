@@ -84,8 +84,8 @@ def test_each_finding_is_judged(spark: Any, tmp_path: Path) -> None:
     judge_import(spark, folder)
     answers = _judged(folder)
     assert all(answer[0] for answer in answers.values())
-    found = {place[1]: (place[0], *answer[:2]) for place, answer in answers.items() if place[1] in RUNS}
-    assert found == EXPECTED
+    judged = {place[1]: (place[0], *answer[:2]) for place, answer in answers.items() if place[1] in RUNS}
+    assert judged == EXPECTED
 
 
 def test_the_judgement_counts_promises_and_sql_reads_them(spark: Any, tmp_path: Path) -> None:
@@ -128,8 +128,12 @@ def test_a_run_that_promises_judge(
 ) -> None:
     """A loss that Kafka does not promise to prevent is expected; every place of the judgement says so."""
     history = _failover(acks).write(tmp_path)
-    found = judge_history(spark, history, tmp_path, {**NOTHING_DECLARED, "judged_by": "promises"})
-    assert (found.verdict, found.expected_by_class, found.judged_by) == (verdict, expected, "promises")
+    judgement = judge_history(spark, history, tmp_path, {**NOTHING_DECLARED, "judged_by": "promises"})
+    assert (judgement.verdict, judgement.expected_by_class, judgement.judged_by) == (
+        verdict,
+        expected,
+        "promises",
+    )
     rows = pq.read_table(tmp_path / "findings.parquet", columns=["class", "expected"]).to_pylist()
     assert [row["expected"] for row in rows if row["class"] == "lost"] == [acks == 1]
     undeclared = judge_history(spark, history, None)

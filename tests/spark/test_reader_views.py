@@ -56,14 +56,14 @@ def drawn(seed: int) -> History:
 
 
 def _record(offset: int, seq: int | None) -> dict[str, Any]:
-    known = {"producer_id": 7, "producer_epoch": 0, "transactional": True, "control": False}
-    return {"offset": offset, "seq": seq, "writer": None if seq is None else 1, **known}
+    producer = {"producer_id": 7, "producer_epoch": 0, "transactional": True, "control": False}
+    return {"offset": offset, "seq": seq, "writer": None if seq is None else 1, **producer}
 
 
 def readable(history: History) -> set[tuple[Any, ...]]:
     """Transaction, partition, broker, offset, first and lasting time, leader."""
     rows = history.rows
-    found: set[tuple[Any, ...]] = set()
+    moments: set[tuple[Any, ...]] = set()
     for send in rows["sends"]:
         partition, offset = send["partition"], send["offset"]
         marker = next(
@@ -98,8 +98,8 @@ def readable(history: History) -> set[tuple[Any, ...]]:
                 if row["partition"] == partition and first is not None and row["ns"] <= first
             ]
             leader = leaders[-1] if leaders else None
-            found.add((send["txn"], partition, broker, offset, first, since, leader))
-    return found
+            moments.add((send["txn"], partition, broker, offset, first, since, leader))
+    return moments
 
 
 @pytest.mark.long
@@ -114,8 +114,8 @@ def test_when_each_replica_let_readers_have_a_transaction(spark: Any, tmp_path: 
         spark, "SELECT run, broker, from_ns, until_ns, offset, txn FROM blocked_readers", folders
     )
     for name, history in histories.items():
-        mine = [row[1:] for row in rows if row[0].endswith(f"/{name}")]
-        assert set(mine) == readable(history) and len(mine) == len(set(mine)), name
+        of_history = [row[1:] for row in rows if row[0].endswith(f"/{name}")]
+        assert set(of_history) == readable(history) and len(of_history) == len(set(of_history)), name
         assert {row[1:] for row in blocks if row[0].endswith(f"/{name}")} == blocked(tmp_path / name), name
     assert len({row[5:7] for row in rows}) > 20, "different times"
     assert any(None not in row[5:7] and row[5] < row[6] for row in rows), "readable, not readable, readable"
@@ -123,7 +123,7 @@ def test_when_each_replica_let_readers_have_a_transaction(spark: Any, tmp_path: 
 
 def blocked(folder: Path) -> set[tuple[Any, ...]]:
     """The blocks as the report knows them, each of its replicas."""
-    found = blocked_readers(RunTables(folder), float, shortest_s=0, merged=False)
+    blocks = blocked_readers(RunTables(folder), float, shortest_s=0, merged=False)
     return {
         (
             one.brokers[0],
@@ -132,7 +132,7 @@ def blocked(folder: Path) -> set[tuple[Any, ...]]:
             one.offset,
             int(one.transaction.rpartition("/")[2]) if one.transaction else None,
         )
-        for one in found
+        for one in blocks
     }
 
 
@@ -145,8 +145,8 @@ def test_a_claim_may_ask_when_a_transaction_became_readable(spark: Any, tmp_path
         for ns in (first, first + 1)
     ]
     declared: Any = {**NOTHING_DECLARED, "claims": claims}
-    found = judge_history(spark, history.write(tmp_path / "history"), None, declared).claims
-    assert [claim.status for claim in found] == ["confirmed", "refuted"]
+    results = judge_history(spark, history.write(tmp_path / "history"), None, declared).claims
+    assert [claim.status for claim in results] == ["confirmed", "refuted"]
 
 
 def test_a_scenario_may_name_the_views_and_the_tables_about_transactions(spark: Any) -> None:

@@ -218,9 +218,9 @@ def test_a_broken_query_of_a_claim_shows_no_stack_frames(
 
 def test_a_claim_without_a_row_is_named(spark: Any, tmp_path: Path) -> None:
     holds = "select true as holds, '' as observed from life where seq = 77"
-    found = judge(spark, with_claim(tmp_path / "run", holds))
-    assert found.claims[0].status == "unknown"
-    assert "claim 'about it' is unknown: the query returned no row" in found.reasons
+    judgement = judge(spark, with_claim(tmp_path / "run", holds))
+    assert judgement.claims[0].status == "unknown"
+    assert "claim 'about it' is unknown: the query returned no row" in judgement.reasons
 
 
 @pytest.mark.parametrize("column", ["partition", "writer"])

@@ -47,13 +47,13 @@ class Cluster:
 
 def processes_of(folder: Path, port: int) -> list[str]:
     """Command lines of processes that belong to the cluster: masters, workers, executors, their Python."""
-    found = []
+    command_lines = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if f"127.0.0.1:{port}" in line or f"{folder}/" in line:
-                found.append(line)
-    return found
+                command_lines.append(line)
+    return command_lines
 
 
 @contextmanager
@@ -140,8 +140,8 @@ def judged(command: list[str], cluster: Cluster) -> dict[str, object]:
         timeout=600,
     )
     assert done.returncode == EXIT_VIOLATED, done.stdout[-2000:] + done.stderr[-4000:]
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    judgement: dict[str, object] = json.loads(done.stdout)
+    return judgement
 
 
 def executors(cluster: Cluster) -> int:
@@ -152,9 +152,9 @@ def executors(cluster: Cluster) -> int:
 
 def test_check_on_a_cluster(cluster: Cluster, history: Path) -> None:
     command = [sys.executable, "-m", "cli.main", "check", "--import", str(history), "--json"]
-    found = judged([*command, "--master", cluster.master], cluster)
-    assert found["fates"] == {"kept": 3 * 1800, "lost": 3 * 200 + 2000}
-    assert found["findings_by_class"] == {"lost": 2600}
+    judgement = judged([*command, "--master", cluster.master], cluster)
+    assert judgement["fates"] == {"kept": 3 * 1800, "lost": 3 * 200 + 2000}
+    assert judgement["findings_by_class"] == {"lost": 2600}
     assert executors(cluster) >= 2, "both workers took part"
     assert not list(history.glob("acked-*")), "scratch is gone"
 
@@ -162,10 +162,10 @@ def test_check_on_a_cluster(cluster: Cluster, history: Path) -> None:
 def test_submitted_to_a_cluster(cluster: Cluster, history: Path) -> None:
     command = [str(HOME / "bin" / "spark-submit"), "--master", cluster.master]
     command += ["--py-files", str(pack_project(cluster.logs)), str(MAIN)]
-    found = judged(
+    judgement = judged(
         [*command, "check", "--import", str(history), "--json", "--master", cluster.master], cluster
     )
-    assert found["findings_by_class"] == {"lost": 2600}
+    assert judgement["findings_by_class"] == {"lost": 2600}
 
 
 def test_a_uri_on_a_cluster(cluster: Cluster, history: Path, s3: Any) -> None:
@@ -176,9 +176,9 @@ def test_a_uri_on_a_cluster(cluster: Cluster, history: Path, s3: Any) -> None:
         with system.open_output_stream(f"{inner}/{name}.parquet") as stream:
             stream.write((history / f"{name}.parquet").read_bytes())
     command = [sys.executable, "-m", "cli.main", "check", "--import", there, "--json"]
-    found = judged([*command, "--master", cluster.master], cluster)
-    assert found["fates"] == {"kept": 3 * 1800, "lost": 3 * 200 + 2000}
-    assert found["findings_by_class"] == {"lost": 2600}
+    judgement = judged([*command, "--master", cluster.master], cluster)
+    assert judgement["fates"] == {"kept": 3 * 1800, "lost": 3 * 200 + 2000}
+    assert judgement["findings_by_class"] == {"lost": 2600}
     assert len(rows_of(f"{there}/life.parquet")) == 8000
     assert {entry.base_name for entry in listed(there)} == {
         *("sends.parquet", "copies.parquet", "replicas.parquet"),

@@ -35,13 +35,13 @@ def histories(names: Iterable[str]) -> dict[str, History]:
 
 
 def findings_of(folder: Path) -> list[tuple[Any, ...]]:
-    found = pq.read_table(folder / "findings.parquet").to_pylist()
-    return sorted(((r["topic"], r["class"], r["partition"], r["offset"], r["seq"]) for r in found), key=str)
+    rows = pq.read_table(folder / "findings.parquet").to_pylist()
+    return sorted(((r["topic"], r["class"], r["partition"], r["offset"], r["seq"]) for r in rows), key=str)
 
 
 def expected_of(names: Iterable[str]) -> list[tuple[Any, ...]]:
-    found = [(name, c, p, o, q) for name in names for c, p, o, q in TRANSACTIONS[name][2]]
-    return sorted(found, key=str)
+    findings = [(name, c, p, o, q) for name in names for c, p, o, q in TRANSACTIONS[name][2]]
+    return sorted(findings, key=str)
 
 
 def test_transactions_are_judged_queried_and_narrated(spark: Any, tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_transactions_are_judged_queried_and_narrated(spark: Any, tmp_path: Path
     fenced_lines = "\n".join(story_of(spark, folder, f"txn:{1 + 100 * names.index(name)}/1"))
     assert "q, with the same transactional id, fenced it" in fenced_lines
     blocked = """select writer, txn, seconds from blocked_readers where topic = 'watched'"""
-    columns, found = query(spark, blocked, [folder])
-    assert (columns, found) == (["writer", "txn", "seconds"], [(1 + 100 * len(names), 1, 2.5)])
+    columns, rows = query(spark, blocked, [folder])
+    assert (columns, rows) == (["writer", "txn", "seconds"], [(1 + 100 * len(names), 1, 2.5)])
     assert "KAFKA-17754" in {row["known_bug"] for row in judgement.promises}
 
 

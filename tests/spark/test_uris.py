@@ -38,11 +38,11 @@ def diverged() -> History:
 
 def rows_of(place: str) -> list[dict[str, Any]]:
     """Rows of an output table, which is a file or a folder."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for path in parquet_files(place) if is_folder(place) else [place]:
         with open_parquet(path) as parquet:
-            found += parquet.read().to_pylist()
-    return found
+            rows += parquet.read().to_pylist()
+    return rows
 
 
 def tables_of(folder: Path | str) -> dict[str, list[str]]:
@@ -88,12 +88,12 @@ def test_by_path_and_by_uri(spark: Any, s3: Any, tmp_path: Path) -> None:
         "torn": TRANSACTIONS["late-abort"][1],
     }
     judged_alike(spark, histories, tmp_path, "some cases")
-    (found,) = (
+    (finding,) = (
         row
         for row in rows_of("s3://histories/some cases/findings.parquet")
         if (row["topic"], row["class"]) == ("leader-alone", "diverged")
     )
-    assert (found["brokers"], found["detail"], found["promise"]) == (
+    assert (finding["brokers"], finding["detail"], finding["promise"]) == (
         [2],
         '{"difference": "log_ends_earlier"}',
         "not promised",
@@ -211,8 +211,8 @@ def test_more_replicas_than_a_machine_word_has_bits(spark: Any, tmp_path: Path) 
     history.rows["copies"] = [
         row for row in history.rows["copies"] if (row["broker"], row["offset"]) not in ((0, 3), (68, 3))
     ]
-    found = judge_import(spark, history.write(tmp_path))
-    assert (found.fates, found.findings_by_class) == (
+    judgement = judge_import(spark, history.write(tmp_path))
+    assert (judgement.fates, judgement.findings_by_class) == (
         {"kept": 3, "diverged": 1},
         {"diverged": 1, "foreign": 1},
     )

@@ -25,7 +25,6 @@ MAX_WRITER = 2**63 // WRITER_STEP - 1
 
 UNKNOWN = np.int64(-1)
 
-Flags = npt.NDArray[np.bool_]
 Keys = Mapping[tuple[str, int], int]
 """The integer key of each topic partition."""
 
@@ -55,8 +54,10 @@ def read(path: str, table: str, columns: Sequence[str]) -> pa.Table:
         present = set(pq.read_schema(path).names)
         rows = pq.read_table(path, columns=[name for name in columns if name in present])
         arrays = [
-            rows[one.name].cast(one.type) if one.name in present else pa.nulls(rows.num_rows, one.type)
-            for one in schema
+            rows[field.name].cast(field.type)
+            if field.name in present
+            else pa.nulls(rows.num_rows, field.type)
+            for field in schema
         ]
         return pa.table(arrays, schema=schema)
     except (pa.ArrowException, OSError) as error:
@@ -80,10 +81,12 @@ def keys_of(rows: pa.Table, keys: Keys) -> Longs:
         return np.empty(0, np.int64)
     topics = rows["topic"].combine_chunks().dictionary_encode()
     codes = array(topics.indices).astype(np.int64) << 32 | numbers(rows, "partition")
-    found, places = np.unique(codes, return_inverse=True)
+    distinct, places = np.unique(codes, return_inverse=True)
     names = topics.dictionary.to_pylist()
-    known = np.array([keys.get((names[code >> 32], code & 0xFFFFFFFF), -1) for code in found.tolist()])
-    return known[places].astype(np.int64)
+    distinct_keys = np.array(
+        [keys.get((names[code >> 32], code & 0xFFFFFFFF), -1) for code in distinct.tolist()]
+    )
+    return distinct_keys[places].astype(np.int64)
 
 
 def values_of(rows: pa.Table) -> Longs:

@@ -19,7 +19,7 @@ _FORMS: Mapping[str, Form] = {".edn": EDN, ".json": JSON}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
+class Export:
     """What was written, and which records were left out because the form cannot express them."""
 
     operations: int
@@ -36,7 +36,7 @@ class Exported:
     """The integer key of each `topic/partition`."""
 
 
-def export(run_dir: Path | str, target: Path, *, final_log: bool = True) -> Exported:
+def export(run_dir: Path | str, target: Path, *, final_log: bool = True) -> Export:
     """Write the history of a run (or of an imported folder) to a `.edn` or `.json` file.
 
     Two exports of one history are equal, byte for byte. Raises UsageError when the file has another ending or
@@ -53,7 +53,7 @@ def export(run_dir: Path | str, target: Path, *, final_log: bool = True) -> Expo
     reads, groups = load(source, "reads"), load(source, "groups")
     columns = [sends.sent_ns, sends.done_ns, numbers(reads, "ns"), numbers(groups, "ns")]
     times = [int(column.max()) for column in columns if len(column)]
-    end_ns = 1 + max([*times, *(one.end_ns for one in transactions.values())], default=0)
+    end_ns = 1 + max([*times, *(transaction.end_ns for transaction in transactions.values())], default=0)
     audit = Audit(sends)
     parts = [*send_ops(sends, transactions, end_ns, form), *assign_ops(groups, reads, keys, form)]
     parts.append(poll_ops(reads, keys, audit, form))
@@ -66,7 +66,7 @@ def export(run_dir: Path | str, target: Path, *, final_log: bool = True) -> Expo
             operations = write(ops, out, form)
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror}.") from error
-    return Exported(
+    return Export(
         operations=operations,
         sends=len(sends.key),
         polls=int((ops.function == POLL).sum()),

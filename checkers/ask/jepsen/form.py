@@ -20,10 +20,10 @@ Longs = npt.NDArray[np.int64]
 _EVENTS_AT_ONCE = 1 << 17
 _STRING = pa.large_string()
 
-KINDS = ("ok", "fail", "info", "invoke")
-FUNCTIONS = ("send", "poll", "assign")
-OK, FAIL, INFO, _INVOKE = range(len(KINDS))
-SEND, POLL, ASSIGN = range(len(FUNCTIONS))
+OPERATION_KINDS = ("ok", "fail", "info", "invoke")
+OPERATION_FUNCTIONS = ("send", "poll", "assign")
+OK, FAIL, INFO, _INVOKE = range(len(OPERATION_KINDS))
+SEND, POLL, ASSIGN = range(len(OPERATION_FUNCTIONS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,9 @@ class Operations:
     owner: Longs
     """Who invokes it. An owner has one process, and further ones where its operations overlap."""
     function: Longs
-    """Index in `FUNCTIONS`."""
+    """Index in `OPERATION_FUNCTIONS`."""
     kind: Longs
-    """The kind of the completion, as an index in `KINDS`. After `info` the process ends."""
+    """The kind of the completion, as an index in `OPERATION_KINDS`. After `info` the process ends."""
     invoked_ns: Longs
     completed_ns: Longs
     invoked_rank: Longs
@@ -114,8 +114,8 @@ class Form:
         events = _in_order(ops)
         process = _processes(ops, events)
         count = len(ops.owner)
-        kinds = pa.array([self.quoted(kind) for kind in KINDS], _STRING)
-        functions = pa.array([self.quoted(function) for function in FUNCTIONS], _STRING)
+        kinds = pa.array([self.quoted(kind) for kind in OPERATION_KINDS], _STRING)
+        functions = pa.array([self.quoted(function) for function in OPERATION_FUNCTIONS], _STRING)
         times = np.concatenate([ops.invoked_ns, ops.completed_ns])
         origin = times[events[0]] if len(events) else 0
         for low in range(0, len(events), _EVENTS_AT_ONCE):

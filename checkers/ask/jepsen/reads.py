@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.ask.jepsen.columns import UNKNOWN, Flags, Keys, array, keys_of, load, numbers, read, values_of
+from checkers.ask.jepsen.columns import UNKNOWN, Keys, array, keys_of, load, numbers, read, values_of
 from checkers.ask.jepsen.form import ASSIGN, OK, POLL, Form, Longs, Operations, operations
 from checkers.ask.jepsen.sends import SentMessages
 from checkers.partition.logs import Replica, choose_reference
+from checkers.partition.messages import Flags
 from checkers.tables.source import Source
 
 POLL_RECORDS = 1000
@@ -82,13 +83,13 @@ def assign_ops(groups: pa.Table, reads: pa.Table, keys: Keys, form: Form) -> lis
 
 def _events(groups: pa.Table, readers: Mapping[int, Set[int]], keys: Keys) -> list[tuple[int, int, str, int]]:
     """Time, reader, event and key, in order. An event without a partition concerns all that it reads."""
-    found = []
+    events = []
     for row in sorted(groups.to_pylist(), key=lambda row: int(row["ns"])):
         key = keys.get((row["topic"], row["partition"]))
         everything = row["topic"] is None and row["partition"] is None
         concerned = sorted(readers.get(row["reader"], ())) if everything else [] if key is None else [key]
-        found += [(row["ns"], row["reader"], row["event"], key) for key in concerned]
-    return found
+        events += [(row["ns"], row["reader"], row["event"], key) for key in concerned]
+    return events
 
 
 class Audit:
@@ -194,8 +195,8 @@ def _final_log(source: Source, keys: Keys) -> pa.Table:
     ends = _ends(source, keys)
     broker_of_key = np.full(len(keys), UNKNOWN)
     for partition, key in keys.items():
-        known, listed = replicas.get(partition, {}), "replicas" in source.files
-        broker_of_key[key], _ = choose_reference(known, ends.get(key, {}), listed)
+        states, listed = replicas.get(partition, {}), "replicas" in source.files
+        broker_of_key[key], _ = choose_reference(states, ends.get(key, {}), listed)
 
     def of_reference(rows: pa.Table) -> pa.Table:
         chosen = broker_of_key[keys_of(rows, keys)] == numbers(rows, "broker")
@@ -206,7 +207,7 @@ def _final_log(source: Source, keys: Keys) -> pa.Table:
 
 def _ends(source: Source, keys: Keys) -> dict[int, dict[int, tuple[int, int]]]:
     """Last epoch and offset of each replica that holds records, by key and broker."""
-    found: dict[int, dict[int, tuple[int, int]]] = {}
+    replica_ends: dict[int, dict[int, tuple[int, int]]] = {}
     for path in source.paths("copies"):
         rows = read(path, "copies", ("topic", "partition", "broker", "offset", "epoch"))
         key, broker, offset, epoch = (
@@ -216,10 +217,10 @@ def _ends(source: Source, keys: Keys) -> dict[int, dict[int, tuple[int, int]]]:
         order = np.lexsort((offset, broker, key))
         last = (np.diff(key[order], append=UNKNOWN) != 0) | (np.diff(broker[order], append=UNKNOWN) != 0)
         for row in order[last].tolist():
-            ends = found.setdefault(int(key[row]), {})
+            ends = replica_ends.setdefault(int(key[row]), {})
             end = int(epoch[row]), int(offset[row])
             ends[int(broker[row])] = max(end, ends.get(int(broker[row]), end), key=lambda one: one[1])
-    return found
+    return replica_ends
 
 
 def _poll_invocations(count: int, form: Form) -> pa.Array:

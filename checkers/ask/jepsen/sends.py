@@ -13,7 +13,6 @@ from checkers.ask.jepsen.columns import (
     MAX_WRITER,
     UNKNOWN,
     WRITER_STEP,
-    Flags,
     Keys,
     array,
     keys_of,
@@ -21,7 +20,19 @@ from checkers.ask.jepsen.columns import (
     numbers,
     values_of,
 )
-from checkers.ask.jepsen.form import FAIL, INFO, KINDS, OK, SEND, Form, Longs, Operations, operations, text
+from checkers.ask.jepsen.form import (
+    FAIL,
+    INFO,
+    OK,
+    OPERATION_KINDS,
+    SEND,
+    Form,
+    Longs,
+    Operations,
+    operations,
+    text,
+)
+from checkers.partition.messages import Flags
 from checkers.tables.source import Source
 from harness.errors import BadDataError
 
@@ -38,7 +49,7 @@ class SentMessages:
     done_ns: Longs
     """Not before `sent_ns`; -1 if it is not known."""
     kind: Longs
-    """Index in `KINDS`; `info` without an outcome."""
+    """Index in `OPERATION_KINDS`; `info` without an outcome."""
     offset: Longs
     """-1 if it is not known."""
     error: Longs
@@ -55,14 +66,14 @@ class Transaction:
     begin_ns: int
     end_ns: int
     kind: int
-    """Index in `KINDS`."""
+    """Index in `OPERATION_KINDS`."""
 
 
-Transactions = Mapping[tuple[int, int], Transaction]
+TransactionsByKey = Mapping[tuple[int, int], Transaction]
 """By writer and number."""
 
 
-def read_sends(source: Source, keys: Keys, transactions: Transactions) -> SentMessages:
+def read_sends(source: Source, keys: Keys, transactions: TransactionsByKey) -> SentMessages:
     """The table `sends`. Raises BadDataError for a message that has no value."""
     rows = load(source, "sends")
     value = values_of(rows)
@@ -72,12 +83,12 @@ def read_sends(source: Source, keys: Keys, transactions: Transactions) -> SentMe
             f"{MAX_WRITER}, and sequence numbers stay below {WRITER_STEP}."
         )
     sent, done = numbers(rows, "sent_ns"), numbers(rows, "done_ns")
-    outcome = pc.index_in(rows["outcome"], pa.array(KINDS[:INFO], pa.string()))
+    outcome = pc.index_in(rows["outcome"], pa.array(OPERATION_KINDS[:INFO], pa.string()))
     writer, txn = numbers(rows, "writer"), numbers(rows, "txn")
     aborted = np.zeros(len(writer), np.bool_)
     for row in np.flatnonzero(txn >= 0).tolist():
-        found = transactions.get((int(writer[row]), int(txn[row])))
-        aborted[row] = found is not None and found.kind == FAIL
+        transaction = transactions.get((int(writer[row]), int(txn[row])))
+        aborted[row] = transaction is not None and transaction.kind == FAIL
     return SentMessages(
         key=keys_of(rows, keys),
         value=value,
@@ -96,17 +107,19 @@ def read_sends(source: Source, keys: Keys, transactions: Transactions) -> SentMe
 def read_transactions(source: Source) -> dict[tuple[int, int], Transaction]:
     """Transactions by writer and number; the last event decides, and without one the outcome is unknown."""
     kinds = {"committed": OK, "aborted": FAIL, "unknown": INFO}
-    found: dict[tuple[int, int], Transaction] = {}
+    transactions: dict[tuple[int, int], Transaction] = {}
     for row in sorted(load(source, "transactions").to_pylist(), key=lambda row: int(row["ns"])):
         name = (row["writer"], row["txn"])
-        known = found.get(name, Transaction(begin_ns=row["ns"], end_ns=row["ns"], kind=INFO))
-        found[name] = Transaction(
-            begin_ns=known.begin_ns, end_ns=row["ns"], kind=kinds.get(row["event"], known.kind)
+        earlier = transactions.get(name, Transaction(begin_ns=row["ns"], end_ns=row["ns"], kind=INFO))
+        transactions[name] = Transaction(
+            begin_ns=earlier.begin_ns, end_ns=row["ns"], kind=kinds.get(row["event"], earlier.kind)
         )
-    return found
+    return transactions
 
 
-def send_ops(sends: SentMessages, transactions: Transactions, end_ns: int, form: Form) -> list[Operations]:
+def send_ops(
+    sends: SentMessages, transactions: TransactionsByKey, end_ns: int, form: Form
+) -> list[Operations]:
     """One operation for each message, and one for the messages of a transaction.
 
     Two kinds of messages are left out of their transaction, because its outcome is not theirs: messages that
@@ -145,19 +158,23 @@ def send_ops(sends: SentMessages, transactions: Transactions, end_ns: int, form:
 
 def _transaction_ops(
     sends: SentMessages,
-    transactions: Transactions,
+    transactions: TransactionsByKey,
     members: Mapping[tuple[int, int], Sequence[int]],
     end_ns: int,
     form: Form,
 ) -> Operations:
     lasting = Transaction(begin_ns=end_ns, end_ns=end_ns, kind=INFO)
     ended = [transactions.get(name, lasting) for name in members]
-    kind = np.array([one.kind for one in ended], np.int64)
-    rows = [np.array(sorted(found, key=lambda row: int(sends.seq[row]))) for found in members.values()]
-    sizes = np.array([len(found) for found in rows], np.int64)
+    kind = np.array([transaction.kind for transaction in ended], np.int64)
+    rows = [
+        np.array(sorted(member_rows, key=lambda row: int(sends.seq[row]))) for member_rows in members.values()
+    ]
+    sizes = np.array([len(member_rows) for member_rows in rows], np.int64)
     starts, every = np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(rows)
-    begun = np.array([one.begin_ns for one in ended], np.int64)
-    over = np.array([end_ns if one.kind == INFO else one.end_ns for one in ended], np.int64)
+    begun = np.array([transaction.begin_ns for transaction in ended], np.int64)
+    over = np.array(
+        [end_ns if transaction.kind == INFO else transaction.end_ns for transaction in ended], np.int64
+    )
     whole = SentMessages(**{name: column[every] for name, column in vars(sends).items()})
     invocation, completion = _send_texts(whole, np.repeat(kind, sizes), form)
     return operations(
@@ -176,9 +193,9 @@ def _send_texts(sends: SentMessages, kind: Longs, form: Form) -> tuple[pa.Array,
     """Each message as it is invoked, and as it is completed: with its offset, unless it failed."""
     send, key, value = form.quoted("send"), pa.array(sends.key), pa.array(sends.value)
     offset = pa.array(sends.offset).cast(pa.large_string())
-    known = pc.if_else(pa.array(sends.offset >= 0), offset, pa.scalar(form.null, pa.large_string()))
+    stored_offset = pc.if_else(pa.array(sends.offset >= 0), offset, pa.scalar(form.null, pa.large_string()))
     invocation = form.vector(send, key, value)
-    completion = form.vector(send, key, form.vector(known, value))
+    completion = form.vector(send, key, form.vector(stored_offset, value))
     return invocation, pc.if_else(pa.array(kind == FAIL), invocation, completion)
 
 

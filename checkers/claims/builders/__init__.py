@@ -80,7 +80,7 @@ from checkers.claims.builders.cluster import (
     quorum_leaders_are,
     topic_is_set,
 )
-from checkers.claims.builders.groups import GroupOffsets, Members, Output, group_offsets, members, output
+from checkers.claims.builders.groups import CommittedOffsets, Members, Output, group_offsets, members, output
 from checkers.claims.builders.messages import (
     Messages,
     messages,
@@ -116,7 +116,7 @@ __all__ = [
     "Broker",
     "Controller",
     "FRESH_S",
-    "GroupOffsets",
+    "CommittedOffsets",
     "Members",
     "Messages",
     "Output",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from checkers.claims.builders.sql import (
     FRESH_NS,
-    PARTS,
     REPLICAS,
+    STATE_PARTS,
     STATE_TEXT,
     WHOLE,
     answer,
@@ -29,7 +29,7 @@ from checkers.claims.builders.sql import (
     times,
     window,
 )
-from checkers.claims.subject import Subject
+from checkers.claims.subject import ClaimSubject
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Partition:
     """Number of the partition."""
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> ClaimSubject:
         """What sentences about it are about."""
-        return Subject(partitions=(f"{self.topic}/{self.number}",))
+        return ClaimSubject(partitions=(f"{self.topic}/{self.number}",))
 
     @property
     def where(self) -> str:
@@ -84,14 +84,14 @@ class Partition:
         return self._state("", isr=None, epoch=epoch, at=at)
 
     def _state(self, leader: str, *, isr: tuple[int, ...] | None, epoch: int | None, at: str) -> str:
-        wanted = [leader] if leader else []
-        wanted += [f"isr = {array_of(isr)}"] if isr is not None else []
-        wanted += [f"epoch = {epoch}"] if epoch is not None else []
+        conditions = [leader] if leader else []
+        conditions += [f"isr = {array_of(isr)}"] if isr is not None else []
+        conditions += [f"epoch = {epoch}"] if epoch is not None else []
         return settled(
             "store",
             at,
             lambda time: answer(
-                f"CASE WHEN {observed_at(at)} THEN {' AND '.join(wanted)} END",
+                f"CASE WHEN {observed_at(at)} THEN {' AND '.join(conditions)} END",
                 STATE_TEXT,
                 f"(SELECT max_by(leader, struct(epoch, ns)) AS leader, max(epoch) AS epoch, "
                 f"sort_array(max_by(isr, struct(epoch, ns))) AS isr "
@@ -102,7 +102,7 @@ class Partition:
     @sentence("truth")
     def stays(self, *, since: str, until: str, what: str = "leader, epoch, isr") -> str:
         """Between two marks none of these columns changes: `leader`, `epoch`, `isr`."""
-        state = f"concat_ws(', ', {', '.join(PARTS[column] for column in what.split(', '))})"
+        state = f"concat_ws(', ', {', '.join(STATE_PARTS[column] for column in what.split(', '))})"
         changes = "concat('; then ', array_join(sort_array(others), '; '))"
         return settled(
             "store",
@@ -121,12 +121,12 @@ class Partition:
     @sentence("truth")
     def epoch_rises(self, *, by: int | None = None, since: str, until: str) -> str:
         """Between two marks the leader epoch rises; if ``by`` is given, by exactly that number."""
-        wanted = "later > earlier" if by is None else f"later - earlier = {by}"
+        rise = "later > earlier" if by is None else f"later - earlier = {by}"
         return settled(
             "store",
             until,
             lambda time: answer(
-                f"CASE WHEN {observed_at(until)} THEN {wanted} END",
+                f"CASE WHEN {observed_at(until)} THEN {rise} END",
                 f"concat('leader epoch ', {text_of('earlier')}, ', then ', {text_of('later')})",
                 f"(SELECT max(epoch) AS later, max(epoch) FILTER (WHERE ns <= {time(since)}) AS earlier "
                 f"FROM truth WHERE {self.where} AND ns <= {time(until)})",
@@ -144,11 +144,11 @@ class Partition:
         not_within_s: float = 0.0,
     ) -> str:
         """It gets this leader or ISR within ``within_s`` after a mark, and not within ``not_within_s``."""
-        wanted = [f"leader = {leader}"] if leader is not None else []
-        wanted += [f"sort_array(isr) = {array_of(isr)}"] if isr is not None else []
+        conditions = [f"leader = {leader}"] if leader is not None else []
+        conditions += [f"sort_array(isr) = {array_of(isr)}"] if isr is not None else []
         return in_time(
             f"SELECT min(ns) AS moment, min_by(asked_ns, ns) AS asked FROM truth "
-            f"WHERE {self.where} AND ns > {mark(after)} AND {' AND '.join(wanted)}",
+            f"WHERE {self.where} AND ns > {mark(after)} AND {' AND '.join(conditions)}",
             after=after,
             within_s=within_s,
             not_within_s=not_within_s,
@@ -209,11 +209,11 @@ class Partition:
 
         In each of their logs, the first record of every epoch is at that offset.
         """
-        wanted = " ".join(f"{epoch}:{offset}" for epoch, offset in entries)
+        cache = " ".join(f"{epoch}:{offset}" for epoch, offset in entries)
         pairs = "transform(epochs, e -> concat(e.epoch, ':', e.start_offset))"
         return answer(
             f"CASE WHEN {{final:{self.topic}}} IS NOT NULL AND count(*) = {replicas} "
-            f"THEN bool_and(cached = '{wanted}' AND coalesce(logged, '') = '{wanted}') END",
+            f"THEN bool_and(cached = '{cache}' AND coalesce(logged, '') = '{cache}') END",
             f"concat('epochs and their first offsets in the caches: ', {listed('cached')}, "
             f"'; in the logs: ', {listed('logged')})",
             f"(SELECT broker, array_join({pairs}, ' ') AS cached FROM replicas "
@@ -270,9 +270,9 @@ def partition(topic: str, number: int = 0) -> Partition:
     return Partition(topic, number)
 
 
-def _different(place: Partition, offset: int, wanted: str) -> str:
+def _different(place: Partition, offset: int, comparison: str) -> str:
     return answer(
-        f"CASE WHEN {{final:{place.topic}}} IS NOT NULL AND replicas > 1 THEN messages {wanted} END",
+        f"CASE WHEN {{final:{place.topic}}} IS NOT NULL AND replicas > 1 THEN messages {comparison} END",
         f"concat(messages, ' different messages at offset {offset} on ', replicas, ' replicas')",
         f"(SELECT count(DISTINCT broker) AS replicas, count(DISTINCT struct(writer, seq)) AS messages "
         f"FROM copies WHERE {place.where} AND offset = {offset} AND writer IS NOT NULL)",
@@ -295,9 +295,9 @@ class Broker:
         return f"broker{self.number}"
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> ClaimSubject:
         """What sentences about it are about."""
-        return Subject(hosts=(self.host,))
+        return ClaimSubject(hosts=(self.host,))
 
     @sentence("views")
     def believes(
@@ -310,14 +310,14 @@ class Broker:
         at: str,
     ) -> str:
         """At a mark it names this leader, and this ISR and leader epoch if they are given."""
-        wanted = [f"leader = {leader}"]
-        wanted += [f"isr = {array_of(isr)}"] if isr is not None else []
-        wanted += [f"epoch = {epoch}"] if epoch is not None else []
+        conditions = [f"leader = {leader}"]
+        conditions += [f"isr = {array_of(isr)}"] if isr is not None else []
+        conditions += [f"epoch = {epoch}"] if epoch is not None else []
         spoken = f"FILTER (WHERE subject = 'partition' AND {place.where})"
         return self._says(
             f"max_by(leader, ns) {spoken} AS leader, max_by(epoch, ns) {spoken} AS epoch, "
             f"sort_array(max_by(isr, ns) {spoken}) AS isr",
-            " AND ".join(wanted),
+            " AND ".join(conditions),
             f"concat('{self.host} names ', {STATE_TEXT})",
             at,
         )
@@ -343,13 +343,13 @@ class Broker:
             at,
         )
 
-    def _says(self, columns: str, wanted: str, observed: str, at: str) -> str:
+    def _says(self, columns: str, condition: str, observed: str, at: str) -> str:
         silent = "coalesce(max_by(error IS NOT NULL, ns) FILTER (WHERE subject = 'reachable'), false)"
         return settled(
             self.host,
             at,
             lambda time: answer(
-                f"CASE WHEN {heard_at(self.number, at)} AND NOT silent THEN {wanted} END",
+                f"CASE WHEN {heard_at(self.number, at)} AND NOT silent THEN {condition} END",
                 observed,
                 f"(SELECT {columns}, {silent} AS silent "
                 f"FROM views WHERE source = '{self.host}' AND ns <= {time(at)})",
@@ -413,10 +413,10 @@ class Broker:
         Kafka 2.6 and later log this. The state is that before the replica truncates anything.
         """
         logged = "regexp_extract(text, 'high watermark ([0-9]+)', 1)"
-        wanted = f"epoch = {epoch} AND offset = {log_end_offset} AND {logged} = '{high_watermark}'"
+        condition = f"epoch = {epoch} AND offset = {log_end_offset} AND {logged} = '{high_watermark}'"
         seen = f"concat('epoch ', {text_of('epoch')}, ': LEO ', {text_of('offset')}, ', HW ', {logged})"
         return answer(
-            f"CASE WHEN count_if({wanted}) > 0 THEN true WHEN {followed(self.host, after)} THEN false END",
+            f"CASE WHEN count_if({condition}) > 0 THEN true WHEN {followed(self.host, after)} THEN false END",
             f"concat('{self.host} starts as {role} of {place.topic}: ', "
             f"coalesce(array_join(sort_array(collect_set({seen})), '; '), 'never'))",
             f"log_events WHERE {self._events(f'became_{role}', place, after, '', 'true')}",
@@ -569,7 +569,7 @@ def quorum_leaders_are(count: int, *, at: str) -> str:
     )
 
 
-def _controllers(since: str, until: str, wanted: str) -> str:
+def _controllers(since: str, until: str, condition: str) -> str:
     def named(when: str) -> str:
         return f"'controller ', {text_of(f'{when}.controller')}, ' in epoch ', {text_of(f'{when}.epoch')}"
 
@@ -577,7 +577,7 @@ def _controllers(since: str, until: str, wanted: str) -> str:
         "store",
         until,
         lambda time: answer(
-            f"CASE WHEN later.epoch > earlier.epoch OR {observed_at(until)} THEN {wanted} END",
+            f"CASE WHEN later.epoch > earlier.epoch OR {observed_at(until)} THEN {condition} END",
             f"if(later.controller = earlier.controller AND later.epoch = earlier.epoch, "
             f"concat({named('earlier')}, ' both times'), "
             f"concat({named('earlier')}, ', then ', {named('later')}))",

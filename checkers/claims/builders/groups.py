@@ -13,8 +13,8 @@ from checkers.claims.builders.sql import (
     like_any,
     listed,
     mark,
-    quoted,
     sentence,
+    sql_texts,
     text_of,
     window,
 )
@@ -33,7 +33,7 @@ def _first(after: str) -> str:
 
 
 @dataclass(frozen=True)
-class GroupOffsets:
+class CommittedOffsets:
     """Commits and fetches of offsets that `Stage.group_offsets` made; each went to one broker."""
 
     where: str
@@ -115,12 +115,14 @@ class GroupOffsets:
             ever=True,
         )
 
-    def _fetched(self, wanted: str, by: int | tuple[int, ...], after: str, before: str, at_least: int) -> str:
+    def _fetched(
+        self, condition: str, by: int | tuple[int, ...], after: str, before: str, at_least: int
+    ) -> str:
         answered = (
             "if(coalesce(error, 0) <> 0, concat('error ', error), coalesce(cast(offset AS string), 'none'))"
         )
         return answer(
-            f"CASE WHEN count(*) >= {at_least} THEN count_if(coalesce({wanted}, false)) = count(*) END",
+            f"CASE WHEN count(*) >= {at_least} THEN count_if(coalesce({condition}, false)) = count(*) END",
             f"concat({counted('answer')}, ': ', {listed('answered')})",
             f"(SELECT *, {answered} AS answered FROM groups WHERE {self.where} AND event = 'fetched' "
             f"AND {is_in('broker', by)}{window(after, before)})",
@@ -146,9 +148,9 @@ class GroupOffsets:
         )
 
 
-def group_offsets(group: str | tuple[str, ...]) -> GroupOffsets:
+def group_offsets(group: str | tuple[str, ...]) -> CommittedOffsets:
     """The offsets of groups by name (with `%`)."""
-    return GroupOffsets(" AND ".join(like_any("groups.group", group)) or "true")
+    return CommittedOffsets(" AND ".join(like_any("groups.group", group)) or "true")
 
 
 @dataclass(frozen=True)
@@ -241,12 +243,12 @@ class Members:
     def continue_at_commits(self, topic: str, *, after: str, before: str, at_least: int) -> str:
         """Between two marks the group received ``at_least`` messages. It has no `skip` or `replay` at all."""
         received = f"reads.group = '{self.group}' AND topic = '{topic}'{window(after, before)}"
-        found = f"reader = 'group {self.group}' AND topic = '{topic}' AND class IN ('replay', 'skip')"
+        jump = f"reader = 'group {self.group}' AND topic = '{topic}' AND class IN ('replay', 'skip')"
         return answer(
             f"CASE WHEN max(received) >= {at_least} THEN max(wrong) = 0 END",
             "concat(max(received), ' messages received; skipped or received again: ', max(wrong))",
             f"(SELECT count(*) AS received FROM reads WHERE {received}) "
-            f"CROSS JOIN (SELECT count(*) AS wrong FROM findings WHERE {found})",
+            f"CROSS JOIN (SELECT count(*) AS wrong FROM findings WHERE {jump})",
         )
 
     def _newest(self, topic: str, at: str) -> str:
@@ -257,9 +259,9 @@ class Members:
         )
 
     def _own(self, topic: str) -> str:
-        return f"groups.group = '{self.group}' AND topic = '{topic}' AND member IN ({quoted(self.names)})"
+        return f"groups.group = '{self.group}' AND topic = '{topic}' AND member IN ({sql_texts(self.names)})"
 
-    def _with_any(self, topic: str, wanted: str, after: str, before: str) -> str:
+    def _with_any(self, topic: str, condition: str, after: str, before: str) -> str:
         """The wanted rows, beside ``known``: how many rows the group has after the first mark.
 
         It is 0 if the members have no row in the whole run.
@@ -268,7 +270,7 @@ class Members:
         return (
             f"(SELECT if(count_if({own}) > 0, count_if(ns > {mark(after)}), 0) AS known FROM groups "
             f"WHERE groups.group = '{self.group}') LEFT JOIN "
-            f"(SELECT ns, partition, member FROM groups WHERE {own} AND {wanted}{window(after, before)}) "
+            f"(SELECT ns, partition, member FROM groups WHERE {own} AND {condition}{window(after, before)}) "
             "ON true"
         )
 

@@ -16,12 +16,12 @@ from checkers.claims.builders.sql import (
     like_any,
     listed,
     mark,
-    quoted,
     sentence,
+    sql_texts,
     text_of,
     window,
 )
-from checkers.claims.subject import NOTHING, Bound, Subject, merged, subject_of
+from checkers.claims.subject import NO_SUBJECT, ClaimSubject, TimeBound, merged, subject_of
 from checkers.partition.fate import LOSSES, LOST
 
 
@@ -31,7 +31,7 @@ class Messages:
 
     where: str
     """SQL condition on `life`."""
-    subject: Subject = NOTHING
+    subject: ClaimSubject = NO_SUBJECT
     """What sentences about them are about."""
 
     @sentence("life")
@@ -47,9 +47,9 @@ class Messages:
     @sentence("life")
     def refused_with(self, *errors: int, at_least: int = 1) -> str:
         """Every one was answered with one of these error codes."""
-        wanted = ", ".join(map(str, errors))
+        codes = ", ".join(map(str, errors))
         return answer(
-            f"CASE WHEN count(*) >= {at_least} THEN count_if(error IN ({wanted})) = count(*) END",
+            f"CASE WHEN count(*) >= {at_least} THEN count_if(error IN ({codes})) = count(*) END",
             f"concat({counted('message')}, ', error code ', {listed('error')})",
             f"life WHERE {self.where}",
         )
@@ -57,11 +57,11 @@ class Messages:
     @sentence("life")
     def answered_by(self, *brokers: int, at_least: int = 1) -> str:
         """The last answer to each came from one of these brokers. Unknown where the client does not say."""
-        wanted = ", ".join(map(str, brokers))
+        numbers = ", ".join(map(str, brokers))
         by = brokers_of("sort_array(collect_set(broker))")
         return answer(
             f"CASE WHEN count(broker) = count(*) AND count(*) >= {at_least} "
-            f"THEN count_if(broker IN ({wanted})) = count(*) END",
+            f"THEN count_if(broker IN ({numbers})) = count(*) END",
             f"concat({counted('message')}, ', answered by ', {by})",
             f"life WHERE {self.where}",
         )
@@ -102,12 +102,12 @@ class Messages:
         # `kept` says of aborted messages only that they are in the log.
         words = ("in the log" if name == "kept" else name.replace("_", " ") for name in fates)
         named = "lost" if fates == LOST else " or ".join(words)
-        return self._all(f"fate IN ({quoted(fates)})", named, at_least, given=FINAL)
+        return self._all(f"fate IN ({sql_texts(fates)})", named, at_least, given=FINAL)
 
     @sentence("life")
     def none_lost(self, *, at_risk_after: str, at_least: int = 1) -> str:
         """No acknowledged one is gone, and enough of them were sent after the mark that put them at risk."""
-        lost = f"fate IN ({quoted(LOSSES)})"
+        lost = f"fate IN ({sql_texts(LOSSES)})"
         at_risk = f"count_if(sent_ns >= {mark(at_risk_after)})"
         return answer(
             f"CASE WHEN count_if({lost}) > 0 THEN false WHEN {FINAL} AND {at_risk} >= {at_least} "
@@ -125,9 +125,9 @@ class Messages:
     @sentence("life", "copies", "replicas")
     def held_by(self, *brokers: int, at_least: int = 1) -> str:
         """In the final logs every one is on exactly these brokers; if none is named, on no broker."""
-        wanted = array_of(brokers) if brokers else "cast(array() AS array<int>)"
+        holders = array_of(brokers) if brokers else "cast(array() AS array<int>)"
         return answer(
-            f"CASE WHEN {WHOLE} AND count(*) >= {at_least} THEN count_if(held = {wanted}) = count(*) END",
+            f"CASE WHEN {WHOLE} AND count(*) >= {at_least} THEN count_if(held = {holders}) = count(*) END",
             f"concat({counted('message')}, ' on ', {listed(brokers_of('held'))})",
             f"(SELECT m.writer, m.seq, sort_array(collect_set(c.broker)) AS held "
             f"FROM (SELECT * FROM life WHERE {self.where}) m LEFT JOIN copies c ON c.writer = m.writer "
@@ -137,19 +137,19 @@ class Messages:
     @sentence("life", "sightings")
     def seen_on(self, *brokers: int, copies: int = 1, until: str, at_least: int = 1) -> str:
         """Up to a mark every one was seen at exactly ``copies`` offsets of each of these brokers' logs."""
-        wanted = " AND ".join(
+        condition = " AND ".join(
             f"count(DISTINCT CASE WHEN r.broker = {number} THEN r.offset END) = {copies}"
             for number in brokers
         )
-        return self._found(wanted, "sightings", f"seen_ns <= {mark(until)}", "true", at_least, on=brokers)
+        return self._found(condition, "sightings", f"seen_ns <= {mark(until)}", "true", at_least, on=brokers)
 
     @sentence("life", "sightings")
     def still_on(self, *brokers: int, at: str, at_least: int = 1) -> str:
         """At a mark every one is in the log of each of these brokers, which were followed after it."""
-        wanted = " AND ".join(f"count_if(r.broker = {number}) > 0" for number in brokers)
+        condition = " AND ".join(f"count_if(r.broker = {number}) > 0" for number in brokers)
         followed = " AND ".join(f"{{tailed:broker{number}}} >= {mark(at)}" for number in brokers)
         there = f"seen_ns <= {mark(at)} AND coalesce(gone_ns > {mark(at)}, true)"
-        return self._found(wanted, "sightings", there, followed, at_least, on=brokers)
+        return self._found(condition, "sightings", there, followed, at_least, on=brokers)
 
     @sentence("life", "sightings")
     def not_seen_on(self, number: int, *, until: str, at_least: int = 1) -> str:
@@ -173,7 +173,7 @@ class Messages:
         """
         limit = f"true{window(since, until)}"
         anybody = f" CROSS JOIN (SELECT count(*) AS received FROM reads WHERE {limit})"
-        wanted, given = f"count(DISTINCT r.reader) >= {readers}", "max(received) > 0"
+        condition, given = f"count(DISTINCT r.reader) >= {readers}", "max(received) > 0"
         if since:
             rows = " UNION ALL ".join(
                 f"SELECT reader, topic, ns FROM {table}" for table in ("reads", "groups")
@@ -184,7 +184,7 @@ class Messages:
             )
             anybody += f" CROSS JOIN (SELECT count(*) AS waiting FROM ({lived}) l)"
             given = "max(received) + max(waiting) > 0"
-        return self._found(wanted, "reads", limit, given, at_least, beside=anybody, by_reader=readers > 1)
+        return self._found(condition, "reads", limit, given, at_least, beside=anybody, by_reader=readers > 1)
 
     @sentence("life", "reads")
     def not_consumed(self, *, beside: Messages, until: str, at_least: int = 1) -> str:
@@ -220,16 +220,16 @@ class Messages:
             f"FROM life WHERE ({self.where}) AND outcome = 'ok'"
         )
 
-    def _all(self, wanted: str, named: str, at_least: int, *, given: str = "true") -> str:
+    def _all(self, condition: str, named: str, at_least: int, *, given: str = "true") -> str:
         return answer(
-            f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if({wanted}) = count(*) END",
-            f"concat(count_if({wanted}), ' of ', count(*), ' messages {named}')",
+            f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if({condition}) = count(*) END",
+            f"concat(count_if({condition}), ' of ', count(*), ' messages {named}')",
             f"life WHERE {self.where}",
         )
 
     def _found(
         self,
-        wanted: str,
+        condition: str,
         table: str,
         limit: str,
         given: str,
@@ -251,7 +251,7 @@ class Messages:
         return answer(
             f"CASE WHEN count(*) >= {at_least} AND {given} THEN count_if(fits) = count(*) END",
             f"concat({counted('message')}, {shown_found})",
-            f"(SELECT m.writer, m.seq, count(DISTINCT {shown}) AS found, {wanted} AS fits "
+            f"(SELECT m.writer, m.seq, count(DISTINCT {shown}) AS found, {condition} AS fits "
             f"FROM (SELECT * FROM life WHERE {self.where}) m "
             f"LEFT JOIN {rows} r ON r.writer = m.writer AND r.seq = m.seq GROUP BY m.writer, m.seq){beside}",
         )
@@ -279,10 +279,10 @@ def messages(
         *([f"sent_ns >= {mark(after)}"] if after else []),
         *([f"sent_ns <= {mark(before)}"] if before else []),
     ]
-    subject = Subject(
+    subject = ClaimSubject(
         writers=tuple(filter(None, by if isinstance(by, tuple) else (by,))),
-        since=(Bound(after),) if after else (),
-        until=(Bound(before),) if before else (),
+        since=(TimeBound(after),) if after else (),
+        until=(TimeBound(before),) if before else (),
     )
     return Messages(" AND ".join(conditions) or "true", subject)
 
@@ -292,5 +292,7 @@ def messages_where(where: str, *, of: Messages | None = None, since: str = "", u
 
     ``of`` are messages that the condition restricts, and ``since`` and ``until`` marks that it names.
     """
-    window = Subject(since=(Bound(since),) if since else (), until=(Bound(until),) if until else ())
+    window = ClaimSubject(
+        since=(TimeBound(since),) if since else (), until=(TimeBound(until),) if until else ()
+    )
     return Messages(where, merged([subject_of(of), window]))

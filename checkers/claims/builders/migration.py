@@ -80,11 +80,11 @@ def zookeeper_registers(*brokers: int, at: str) -> str:
     )
 
 
-def _holds(columns: str | Callable[[Clock], str], wanted: str, observed: str, where: str, at: str) -> str:
+def _holds(columns: str | Callable[[Clock], str], condition: str, observed: str, where: str, at: str) -> str:
     def sentence(time: Clock) -> str:
         chosen = columns if isinstance(columns, str) else columns(time)
         return answer(
-            f"CASE WHEN {{heard:zookeeper1}} >= {mark(at)} - {FRESH_NS} THEN {wanted} END",
+            f"CASE WHEN {{heard:zookeeper1}} >= {mark(at)} - {FRESH_NS} THEN {condition} END",
             observed,
             f"(SELECT {chosen} FROM views WHERE source LIKE 'zookeeper%' AND {where} AND ns <= {time(at)})",
         )

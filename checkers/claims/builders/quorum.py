@@ -16,7 +16,7 @@ from checkers.claims.builders.sql import (
     times,
     window,
 )
-from checkers.claims.subject import Subject
+from checkers.claims.subject import ClaimSubject
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Controller:
     """Node id."""
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> ClaimSubject:
         """What sentences about it are about."""
-        return Subject(hosts=(self.host,))
+        return ClaimSubject(hosts=(self.host,))
 
     @property
     def host(self) -> str:

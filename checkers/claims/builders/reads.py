@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checkers.claims.builders.sql import answer, mark, sentence
-from checkers.claims.subject import Subject
+from checkers.claims.subject import ClaimSubject
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Reads:
     """Number of the partition."""
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> ClaimSubject:
         """What sentences about it are about."""
-        return Subject(partitions=(f"{self.topic}/{self.partition}",))
+        return ClaimSubject(partitions=(f"{self.topic}/{self.partition}",))
 
     def _steps(self) -> str:
         """Query: each read with the offset that the same reader had received before it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import ParamSpec
 
-from checkers.claims.subject import NOTHING, Bound, Sentence, Subject, merged, subject_of
+from checkers.claims.subject import NO_SUBJECT, ClaimQuery, ClaimSubject, TimeBound, merged, subject_of
 from harness.processors import BUSY_PERCENT
 
 P = ParamSpec("P")
@@ -18,8 +18,8 @@ _BROKERS = ("broker", "brokers", "number")
 
 def sentence(
     *tables: str, hosts: tuple[str, ...] = ()
-) -> Callable[[Callable[P, str]], Callable[P, Sentence]]:
-    """Makes a `Sentence` of what a builder returns: its subject follows from the builder's own arguments.
+) -> Callable[[Callable[P, str]], Callable[P, ClaimQuery]]:
+    """Makes a `ClaimQuery` of what a builder returns: its subject follows from the builder's own arguments.
 
     ``tables`` are those that its query reads, and ``hosts`` those that it asks, whatever the arguments. An
     argument means what its name says: a mark that begins the window (`after`, `since`) or ends it (`at`,
@@ -27,43 +27,45 @@ def sentence(
     subject itself, such as a partition or messages, adds it.
     """
 
-    def decorated(builder: Callable[P, str]) -> Callable[P, Sentence]:
+    def decorated(builder: Callable[P, str]) -> Callable[P, ClaimQuery]:
         signature = inspect.signature(builder)
 
         @wraps(builder)
-        def built(*args: P.args, **kwargs: P.kwargs) -> Sentence:
+        def built(*args: P.args, **kwargs: P.kwargs) -> ClaimQuery:
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
-            parts = [Subject(tables=tables, hosts=hosts)]
+            parts = [ClaimSubject(tables=tables, hosts=hosts)]
             parts += [_of_argument(name, value) for name, value in given.arguments.items()]
             within_s, begin = given.arguments.get("within_s"), given.arguments.get("after")
             if within_s and begin:
-                parts.append(Subject(until=(Bound(begin, int(within_s * 1e9)),)))
+                parts.append(ClaimSubject(until=(TimeBound(begin, int(within_s * 1e9)),)))
             if begin and (within_s or given.arguments.get("not_within_s")):
-                parts.append(Subject(counts_from=(begin,)))
-            return Sentence(builder(*args, **kwargs), merged(parts))
+                parts.append(ClaimSubject(counts_from=(begin,)))
+            return ClaimQuery(builder(*args, **kwargs), merged(parts))
 
         return built
 
     return decorated
 
 
-def _of_argument(name: str, value: object) -> Subject:
-    found = getattr(value, "subject", None)
-    if isinstance(found, Subject):
-        return found
+def _of_argument(name: str, value: object) -> ClaimSubject:
+    subject = getattr(value, "subject", None)
+    if isinstance(subject, ClaimSubject):
+        return subject
     if isinstance(value, str) and value:
         if name in _BEGINS:
-            return Subject(since=(Bound(value),))
+            return ClaimSubject(since=(TimeBound(value),))
         if name in _ENDS:
-            return Subject(until=(Bound(value),))
-        return Subject(hosts=(value,)) if name == "host" else NOTHING
+            return ClaimSubject(until=(TimeBound(value),))
+        return ClaimSubject(hosts=(value,)) if name == "host" else NO_SUBJECT
     numbers = value if isinstance(value, tuple) else (value,)
     if not all(type(number) is int for number in numbers):
-        return NOTHING
+        return NO_SUBJECT
     if name in _OFFSETS:
-        return Subject(offsets=tuple(numbers))
-    return Subject(hosts=tuple(f"broker{number}" for number in numbers)) if name in _BROKERS else NOTHING
+        return ClaimSubject(offsets=tuple(numbers))
+    return (
+        ClaimSubject(hosts=tuple(f"broker{number}" for number in numbers)) if name in _BROKERS else NO_SUBJECT
+    )
 
 
 FRESH_S = 1.0
@@ -153,7 +155,7 @@ def condition(holds: str, observed: str) -> str:
     return f"SELECT {holds} AS holds, {observed} AS observed"
 
 
-def both(*sentences: str) -> Sentence:
+def both(*sentences: str) -> ClaimQuery:
     """All of these sentences hold. False if any is false, otherwise unknown if any is unknown."""
     tables = " CROSS JOIN ".join(f"({sentence}) s{number}" for number, sentence in enumerate(sentences))
     numbers = range(len(sentences))
@@ -162,13 +164,13 @@ def both(*sentences: str) -> Sentence:
         f"concat_ws('; ', {', '.join(f's{number}.observed' for number in numbers)})",
         tables,
     )
-    return Sentence(query, merged(map(subject_of, sentences)))
+    return ClaimQuery(query, merged(map(subject_of, sentences)))
 
 
-def opposite(sentence: str) -> Sentence:
+def opposite(sentence: str) -> ClaimQuery:
     """The sentence is false; unknown stays unknown."""
     query = f"SELECT NOT holds AS holds, observed FROM ({sentence})"
-    return Sentence(query, subject_of(sentence))
+    return ClaimQuery(query, subject_of(sentence))
 
 
 def about(
@@ -178,18 +180,18 @@ def about(
     until: str = "",
     hosts: Iterable[str] = (),
     tables: Iterable[str] = (),
-) -> Sentence:
+) -> ClaimQuery:
     """A query of your own, with what it is about: so the page of a run links to that part of the history.
 
     ``subjects`` are partitions, brokers or messages of this module, ``since`` and ``until`` are marks.
     """
-    window = Subject(
-        since=(Bound(since),) if since else (),
-        until=(Bound(until),) if until else (),
+    window = ClaimSubject(
+        since=(TimeBound(since),) if since else (),
+        until=(TimeBound(until),) if until else (),
         hosts=tuple(hosts),
         tables=tuple(tables),
     )
-    return Sentence(query, merged([subject_of(query), window, *map(subject_of, subjects)]))
+    return ClaimQuery(query, merged([subject_of(query), window, *map(subject_of, subjects)]))
 
 
 def answer(holds: str, observed: str, source: str) -> str:
@@ -234,13 +236,13 @@ def text_of(value: str) -> str:
     return f"coalesce(cast({value} AS string), 'unknown')"
 
 
-PARTS = {
+STATE_PARTS = {
     "leader": f"if(leader = -1, 'no leader', concat('leader broker', {text_of('leader')}))",
     "isr": f"concat('ISR ', {text_of('isr')})",
     "epoch": f"concat('epoch ', {text_of('epoch')})",
 }
 """How the parts of a partition's state read, by column."""
-STATE_TEXT = f"concat_ws(', ', {', '.join(PARTS.values())})"
+STATE_TEXT = f"concat_ws(', ', {', '.join(STATE_PARTS.values())})"
 """How a partition's state reads."""
 
 
@@ -278,7 +280,7 @@ def is_in(column: str, numbers: int | tuple[int, ...]) -> str:
 def like_any(column: str, names: str | tuple[str, ...]) -> list[str]:
     listed = (names,) if isinstance(names, str) else names
     plain = [name for name in listed if name and "%" not in name]
-    alternatives = [f"{column} IN ({quoted(tuple(plain))})"] if len(plain) > 1 else []
+    alternatives = [f"{column} IN ({sql_texts(tuple(plain))})"] if len(plain) > 1 else []
     alternatives += [f"{column} = '{plain[0]}'"] if len(plain) == 1 else []
     alternatives += [f"{column} LIKE '{name}'" for name in listed if "%" in name]
     return (
@@ -288,7 +290,7 @@ def like_any(column: str, names: str | tuple[str, ...]) -> list[str]:
     )
 
 
-def quoted(names: tuple[str, ...]) -> str:
+def sql_texts(names: tuple[str, ...]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 

@@ -15,12 +15,12 @@ from checkers.claims.builders.sql import (
     like_any,
     listed,
     mark,
-    quoted,
     sentence,
+    sql_texts,
     text_of,
     window,
 )
-from checkers.claims.subject import NOTHING, Subject
+from checkers.claims.subject import NO_SUBJECT, ClaimSubject
 from checkers.partition.fate import TRANSACTION_ENDS
 
 
@@ -30,7 +30,7 @@ class Transactions:
 
     where: str
     """SQL condition on the columns of `transactions` and `writer_name`."""
-    subject: Subject = NOTHING
+    subject: ClaimSubject = NO_SUBJECT
     """What sentences about them are about."""
 
     @sentence("transactions", "writers")
@@ -64,11 +64,11 @@ class Transactions:
         return self._reported(f"{self.where}{window(after, before)}", outcome, errors, at_least)
 
     def _reported(self, where: str, outcome: str, errors: tuple[int, ...], at_least: int) -> str:
-        wanted = f"reported = '{outcome}'"
+        condition = f"reported = '{outcome}'"
         if errors:
-            wanted += f" AND error IN ({', '.join(map(str, errors))})"
+            condition += f" AND error IN ({', '.join(map(str, errors))})"
         return answer(
-            f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
+            f"CASE WHEN count(*) >= {at_least} THEN count_if({condition}) = count(*) END",
             f"concat({counted('transaction')}, ': ', {listed('said')})",
             f"(SELECT reported, error, concat(coalesce(reported, 'no answer'), "
             f"if(coalesce(error, 0) = 0, '', concat(' with error ', error))) AS said FROM ("
@@ -78,7 +78,7 @@ class Transactions:
         )
 
 
-_IS_REPORTED = f"event IN ({quoted(TRANSACTION_ENDS)})"
+_IS_REPORTED = f"event IN ({sql_texts(TRANSACTION_ENDS)})"
 _EVENTS = (
     "SELECT t.ns, t.writer, t.txn, t.event, t.error, w.name AS writer_name "
     "FROM transactions t JOIN writers w ON w.writer = t.writer"
@@ -96,11 +96,11 @@ def transactions(
         *([f"txn = {number}"] if number is not None else []),
     ]
     writers = tuple(filter(None, by if isinstance(by, tuple) else (by,)))
-    return Transactions(" AND ".join(conditions) or "true", Subject(writers=writers))
+    return Transactions(" AND ".join(conditions) or "true", ClaimSubject(writers=writers))
 
 
 @sentence("life", "copies", "replicas")
-def decided(found: Messages, how: str, *, at_least: int = 1) -> str:
+def decided(messages: Messages, how: str, *, at_least: int = 1) -> str:
     """In the leader's final log the next marker of each message's producer is a `commit`, or an `abort`.
 
     `open`: there is none, so its transaction has not ended. A message that the log does not hold matches none
@@ -110,7 +110,7 @@ def decided(found: Messages, how: str, *, at_least: int = 1) -> str:
         f"CASE WHEN {FINAL} AND count(*) >= {at_least} THEN count_if(how = '{how}') = count(*) END",
         f"concat({counted('message')}, ': ', {listed('how')})",
         f"(SELECT m.writer, m.seq, coalesce(max(d.how), 'not in the log') AS how "
-        f"FROM (SELECT * FROM life WHERE {found.where}) m LEFT JOIN ({_DECIDED}) d "
+        f"FROM (SELECT * FROM life WHERE {messages.where}) m LEFT JOIN ({_DECIDED}) d "
         f"ON d.writer = m.writer AND d.seq = m.seq AND d.topic = m.topic GROUP BY m.writer, m.seq)",
     )
 
@@ -128,7 +128,7 @@ _DECIDED = (
 
 
 @sentence("transactions", "writers", "sends", "copies", "replicas")
-def decided_whole(found: Transactions, *, committed: int, unanswered: int) -> str:
+def decided_whole(transactions: Transactions, *, committed: int, unanswered: int) -> str:
     """Every transaction was decided as a whole, and committed if that was reported.
 
     At least ``committed`` of them were reported as committed, and at least ``unanswered`` had no answer to
@@ -145,7 +145,7 @@ def decided_whole(found: Transactions, *, committed: int, unanswered: int) -> st
         f"(SELECT t.reported, count(DISTINCT coalesce(d.how, 'open')) AS ways, "
         f"min(coalesce(d.how, 'open')) AS how FROM ("
         f"SELECT writer, txn, max_by(event, ns) FILTER (WHERE {_IS_REPORTED}) AS reported "
-        f"FROM ({_EVENTS}) WHERE {found.where} GROUP BY writer, txn) t "
+        f"FROM ({_EVENTS}) WHERE {transactions.where} GROUP BY writer, txn) t "
         f"JOIN sends s ON s.writer = t.writer AND s.txn = t.txn LEFT JOIN ({_DECIDED}) d "
         f"ON d.writer = s.writer AND d.seq = s.seq AND d.topic = s.topic "
         f"GROUP BY t.writer, t.txn, t.reported)",
@@ -159,11 +159,11 @@ def markers_are(place: Partition, *kinds: str, retried: bool = False) -> str:
     With ``retried``, a marker that a coordinator has written again counts once: a request that a cut held up
     arrives after the heal, and the coordinator sends it to the next leader as well.
     """
-    wanted = ", ".join(kinds)
+    markers = ", ".join(kinds)
     again = " AND NOT again" if retried else ""
     before = "OVER (PARTITION BY producer_id ORDER BY offset)"
     return answer(
-        f"CASE WHEN {FINAL} THEN found = '{wanted}' END",
+        f"CASE WHEN {FINAL} THEN found = '{markers}' END",
         f"concat('markers: ', {text_of('found')})",
         "(SELECT array_join(transform(sort_array(collect_list(struct(offset, marker))), m -> m.marker), "
         f"', ') AS found FROM (SELECT offset, marker, coalesce(lag(marker) {before} = marker AND "
@@ -194,10 +194,10 @@ def readers_are_served(place: Partition, broker: int, *, at: str) -> str:
     return _stable(place, broker, at, "max_by(lso, ns) = max_by(hw, ns)", "")
 
 
-def _stable(place: Partition, broker: int, until: str, wanted: str, since: str) -> str:
+def _stable(place: Partition, broker: int, until: str, condition: str, since: str) -> str:
     in_force = f" AND coalesce(next_ns > {mark(since)} + {FRESH_NS}, true)" if since else ""
     return answer(
-        f"CASE WHEN count(*) > 0 AND {heard_at(broker, until)} THEN {wanted} END",
+        f"CASE WHEN count(*) > 0 AND {heard_at(broker, until)} THEN {condition} END",
         f"concat('last stable offset ', {listed('lso')}, ', high watermark ', {text_of('max_by(hw, ns)')})",
         f"(SELECT ns, last_stable_offset AS lso, high_watermark AS hw, "
         f"lead(ns) OVER (PARTITION BY broker ORDER BY ns) AS next_ns FROM watermarks "
@@ -211,7 +211,9 @@ def hangs(place: Partition, broker: int, *, at: str) -> str:
     """At a mark every transaction that is open at the leader of the partition is over for its coordinator.
     Needs Kafka 3.0 or later: earlier brokers cannot be asked.
     """
-    mine = f"CASE WHEN concat(',', partitions, ',') LIKE '%,{place.topic}/{place.number},%' THEN 1 ELSE 0 END"
+    in_partition = (
+        f"CASE WHEN concat(',', partitions, ',') LIKE '%,{place.topic}/{place.number},%' THEN 1 ELSE 0 END"
+    )
     return answer(
         f"CASE WHEN count(*) > 0 AND {heard_at(broker, at)} AND count_if(start >= 0 AND state IS NULL) = 0 "
         f"THEN count_if(start >= 0) > 0 AND count_if(start >= 0 AND known = 1) = 0 END",
@@ -220,7 +222,8 @@ def hangs(place: Partition, broker: int, *, at: str) -> str:
         f"(SELECT o.start, max(c.state) AS state, max(c.known) AS known FROM ("
         f"SELECT producer_id, max_by(coalesce(transaction_start, -1), ns) AS start FROM producer_states "
         f"WHERE {place.where} AND broker = {broker} AND ns <= {mark(at)} GROUP BY producer_id) o LEFT JOIN ("
-        f"SELECT producer_id, state, {mine} AS known FROM (SELECT max_by(producer_id, ns) AS producer_id, "
+        f"SELECT producer_id, state, {in_partition} AS known FROM ("
+        f"SELECT max_by(producer_id, ns) AS producer_id, "
         f"max_by(state, ns) AS state, max_by(coalesce(partitions, ''), ns) AS partitions "
         f"FROM transaction_states WHERE ns <= {mark(at)} GROUP BY broker, transactional_id)) c "
         f"ON c.producer_id = o.producer_id GROUP BY o.producer_id, o.start)",
@@ -230,9 +233,9 @@ def hangs(place: Partition, broker: int, *, at: str) -> str:
 @sentence("faults")
 def late_answer(what: str, *errors: int, at_least: int = 1) -> str:
     """Every held request like ``what`` (`EndTxn`) was delivered, and answered with one of ``errors``."""
-    wanted = f"get_json_object(evidence, '$.error') IN ({quoted(tuple(map(str, errors)))})"
+    condition = f"get_json_object(evidence, '$.error') IN ({sql_texts(tuple(map(str, errors)))})"
     return answer(
-        f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
+        f"CASE WHEN count(*) >= {at_least} THEN count_if({condition}) = count(*) END",
         f"concat({counted('late request')}, ': ', {listed('evidence')})",
         f"faults WHERE get_json_object(targets, '$.request') LIKE '{what}%' AND moment = 'healed'",
     )
@@ -241,9 +244,9 @@ def late_answer(what: str, *errors: int, at_least: int = 1) -> str:
 @sentence("faults")
 def was_held_and_delivered(*, at_least: int = 1) -> str:
     """Every fault that held connections delivered a request when it was healed, as the kernels report."""
-    wanted = """evidence RLIKE '"request": [{]"bytes": [0-9]+, "fate": "delivered"'"""
+    condition = """evidence RLIKE '"request": [{]"bytes": [0-9]+, "fate": "delivered"'"""
     return answer(
-        f"CASE WHEN count(*) >= {at_least} THEN count_if({wanted}) = count(*) END",
-        f"concat(count_if({wanted}), ' of ', count(*), ' faults delivered a request')",
+        f"CASE WHEN count(*) >= {at_least} THEN count_if({condition}) = count(*) END",
+        f"concat(count_if({condition}), ' of ', count(*), ' faults delivered a request')",
         "faults WHERE mechanism = 'hold' AND moment = 'healed' AND evidence LIKE '%\"connections\"%'",
     )

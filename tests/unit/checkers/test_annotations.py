@@ -16,8 +16,14 @@ def annotations(source: str) -> Iterator[ast.expr]:
     """Annotations of parameters, results and variables."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found = node.args
-            arguments = [*found.posonlyargs, *found.args, *found.kwonlyargs, found.vararg, found.kwarg]
+            parameters = node.args
+            arguments = [
+                *parameters.posonlyargs,
+                *parameters.args,
+                *parameters.kwonlyargs,
+                parameters.vararg,
+                parameters.kwarg,
+            ]
             yield from (one.annotation for one in arguments if one is not None and one.annotation is not None)
             if node.returns is not None:
                 yield node.returns
@@ -32,9 +38,9 @@ def names_any(annotation: ast.expr) -> bool:
 
 def test_any_is_the_exception() -> None:
     folder = Path(str(checkers.__file__)).parent
-    found = [one for path in folder.rglob("*.py") for one in annotations(path.read_text())]
-    share = sum(map(names_any, found)) / len(found)
-    assert share < MOST, f"{share:.1%} of {len(found)} annotations in checkers/ name Any"
+    annotated = [one for path in folder.rglob("*.py") for one in annotations(path.read_text())]
+    share = sum(map(names_any, annotated)) / len(annotated)
+    assert share < MOST, f"{share:.1%} of {len(annotated)} annotations in checkers/ name Any"
 
 
 def test_any_is_seen_inside_other_types() -> None:

@@ -292,15 +292,15 @@ def causes(history: History, folder: Path) -> list[str]:
 @pytest.mark.parametrize("name", CASES)
 def test_the_mechanism_is_named(tmp_path: Path, name: str) -> None:
     history, mechanism = CASES[name]
-    (found,) = causes(history, tmp_path)
-    assert found.startswith(mechanism), found
+    (cause,) = causes(history, tmp_path)
+    assert cause.startswith(mechanism), cause
 
 
 @pytest.mark.parametrize("name", LOOKALIKES)
 def test_what_looks_like_a_cause_is_none(tmp_path: Path, name: str) -> None:
     history, mechanism = LOOKALIKES[name]
-    (found,) = causes(history, tmp_path)
-    assert found.startswith(mechanism), found
+    (cause,) = causes(history, tmp_path)
+    assert cause.startswith(mechanism), cause
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -309,13 +309,13 @@ def test_a_cause_names_the_rows_it_rests_on(tmp_path: Path, name: str) -> None:
     history.add("replicas", ns=9000, broker=1, leader=True, complete=True, **PLACE)
     causes(history, tmp_path)
     rows = [row for path in tmp_path.glob("findings/*") for row in pq.read_table(path).to_pylist()]
-    (found,) = (row for row in rows if row["class"] != "not_converged")
-    grounds = [json.loads(text) for text in found["evidence"] or ()]
+    (finding,) = (row for row in rows if row["class"] != "not_converged")
+    grounds = [json.loads(text) for text in finding["evidence"] or ()]
     for ground in grounds:
-        known = history.rows["replicas" if ground["table"] == "copies" else ground["table"]]
-        assert any(ground["ns"] in (row.get("ns"), row.get("done_ns")) for row in known), ground
-    assert bool(grounds) == (mechanism != NO_EVIDENCE), found
-    if not found["class"].startswith("lost"):
+        cited_rows = history.rows["replicas" if ground["table"] == "copies" else ground["table"]]
+        assert any(ground["ns"] in (row.get("ns"), row.get("done_ns")) for row in cited_rows), ground
+    assert bool(grounds) == (mechanism != NO_EVIDENCE), finding
+    if not finding["class"].startswith("lost"):
         assert [ground["table"] for ground in grounds] == ["sends", "copies"]
         assert grounds[1]["what"].startswith("at offset") and grounds[1]["what"].endswith(" of t/0")
 

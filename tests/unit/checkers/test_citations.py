@@ -10,7 +10,7 @@ import pytest
 from checkers.claims.builders import about, both, broker, messages, opposite, partition
 from checkers.claims.citations import Citation, cite, subject_of_claim
 from checkers.claims.moments import Moments
-from checkers.claims.subject import NOTHING, subject_of
+from checkers.claims.subject import NO_SUBJECT, subject_of
 from run.scenario import Claim
 from scenarios.catalogue import all_scenarios
 
@@ -57,12 +57,12 @@ MOMENTS = Moments(marks={"seeded": 10, "cut": 20, "split": 30, "healed": 40})
     ],
 )
 def test_a_sentence_cites_what_it_is_about(query: str, cited: dict[str, object]) -> None:
-    found = cite(subject_of(query), MOMENTS)
-    assert {name: getattr(found, name) for name in cited} == cited
+    citation = cite(subject_of(query), MOMENTS)
+    assert {name: getattr(citation, name) for name in cited} == cited
 
 
 def test_nothing_asked_cites_nothing() -> None:
-    assert cite(NOTHING, MOMENTS) == Citation()
+    assert cite(NO_SUBJECT, MOMENTS) == Citation()
 
 
 def test_most_claims_of_the_catalogue_cite_a_place() -> None:
@@ -81,9 +81,9 @@ def test_most_claims_of_the_catalogue_cite_a_place() -> None:
 def test_a_query_of_ones_own_says_what_it_is_about() -> None:
     query = "SELECT true AS holds, 'x' AS observed"
     of = subject_of(about(query, T, broker(2), since="cut", until="split", tables=("views",)))
-    found = cite(of, MOMENTS)
-    assert (found.from_ns, found.to_ns, found.partitions) == (20, 30, ("t/0",))
-    assert (found.sources, found.tables) == (("broker2",), ("views",))
+    citation = cite(of, MOMENTS)
+    assert (citation.from_ns, citation.to_ns, citation.partitions) == (20, 30, ("t/0",))
+    assert (citation.sources, citation.tables) == (("broker2",), ("views",))
 
 
 def test_what_a_sentence_is_about_is_kept_when_claims_are_stored() -> None:

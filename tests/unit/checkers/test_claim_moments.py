@@ -30,14 +30,14 @@ def test_marks_become_numbers() -> None:
 
 
 def test_a_missing_mark_is_named() -> None:
-    found = resolve("ns BETWEEN {mark:cut} AND {mark:end}", Moments(marks={"cut": 5}))
-    assert found.sql == "ns BETWEEN 5L AND CAST(NULL AS BIGINT)"
-    assert found.missing == ("the scenario did not set the mark 'end'",)
+    resolved = resolve("ns BETWEEN {mark:cut} AND {mark:end}", Moments(marks={"cut": 5}))
+    assert resolved.sql == "ns BETWEEN 5L AND CAST(NULL AS BIGINT)"
+    assert resolved.missing == ("the scenario did not set the mark 'end'",)
 
 
 def test_an_optional_mark_may_be_missing() -> None:
-    found = resolve("ns <= {mark?:stuck}", Moments())
-    assert (found.sql, found.missing) == ("ns <= CAST(NULL AS BIGINT)", ())
+    resolved = resolve("ns <= {mark?:stuck}", Moments())
+    assert (resolved.sql, resolved.missing) == ("ns <= CAST(NULL AS BIGINT)", ())
 
 
 def test_other_braces_stay() -> None:
@@ -67,11 +67,11 @@ def test_until_when_somebody_watched(tmp_path: Path) -> None:
             {"topic": "u", "partition": 0, "broker": 1, "complete": False, "ns": 21},
         ],
     )
-    found = read_moments(source, ["{heard:store}"])
-    assert found.heard == {"broker1": 9, "broker2": 3, "store": 5}
-    assert found.tailed == {"broker1": 9, "broker2": 3}
-    assert found.logs == {"broker1": 21, "broker2": 6}, "all of a log is read when its replicas are"
-    assert found.final == {"t": 20, "*": 20}
+    moments = read_moments(source, ["{heard:store}"])
+    assert moments.heard == {"broker1": 9, "broker2": 3, "store": 5}
+    assert moments.tailed == {"broker1": 9, "broker2": 3}
+    assert moments.logs == {"broker1": 21, "broker2": 6}, "all of a log is read when its replicas are"
+    assert moments.final == {"t": 20, "*": 20}
 
 
 def test_the_metadata_store_is_followed_by_its_own_answers(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_the_first_look_after_a_mark_is_one_that_began_after_it(tmp_path: Path) 
         ],
     )
     names = "{look:broker1@cut} {look:store@cut} {look:zookeeper@cut} {look:broker1@end} {look:broker1@none}"
-    found = read_moments(history, [names])
-    assert found.looks == {"broker1@cut": 15, "store@cut": 17, "zookeeper@cut": 17}
-    assert resolve("{look:broker1@cut} {look:broker1@end}", found).sql == "15L CAST(NULL AS BIGINT)"
-    assert resolve("{look:broker1@end}", found).missing == ()
+    moments = read_moments(history, [names])
+    assert moments.looks == {"broker1@cut": 15, "store@cut": 17, "zookeeper@cut": 17}
+    assert resolve("{look:broker1@cut} {look:broker1@end}", moments).sql == "15L CAST(NULL AS BIGINT)"
+    assert resolve("{look:broker1@end}", moments).missing == ()
 
 
 def test_without_times_of_looks_the_mark_itself_counts(tmp_path: Path) -> None:
@@ -125,11 +125,11 @@ def test_without_times_of_looks_the_mark_itself_counts(tmp_path: Path) -> None:
 
 
 def test_an_empty_history_knows_nothing(tmp_path: Path) -> None:
-    found = resolve(
+    resolved = resolve(
         "{heard:store} {log:broker1} {final:*} {tailed:broker1}",
         read_moments(_history(tmp_path), ["{heard:store}"]),
     )
-    assert len(found.missing) == 4
+    assert len(resolved.missing) == 4
 
 
 def test_a_claim_can_be_asked_of_one_run(tmp_path: Path) -> None:

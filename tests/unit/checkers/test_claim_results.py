@@ -36,8 +36,8 @@ def _judge(
     ],
 )
 def test_a_claim_alone(main: QueryResult, given: QueryResult | None, status: str, as_declared: bool) -> None:
-    found = _judge(main, given=given)
-    assert (found.status, found.as_declared) == (status, as_declared)
+    claim = _judge(main, given=given)
+    assert (claim.status, claim.as_declared) == (status, as_declared)
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_an_erratum_is_a_statement(
     main: QueryResult, other: QueryResult, status: str, as_declared: bool, occurred: str
 ) -> None:
     """The article's sentence must be refuted and the erratum must hold."""
-    found = _judge(main, other=other, erratum=_OTHER)
-    assert (found.status, found.as_declared, found.occurred) == (status, as_declared, occurred)
-    assert found.erratum["holds"] is other.holds
+    claim = _judge(main, other=other, erratum=_OTHER)
+    assert (claim.status, claim.as_declared, claim.occurred) == (status, as_declared, occurred)
+    assert claim.erratum["holds"] is other.holds
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_an_erratum_is_a_statement(
 )
 def test_either_of_two_outcomes(main: QueryResult, other: QueryResult, status: str, occurred: str) -> None:
     """One of them must have occurred, and the result says which."""
-    found = _judge(main, other=other, either=_OTHER)
-    assert (found.status, found.as_declared, found.occurred) == (status, status == "confirmed", occurred)
+    claim = _judge(main, other=other, either=_OTHER)
+    assert (claim.status, claim.as_declared, claim.occurred) == (status, status == "confirmed", occurred)
 
 
 def test_a_precondition_that_does_not_hold_refutes_nothing() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkers.promises.judging import COLUMNS
+from checkers.promises.judging import PROMISE_COLUMNS
 from checkers.records import CAUSES, NOT_KNOWN
-from checkers.tables.output import FATES, FINDINGS, LIFE
+from checkers.tables.output import FATE_MEANINGS, FINDINGS, LIFE
 from report.words.causes import SENTENCES
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 def test_the_findings_page_names_every_fate_finding_and_column() -> None:
     page = (DOCS / "findings.md").read_text()
-    names = (*FATES, *FINDINGS, *LIFE.names, *COLUMNS)
+    names = (*FATE_MEANINGS, *FINDINGS, *LIFE.names, *PROMISE_COLUMNS)
     missing = [name for name in names if f"`{name}`" not in page]
     assert not missing
 

@@ -17,13 +17,13 @@ from checkers.tables.source import open_source
 from tests.blocks import blocks_of_rows
 from tests.histories import History
 
-Said = tuple[list[str], list[tuple[str, int | None]], dict[int, int]]
+ReportedFates = tuple[list[str], list[tuple[str, int | None]], dict[int, int]]
 """Fates in the order of the messages' numbers, class and offset of each finding, and by offset, how many
 records each difference between replicas stands for.
 """
 
 
-def judged(history: History, folder: Path) -> Said:
+def judged(history: History, folder: Path) -> ReportedFates:
     history.write(folder)
     life, findings = folder / "life", folder / "findings"
     life.mkdir()

@@ -42,8 +42,8 @@ def judge(sentence: str, rows: list[Any], **more: list[Any]) -> tuple[str, str]:
         for name, content in {"marks": marks, "groups": rows, "sends": [], "copies": [], **more}.items()
     }
     claim = {"name": "c", "says": "It is so.", "section": "1", "holds": sentence}
-    (found,) = judge_tables(tables, {"claims": [claim]})
-    return found.status, found.observed
+    (result,) = judge_tables(tables, {"claims": [claim]})
+    return result.status, result.observed
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ HANDOVER = [
     ],
 )  # fmt: skip
 def test_members_and_their_partitions(sentence: str, status: str, observed: str | None) -> None:
-    found = judge(sentence, HANDOVER)
-    assert found == (status, found[1] if observed is None else observed)
+    answer = judge(sentence, HANDOVER)
+    assert answer == (status, answer[1] if observed is None else observed)
 
 
 def written(*labels: str, isolation: str = "read_committed") -> dict[str, list[Any]]:
@@ -225,14 +225,14 @@ def test_a_group_that_continues_at_its_commits(classes: tuple[str, ...], at_leas
         reads.append(reads[0] | {"ns": 120, "offset": 4})
     for one in reads:
         one |= {"writer": 1, "seq": one["offset"], "isolation": "read_uncommitted"}
-    found = judge(
+    answer = judge(
         A.continue_at_commits("t", after="cut", before="asked", at_least=at_least),
         commits,
         reads=reads,
         sends=sends,
         copies=copies,
     )
-    assert found[0] == status
+    assert answer[0] == status
 
 
 def test_commits_of_members_that_are_refused() -> None:
@@ -291,10 +291,10 @@ def test_what_does_not_come_sooner_is_counted_from_the_fault(injected: int, mark
     """The mark is set after the fault's proof, which takes seconds on a busy machine."""
     fault = {"ns": injected, "fault": 1, "name": "isolate az1", "kind": "link", "moment": "injected"}
     sentence = G.commits_answered(7, at=1, not_within_s=14e-9, **AFTER_CUT)
-    found, observed = judge(
+    judged, observed = judge(
         sentence,
         HISTORY,
         faults=[fault],
         marks=[{"ns": marked, "name": "before"}, {"ns": 100, "name": "cut"}, {"ns": 300, "name": "asked"}],
     )
-    assert (found, observed) == (status, "1 commit: error 7, the first after 0.0 s")
+    assert (judged, observed) == (status, "1 commit: error 7, the first after 0.0 s")

@@ -52,14 +52,14 @@ def test_an_offset_expires_after_its_group_was_empty_for_the_retention() -> None
         "kind": "offsets_expired",
         "text": "[GroupMetadataManager brokerId=2] Removed 1 expired offsets in 2 milliseconds.",
     }
-    (found,) = group_findings(
+    (finding,) = group_findings(
         evidence(*LEFT, *returns(95 * S), configs=[RETENTION], log_events=[line], kafka="2.7.1")
     )
-    assert (found["class"], found["offset"], found["found_offset"]) == ("offset_expired", 12, None)
-    assert cause_of(found) == (
+    assert (finding["class"], finding["offset"], finding["found_offset"]) == ("offset_expired", 12, None)
+    assert cause_of(finding) == (
         "offset retention: offsets.retention.minutes=1 had passed since group g had no member any more"
     )
-    rows = [json.loads(row) for row in found["evidence"]]
+    rows = [json.loads(row) for row in finding["evidence"]]
     assert [(row["table"], row["ns"]) for row in rows] == [
         ("groups", 10 * S),
         ("groups", 95 * S),
@@ -67,7 +67,7 @@ def test_an_offset_expires_after_its_group_was_empty_for_the_retention() -> None
         ("groups", 20 * S),
         ("log_events", 80 * S + S // 5),
     ]
-    assert promise(found, configs=[RETENTION]) == "not promised"
+    assert promise(finding, configs=[RETENTION]) == "not promised"
 
 
 LOOK_ALIKE = {
@@ -92,9 +92,9 @@ LOOK_ALIKE = {
 @pytest.mark.parametrize("name", LOOK_ALIKE)
 def test_an_offset_that_cannot_have_expired_is_lost(name: str) -> None:
     rows, configs = LOOK_ALIKE[name]
-    (found,) = group_findings(evidence(*rows, configs=configs))
-    assert (found["class"], cause_of(found)) == ("commit_lost", NOT_KNOWN)
-    assert promise(found, configs=configs) != "not promised"
+    (finding,) = group_findings(evidence(*rows, configs=configs))
+    assert (finding["class"], cause_of(finding)) == ("commit_lost", NOT_KNOWN)
+    assert promise(finding, configs=configs) != "not promised"
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,11 @@ def test_a_storage_fault_that_took_the_offsets_is_the_cause(
     mechanism: str, cause: str, broker: int | None
 ) -> None:
     rows = [commit(300, 20, broker=broker), fetched(700, None, broker=broker)]
-    (found,) = group_findings(evidence(*rows, views=ALONE, faults=[storage(mechanism, "broker1", 500, LOG)]))
-    assert (found["class"], cause_of(found)) == ("commit_lost", cause)
-    assert json.loads(found["evidence"][2])["table"] == "faults"
+    (finding,) = group_findings(
+        evidence(*rows, views=ALONE, faults=[storage(mechanism, "broker1", 500, LOG)])
+    )
+    assert (finding["class"], cause_of(finding)) == ("commit_lost", cause)
+    assert json.loads(finding["evidence"][2])["table"] == "faults"
 
 
 @pytest.mark.parametrize(
@@ -213,5 +215,5 @@ def test_a_storage_fault_that_did_not_take_the_offsets(
 ) -> None:
     answered_by = 2 if views[1]["leader"] == 2 else 1
     rows = [commit(300, 20, broker=1), fetched(700, None, broker=answered_by)]
-    (found,) = group_findings(evidence(*rows, views=views, faults=[fault]))
-    assert cause_of(found) == cause
+    (finding,) = group_findings(evidence(*rows, views=views, faults=[fault]))
+    assert cause_of(finding) == cause

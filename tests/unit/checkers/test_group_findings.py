@@ -68,8 +68,8 @@ def elected(ns: int, leader: int, epoch: int, isr: tuple[int, ...] = (1, 2, 3)) 
     return place | {"ns": ns, "source": f"broker{leader}", "leader": leader, "epoch": epoch, "isr": list(isr)}
 
 
-def names(known: Evidence) -> list[str]:
-    return [row["class"] for row in group_findings(known)]
+def names(history: Evidence) -> list[str]:
+    return [row["class"] for row in group_findings(history)]
 
 
 FAILOVER = (elected(10, 1, 0), elected(500, 2, 1))
@@ -87,32 +87,32 @@ def test_a_later_coordinator_that_does_not_know_a_commit_shows_that_it_is_lost()
         commit(700, 12, broker=2),
         fetched(800, 12, broker=2),
     ]
-    (found,) = group_findings(evidence(*rows, views=FAILOVER))
-    assert (found["class"], found["offset"], found["found_offset"], found["count"]) == (
+    (finding,) = group_findings(evidence(*rows, views=FAILOVER))
+    assert (finding["class"], finding["offset"], finding["found_offset"], finding["count"]) == (
         "commit_lost",
         21,
         10,
         2,
     )
-    assert cause_of(found).startswith("new coordinator: broker2 leads __consumer_offsets/0 since epoch 1")
+    assert cause_of(finding).startswith("new coordinator: broker2 leads __consumer_offsets/0 since epoch 1")
 
 
 def test_an_unclean_election_is_named_as_the_cause() -> None:
     views = (elected(10, 1, 0, isr=(1,)), elected(500, 2, 1, isr=(2,)))
-    (found,) = group_findings(
+    (finding,) = group_findings(
         evidence(
             commit(100, 10, broker=1), commit(300, 20, broker=1), fetched(600, 10, broker=2), views=views
         )
     )
-    assert found["class"] == "commit_lost"
-    assert cause_of(found).startswith("unclean election: broker2")
+    assert finding["class"] == "commit_lost"
+    assert cause_of(finding).startswith("unclean election: broker2")
 
 
 def test_a_replaced_coordinator_answers_with_an_old_offset() -> None:
     rows = [commit(100, 10, broker=1), commit(700, 12, broker=2), fetched(800, 10, broker=1)]
-    (found,) = group_findings(evidence(*rows, views=FAILOVER))
-    assert (found["class"], found["offset"], found["found_offset"]) == ("stale_offset", 12, 10)
-    assert cause_of(found) == (
+    (finding,) = group_findings(evidence(*rows, views=FAILOVER))
+    assert (finding["class"], finding["offset"], finding["found_offset"]) == ("stale_offset", 12, 10)
+    assert cause_of(finding) == (
         "stale coordinator: broker1 answered, which broker2 had replaced in leader epoch 1 of "
         "__consumer_offsets/0"
     )
@@ -161,14 +161,14 @@ def test_an_answer_without_an_error_code_has_no_error() -> None:
 def test_two_owners_at_one_time() -> None:
     rows = [member(100, "assigned", 1), member(300, "assigned", 2), member(2_000_000_300, "lost", 1)]
     rows.append(member(3_000_000_000, "revoked", 2))
-    (found,) = group_findings(evidence(*rows))
-    assert (found["class"], found["reader"]) == ("double_ownership", "group g")
-    assert cause_of(found) == "late notice: reader 1 learnt later that it had lost the partition"
-    assert detail_in_words(found) == "readers 1 and 2 owned it together for 2.0 s"
+    (finding,) = group_findings(evidence(*rows))
+    assert (finding["class"], finding["reader"]) == ("double_ownership", "group g")
+    assert cause_of(finding) == "late notice: reader 1 learnt later that it had lost the partition"
+    assert detail_in_words(finding) == "readers 1 and 2 owned it together for 2.0 s"
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "classes"),
     [
         pytest.param([(100, "assigned", 1), (200, "revoked", 1), (300, "assigned", 2)], [], id="in turn"),
         pytest.param([(100, "assigned", 1), (300, "assigned", 2)], [], id="the first may be gone"),
@@ -180,17 +180,17 @@ def test_two_owners_at_one_time() -> None:
         pytest.param([(100, "assigned", 1), (300, "assigned", 1), (400, "revoked", 1)], [], id="the same"),
     ],
 )
-def test_ownership(rows: list[tuple[int, str, int]], found: list[str]) -> None:
-    assert names(evidence(*(member(*row, offset=3) for row in rows))) == found
+def test_ownership(rows: list[tuple[int, str, int]], classes: list[str]) -> None:
+    assert names(evidence(*(member(*row, offset=3) for row in rows))) == classes
 
 
 def test_an_owner_that_gives_the_partition_up_late() -> None:
     rows = [member(100, "assigned", 1), member(300, "assigned", 2), member(400, "revoked", 1)]
-    (found,) = group_findings(evidence(*rows))
-    assert cause_of(found) == "late revocation: reader 1 gave the partition up later"
+    (finding,) = group_findings(evidence(*rows))
+    assert cause_of(finding) == "late revocation: reader 1 gave the partition up later"
     rows[-1] = member(400, "commit_failed", 1, offset=3)
-    (found,) = group_findings(evidence(*rows))
-    assert cause_of(found) == "reader 1 is not known to have given the partition up"
+    (finding,) = group_findings(evidence(*rows))
+    assert cause_of(finding) == "reader 1 is not known to have given the partition up"
 
 
 def grounds_of(texts: list[str]) -> list[tuple[str, int, str]]:
@@ -292,16 +292,16 @@ GROUNDS: dict[str, tuple[list[Row], tuple[Row, ...], list[tuple[str, int, str]]]
 @pytest.mark.parametrize("name", GROUNDS)
 def test_a_finding_about_a_group_names_the_rows_it_rests_on(name: str) -> None:
     rows, views, grounds = GROUNDS[name]
-    found = group_findings(evidence(*rows, views=views))[0]
-    assert name.startswith(found["class"])
-    assert grounds_of(found["evidence"]) == grounds
+    finding = group_findings(evidence(*rows, views=views))[0]
+    assert name.startswith(finding["class"])
+    assert grounds_of(finding["evidence"]) == grounds
 
 
 def cause(*rows: Row, views: tuple[Row, ...] = (), before: int = 1, back: bool = True) -> str:
     step = StreamStep(group="g", reader=2, ns=1000, before_reader=before, before_ns=350, back=back)
-    found = cause_of_step(group_histories(evidence(*rows, views=views))["g", "t", 0], step)
-    assert bool(found.rows) != (found.kind == "unexplained"), "a cause rests on rows of the history"
-    return cause_in_words(found.kind, found.facts)
+    record = cause_of_step(group_histories(evidence(*rows, views=views))["g", "t", 0], step)
+    assert bool(record.rows) != (record.kind == "unexplained"), "a cause rests on rows of the history"
+    return cause_in_words(record.kind, record.facts)
 
 
 def test_causes_of_what_a_group_receives_again() -> None:
@@ -346,16 +346,16 @@ def test_what_looks_like_a_cause_of_what_a_group_receives_again() -> None:
 def skips(history: History, folder: Path) -> list[Row]:
     """The findings of class `skip`."""
     lives(history, folder)
-    found = [row for path in folder.glob("findings/*") for row in pq.read_table(path).to_pylist()]
-    return [row for row in found if row["class"] == "skip"]
+    findings = [row for path in folder.glob("findings/*") for row in pq.read_table(path).to_pylist()]
+    return [row for row in findings if row["class"] == "skip"]
 
 
 @pytest.mark.parametrize("name", ["committed-past", "committed-past-by-itself"])
 def test_a_group_skips_what_a_member_committed_unread(tmp_path: Path, name: str) -> None:
     _, history, _ = READERS[name]
-    found = skips(history, tmp_path)
-    assert [row["reader"] for row in found] == ["group g"]
-    for row in found:
+    skipped = skips(history, tmp_path)
+    assert [row["reader"] for row in skipped] == ["group g"]
+    for row in skipped:
         assert cause_of(row) == "commit past what was handed over: reader 1 committed offset 3"
         assert grounds_of(row["evidence"]) == [("groups", 9002, "offset 3 acknowledged")]
 
@@ -387,8 +387,8 @@ def test_a_skip_counts_the_messages_of_its_step(tmp_path: Path, history: History
 def test_a_skip_has_another_cause_than_a_commit_of_what_was_handed_over(tmp_path: Path, name: str) -> None:
     """A member committed no more than it had received; the next one continued beyond that."""
     _, history, _ = READERS[name]
-    found = skips(history, tmp_path)
-    assert [(cause_of(row), row["evidence"]) for row in found] == [(NOT_KNOWN, [])]
+    skipped = skips(history, tmp_path)
+    assert [(cause_of(row), row["evidence"]) for row in skipped] == [(NOT_KNOWN, [])]
 
 
 @pytest.mark.parametrize(
@@ -494,8 +494,8 @@ def of_a_reader(views: list[Row], *, back: bool = True, processes: tuple[Row, ..
     causes = causes_of_steps(history, "t", 0, [step]).causes
     row = {name: column[0].as_py() for name, column in causes.columns().items()}
     assert (row["cause"] is None) == (row["evidence"] is None)
-    found: str | None = cause_of(row) or None
-    return found
+    cause_text: str | None = cause_of(row) or None
+    return cause_text
 
 
 def believes(ns: int, source: str, leader: int, epoch: int) -> Row:

@@ -49,16 +49,16 @@ def test_a_history_without_anything_of_the_kind_has_no_such_finding(tmp_path: Pa
 
 def test_a_known_complaint_counts_only_before_the_first_fault(tmp_path: Path) -> None:
     """After it, the same line may be an effect of the fault."""
-    found = _check(tmp_path, faults=FAULT, log_events=[_line(50, OFFLINE), _line(150, OFFLINE)])
-    assert [(row["class"], row["count"]) for row in found] == [("server_error", 1)]
-    assert OFFLINE in detail_in_words(found[0])
+    findings = _check(tmp_path, faults=FAULT, log_events=[_line(50, OFFLINE), _line(150, OFFLINE)])
+    assert [(row["class"], row["count"]) for row in findings] == [("server_error", 1)]
+    assert OFFLINE in detail_in_words(findings[0])
 
 
 def test_a_fault_has_effects_while_it_is_being_injected(tmp_path: Path) -> None:
     """As a rolling restart, which is injected when the last broker is back."""
     restart = [dict(FAULT[0], moment="injecting", ns=40), dict(FAULT[0], moment="injected", ns=100)]
-    found = _check(tmp_path, faults=restart, log_events=[_line(30, OFFLINE), _line(50, OFFLINE)])
-    assert [row["count"] for row in found] == [1]
+    findings = _check(tmp_path, faults=restart, log_events=[_line(30, OFFLINE), _line(50, OFFLINE)])
+    assert [row["count"] for row in findings] == [1]
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_a_fault_has_effects_while_it_is_being_injected(tmp_path: Path) -> None:
     ],
 )
 def test_a_coordinator_that_was_cut_off_may_complain_about_its_timers(tmp_path: Path, text: str) -> None:
-    found = _check(tmp_path, faults=FAULT, log_events=[_line(50, text), _line(150, text)])
-    assert [row["count"] for row in found] == [1]
+    findings = _check(tmp_path, faults=FAULT, log_events=[_line(50, text), _line(150, text)])
+    assert [row["count"] for row in findings] == [1]
 
 
 def test_some_complaints_of_a_cluster_that_starts_are_known_before_any_fault(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_some_complaints_of_a_cluster_that_starts_are_known_before_any_fault(tmp
         "Error closing a command socket  (NIOServerCnxn)",
         "[RaftManager id=2] Unexpected error INVALID_REQUEST in UPDATE_RAFT_VOTER response: Inbound",
     ]
-    found = _check(tmp_path, faults=FAULT, log_events=[_line(50, line) for line in lines])
-    assert [line in row["detail"] for row in found for line in lines] == [
+    findings = _check(tmp_path, faults=FAULT, log_events=[_line(50, line) for line in lines])
+    assert [line in row["detail"] for row in findings for line in lines] == [
         False,
         False,
         False,
@@ -104,8 +104,8 @@ def test_some_complaints_of_a_cluster_that_starts_are_known_before_any_fault(tmp
 def test_an_unknown_complaint_counts_also_during_a_fault_once_per_wording(tmp_path: Path) -> None:
     """Lines that differ only in numbers count as the same wording."""
     lines = [_line(150, "Disk 1 is odd"), _line(160, "Disk 2 is odd"), _line(170, "Clock is odd")]
-    found = _check(tmp_path, faults=FAULT, log_events=lines)
-    assert sorted(row["count"] for row in found) == [1, 2]
+    findings = _check(tmp_path, faults=FAULT, log_events=lines)
+    assert sorted(row["count"] for row in findings) == [1, 2]
 
 
 def test_a_line_without_text_is_found(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_a_line_without_text_is_found(tmp_path: Path) -> None:
 
 def test_fatal_is_always_a_finding(tmp_path: Path) -> None:
     """No fault of this project makes a broker log a fatal error harmlessly."""
-    found = _check(tmp_path, faults=FAULT, log_events=[_line(150, OFFLINE, "fatal")])
-    assert [row["class"] for row in found] == ["server_error"]
+    findings = _check(tmp_path, faults=FAULT, log_events=[_line(150, OFFLINE, "fatal")])
+    assert [row["class"] for row in findings] == ["server_error"]
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_a_replica_out_of_sync_at_the_end_is_found_where_all_were_read(
         {"topic": "t", "partition": 0, "broker": 1, "complete": True, "leo": 9, "in_sync": True},
         {"topic": "t", "partition": 0, "broker": 2, "complete": complete, "leo": 3, "in_sync": in_sync},
     ]
-    found = _check(tmp_path, replicas=rows)
-    assert [(row["class"], row["brokers"]) for row in found] == [("not_converged", [2])] * expected
+    findings = _check(tmp_path, replicas=rows)
+    assert [(row["class"], row["brokers"]) for row in findings] == [("not_converged", [2])] * expected
 
 
 def test_a_process_that_ended_by_itself_and_a_key_without_effect_are_found(tmp_path: Path) -> None:
     """A run stops at both; a stored or imported history may contain them."""
-    found = _check(
+    findings = _check(
         tmp_path,
         processes=[{"ns": 5, "host": "broker2", "event": "exited", "status": 1}],
         configs=[
@@ -145,8 +145,8 @@ def test_a_process_that_ended_by_itself_and_a_key_without_effect_are_found(tmp_p
             {"scope": "broker", "name": "broker1", "key": "l", "value": "1", "asked": None},
         ],
     )
-    assert [row["class"] for row in found] == ["process_exit", "config_mismatch"]
-    assert "broker2 ended by itself with status 1" in detail_in_words(found[0])
+    assert [row["class"] for row in findings] == ["process_exit", "config_mismatch"]
+    assert "broker2 ended by itself with status 1" in detail_in_words(findings[0])
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_an_isr_change_without_an_answer_is_the_cause(
         {**place, "broker": 1, "complete": True, "leo": 9, "in_sync": True, "leader": True},
         {**place, "broker": 2, "complete": True, "leo": end, "in_sync": False, "leader": False},
     ]
-    found = _check(tmp_path, replicas=rows, log_events=lines)
-    assert [(row["class"], cause_of(row) or None) for row in found] == [("not_converged", cause)]
-    grounds = [json.loads(text) for text in found[0]["evidence"] or ()]
+    findings = _check(tmp_path, replicas=rows, log_events=lines)
+    assert [(row["class"], cause_of(row) or None) for row in findings] == [("not_converged", cause)]
+    grounds = [json.loads(text) for text in findings[0]["evidence"] or ()]
     assert [(ground["table"], ground["ns"]) for ground in grounds] == ([("log_events", 20)] if cause else [])
 
 
@@ -190,8 +190,8 @@ def test_events_of_the_same_moment_have_no_order(tmp_path: Path) -> None:
 
 def _replica(broker: int, aborted: list[tuple[int, int]] | None, **more: Any) -> dict[str, Any]:
     named = None if aborted is None else [{"producer_id": p, "first_offset": o} for p, o in aborted]
-    known = {"complete": True, "leader": broker == 2, "in_sync": True, "last_stable_offset": 10, "leo": 10}
-    return {"topic": "t", "partition": 0, "broker": broker, **known, "aborted": named} | more
+    state = {"complete": True, "leader": broker == 2, "in_sync": True, "last_stable_offset": 10, "leo": 10}
+    return {"topic": "t", "partition": 0, "broker": broker, **state, "aborted": named} | more
 
 
 @pytest.mark.parametrize(
@@ -219,12 +219,12 @@ def test_a_replica_that_names_other_aborted_transactions_has_diverged(
             by = by | {"aborted": [{"producer_id": p, "first_offset": o} for p, o in by["aborted"]]}
         return row | by
 
-    found = _check(
+    findings = _check(
         tmp_path, replicas=[changed(_replica(1, same), follower), changed(_replica(2, same), leader)]
     )
     if expected is None:
-        assert [row for row in found if row["class"] == "diverged"] == []
+        assert [row for row in findings if row["class"] == "diverged"] == []
         return
-    (row,) = found
+    (row,) = findings
     assert (row["class"], row["offset"], row["brokers"]) == ("diverged", expected[1], [1])
     assert f"producer id {expected[0]} wrote from offset {expected[1]} on" in detail_in_words(row)

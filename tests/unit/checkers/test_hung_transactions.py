@@ -22,24 +22,24 @@ S = 1_000_000_000
 Rows = list[dict[str, Any]]
 
 
-def led(*found: tuple[float, int | None], broker: int = 2) -> Rows:
+def led(*states: tuple[float, int | None], broker: int = 2) -> Rows:
     """What the leader of `t/0` knows of producer 7: seconds, and where its open transaction begins."""
     fixed = {"topic": "t", "partition": 0, "broker": broker, "producer_id": 7}
-    return [{**fixed, "ns": int(s * S), "transaction_start": start} for s, start in found]
+    return [{**fixed, "ns": int(s * S), "transaction_start": start} for s, start in states]
 
 
-def coordinated(*found: tuple[float, str, str], broker: int = 3, producer: int = 7) -> Rows:
+def coordinated(*states: tuple[float, str, str], broker: int = 3, producer: int = 7) -> Rows:
     """What a coordinator knows of `orders`: seconds, state, partitions."""
     fixed = {"broker": broker, "transactional_id": "orders", "producer_id": producer}
-    return [{**fixed, "ns": int(s * S), "state": state, "partitions": parts} for s, state, parts in found]
+    return [{**fixed, "ns": int(s * S), "state": state, "partitions": parts} for s, state, parts in states]
 
 
-def elected(*found: tuple[float, int]) -> Rows:
+def elected(*leaders: tuple[float, int]) -> Rows:
     """Who is elected leader of `t/0`, and when."""
     fixed = {"source": "broker3", "subject": "partition", "topic": "t", "partition": 0, "isr": [2, 3]}
     return [
         {**fixed, "ns": int(s * S), "leader": leader, "epoch": epoch}
-        for epoch, (s, leader) in enumerate(found)
+        for epoch, (s, leader) in enumerate(leaders)
     ]
 
 
@@ -61,16 +61,16 @@ OVER = coordinated(
 
 
 def test_a_transaction_that_its_coordinator_has_forgotten_hung() -> None:
-    (found,) = findings(OPEN, OVER)
-    assert (found["class"], found["topic"], found["partition"], found["offset"]) == (
+    (finding,) = findings(OPEN, OVER)
+    assert (finding["class"], finding["topic"], finding["partition"], finding["offset"]) == (
         "hung_transaction",
         "t",
         0,
         4,
     )
-    assert "broker2 from 1.0 s to 6.0 s" in detail_in_words(found)
-    assert "orders (producer id 7) is CompleteCommit on broker3" in detail_in_words(found)
-    assert [json.loads(row) for row in found["evidence"]] == [
+    assert "broker2 from 1.0 s to 6.0 s" in detail_in_words(finding)
+    assert "orders (producer id 7) is CompleteCommit on broker3" in detail_in_words(finding)
+    assert [json.loads(row) for row in finding["evidence"]] == [
         {
             "table": "producer_states",
             "ns": 1 * S,
@@ -147,10 +147,10 @@ def test_an_open_transaction_without_this_partition_does_not_cover_it() -> None:
     assert len(findings(OPEN, ongoing)) == 1
 
 
-Planted = tuple[Rows, Rows, Rows]
+PlantedTables = tuple[Rows, Rows, Rows]
 
 
-def planted(seed: int) -> Planted:
+def planted(seed: int) -> PlantedTables:
     """Answers of brokers 2 and 3 about producer 7, answers of coordinators, and elections, in 24 seconds."""
     rng = random.Random(seed)
     producers: Rows = []
@@ -184,7 +184,7 @@ def hung_by_seconds(producers: Rows, transactions: Rows, views: Rows) -> set[tup
         )
         if quiet and one["broker"] == other["broker"] and other["ns"] - one["ns"] <= 5 * S:
             over |= dict.fromkeys(range(one["ns"] // S, other["ns"] // S), one["broker"])
-    found = set()
+    hung = set()
     for broker in (2, 3):
         rows = [row for row in producers if row["broker"] == broker]
         last = rows[-1]["transaction_start"] if rows else None
@@ -200,8 +200,8 @@ def hung_by_seconds(producers: Rows, transactions: Rows, views: Rows) -> set[tup
                 run = run + 1 if coordinator == before else 1
                 before = coordinator
                 if run >= 3:
-                    found.add((broker, start))
-    return found
+                    hung.add((broker, start))
+    return hung
 
 
 def _leader(views: Rows, second: int) -> int:
@@ -218,8 +218,8 @@ def hung_differences(numbers: range) -> list[int]:
     different = []
     for number in numbers:
         tables = planted(number)
-        found = {(_broker(row), row["offset"]) for row in findings(*tables)}
-        if found != hung_by_seconds(*tables):
+        by_checker = {(_broker(row), row["offset"]) for row in findings(*tables)}
+        if by_checker != hung_by_seconds(*tables):
             different.append(number)
     return different
 

@@ -114,10 +114,10 @@ CASES: dict[str, tuple[str, Ops, set[tuple[str, bool, tuple[str, ...]]], dict[st
 @pytest.mark.parametrize("name", CASES)
 def test_an_anomaly_between_transactions_is_named(name: str, tmp_path: Path) -> None:
     sentence, ops, expected, findings = CASES[name]
-    found = judged(ops.done(), tmp_path)
-    seen = {(row["anomaly"], row["allowed"], tuple(row["transactions"])) for row in found["anomalies"]}
+    tables = judged(ops.done(), tmp_path)
+    seen = {(row["anomaly"], row["allowed"], tuple(row["transactions"])) for row in tables["anomalies"]}
     assert seen == expected, sentence
-    classes = [row["class"] for row in found["findings"]]
+    classes = [row["class"] for row in tables["findings"]]
     assert {name: classes.count(name) for name in classes} == findings, sentence
 
 
@@ -145,7 +145,7 @@ def wandering(seed: int) -> tuple[History, set[tuple[int, int]]]:
         if end is not None:
             history.add("transactions", ns=number, writer=7, txn=number, event="begin")
             history.add("transactions", ns=100 + number, writer=7, txn=number, event=end)
-    found = set()
+    steps_back = set()
     for reader in (1, 2):
         floor, before, txn = None, (-1, None), None
         for place in range(draw.randrange(2, 12)):
@@ -156,19 +156,19 @@ def wandering(seed: int) -> tuple[History, set[tuple[int, int]]]:
             history.read(offset, offset, ns, reader=reader, **polled_in)
             explained = floor is not None and offset >= floor and txn != before[1]
             if place and offset <= before[0] and not explained:
-                found.add((offset, ns))
+                steps_back.add((offset, ns))
             undone = txn is not None and ends[txn] not in ("committed", None)
             floor = None if not undone else offset if floor is None else min(floor, offset)
             before = (offset, txn)
-    return history, found
+    return history, steps_back
 
 
 @pytest.mark.parametrize("seed", every(24, range(24)))
 def test_steps_back_are_found_by_checker_and_brute_force(seed: int, tmp_path: Path) -> None:
     for number in range(2):
         history, expected = wandering(10 * seed + number)
-        found = judged(history, tmp_path / str(number))["findings"]
-        back = sorted(row["offset"] for row in found if row["class"] == "non_monotonic")
+        findings = judged(history, tmp_path / str(number))["findings"]
+        back = sorted(row["offset"] for row in findings if row["class"] == "non_monotonic")
         assert back == sorted(offset for offset, _ in expected)
 
 
@@ -195,6 +195,6 @@ def test_duplicates_do_not_depend_on_order(stands: int, tmp_path: Path) -> None:
         shuffled = History(
             {name: random.Random(seed).sample(rows, len(rows)) for name, rows in history.rows.items()}
         )
-        found = {(row["class"], row["seq"]) for row in judged(shuffled, tmp_path / str(seed))["findings"]}
+        classes = {(row["class"], row["seq"]) for row in judged(shuffled, tmp_path / str(seed))["findings"]}
         gone = {("lost_after_read", seq) for seq in range(10) if seq != stands}
-        assert found == {("duplicated", stands)} | gone
+        assert classes == {("duplicated", stands)} | gone

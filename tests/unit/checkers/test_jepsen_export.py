@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from checkers.ask.jepsen.columns import WRITER_STEP
-from checkers.ask.jepsen.export import Exported, export
+from checkers.ask.jepsen.export import Export, export
 from harness.errors import BadDataError, UsageError
 from tests.histories import History
 from tests.jepsen import Op, analyse
 from tests.property.test_checker import findings_of
 from tests.sampling import every
 
-Exporting = tuple[Exported, list[Op]]
+ExportedOps = tuple[Export, list[Op]]
 
 
-def exported(history: History, folder: Path, **options: Any) -> Exporting:
+def exported(history: History, folder: Path, **options: Any) -> ExportedOps:
     """What is written for a history."""
     if not (folder / "sends.parquet").exists():
         history.write(folder)
@@ -182,24 +182,25 @@ def test_a_reader_without_a_group_may_start_anywhere_where_the_checker_says_so(
     """It may when it was assigned the partition again, or sought; not when it gave the partition up."""
     history = rewound(*events, partition=partition)
     history.write(tmp_path)
-    found = {name for name, *_ in findings_of(tmp_path)}
+    classes = {name for name, *_ in findings_of(tmp_path)}
     moved = partition != 1 and not {"assigned", "sought"}.isdisjoint(events)
-    assert found == (set() if moved else {"non_monotonic"})
+    assert classes == (set() if moved else {"non_monotonic"})
     _, ops = exported(history, tmp_path)
     assert set(analyse(ops)) == (set() if moved else {"nonmonotonic-poll"})
 
 
 @pytest.mark.parametrize(
-    ("events", "found"), [(("assigned",), {"nonmonotonic-poll"}), (("revoked",), set()), (("lost",), set())]
+    ("events", "anomalies"),
+    [(("assigned",), {"nonmonotonic-poll"}), (("revoked",), set()), (("lost",), set())],
 )
 def test_a_member_of_a_group_keeps_its_place_while_it_keeps_the_partition(
-    tmp_path: Path, events: tuple[str, ...], found: set[str]
+    tmp_path: Path, events: tuple[str, ...], anomalies: set[str]
 ) -> None:
     history = rewound(*events)
     for row in history.rows["reads"]:
         row["group"] = "g"
     _, ops = exported(history, tmp_path)
-    assert set(analyse(ops)) == found
+    assert set(analyse(ops)) == anomalies
 
 
 def test_a_seek_in_one_partition_does_not_excuse_another(tmp_path: Path) -> None:
@@ -274,9 +275,9 @@ def test_what_jepsen_finds_in_losses_duplicates_and_failed_messages_that_are_the
         history.send(seq, "fail" if seq == 2 else "ok", offset=None if seq == 2 else seq)
     history.logs([(0, 0), (2, 2), (3, 3), (4, 0)])
     _, ops = exported(history, tmp_path)
-    found = analyse(ops)
-    assert found["lost-write"] == [(0, value(1))] and found["duplicate"] == [(0, value(0))]
-    assert found["G1a"] == [(0, value(2))]
+    anomalies = analyse(ops)
+    assert anomalies["lost-write"] == [(0, value(1))] and anomalies["duplicate"] == [(0, value(0))]
+    assert anomalies["G1a"] == [(0, value(2))]
 
 
 def test_unknown_outcomes_end_their_process_at_the_end(tmp_path: Path) -> None:

@@ -168,9 +168,9 @@ def test_a_removal_that_nothing_documents_is_a_loss(tmp_path: Path, name: str) -
     history, cause = LOOKALIKES[name]
     lost, kept = ("lost", cause), ("kept", None)
     assert fates(history, tmp_path) == [lost, lost, kept, kept]
-    found = findings(tmp_path)
-    assert [(row["class"], row["offset"]) for row in found] == [("lost", 0), ("lost", 1)]
-    assert json.loads(found[0]["evidence"][0]) == {
+    losses = findings(tmp_path)
+    assert [(row["class"], row["offset"]) for row in losses] == [("lost", 0), ("lost", 1)]
+    assert json.loads(losses[0]["evidence"][0]) == {
         "table": "replicas",
         "ns": 60 * S,
         "what": "the log of broker1 begins at offset 2",

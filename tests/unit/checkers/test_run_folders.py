@@ -40,16 +40,16 @@ def _folder(tmp_path: Path, status: str, *tables: str, problem: str | None = Non
 def test_a_run_that_ended_before_its_final_logs_has_no_fates(tmp_path: Path, status: str) -> None:
     """Its tables exist and are empty; it would be wrong to call every acknowledged message lost."""
     folder = _folder(tmp_path, status, "sends", "copies", "replicas", problem="broker1 did not lead")
-    found = judge(None, folder)
-    assert (found.verdict, dict(found.fates), found.findings) == (status, {}, ())
-    assert found.reasons[0] == "broker1 did not lead"
-    assert "never read" in found.reasons[1]
+    judgement = judge(None, folder)
+    assert (judgement.verdict, dict(judgement.fates), judgement.findings) == (status, {}, ())
+    assert judgement.reasons[0] == "broker1 did not lead"
+    assert "never read" in judgement.reasons[1]
 
 
 def test_a_run_without_history_keeps_its_status(tmp_path: Path) -> None:
     """The reason is the error that stopped it."""
-    found = judge(None, _folder(tmp_path, "crashed", problem="no room"))
-    assert (found.verdict, found.reasons) == ("crashed", ("no room",))
+    judgement = judge(None, _folder(tmp_path, "crashed", problem="no room"))
+    assert (judgement.verdict, judgement.reasons) == ("crashed", ("no room",))
 
 
 def test_a_run_that_never_ended_is_half_written(tmp_path: Path) -> None:

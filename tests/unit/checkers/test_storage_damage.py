@@ -36,10 +36,10 @@ def loss(history: History, folder: Path) -> dict[str, Any]:
     """The finding about message 1."""
     lives(history, folder)
     rows = [row for path in folder.glob("findings/*") for row in pq.read_table(path).to_pylist()]
-    found: dict[str, Any]
-    (found,) = (row for row in rows if row["class"] == "lost")
-    assert found["seq"] == 1
-    return found
+    finding: dict[str, Any]
+    (finding,) = (row for row in rows if row["class"] == "lost")
+    assert finding["seq"] == 1
+    return finding
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def loss(history: History, folder: Path) -> dict[str, Any]:
     ],
 )
 def test_damage_is_the_cause_of_a_loss(tmp_path: Path, history: History) -> None:
-    found = loss(history, tmp_path)
-    assert cause_of(found) == f"storage fault: `{NAME}` on broker1"
-    assert [json.loads(text) for text in found["evidence"]] == [
+    finding = loss(history, tmp_path)
+    assert cause_of(finding) == f"storage fault: `{NAME}` on broker1"
+    assert [json.loads(text) for text in finding["evidence"]] == [
         {"table": "faults", "ns": 2000, "what": f"fault 1 `{NAME}` injected"}
     ]
 
@@ -83,9 +83,9 @@ def test_damage_is_the_cause_of_a_loss(tmp_path: Path, history: History) -> None
     ],
 )
 def test_damage_elsewhere_or_at_another_time_is_no_cause_of_a_loss(tmp_path: Path, history: History) -> None:
-    found = loss(history, tmp_path)
-    assert cause_of(found).startswith(TRUNCATED), cause_of(found)
-    assert [json.loads(text)["table"] for text in found["evidence"]] == ["log_events"]
+    finding = loss(history, tmp_path)
+    assert cause_of(finding).startswith(TRUNCATED), cause_of(finding)
+    assert [json.loads(text)["table"] for text in finding["evidence"]] == ["log_events"]
 
 
 def test_damage_to_a_message_that_other_replicas_hold_takes_nothing(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_damage_to_a_message_that_other_replicas_hold_takes_nothing(tmp_path: Pa
     history.log(1, [(0, 0), {"offset": 1, "seq": 1, "intact": False}])
     history.log(2, [(0, 0), (1, 1)]).log(3, [(0, 0), (1, 1)])
     fault(history, NAME, "storage", 2000, mechanism="damage", targets=at("broker1", "t/0"))
-    found = lives(history, tmp_path)
-    assert [(row["fate"], cause_of(row) or None) for row in found] == [("kept", None)] * 2
+    messages = lives(history, tmp_path)
+    assert [(row["fate"], cause_of(row) or None) for row in messages] == [("kept", None)] * 2
 
 
 def test_damage_explains_only_what_lies_behind_it(tmp_path: Path) -> None:

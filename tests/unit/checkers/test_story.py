@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkers.ask.story import _relevant, _Reported
+from checkers.ask.story import _relevant, _ReportedEvent
 from checkers.ask.transaction import offset_events
 from checkers.evidence import gather
 from checkers.tables.source import open_source
 from tests.histories import History
 
 EVENTS = [
-    _Reported(1, "broker1 says: leader 1", "view of broker1"),
-    _Reported(2, "broker1 says: leader 2", "view of broker1"),
-    _Reported(3, "fault `cut` injected", "fault 1"),
-    _Reported(4, "fault `cut` healed", "fault 1", over=True),
-    _Reported(5, "fault `kill` injected", "fault 2"),
-    _Reported(6, "— a mark"),
-    _Reported(12, "broker2 logged: became leader"),
-    _Reported(30, "broker1 says: leader 3", "view of broker1"),
+    _ReportedEvent(1, "broker1 says: leader 1", "view of broker1"),
+    _ReportedEvent(2, "broker1 says: leader 2", "view of broker1"),
+    _ReportedEvent(3, "fault `cut` injected", "fault 1"),
+    _ReportedEvent(4, "fault `cut` healed", "fault 1", over=True),
+    _ReportedEvent(5, "fault `kill` injected", "fault 2"),
+    _ReportedEvent(6, "— a mark"),
+    _ReportedEvent(12, "broker2 logged: became leader"),
+    _ReportedEvent(30, "broker1 says: leader 3", "view of broker1"),
 ]
 
 

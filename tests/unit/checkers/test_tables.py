@@ -269,8 +269,8 @@ def test_a_record_that_names_a_negative_number_is_refused(
 def test_a_record_may_name_no_message(tmp_path: Path) -> None:
     history = kept().read(4, None, 9000)
     history.logs([(6, None)])
-    found = findings_of(history.write(tmp_path))
-    assert found == Counter([("foreign", "t", 0, 6, None, None), ("aborted_read", "t", 0, 4, None, None)])
+    findings = findings_of(history.write(tmp_path))
+    assert findings == Counter([("foreign", "t", 0, 6, None, None), ("aborted_read", "t", 0, 4, None, None)])
 
 
 def test_writers_and_messages_may_be_numbered_from_zero(tmp_path: Path) -> None:
@@ -291,8 +291,8 @@ def test_writers_of_several_partitions_are_fine(tmp_path: Path) -> None:
 def test_a_table_of_replicas_without_rows_says_that_no_log_was_read(tmp_path: Path) -> None:
     history = History().send(0, offset=0)
     history.rows["replicas"] = []
-    found = findings_of(history.write(tmp_path))
-    assert [row[0] for row in found.elements()] == ["undetermined"]
+    findings = findings_of(history.write(tmp_path))
+    assert [row[0] for row in findings.elements()] == ["undetermined"]
 
 
 def test_brokers_may_have_any_number(tmp_path: Path) -> None:

@@ -38,9 +38,9 @@ def found_in(name: str) -> Mapping[str, list[dict[str, Any]]]:
 @pytest.mark.parametrize("name", TRANSACTIONS)
 def test_names_what_is_wrong_and_nothing_else(name: str) -> None:
     sentence, _, expected = TRANSACTIONS[name]
-    found = found_in(name)["findings"]
-    assert {(r["class"], r["partition"], r["offset"], r["seq"]) for r in found} == expected, sentence
-    assert len(found) == len(expected)
+    findings = found_in(name)["findings"]
+    assert {(r["class"], r["partition"], r["offset"], r["seq"]) for r in findings} == expected, sentence
+    assert len(findings) == len(expected)
 
 
 @pytest.mark.parametrize("name", every(12, [*TRANSACTIONS, "operator unknown"]))
@@ -121,11 +121,11 @@ CAUSES = {
 
 @pytest.mark.parametrize("name", CAUSES)
 def test_the_cause_is_named(name: str) -> None:
-    (found,) = found_in(name)["findings"]
-    assert cause_of(found).startswith(CAUSES[name])
-    tables = [json.loads(text)["table"] for text in found["evidence"]]
+    (finding,) = found_in(name)["findings"]
+    assert cause_of(finding).startswith(CAUSES[name])
+    tables = [json.loads(text)["table"] for text in finding["evidence"]]
     assert tables, "a cause rests on rows of the history"
-    assert ("views" in tables) == ("became leader" in cause_of(found))
+    assert ("views" in tables) == ("became leader" in cause_of(finding))
 
 
 def aborted_in_one_partition(*, raised: bool, asked_earlier: bool) -> History:
@@ -228,9 +228,9 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
 @pytest.mark.parametrize("name", LOOKALIKES)
 def test_what_looks_like_a_cause_is_none(name: str, tmp_path: Path) -> None:
     history, says = LOOKALIKES[name]
-    (found,) = judged(history, tmp_path)["findings"]
-    assert cause_of(found).startswith(says)
-    assert found["evidence"], "what was reported and the markers"
+    (finding,) = judged(history, tmp_path)["findings"]
+    assert cause_of(finding).startswith(says)
+    assert finding["evidence"], "what was reported and the markers"
 
 
 def test_the_marker_that_decided_a_record_is_named() -> None:
@@ -242,6 +242,6 @@ def test_the_marker_that_decided_a_record_is_named() -> None:
 
 
 def test_a_history_without_transactions_writes_nothing(tmp_path: Path) -> None:
-    found = judged(History().send(0, offset=0).logs([(0, 0)]), tmp_path)
-    assert not any(found.values())
+    tables = judged(History().send(0, offset=0).logs([(0, 0)]), tmp_path)
+    assert not any(tables.values())
     assert not list((tmp_path / "out" / "transactions").rglob("*.parquet"))

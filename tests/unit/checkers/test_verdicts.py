@@ -62,10 +62,10 @@ def test_promises_decide(
         for one in rows
         if one["promise"] == "not promised" and one["class"] not in unexplained
     }
-    found = decide(messages=1, findings=findings, expected=expected, claims=(), promises=rows)
-    assert found == (verdict, (reason,) if reason else ())
+    decided = decide(messages=1, findings=findings, expected=expected, claims=(), promises=rows)
+    assert decided == (verdict, (reason,) if reason else ())
 
 
 def test_a_declaration_decides_whatever_is_promised() -> None:
-    found = decide(messages=1, findings={"lost": 139}, expected={}, claims=())
-    assert found == ("violated", ("139 lost that nothing declared",))
+    decided = decide(messages=1, findings={"lost": 139}, expected={}, claims=())
+    assert decided == ("violated", ("139 lost that nothing declared",))

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from checkers.evidence import evidence_of
-from checkers.promises.facts import Facts, Message, facts_of
-from checkers.promises.judging import Judged, judge
+from checkers.promises.facts import Message, RunFacts, facts_of
+from checkers.promises.judging import PromiseJudgement, judge
 from checkers.tables.output import FINDING
 from harness.history.schema import TABLES
 
@@ -83,17 +83,17 @@ class Run:
         """A replica at the end."""
         return self.add("replicas", topic="t", partition=0, broker=broker, complete=True, **more)
 
-    def message(self, **known: Any) -> Run:
+    def message(self, **facts: Any) -> Run:
         """What is known about the message of the finding."""
-        self.messages[1, 0] = Message(**known)
+        self.messages[1, 0] = Message(**facts)
         return self
 
-    def facts(self) -> Facts:
+    def facts(self) -> RunFacts:
         """The facts that these rows hold."""
         tables = {name: pa.Table.from_pylist(self.rows.get(name, []), schema=_loose(name)) for name in TABLES}
         return facts_of(evidence_of(tables), kafka=self.kafka, mode=self.mode, messages=self.messages)
 
-    def judge(self, name: str = "lost", **more: Any) -> Judged:
+    def judge(self, name: str = "lost", **more: Any) -> PromiseJudgement:
         """The judgement of one finding about message 1/0 of t/0, acknowledged by broker 1."""
         return judge(finding(name, **more), self.facts())
 

@@ -14,9 +14,9 @@ import pytest
 from checkers.promises.bugs import KNOWN
 from checkers.promises.conditions import CONDITIONS, Answer, Condition
 from checkers.promises.document import document
-from checkers.promises.facts import Facts, Message
-from checkers.promises.judging import COLUMNS, Judged, judge, with_promises
-from checkers.promises.table import BY_NAME, ROWS, STATEMENTS, Row
+from checkers.promises.facts import Message, RunFacts
+from checkers.promises.judging import PROMISE_COLUMNS, PromiseJudgement, judge, with_promises
+from checkers.promises.table import BY_NAME, ROWS, STATEMENTS, PromiseRow
 from checkers.tables.output import FINDING, FINDINGS
 from tests.unit.promises.cases import BUGS, CASES
 from tests.unit.promises.runs import S, finding
@@ -51,30 +51,30 @@ def test_rows_bugs_and_conditions_name_each_other() -> None:
 
 
 @cache
-def _findings() -> list[tuple[Mapping[str, Any], Facts]]:
+def _findings() -> list[tuple[Mapping[str, Any], RunFacts]]:
     cases = [case() for case in EVERY.values()]
     return [(finding(case.finding, **case.more), case.run.facts()) for case in cases]
 
 
-def _judged(rows: tuple[Row, ...]) -> list[Judged]:
+def _judged(rows: tuple[PromiseRow, ...]) -> list[PromiseJudgement]:
     return [judge(row, facts, rows) for row, facts in _findings()]
 
 
-def _outcomes(rows: tuple[Row, ...]) -> list[tuple[str, str | None]]:
+def _outcomes(rows: tuple[PromiseRow, ...]) -> list[tuple[str, str | None]]:
     return [judged[:2] for judged in _judged(rows)]
 
 
-def _mutants() -> list[tuple[str, tuple[Row, ...]]]:
+def _mutants() -> list[tuple[str, tuple[PromiseRow, ...]]]:
     """The table with a row missing, with the opposite verdict, or without one of its conditions."""
-    found = []
+    mutants = []
     for place, row in enumerate(ROWS):
         before, after = ROWS[:place], ROWS[place + 1 :]
-        found.append((f"without {row.name}", (*before, *after)))
-        found.append((f"opposite {row.name}", (*before, replace(row, promised=not row.promised), *after)))
+        mutants.append((f"without {row.name}", (*before, *after)))
+        mutants.append((f"opposite {row.name}", (*before, replace(row, promised=not row.promised), *after)))
         for name in row.when:
             when = tuple(other for other in row.when if other != name)
-            found.append((f"{row.name} without `{name}`", (*before, replace(row, when=when), *after)))
-    return found
+            mutants.append((f"{row.name} without `{name}`", (*before, replace(row, when=when), *after)))
+    return mutants
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def right() -> list[tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize(("rows",), [(rows,) for _, rows in _mutants()], ids=[name for name, _ in _mutants()])
-def test_a_changed_table_is_seen(rows: tuple[Row, ...], right: list[tuple[str, str | None]]) -> None:
+def test_a_changed_table_is_seen(rows: tuple[PromiseRow, ...], right: list[tuple[str, str | None]]) -> None:
     assert _outcomes(rows) != right
 
 
@@ -130,5 +130,7 @@ def test_findings_are_judged_together_as_they_are_one_by_one(name: str) -> None:
         case.run.facts(), messages={**case.run.messages, (1, 1): Message(outcome="fail", sessions=2)}
     )
     rows = [row for row in _variations(finding(case.finding, **case.more)) for _ in range(2)]
-    together = with_promises(pa.Table.from_pylist(rows, schema=FINDING), facts).select(COLUMNS).to_pylist()
+    together = (
+        with_promises(pa.Table.from_pylist(rows, schema=FINDING), facts).select(PROMISE_COLUMNS).to_pylist()
+    )
     assert [tuple(row.values()) for row in together] == [tuple(judge(row, facts)) for row in rows]

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from checkers.tables.output import FATES, FINDINGS
+from checkers.tables.output import FATE_MEANINGS, FINDINGS
 from run.scenario import Scenario
 from scenarios import document
 from scenarios.beyond.configuration_matrix import KINDS, PRODUCERS, SCENARIO, fate_of
@@ -43,7 +43,7 @@ def test_a_scenario_says_what_it_is(scenario: Scenario) -> None:
     assert scenario.outcome
     names = Counter((claim.name, claim.since, claim.before) for claim in scenario.claims)
     assert max(names.values(), default=1) == 1
-    assert {entry.finding for entry in scenario.expected} <= set(FINDINGS) | set(FATES)
+    assert {entry.finding for entry in scenario.expected} <= set(FINDINGS) | set(FATE_MEANINGS)
     assert all(claim.says.endswith((".", "!", ")")) for claim in scenario.claims)
     assert len({topic.name for topic in scenario.setup.topics}) == len(scenario.setup.topics)
 

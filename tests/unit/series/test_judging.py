@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from checkers.claims.evaluate import ClaimResult
-from checkers.groups.findings import CLASSES as OF_GROUPS
+from checkers.groups.findings import GROUP_CLASSES
 from checkers.tables.output import FINDINGS
-from checkers.transactions.fates import CLASSES as OF_TRANSACTIONS
+from checkers.transactions.fates import TRANSACTION_CLASSES
 from checkers.verdict import TRANSACTIONS_AND_GROUPS, Judgement
 from studies.series.judging import summarised
 from studies.series.summary import AS_SAID, OTHERWISE, RunSummary
@@ -53,4 +53,4 @@ def test_a_judged_run_says_which_of_two_outcomes_occurred() -> None:
 
 def test_findings_about_transactions_and_groups_are_classes_of_findings() -> None:
     assert set(TRANSACTIONS_AND_GROUPS) <= set(FINDINGS)
-    assert {*OF_TRANSACTIONS, *OF_GROUPS} <= set(TRANSACTIONS_AND_GROUPS)
+    assert {*TRANSACTION_CLASSES, *GROUP_CLASSES} <= set(TRANSACTIONS_AND_GROUPS)
