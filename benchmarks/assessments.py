@@ -31,9 +31,10 @@ def main() -> None:
     options = parser.parse_args()
     documents = [json.loads(path.read_text()) for path in options.assessments]
     lines = [
-        (key, found)
-        for key, found in _by_line(documents).items()
-        if len(found) == len(documents) and all(line["status"] == "measured" for line in found)
+        (key, lines_of_case)
+        for key, lines_of_case in _by_line(documents).items()
+        if len(lines_of_case) == len(documents)
+        and all(line["status"] == "measured" for line in lines_of_case)
     ]
     print(f"{len(documents)} assessments, {len(lines)} lines measured in each")
     for setting in documents[0]["producers"]:
@@ -46,11 +47,11 @@ def main() -> None:
 
 
 def _by_line(documents: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    found: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    lines_of_case: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for document in documents:
         for line in document["lines"]:
-            found[line["case"], line["led"]].append(line)
-    return found
+            lines_of_case[line["case"], line["led"]].append(line)
+    return lines_of_case
 
 
 def _print_outcomes(
@@ -58,8 +59,8 @@ def _print_outcomes(
 ) -> None:
     for what in ("outcome", "promise"):
         differing = []
-        for key, found in lines:
-            values = [line["settings"][setting][what] for line in found]
+        for key, lines_of_case in lines:
+            values = [line["settings"][setting][what] for line in lines_of_case]
             if len(set(values)) > 1:
                 differing.append((key, values))
         print(f"{setting}: {what} differs in {len(differing)} of {len(lines)} lines")
@@ -71,16 +72,16 @@ def _gaps(
     lines: Sequence[tuple[tuple[str, str], list[Mapping[str, Any]]]],
 ) -> Iterator[tuple[tuple[str, str], list[float]]]:
     """What each time depends on, its name, and its seconds in every assessment."""
-    for (case, led), found in lines:
-        first = next(iter(found[0]["settings"]))
+    for (case, led), lines_of_case in lines:
+        first = next(iter(lines_of_case[0]["settings"]))
         for what, of_line in (
-            ("write", [line["settings"][first]["writes"] for line in found]),
-            ("read", [line["reads"] for line in found]),
+            ("write", [line["settings"][first]["writes"] for line in lines_of_case]),
+            ("read", [line["reads"] for line in lines_of_case]),
         ):
             for az in sorted(set.intersection(*(set(gaps) for gaps in of_line))):
                 seconds = [float(gaps[az]["seconds"]) for gaps in of_line]
                 if statistics.median(seconds) >= NOTICEABLE_S:
-                    yield (found[0]["varies"], f"{case} {led}, no {what} in {az}"), seconds
+                    yield (lines_of_case[0]["varies"], f"{case} {led}, no {what} in {az}"), seconds
 
 
 def _print_gaps(title: str, gaps: Sequence[tuple[tuple[str, str], list[float]]], verbose: bool) -> None:
@@ -91,8 +92,10 @@ def _print_gaps(title: str, gaps: Sequence[tuple[tuple[str, str], list[float]]],
     for (_, name), seconds in gaps:
         median = statistics.median(seconds)
         deviations[name] = [abs(one - median) / median for one in seconds]
-    every = sorted(one for found in deviations.values() for one in found)
-    outside = {name: found for name, found in deviations.items() if max(found) > ALLOWED}
+    every = sorted(one for lines_of_case in deviations.values() for one in lines_of_case)
+    outside = {
+        name: lines_of_case for name, lines_of_case in deviations.items() if max(lines_of_case) > ALLOWED
+    }
     print(
         f"  deviation from the median of its line: median {statistics.median(every):.1%}, "
         f"nine of ten below {every[int(0.9 * (len(every) - 1))]:.1%}"

@@ -257,9 +257,9 @@ def floor(folder: Path) -> dict[str, float]:
         reading += middle - began
         key = (writer.astype(np.int64) << 40) | seq
         for broker in (1, 2, 3):
-            mine = arrays["broker"] == broker
-            held = (arrays["writer"][mine].astype(np.int64) << 40) | arrays["seq"][mine]
-            at = np.searchsorted(arrays["offset"][mine], offset)
+            of_broker = arrays["broker"] == broker
+            held = (arrays["writer"][of_broker].astype(np.int64) << 40) | arrays["seq"][of_broker]
+            at = np.searchsorted(arrays["offset"][of_broker], offset)
             at = np.minimum(at, len(held) - 1)
             np.count_nonzero(held[at] != key)
         comparing += time.process_time() - middle

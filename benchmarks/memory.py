@@ -138,10 +138,10 @@ def parents() -> dict[int, int]:
 
 def family(pid: int) -> set[int]:
     """A process and all below it."""
-    known, found = parents(), {pid}
-    while more := {child for child, parent in known.items() if parent in found} - found:
-        found |= more
-    return found
+    parent_of, pids = parents(), {pid}
+    while more := {child for child, parent in parent_of.items() if parent in pids} - pids:
+        pids |= more
+    return pids
 
 
 def command_of(pid: int) -> str:

@@ -77,8 +77,8 @@ def measure(code: Path, arguments: list[str]) -> Usage:
                     _sample(pid, seen)
                 time.sleep(_EVERY_S)
         wall = time.monotonic() - began
-        found = Path(folder).glob("runs/*/*/run.json")
-        cases = len({file.resolve() for file in found})  # `latest` is a link to a run
+        manifests = Path(folder).glob("runs/*/*/run.json")
+        cases = len({file.resolve() for file in manifests})  # `latest` is a link to a run
         if not cases:
             raise SystemExit(f"No run ended:\n{log.read_text()}")
         print("   ", log.read_text().splitlines()[-1])

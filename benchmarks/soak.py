@@ -43,17 +43,17 @@ class Sample:
 
 def searching_in(folder: Path) -> int | None:
     """The process that searches in a folder; None if there is none."""
-    plan, found = folder.resolve() / "plan.json", set[int]()
+    plan, descendants = folder.resolve() / "plan.json", set[int]()
     for pid in pids():
         try:
             opened = {link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir()}
         except OSError:
             continue
         if plan in opened:
-            found.add(pid)
+            descendants.add(pid)
     # A search keeps its plan locked, and the processes that it has forked share the open file.
     above = parents()
-    return next((pid for pid in found if above.get(pid) not in found), None)
+    return next((pid for pid in descendants if above.get(pid) not in descendants), None)
 
 
 def sample(pid: int, folder: Path) -> Sample:

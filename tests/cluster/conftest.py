@@ -69,7 +69,7 @@ def run_by(worker: str, *arguments: str | Path, timeout_s: float = 400) -> Path:
 
 def commands_with(*words: str) -> dict[int, str]:
     """Command lines, by pid, of all processes but this one that mention every one of ``words``."""
-    found = {}
+    processes = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -77,21 +77,21 @@ def commands_with(*words: str) -> dict[int, str]:
             except OSError:
                 continue
             if all(word in line for word in words):
-                found[int(entry.name)] = line
-    return found
+                processes[int(entry.name)] = line
+    return processes
 
 
 def commands_in(setting: str) -> dict[int, str]:
     """Command lines, by pid, of all processes whose environment has ``setting`` (NAME=value)."""
-    found = {}
+    processes = {}
     for pid, line in commands_with().items():
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             continue
         if setting.encode() in environment.split(b"\0"):
-            found[pid] = line
-    return found
+            processes[pid] = line
+    return processes
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -114,11 +114,11 @@ def left_on_machine(folder: Path) -> list[str]:
         ("cat", "/proc/self/mounts"): rf" {NAMESPACE_DIR}/{_HOST}| {below}/",
         ("losetup", "--list", "--noheadings", "--output", "BACK-FILE"): rf"^{below}/",
     }
-    found = []
+    processes = []
     for command, pattern in ours.items():
         lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
-        found += [line for line in lines if re.search(pattern, line)]
-    return found
+        processes += [line for line in lines if re.search(pattern, line)]
+    return processes
 
 
 @pytest.fixture

@@ -144,9 +144,13 @@ class Bench:
                 _, said = run.communicate()
                 said += "\n(did not end)"
         problems = [*self._left(place, by_kill=how is signal.SIGKILL and not ended)]
-        wanted = DOCUMENTED if ended else (-signal.SIGKILL,) if how is signal.SIGKILL else (EXIT_INTERRUPTED,)
+        accepted = (
+            DOCUMENTED if ended else (-signal.SIGKILL,) if how is signal.SIGKILL else (EXIT_INTERRUPTED,)
+        )
         # A command that was through when the signal came exits with its outcome.
-        if run.returncode not in wanted and not (run.returncode in DOCUMENTED and how is not signal.SIGKILL):
+        if run.returncode not in accepted and not (
+            run.returncode in DOCUMENTED and how is not signal.SIGKILL
+        ):
             problems.append(f"exit code {run.returncode}: {said[-300:]!r}")
         if "Traceback" in said or len(re.findall("^acked: ", said, re.MULTILINE)) > 1:
             problems.append(f"said {said[-600:]!r}")
@@ -172,7 +176,7 @@ class Bench:
 
     def _left(self, place: Path, *, by_kill: bool) -> list[str]:
         """What is left of a command, and of its files after the next command."""
-        found = []
+        problems = []
         try:
             wait_until(
                 lambda: commands_in(f"MARK={place}"),
@@ -181,11 +185,11 @@ class Bench:
                 awaiting="every process to end",
             )
         except WaitTimeoutError:
-            found.append(f"processes {commands_in(f'MARK={place}')}")
-        found += [f"left on the machine: {line}" for line in left_on_machine(place)]
+            problems.append(f"processes {commands_in(f'MARK={place}')}")
+        problems += [f"left on the machine: {line}" for line in left_on_machine(place)]
         temporary = place / "tmp"
         if not by_kill and any(temporary.iterdir()):
-            found.append(f"temporary files {[path.name for path in temporary.iterdir()]}")
+            problems.append(f"temporary files {[path.name for path in temporary.iterdir()]}")
         environment = {**os.environ, "TMPDIR": str(temporary)}
         cache = place / "cache"
         if cache.is_dir():
@@ -197,11 +201,11 @@ class Bench:
             capture_output=True,
         )
         if any(temporary.iterdir()):
-            found.append(f"the next command leaves {[path.name for path in temporary.iterdir()]}")
+            problems.append(f"the next command leaves {[path.name for path in temporary.iterdir()]}")
         unfinished = [path for below in ("", "*/", "*/*/") for path in cache.glob(f"{below}{UNFINISHED}*")]
         if unfinished or list(cache.glob("spark/classes-*.new")):
-            found.append(f"unfinished in the cache: {unfinished}")
-        return found
+            problems.append(f"unfinished in the cache: {unfinished}")
+        return problems
 
     def _resumed(self, name: str, work: Work, place: Path, number: int) -> list[str]:
         """Whether a command that has a plan goes on; the first of each goes on to its end."""

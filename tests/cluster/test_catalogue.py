@@ -71,9 +71,9 @@ def test_part_of_the_catalogue_side_by_side(runs: Path) -> None:
     folders = [outcome["folder"] for outcome in outcomes.values()]
     for control in ("silence", "deaf"):
         checked = acked("check", *folders, "--control", control, "--json")
-        found = checked.json()
-        assert (found["confirmed"], found["errata"], checked.status) == (0, 0, 0), found
-        assert found["claims"] > 20
+        report = checked.json()
+        assert (report["confirmed"], report["errata"], checked.status) == (0, 0, 0), report
+        assert report["claims"] > 20
 
 
 @pytest.mark.long

@@ -22,8 +22,8 @@ def test_every_lie_of_a_client_is_caught(tmp_path: Path) -> None:
     """Five lies in five operations; the other operations, of the same honest code, are fine."""
     done = acked("client", "check", f"{sys.executable} {LIAR}", "--runs", tmp_path, "--json")
     assert done.status == 1, done.stderr
-    found = {(one["operation"], one["sentence"].partition(": ")[2]) for one in done.json()["objections"]}
-    assert found == {
+    lies = {(one["operation"], one["sentence"].partition(": ")[2]) for one in done.json()["objections"]}
+    assert lies == {
         ("acks-one", "acknowledged, but in no log"),
         ("refused", "acknowledged, but in no log"),
         ("plain", "acknowledged with an offset at which the log holds something else"),

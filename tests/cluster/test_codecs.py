@@ -18,11 +18,11 @@ SCENARIO = Path(__file__).with_name("codecs.py")
 
 def codecs_in(file: Path) -> set[str]:
     """The codecs of a segment's batches, as their attributes state them."""
-    data, position, found = file.read_bytes(), 0, set()
+    data, position, codecs = file.read_bytes(), 0, set()
     for batch in parse(data).batches:
-        found.add(("none", *CODECS)[struct.unpack_from(">h", data, position + 21)[0] & 7])
+        codecs.add(("none", *CODECS)[struct.unpack_from(">h", data, position + 21)[0] & 7])
         position += batch.size_bytes
-    return found
+    return codecs
 
 
 def test_every_codec_is_read(tmp_path: Path) -> None:
@@ -31,8 +31,8 @@ def test_every_codec_is_read(tmp_path: Path) -> None:
     run = tmp_path / "codecs" / "latest"
     for broker in ("broker1", "broker2", "broker3"):
         data = run / "nodes" / broker / "data"
-        for topic, wanted in ((SENT, set(CODECS)), *((f"by-{codec}", {codec}) for codec in CODECS)):
-            assert codecs_in(data / f"{topic}-0" / f"{0:020}.log") == wanted, (broker, topic)
+        for topic, expected in ((SENT, set(CODECS)), *((f"by-{codec}", {codec}) for codec in CODECS)):
+            assert codecs_in(data / f"{topic}-0" / f"{0:020}.log") == expected, (broker, topic)
     fates = done.json()["fates_by_writer"]
     assert {row["writer_name"]: row["count"] for row in fates if row["fate"] == "kept"} == {
         **{f"java-{codec}": 3 for codec in CODECS},

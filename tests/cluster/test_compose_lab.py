@@ -311,16 +311,16 @@ def test_a_harness_killed_at_any_moment_leaves_nothing_that_clean_does_not_remov
     )
     client = docker_engine.connect()
     docker_sweep.remove(client, lambda thing: not thing.alive)
-    mine = [thing for thing in docker_sweep.leftovers(client) if f"acked-{harness.pid}-" in thing.run]
+    leftovers = [thing for thing in docker_sweep.leftovers(client) if f"acked-{harness.pid}-" in thing.run]
     client.close()
-    assert mine == []
+    assert leftovers == []
 
 
 def _composes_for(harness: int) -> list[str]:
-    found = []
+    lines = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if f"-p acked-{harness}-" in line:
-                found.append(line)
-    return found
+                lines.append(line)
+    return lines

@@ -46,10 +46,10 @@ def _belongs_to_all(lab: str, name: str) -> bool:
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Outcomes by lab and case; a lab's cases run when the first of them is asked for."""
-    found: dict[str, Mapping[str, Any]] = {}
+    by_lab: dict[str, Mapping[str, Any]] = {}
 
     def of(lab: str) -> Mapping[str, Any]:
-        if lab not in found:
+        if lab not in by_lab:
             chosen = [
                 item.callspec.params["name"]
                 for item in request.session.items
@@ -59,8 +59,8 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             command = [sys.executable, str(WORKER), lab, str(tmp_path_factory.mktemp(lab)), *chosen]
             stdout, stderr = _finished(command)
             rows = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
-            found[lab] = {row["case"]: row for row in rows} | {"": stderr}
-        return found[lab]
+            by_lab[lab] = {row["case"]: row for row in rows} | {"": stderr}
+        return by_lab[lab]
 
     return of
 

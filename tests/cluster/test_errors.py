@@ -46,9 +46,9 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_without_java_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A PATH on which no Java can be found: exit 3."""
     for name in ("ip", "iptables", "nsenter"):
-        found = next((p for p in ("/usr/sbin", "/usr/bin", "/sbin") if (Path(p) / name).exists()), None)
-        if found:
-            (tmp_path / name).symlink_to(Path(found) / name)
+        folder = next((p for p in ("/usr/sbin", "/usr/bin", "/sbin") if (Path(p) / name).exists()), None)
+        if folder:
+            (tmp_path / name).symlink_to(Path(folder) / name)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     done = acked("run", "leader-az-isolated", "--runs", tmp_path / "runs")

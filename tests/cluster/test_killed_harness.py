@@ -30,27 +30,27 @@ def _namespaces_below(pid: int) -> set[str]:
             except OSError:
                 continue
             children.setdefault(parent, []).append(int(entry.name))
-    found: set[str] = set()
+    namespaces: set[str] = set()
     waiting = list(children.get(pid, ()))
     while waiting:
         child = waiting.pop()
         waiting += children.get(child, ())
         try:
-            found.add(str(Path(f"/proc/{child}/ns/net").readlink()))
+            namespaces.add(str(Path(f"/proc/{child}/ns/net").readlink()))
         except OSError:
             continue
-    return found - {str(Path("/proc/self/ns/net").readlink())}
+    return namespaces - {str(Path("/proc/self/ns/net").readlink())}
 
 
 def _namespaces_in_use() -> set[str]:
-    found = set()
+    namespaces = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                found.add(str((entry / "ns" / "net").readlink()))
+                namespaces.add(str((entry / "ns" / "net").readlink()))
             except OSError:
                 continue
-    return found
+    return namespaces
 
 
 def _kill_one(folder: Path, after_s: float) -> str:
@@ -63,11 +63,11 @@ def _kill_one(folder: Path, after_s: float) -> str:
         within_s=after_s + 5,
         awaiting="the random moment",
     )
-    mine = _namespaces_below(run.pid)
+    namespaces = _namespaces_below(run.pid)
     run.send_signal(signal.SIGKILL)
     run.wait(10)
     wait_until(
-        lambda: processes_of(folder) + sorted(mine & _namespaces_in_use()),
+        lambda: processes_of(folder) + sorted(namespaces & _namespaces_in_use()),
         accept=lambda left: not left,
         within_s=5,
         awaiting=f"processes and namespaces of a run that was killed after {after_s:.1f} s to vanish",

@@ -102,8 +102,8 @@ def _compose(tmp_path: Path, count: int) -> None:
         clean(everything=False, dry_run=False)
         client = docker_engine.connect()
         try:
-            mine = f"acked-{pid}-"
-            left = [thing for thing in docker_sweep.leftovers(client) if thing.run.startswith(mine)]
+            prefix = f"acked-{pid}-"
+            left = [thing for thing in docker_sweep.leftovers(client) if thing.run.startswith(prefix)]
         finally:
             client.close()
         assert not left, f"seed {seed}, {case}: {left}"

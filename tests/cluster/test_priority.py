@@ -17,11 +17,11 @@ def test_the_processes_of_a_lab_run_first_for_a_while(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.cluster.priority_worker", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    first, meanwhile, last = found["seen"]
+    outcome = json.loads(done.stdout)
+    first, meanwhile, last = outcome["seen"]
     assert set(first) == set(last) == {"0"}
-    assert set(meanwhile) == {str(FIRST) if found["permitted"] else "0"}
-    assert found["permitted"] == _may_raise()
+    assert set(meanwhile) == {str(FIRST) if outcome["permitted"] else "0"}
+    assert outcome["permitted"] == _may_raise()
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
 
 

@@ -40,19 +40,19 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
     """Write the stored run of a scenario as a run folder; its findings count as expected."""
     stored = read_stored(name)
     history = write_tables(stored.tables, folder / "history")
-    found = derive(history, transactions=True)
-    findings = found.findings.set_column(
-        found.findings.column_names.index("expected"),
+    derived = derive(history, transactions=True)
+    findings = derived.findings.set_column(
+        derived.findings.column_names.index("expected"),
         "expected",
-        pa.array([True] * found.findings.num_rows, pa.bool_()),
+        pa.array([True] * derived.findings.num_rows, pa.bool_()),
     )
-    pq.write_table(found.life, folder / "life.parquet")
+    pq.write_table(derived.life, folder / "life.parquet")
     pq.write_table(findings, folder / "findings.parquet")
-    for table, rows in found.transactions.items():
+    for table, rows in derived.transactions.items():
         pq.write_table(rows, folder / f"{table}.parquet")
     with zipfile.ZipFile(STORED / f"{name}.zip") as file:
-        known = json.loads(file.read("run.json"))
-    (folder / "run.json").write_text(json.dumps({**known, **manifest}))
+        stored_manifest = json.loads(file.read("run.json"))
+    (folder / "run.json").write_text(json.dumps({**stored_manifest, **manifest}))
     (folder / "claims.json").write_text(json.dumps(stored.declared))
     claims = judge_tables(stored.tables, stored.declared)
     moments = read_moments(open_source(history), texts_of(stored.declared))
@@ -60,16 +60,16 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
     cited = tuple(
         replace(one, evidence=cite(subject_of_claim(declared[one.name]), moments)) for one in claims
     )
-    fates = Counter(found.life["fate"].to_pylist())
+    fates = Counter(derived.life["fate"].to_pylist())
     evidence = gather(open_source(history))
     judgement = Judgement(
         verdict=verdict,
         exit_code=VERDICTS[verdict],
         scenario=name,
-        messages=found.life.num_rows,
+        messages=derived.life.num_rows,
         claims=cited,
         fates={fate: fates[fate] for fate in FATE_MEANINGS if fates[fate]},
-        fates_by_writer=_fates_by_writer(found.life),
+        fates_by_writer=_fates_by_writer(derived.life),
         findings_by_class=dict(Counter(findings["class"].to_pylist())),
         findings=tuple(described(findings.slice(0, SAMPLE).to_pylist(), evidence.start_ns, evidence.acks)),
         run=str(folder),

@@ -32,8 +32,8 @@ class Recorded:
     def rows(self, name: str) -> list[Row]:
         """The rows of a table, each a copy."""
         table = self.tables.get(name)
-        found: list[Row] = [] if table is None else table.to_pylist()
-        return found
+        other: list[Row] = [] if table is None else table.to_pylist()
+        return other
 
     def having(self, **changed: Iterable[Row]) -> Recorded | None:
         """The history with these rows in these tables; None if no row differs."""
@@ -59,10 +59,10 @@ class Recorded:
     @cached_property
     def brokers_of(self) -> dict[tuple[str, int], list[int]]:
         """Brokers that hold a replica of each partition at the end."""
-        found: dict[tuple[str, int], list[int]] = {}
+        other: dict[tuple[str, int], list[int]] = {}
         for row in self.rows("replicas"):
-            found.setdefault((row["topic"], row["partition"]), []).append(row["broker"])
-        return found
+            other.setdefault((row["topic"], row["partition"]), []).append(row["broker"])
+        return other
 
     @cached_property
     def last_view_ns(self) -> int:
@@ -218,8 +218,8 @@ def _other(row: Row) -> int:
     replicas = row["replicas"] or [row["leader"]]
     if row["leader"] not in replicas:
         return int(replicas[0])
-    found = replicas[(replicas.index(row["leader"]) + 1) % len(replicas)]
-    return int(found) if found != row["leader"] else -1
+    other = replicas[(replicas.index(row["leader"]) + 1) % len(replicas)]
+    return int(other) if other != row["leader"] else -1
 
 
 @mutant
@@ -820,8 +820,8 @@ def coordinators_know(recorded: Recorded) -> Recorded | None:
     """For coordinators, every partition is part of every transaction, and all transactions are open."""
     places = {f"{row['topic']}/{row['partition']}" for row in recorded.rows("producer_states")}
     rows = recorded.rows("transaction_states")
-    known = {"state": "Ongoing", "partitions": ",".join(sorted(places))}
-    return recorded.having(transaction_states=[row | known for row in rows]) if rows else None
+    state = {"state": "Ongoing", "partitions": ",".join(sorted(places))}
+    return recorded.having(transaction_states=[row | state for row in rows]) if rows else None
 
 
 @mutant

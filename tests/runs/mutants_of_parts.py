@@ -68,8 +68,8 @@ def never_seen(recorded: Recorded) -> Recorded | None:
 def others_are_read(recorded: Recorded) -> Recorded | None:
     """Consumers receive other messages than were sent."""
     rows = recorded.rows("reads")
-    known = [row | {"seq": row["seq"] + 1_000_000} for row in rows if row["seq"] is not None]
-    return recorded.having(reads=known)
+    present = [row | {"seq": row["seq"] + 1_000_000} for row in rows if row["seq"] is not None]
+    return recorded.having(reads=present)
 
 
 @of_parts
@@ -102,9 +102,9 @@ def brokers_log_errors(recorded: Recorded) -> Recorded | None:
 def topics_asked_for_in_vain_exist(recorded: Recorded) -> Recorded | None:
     """Everybody knows of `ASKED_IN_VAIN` since the fault."""
     rows = recorded.rows("views")
-    known = {row["source"]: row for row in rows if row["subject"] == "partition"}
+    present = {row["source"]: row for row in rows if row["subject"] == "partition"}
     place = {"topic": ASKED_IN_VAIN, "partition": 0, "ns": recorded.since + MS}
-    return recorded.having(views=[*rows, *(row | place for row in known.values())])
+    return recorded.having(views=[*rows, *(row | place for row in present.values())])
 
 
 @of_parts
@@ -163,13 +163,13 @@ def written_in_a_later_epoch(recorded: Recorded) -> Recorded | None:
 @of_parts
 def logs_say_everything_of_late_epochs(recorded: Recorded) -> Recorded | None:
     """As `logs-say-everything`, of epoch 9 and of offsets up to 5."""
-    known = len(recorded.rows("log_events"))
+    present = len(recorded.rows("log_events"))
     said = logs_say_everything(recorded)
     if said is None:
         return None
     rows = said.rows("log_events")
-    added = [row | {"epoch": 9, "offset": offset} for row in rows[known:] for offset in range(6)]
-    return recorded.having(log_events=[*rows[:known], *added])
+    added = [row | {"epoch": 9, "offset": offset} for row in rows[present:] for offset in range(6)]
+    return recorded.having(log_events=[*rows[:present], *added])
 
 
 @of_parts

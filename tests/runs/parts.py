@@ -22,16 +22,16 @@ def parts_of(sentence: str) -> list[str]:
     head = _HEAD.match(sentence)
     if head is None:
         return [sentence]
-    found: list[str] = []
+    parts: list[str] = []
     place, number = head.end(), 0
     while place < len(sentence):
         end = _closing(sentence, place)
-        found += parts_of(sentence[place + 1 : end])
+        parts += parts_of(sentence[place + 1 : end])
         named = f") s{number}"
         if not sentence.startswith(named, end):
             raise ValueError(f"no part {number} of a combination: {sentence[end:][:40]!r}")
         place, number = end + len(named) + len(" CROSS JOIN "), number + 1
-    return found
+    return parts
 
 
 def _closing(text: str, opening: int) -> int:
@@ -56,8 +56,8 @@ def declared_parts(run: StoredRun) -> Iterator[dict[str, Any]]:
         others = {which: (claim.get(which) or {}).get("holds") for which in ("erratum", "either")}
         for which, sentence in {"holds": claim["holds"], **others, "given": claim.get("given")}.items():
             parts = parts_of(sentence) if sentence else []
-            wanted = len(parts) > 1 or which in ("either", "given")
-            for number, part in enumerate(parts if wanted else ()):
+            several = len(parts) > 1 or which in ("either", "given")
+            for number, part in enumerate(parts if several else ()):
                 name = f"{claim['name']}/{which}/{number}"
                 yield {**claim, "name": name, "holds": part, "given": "", "erratum": None, "either": None}
 

@@ -158,11 +158,11 @@ def derive(history: Path, *, transactions: bool = False) -> Derived:
         if transactions:
             tallies = conclude(source, evidence, ends, findings, tallies)
         check_health(evidence, findings, tallies)
-        found = {}
+        cursor = {}
         if (ends / FATES_FILE).exists():
-            found["transaction_fates"] = pq.read_table(ends / FATES_FILE)
-            found["transaction_records"] = _joined(ends / RECORDS_FOLDER, TRANSACTION_RECORD)
-        return Derived(_joined(life, LIFE), _joined(findings, FINDING), found)
+            cursor["transaction_fates"] = pq.read_table(ends / FATES_FILE)
+            cursor["transaction_records"] = _joined(ends / RECORDS_FOLDER, TRANSACTION_RECORD)
+        return Derived(_joined(life, LIFE), _joined(findings, FINDING), cursor)
 
 
 _BASIS = ("sends", "copies", "replicas", "reads", "sightings", "faults", "writers")
@@ -223,15 +223,15 @@ class Judging:
         return self.judge(tables, history)
 
     def _ask(self, sql: str) -> QueryResult:
-        found = self._db.execute(translate(sql)).fetchall()
-        return QueryResult(*found[0][:2]) if found else QueryResult(None, "the query returned no row")
+        cursor = self._db.execute(translate(sql)).fetchall()
+        return QueryResult(*cursor[0][:2]) if cursor else QueryResult(None, "the query returned no row")
 
     def _show(self, tables: Tables, history: Path | None) -> set[str]:
         """Make the database hold these tables; returns the names of those that changed."""
-        wanted = {name: tables.get(name) for name in TABLES if name in self._words}
+        condition = {name: tables.get(name) for name in TABLES if name in self._words}
         full = {
             name: TABLES[name].arrow().empty_table() if rows is None else rows
-            for name, rows in wanted.items()
+            for name, rows in condition.items()
         }
         if self._words & {"life", "findings"}:
             derived = self._derive(tables, history)
@@ -282,8 +282,8 @@ def database(tables: Tables) -> Iterator[Callable[[str], Answer]]:
             _create(db, "life", tables["life"])
 
         def answer(query: str) -> Answer:
-            found = db.execute(translate(query))
-            return [column[0] for column in found.description], found.fetchall()
+            cursor = db.execute(translate(query))
+            return [column[0] for column in cursor.description], cursor.fetchall()
 
         yield answer
 
@@ -372,13 +372,15 @@ def _collect(text: str) -> str:
     while match := _COLLECT.search(text):
         end = _closing(text, match.end() - 1)
         value, rest = text[match.end() : end], text[end + 1 :]
-        wanted = f"({value}) IS NOT NULL"
+        condition = f"({value}) IS NOT NULL"
         if rest.startswith(" FILTER (WHERE"):
             close = _closing(rest, len(" FILTER "))
-            wanted += f" AND ({rest[len(' FILTER (WHERE') : close]})"
+            condition += f" AND ({rest[len(' FILTER (WHERE') : close]})"
             rest = rest[close + 1 :]
         distinct = "DISTINCT " if match[1] == "set" else ""
-        text = f"{text[: match.start()]}coalesce(list({distinct}{value}) FILTER (WHERE {wanted}), []){rest}"
+        text = (
+            f"{text[: match.start()]}coalesce(list({distinct}{value}) FILTER (WHERE {condition}), []){rest}"
+        )
     return text
 
 

@@ -70,8 +70,8 @@ def test_they_are_the_claims_that_hold_since_4_3() -> None:
 
 
 def test_they_hold_where_the_marker_is_left_out(run: StoredRun) -> None:
-    found = {claim.name: claim for claim in judge_tables(run.tables, run.declared)}
-    assert {name: found[name].status for name in TURNED} == dict.fromkeys(TURNED, "confirmed")
+    claims = {claim.name: claim for claim in judge_tables(run.tables, run.declared)}
+    assert {name: claims[name].status for name in TURNED} == dict.fromkeys(TURNED, "confirmed")
     stored = {claim.name: claim.status for claim in judge_tables(read_stored(NAME).tables, run.declared)}
     assert {stored[name] for name in TURNED} == {"refuted"}
 
@@ -95,5 +95,5 @@ def test_a_marker_that_the_coordinator_writes_again_counts_once(epoch: int) -> N
     again = [row | {"offset": first + 1, "producer_epoch": epoch} for row in markers]
     changed = recorded.having(copies=[*copies, *again])
     assert changed is not None
-    found = {claim.name: claim.status for claim in judge_tables(changed.tables, stored.declared)}
-    assert found["kept-and-aborted"] == ("confirmed" if epoch == 1 else "refuted")
+    claims = {claim.name: claim.status for claim in judge_tables(changed.tables, stored.declared)}
+    assert claims["kept-and-aborted"] == ("confirmed" if epoch == 1 else "refuted")

@@ -57,9 +57,9 @@ def test_an_isr_without_one_follower_is_not_the_leader_alone(scenario: str) -> N
         if row["kind"] == "isr_shrinking":
             row["text"] = row["text"].replace(" to 1. ", " to 1,3. ")
     alone = judged(scenario, "wants-to-shrink", history)
-    found = judged(scenario, "wants-to-shrink", history.having(log_events=rows))
+    claim = judged(scenario, "wants-to-shrink", history.having(log_events=rows))
     assert alone.either and alone.occurred == alone.says
-    assert found.either and found.occurred == found.either["says"]
+    assert claim.either and claim.occurred == claim.either["says"]
 
 
 def test_a_leader_that_did_not_try_to_shrink_this_isr_shows_nothing_about_it() -> None:
@@ -109,11 +109,11 @@ def test_whether_a_flapping_link_costs_the_follower_its_place_is_named() -> None
     history = recorded("flapping-link")
     (cut,) = (row["ns"] for row in history.rows("marks") if row["name"] == "cut")
     rows = history.rows("views")
-    known = [
-        row for row in rows if row["source"] == "zookeeper1" and row["topic"] == "t" and row["ns"] < cut
-    ][-1]
-    left = known | {"ns": cut + 3_000_000_000, "isr": [1, 3]}
-    back = known | {"ns": cut + 5_000_000_000}
+    view = [row for row in rows if row["source"] == "zookeeper1" and row["topic"] == "t" and row["ns"] < cut][
+        -1
+    ]
+    left = view | {"ns": cut + 3_000_000_000, "isr": [1, 3]}
+    back = view | {"ns": cut + 5_000_000_000}
     stays = judged("flapping-link", "isr-stays", history)
     leaves = judged("flapping-link", "isr-stays", history.having(views=[*rows, left, back]))
     led_by_another = judged(
@@ -138,8 +138,8 @@ def without_the_shrink_to_the_leader(history: Recorded) -> list[Row]:
 
 def test_an_isr_that_only_expands_after_the_heal_has_not_shrunk_late() -> None:
     history = recorded(STUCK)
-    found = judged(STUCK, "late-shrink", history.having(log_events=without_the_shrink_to_the_leader(history)))
-    assert found.status == "refuted"
+    claim = judged(STUCK, "late-shrink", history.having(log_events=without_the_shrink_to_the_leader(history)))
+    assert claim.status == "refuted"
 
 
 def test_a_late_shrink_by_one_follower_is_named() -> None:
@@ -149,9 +149,9 @@ def test_a_late_shrink_by_one_follower_is_named() -> None:
         if row["kind"] == "isr_shrinking":
             row["text"] = row["text"].replace(" to 1. ", " to 1,3. ")
     alone = judged(STUCK, "late-shrink", history)
-    found = judged(STUCK, "late-shrink", history.having(log_events=rows))
+    claim = judged(STUCK, "late-shrink", history.having(log_events=rows))
     assert alone.either and alone.occurred == alone.says
-    assert found.either and found.occurred == found.either["says"]
+    assert claim.either and claim.occurred == claim.either["says"]
 
 
 def answered(error: int, seconds_sooner: int = 0) -> Recorded | None:

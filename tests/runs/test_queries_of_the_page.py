@@ -57,5 +57,5 @@ def test_the_query_finds_what_the_checker_finds(example: str) -> None:
     for name in (*CLASSES, *OTHERS):
         columns, rows = ask(read_stored(name).tables, EXAMPLES[example][0])
         places = {(row[columns.index("topic")], row[columns.index("partition")]) for row in rows}
-        wanted = {(topic, partition) for kind, topic, partition in found(name) if kind in CLASSES[example]}
-        assert places == wanted, name
+        expected = {(topic, partition) for kind, topic, partition in found(name) if kind in CLASSES[example]}
+        assert places == expected, name

@@ -41,9 +41,11 @@ def test_every_claim_is_turned_by_its_mutant(scenario: str) -> None:
 def every_claim_is_turned(scenario: str, mutants: Set[str]) -> None:
     """Each of these mutants turns the claims for which it is known."""
     turned = dict(judge_mutants(read_stored(scenario), sorted(mutants)))
-    known = read_turned().get(scenario, {})
+    turned_by_name = read_turned().get(scenario, {})
     held = {
-        claim: name for claim, name in known.items() if name in mutants and claim not in turned.get(name, ())
+        claim: name
+        for claim, name in turned_by_name.items()
+        if name in mutants and claim not in turned.get(name, ())
     }
     assert not held, f"these mutants do not turn these claims: {RENEW} {scenario}"
 

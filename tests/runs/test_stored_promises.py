@@ -82,8 +82,8 @@ def producers_of(copies: pa.Table, names: AbstractSet[Name]) -> dict[Name, Messa
         if (name := (row["writer"], row["seq"])) in names and row["producer_id"] is not None:
             epochs.setdefault(name, set()).add((row["producer_id"], row["producer_epoch"]))
     return {
-        name: Message(sessions=len({one for one, _ in found}), epochs=len(found))
-        for name, found in epochs.items()
+        name: Message(sessions=len({one for one, _ in sessions}), epochs=len(sessions))
+        for name, sessions in epochs.items()
     }
 
 

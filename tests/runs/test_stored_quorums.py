@@ -32,10 +32,10 @@ def _reached(targets: Mapping[str, list[str]]) -> Iterator[str]:
 def _faults_on_the_quorum(name: str) -> set[str]:
     rows = read_stored(name).tables["faults"].to_pylist()
     return {
-        f"{row['name']}: {found}"
+        f"{row['name']}: {target}"
         for row in rows
         if row["moment"] == "injected"
-        for found in _reached(json.loads(row["targets"] or "{}"))
+        for target in _reached(json.loads(row["targets"] or "{}"))
     }
 
 

@@ -35,11 +35,11 @@ def _versions(scenario: Scenario) -> list[str]:
 @pytest.mark.parametrize("name", sorted(all_scenarios()))
 def test_every_claim_about_another_version_is_in_a_stored_run(name: str) -> None:
     scenario = all_scenarios()[name]
-    known = _forms(scenario.declared())
+    forms = _forms(scenario.declared())
     for stored in STORED_BY_SCENARIO.get(name, ()):
-        known |= _forms(read_stored(stored).declared)
+        forms |= _forms(read_stored(stored).declared)
     for version in _versions(scenario):
-        missing = [claim for form, claim in _forms(scenario.declared(version)).items() if form not in known]
+        missing = [claim for form, claim in _forms(scenario.declared(version)).items() if form not in forms]
         assert not missing, f"run {name} with --kafka {version}, and store it: {COMMAND}"
 
 

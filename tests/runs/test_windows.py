@@ -22,8 +22,8 @@ def test_a_leader_that_is_elected_before_there_is_another_controller_is_noticed(
         return bool(row["subject"] == "partition" and row["topic"] == "c" and row["ns"] > killed)
 
     rows = [row | {"ns": early} if elected(row) else row for row in history.rows("views")]
-    found = judged("controller-killed", "nobody-elects-meanwhile", history.having(views=rows))
-    assert found.status == "refuted", found.observed
+    claim = judged("controller-killed", "nobody-elects-meanwhile", history.having(views=rows))
+    assert claim.status == "refuted", claim.observed
 
 
 def test_a_controller_that_is_elected_at_once_leaves_no_time_in_which_nobody_elects() -> None:
@@ -33,8 +33,8 @@ def test_a_controller_that_is_elected_at_once_leaves_no_time_in_which_nobody_ele
     for row in rows:
         if killed < row["ns"] < returned:
             row["ns"] = killed + (row["ns"] - killed) // 10
-    found = judged("controller-killed", "nobody-elects-meanwhile", history.having(views=rows))
-    assert found.status == "refuted", found.observed
+    claim = judged("controller-killed", "nobody-elects-meanwhile", history.having(views=rows))
+    assert claim.status == "refuted", claim.observed
 
 
 @pytest.mark.parametrize("version", ["3.7.0", "4.3.1"])
@@ -48,5 +48,5 @@ def test_a_leader_resigns_neither_before_nor_long_after_one_and_a_half_fetch_tim
     for row in rows:
         if row["kind"] == "resigned" and mark_of(history, "alone") < row["ns"] < mark_of(history, "standing"):
             row["ns"] += shifted_s * 1000 * MS
-    found = judged(stored, "leads-for-ever", history.having(log_events=rows))
-    assert not found.as_declared, found.observed
+    claim = judged(stored, "leads-for-ever", history.having(log_events=rows))
+    assert not claim.as_declared, claim.observed

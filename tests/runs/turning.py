@@ -48,12 +48,12 @@ def judge_mutants(run: StoredRun, names: Iterable[str]) -> Iterator[tuple[str, s
 
 def turned_by(run: StoredRun, names: Iterable[str] = tuple(MUTANTS)) -> Turned:
     """For each claim of a stored run the first mutant that turns it; stops once every claim is turned."""
-    found: Turned = {}
+    turned_claims: Turned = {}
     for name, turned in judge_mutants(run, names):
-        found |= dict.fromkeys(turned - set(found), name)
-        if len(found) == len(run.claims):
+        turned_claims |= dict.fromkeys(turned - set(turned_claims), name)
+        if len(turned_claims) == len(run.claims):
             break
-    return {claim: found[claim] for claim in run.claims if claim in found}
+    return {claim: turned_claims[claim] for claim in run.claims if claim in turned_claims}
 
 
 def read_turned() -> dict[str, Turned]:
@@ -76,8 +76,8 @@ def renew(scenarios: Iterable[str]) -> bool:
     for scenario in scenarios:
         run = read_stored(scenario)
         turned = turned_by(run)
-        known = {name: claims for name, claims in read_turned().items() if name in all_stored()}
-        write_turned({**known, scenario: turned})
+        stored_turned = {name: claims for name, claims in read_turned().items() if name in all_stored()}
+        write_turned({**stored_turned, scenario: turned})
         unmoved = [claim for claim in run.claims if claim not in turned]
         if unmoved:
             whole = False

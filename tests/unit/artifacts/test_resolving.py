@@ -274,14 +274,14 @@ def test_clean_removes_what_is_unfinished_and_of_nobody(
     (cache_folder / "spark").mkdir()
     archive = cache_folder / "spark" / f"classes-4.0.0-abc.{2**22 + 1}.new"
     archive.write_text("")
-    mine = archive.with_suffix("").with_suffix(f".{os.getpid()}.new")
-    mine.write_text("")
+    own_file = archive.with_suffix("").with_suffix(f".{os.getpid()}.new")
+    own_file.write_text("")
     monkeypatch.setattr(engine, "connect", lambda: (_ for _ in ()).throw(UnfitError("none")))
     clean(dry_run=True)
     assert all(path.exists() for path in (*left, archive))
     clean()
     assert not any(path.exists() for path in (*left, archive))
-    assert mine.exists()
+    assert own_file.exists()
     assert (cache_folder / "kafka-2.7.1" / "class-data").is_dir()
     said = capsys.readouterr().out
     assert all(said.count(f"remove {path}\n") == 2 for path in (*left, archive))

@@ -27,11 +27,11 @@ def _given(**properties: str) -> dict[str, Setting]:
 
 
 def test_names_and_values_of_the_libraries() -> None:
-    found = check_client(
+    checked = check_client(
         "producer",
         _given(acks="all", linger__ms="5", compression__type="GZIP", buffer__memory="33554432", retries="3"),
     )
-    assert found.librdkafka("producer") == {
+    assert checked.librdkafka("producer") == {
         "acks": -1,
         "linger.ms": 5,
         "compression.type": "gzip",
@@ -43,9 +43,9 @@ def test_names_and_values_of_the_libraries() -> None:
 
 
 def test_what_has_no_effect_is_named() -> None:
-    found = check_client("producer", _given(max__block__ms="60000", acks="1"))
-    assert found.given == {"acks": 1}
-    assert in_words(found.not_followed) == (
+    checked = check_client("producer", _given(max__block__ms="60000", acks="1"))
+    assert checked.given == {"acks": 1}
+    assert in_words(checked.not_followed) == (
         "max.block.ms=60000 (a message that finds the queue full fails at once)"
     )
 
@@ -70,14 +70,14 @@ def test_what_the_harness_sets_may_be_said_again() -> None:
     ],
 )
 def test_what_the_harness_sets_of_its_clients_is_left_out_and_named(kind: Kind, key: str, value: str) -> None:
-    found = check_client(kind, {key: Setting(key=key, value=value, place="FILE:1")})
-    assert not found.given
-    assert in_words(found.not_followed) == f"{key} (acked sets these properties of its clients)"
+    checked = check_client(kind, {key: Setting(key=key, value=value, place="FILE:1")})
+    assert not checked.given
+    assert in_words(checked.not_followed) == f"{key} (acked sets these properties of its clients)"
 
 
 def test_names_of_librdkafka_are_translated() -> None:
     """Values too: it counts its queue in kilobytes, and has two names for some properties."""
-    found = check_client(
+    checked = check_client(
         "producer",
         _given(
             request__required__acks="all",
@@ -88,7 +88,7 @@ def test_names_of_librdkafka_are_translated() -> None:
             retry__backoff__ms="10000",
         ),
     )
-    assert found.librdkafka("producer") == {
+    assert checked.librdkafka("producer") == {
         "acks": -1,
         "retries": 3,
         "linger.ms": 5,
@@ -96,19 +96,21 @@ def test_names_of_librdkafka_are_translated() -> None:
         "compression.type": "lz4",
         "retry.backoff.ms": 10000,
     }
-    assert set(found.given) >= {"acks", "retries", "linger.ms", "buffer.memory"}
+    assert set(checked.given) >= {"acks", "retries", "linger.ms", "buffer.memory"}
     reading = check_client("consumer", _given(fetch__message__max__bytes="2048", fetch__wait__max__ms="50"))
     assert reading.given == {"max.partition.fetch.bytes": 2048, "fetch.max.wait.ms": 50}
 
 
 def test_properties_of_librdkafka_that_java_clients_lack_have_no_effect() -> None:
-    found = check_client("producer", _given(socket__keepalive__enable="true", log__connection__close="false"))
-    assert not found.given
-    assert [one.setting.key for one in found.not_followed] == [
+    checked = check_client(
+        "producer", _given(socket__keepalive__enable="true", log__connection__close="false")
+    )
+    assert not checked.given
+    assert [one.setting.key for one in checked.not_followed] == [
         "socket.keepalive.enable",
         "log.connection.close",
     ]
-    assert {one.because for one in found.not_followed} == {WHY_ALONE}
+    assert {one.because for one in checked.not_followed} == {WHY_ALONE}
 
 
 def test_two_names_of_one_property_must_agree() -> None:

@@ -28,9 +28,9 @@ def _read(tmp_path: Path, text: str | bytes) -> str:
 def test_a_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "cluster.toml"
     path.write_text(f'kafka = "3.9.1"\nmode = "kraft"\n{AZ}brokers = 2\ncontrollers = 3\nclients = 2\n')
-    found = read_cluster_file(path)
-    assert (found.kafka, found.mode) == ("3.9.1", "kraft")
-    assert found.layout.azs == (AvailabilityZone(name="a", brokers=2, controllers=3, clients=2),)
+    described = read_cluster_file(path)
+    assert (described.kafka, described.mode) == ("3.9.1", "kraft")
+    assert described.layout.azs == (AvailabilityZone(name="a", brokers=2, controllers=3, clients=2),)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)

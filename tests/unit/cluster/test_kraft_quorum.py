@@ -57,9 +57,9 @@ def test_of_two_that_claim_to_lead_the_later_epoch_counts(monkeypatch: pytest.Mo
             "controller3": NOT_LEADER,
         },
     )
-    found = asked.describe()
-    assert found is not None
-    assert found.leader == 11
+    state = asked.describe()
+    assert state is not None
+    assert state.leader == 11
 
 
 def test_no_leader_is_said_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,18 +77,18 @@ def test_the_broker_that_follows_the_leader_is_believed(monkeypatch: pytest.Monk
     views = {"broker1": view(1, 1), "broker2": view(2, 0), "broker3": view(2, 0)}
     asked = probe(monkeypatch, {"controller1": new, "controller2": old}, views)
     assert [host.name for host in asked.most_current_brokers()] == ["broker1", "broker2"]
-    found = asked.partition("t", 0)
-    assert found is not None
-    assert (found.leader, found.leader_epoch) == (1, 1)
+    state = asked.partition("t", 0)
+    assert state is not None
+    assert (state.leader, state.leader_epoch) == (1, 1)
 
 
 def test_a_broker_that_does_not_answer_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """The best informed broker was just killed, so the next one is asked."""
     quorum = QuorumInfo(leader=11, epoch=1, observers=((1, 60), (2, 58)))
     asked = probe(monkeypatch, {"controller1": quorum}, {"broker2": view(2, 3)})
-    found = asked.partition("t", 0)
-    assert found is not None
-    assert found.leader == 2
+    state = asked.partition("t", 0)
+    assert state is not None
+    assert state.leader == 2
 
 
 def test_whom_a_controller_follows(monkeypatch: pytest.MonkeyPatch) -> None:

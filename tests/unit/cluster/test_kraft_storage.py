@@ -80,11 +80,13 @@ def test_every_voter_starts_as_one_that_has_voted(tmp_path: Path) -> None:
 def test_listeners_follow_the_roles(roles: tuple[str, ...], listeners: str) -> None:
     """All nodes have the same voters and the same quorum timeouts."""
     node = KRaftNode(node_id=1, roles=roles, az="az1", address="198.18.0.21", data_dir="/data", voters=VOTERS)
-    found = kraft_properties(node, {})
-    assert found["listeners"] == listeners
-    assert found["controller.quorum.voters"] == ("1@198.18.0.21:9093,2@198.18.0.22:9093,3@198.18.0.23:9093")
-    assert found.items() >= BASE_RAFT.items()
-    assert ("advertised.listeners" in found) == ("broker" in roles)
+    properties = kraft_properties(node, {})
+    assert properties["listeners"] == listeners
+    assert properties["controller.quorum.voters"] == (
+        "1@198.18.0.21:9093,2@198.18.0.22:9093,3@198.18.0.23:9093"
+    )
+    assert properties.items() >= BASE_RAFT.items()
+    assert ("advertised.listeners" in properties) == ("broker" in roles)
 
 
 def test_a_controller_hears_of_what_decides_elections() -> None:
@@ -93,9 +95,9 @@ def test_a_controller_hears_of_what_decides_elections() -> None:
         node_id=11, roles=("controller",), az="az1", address="198.18.0.41", data_dir="/data", voters=VOTERS
     )
     asked = {"unclean.leader.election.enable": "true", "replica.fetch.wait.max.ms": "20000"}
-    found = kraft_properties(node, asked)
-    assert found["unclean.leader.election.enable"] == "true"
-    assert "replica.fetch.wait.max.ms" not in found
+    properties = kraft_properties(node, asked)
+    assert properties["unclean.leader.election.enable"] == "true"
+    assert "replica.fetch.wait.max.ms" not in properties
 
 
 @pytest.mark.parametrize(
@@ -120,5 +122,5 @@ def test_keys_that_a_version_does_not_know_are_left_out() -> None:
     node = KRaftNode(
         node_id=1, roles=("broker",), az="az1", address="198.18.0.21", data_dir="/data", voters=VOTERS
     )
-    found = kraft_properties(node, {}, frozenset({"controller.socket.timeout.ms"}))
-    assert "controller.socket.timeout.ms" not in found
+    properties = kraft_properties(node, {}, frozenset({"controller.socket.timeout.ms"}))
+    assert "controller.socket.timeout.ms" not in properties

@@ -168,9 +168,9 @@ def test_a_topic_that_nobody_could_write(
     config: dict[str, str], broker: dict[str, str], replicas: tuple[int, ...], refused: bool
 ) -> None:
     topic = Topic("orders", replicas, config=config)
-    found = list(problems(arrangement(broker, topics=(topic,))))
-    assert len(found) == refused
-    for sentence in found:
+    sentences = list(problems(arrangement(broker, topics=(topic,))))
+    assert len(sentences) == refused
+    for sentence in sentences:
         assert "topic 'orders': min.insync.replicas=2, but the replication factor is 1" in sentence
 
 

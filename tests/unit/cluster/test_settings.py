@@ -48,24 +48,27 @@ def _settings(tmp_path: Path, text: str) -> Settings:
 
 def test_tables_of_a_cluster_file(tmp_path: Path) -> None:
     """Dotted and quoted keys mean the same; each property knows its line."""
-    found = _settings(tmp_path, WHOLE)
-    assert values(found.broker) == {
+    settings = _settings(tmp_path, WHOLE)
+    assert values(settings.broker) == {
         "replica.lag.time.max.ms": "30000",
         "num.io.threads": "5",
         "auto.leader.rebalance.enable": "true",
         "log.cleanup.policy": "compact,delete",
     }
-    assert found.broker["num.io.threads"].place == f"{tmp_path / 'cluster.toml'}:6"
-    assert values(found.topic) == {"min.insync.replicas": "2"}
-    assert values(found.topics["orders"]) == {"retention.ms": "1000"}
-    assert (found.shapes["orders"].partitions, found.shapes["orders"].replication_factor) == (2, 1)
-    assert found.shapes["a.b"].assignment == ((1,), (1,))
-    assert (values(found.producer), values(found.consumer)) == ({"acks": "all"}, {"fetch.max.wait.ms": "250"})
+    assert settings.broker["num.io.threads"].place == f"{tmp_path / 'cluster.toml'}:6"
+    assert values(settings.topic) == {"min.insync.replicas": "2"}
+    assert values(settings.topics["orders"]) == {"retention.ms": "1000"}
+    assert (settings.shapes["orders"].partitions, settings.shapes["orders"].replication_factor) == (2, 1)
+    assert settings.shapes["a.b"].assignment == ((1,), (1,))
+    assert (values(settings.producer), values(settings.consumer)) == (
+        {"acks": "all"},
+        {"fetch.max.wait.ms": "250"},
+    )
 
 
 def test_a_process_hands_them_to_another(tmp_path: Path) -> None:
-    found = _settings(tmp_path, WHOLE)
-    assert Settings.from_json(json.loads(json.dumps(found.as_json()))) == found
+    settings = _settings(tmp_path, WHOLE)
+    assert Settings.from_json(json.loads(json.dumps(settings.as_json()))) == settings
 
 
 def test_java_properties(tmp_path: Path) -> None:
@@ -74,22 +77,22 @@ def test_java_properties(tmp_path: Path) -> None:
     path.write_text(
         "# ours\n! also\nnum.io.threads 8\nlog.retention.ms : 10\\\n  00\ncompression.type=\\u0067zip\n"
     )
-    found = read_properties(path, "broker")
-    assert values(found.broker) == {
+    settings = read_properties(path, "broker")
+    assert values(settings.broker) == {
         "num.io.threads": "8",
         "log.retention.ms": "1000",
         "compression.type": "gzip",
     }
-    assert found.broker["compression.type"].place == f"{path}:6"
-    both = read_options(["broker.num.io.threads=9"]).over(found)
+    assert settings.broker["compression.type"].place == f"{path}:6"
+    both = read_options(["broker.num.io.threads=9"]).over(settings)
     assert (both.broker["num.io.threads"].value, both.broker["log.retention.ms"].value) == ("9", "1000")
 
 
 def test_set_splits_the_topic_from_its_property() -> None:
-    found = read_options(["topic.my.topic.retention.ms=5", "topic.segment.ms=7", "topic.t.partitions=3"])
-    assert values(found.topics["my.topic"]) == {"retention.ms": "5"}
-    assert values(found.topic) == {"segment.ms": "7"}
-    assert found.shapes["t"].partitions == 3
+    settings = read_options(["topic.my.topic.retention.ms=5", "topic.segment.ms=7", "topic.t.partitions=3"])
+    assert values(settings.topics["my.topic"]) == {"retention.ms": "5"}
+    assert values(settings.topic) == {"segment.ms": "7"}
+    assert settings.shapes["t"].partitions == 3
 
 
 def test_what_is_written_for_brokers_is_what_was_meant(tmp_path: Path) -> None:

@@ -33,15 +33,15 @@ def test_what_the_catalogue_is_written_for() -> None:
 @pytest.mark.parametrize(("mode", "session_s"), [("zookeeper", 18), ("kraft", 9), ("migration", 18)])
 def test_production_settings_get_the_time_that_they_need(mode: str, session_s: float) -> None:
     """Deadlines and cuts are longer than what they wait for; sessions end after 1.1 time-outs at most."""
-    found = Timings.of(PRODUCTION, mode)
-    assert (found.session_s, found.lag_s, found.request_s) == (session_s, 30, 30)
-    assert found.session_end_s > 1.1 * session_s + 2
-    assert min(found.shrink_s, found.lagged_s, found.cut_s, found.harmless_s) > 1.5 * 30
-    assert found.change_s > max(1.1 * session_s, 1.5 * 30)
-    assert found.converge_s > 30 + session_s
-    assert found.all_checked_s > 30 / 2
-    assert found.held_s > 30
-    assert found.patience_s > found.session_end_s
+    timings = Timings.of(PRODUCTION, mode)
+    assert (timings.session_s, timings.lag_s, timings.request_s) == (session_s, 30, 30)
+    assert timings.session_end_s > 1.1 * session_s + 2
+    assert min(timings.shrink_s, timings.lagged_s, timings.cut_s, timings.harmless_s) > 1.5 * 30
+    assert timings.change_s > max(1.1 * session_s, 1.5 * 30)
+    assert timings.converge_s > 30 + session_s
+    assert timings.all_checked_s > 30 / 2
+    assert timings.held_s > 30
+    assert timings.patience_s > timings.session_end_s
 
 
 def test_followers_know_a_high_watermark_after_a_fetch_wait() -> None:

@@ -40,6 +40,6 @@ def test_a_shared_folder_is_found_by_its_mark_and_let_go_of(tmp_path: Path) -> N
         assert docker_mounts.SharedFolder(folder, "run-1", "machine:1:1") in list(docker_mounts.shared())
     finally:
         docker_mounts.release(folder)
-    assert folder not in [found.path for found in docker_mounts.shared()]
+    assert folder not in [mount.path for mount in docker_mounts.shared()]
     assert not folder.is_mount()
     assert list(tmp_path.iterdir()) == [folder]

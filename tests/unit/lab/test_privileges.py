@@ -31,9 +31,9 @@ def test_a_process_gives_them_up_for_itself_and_what_it_starts() -> None:
         f"give_up_capabilities(); {_STATUS}; sys.stdout.flush(); "
         f"subprocess.run([sys.executable, '-c', {_STATUS!r}])"
     )
-    found = capabilities([sys.executable, "-c", code])
-    assert {int(found[0], 16), int(found[2], 16)} == {0}
-    assert found == NONE * 2 or os.geteuid() != 0
+    capability_sets = capabilities([sys.executable, "-c", code])
+    assert {int(capability_sets[0], 16), int(capability_sets[2], 16)} == {0}
+    assert capability_sets == NONE * 2 or os.geteuid() != 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root works in folders of others")

@@ -131,9 +131,9 @@ TEXT = {
 
 @pytest.mark.parametrize("line", TEXT)
 def test_lines_that_matter(line: str) -> None:
-    found = parse_line(line)
-    assert found is not None
-    kind, row = found
+    event = parse_line(line)
+    assert event is not None
+    kind, row = event
     assert (kind, row.get("topic"), row.get("partition"), row.get("offset")) == TEXT[line]
 
 

@@ -169,8 +169,10 @@ def test_after_any_history_the_follower_knows_the_log(
         log += [stored(len(log) + n, epoch=epoch, seq=1000 * epoch + n) for n in range(add)]
         log_start = max(log_start, min(removed[epoch] if epoch < len(removed) else 0, len(log)))
         follower.follow(log, ns=epoch, rolled=rolled, log_start=log_start)
-        known = {offset: epoch for offset, (epoch, _) in follower.alive.items()}
-        assert known == {r.offset: r.epoch for r in parse(b"".join(log)).records if r.offset >= log_start}
+        epoch_by_offset = {offset: epoch for offset, (epoch, _) in follower.alive.items()}
+        assert epoch_by_offset == {
+            r.offset: r.epoch for r in parse(b"".join(log)).records if r.offset >= log_start
+        }
 
 
 def test_records_of_the_next_segment_are_reported() -> None:
@@ -309,8 +311,8 @@ def test_files_after_retention_name_the_log_start(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "00000000000000000002.log").write_bytes(stored(2) + stored(3))
     for offset in (1, 5):
-        found = FileSource(Folder(tmp_path)).read({KEY: offset}, 1)[KEY]
-        assert (found.error, found.log_start) == (1, 2)
+        contents = FileSource(Folder(tmp_path)).read({KEY: offset}, 1)[KEY]
+        assert (contents.error, contents.log_start) == (1, 2)
 
 
 def test_a_broker_is_asked_where_a_log_begins_whose_beginning_is_gone(
@@ -349,5 +351,5 @@ def test_files_in_several_segments(tmp_path: Path, start: int) -> None:
     (folder / "00000000000000000002.log").write_bytes(stored(2) + stored(3))
     source = FileSource(Folder(tmp_path))
     for _ in range(2):
-        found = source.read({KEY: start}, 1)[KEY]
-        assert [r.offset for r in found.records] == list(range(start, 4))
+        contents = source.read({KEY: start}, 1)[KEY]
+        assert [r.offset for r in contents.records] == list(range(start, 4))

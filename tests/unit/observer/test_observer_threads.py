@@ -36,10 +36,10 @@ def test_silent_nodes_are_views_too(tmp_path: Path, nobody: Endpoint) -> None:
                 awaiting=f"a view of {source}",
             )
         assert not observer.view("broker").reachable()
-        mine = set(threading.enumerate()) - before
-        assert mine
+        threads = set(threading.enumerate()) - before
+        assert threads
         observer.stop()
-        assert not [thread.name for thread in mine if thread.is_alive()]
+        assert not [thread.name for thread in threads if thread.is_alive()]
     rows = [json.loads(line) for line in (tmp_path / "j.jsonl").read_text().splitlines()]
     views = [row for row in rows if row["table"] == "views"]
     assert {row["source"]: bool(row["error"]) for row in views} == {"broker1": True, "zookeeper1": True}

@@ -59,9 +59,9 @@ def test_the_last_answer_before_silence_is_recorded(journal: Journal, tmp_path: 
         before = now_ns()
         views.record([View(source="zookeeper1", subject="reachable", error=error)])
         times.append((before, now_ns()))
-    found = rows(tmp_path)
-    assert [row.get("error") for row in found] == [None, None, "refused", None]
-    for row, (since, until) in zip(found, (times[0], times[1], times[2], times[4]), strict=True):
+    recorded = rows(tmp_path)
+    assert [row.get("error") for row in recorded] == [None, None, "refused", None]
+    for row, (since, until) in zip(recorded, (times[0], times[1], times[2], times[4]), strict=True):
         assert isinstance(row["ns"], int)
         assert since <= row["ns"] <= until
 
@@ -80,8 +80,8 @@ def test_the_first_look_that_begins_after_a_mark_is_recorded(journal: Journal, t
         views.record([answer], asked)
     views.record([View(source="broker2", subject="reachable", error="timed out")], mark + 2)
     views.record([other], mark + 3)
-    found = [(row["source"], row["asked_ns"], row.get("error")) for row in rows(tmp_path)]
-    assert found == [
+    recorded = [(row["source"], row["asked_ns"], row.get("error")) for row in rows(tmp_path)]
+    assert recorded == [
         ("broker1", start, None),
         ("broker2", start, None),
         ("broker1", start, None),

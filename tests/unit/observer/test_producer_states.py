@@ -23,8 +23,8 @@ ONGOING = CoordinatedTransaction(
 
 
 def test_a_producer_s_state_is_a_row_when_it_changes() -> None:
-    known = KnownStates(2)
-    assert known.producers({T0: Producers(0, (OPEN,)), T1: Producers(6)}, ns=10) == [
+    states = KnownStates(2)
+    assert states.producers({T0: Producers(0, (OPEN,)), T1: Producers(6)}, ns=10) == [
         {
             "ns": 10,
             "topic": "t",
@@ -37,20 +37,20 @@ def test_a_producer_s_state_is_a_row_when_it_changes() -> None:
             "transaction_start": 4,
         }
     ]
-    assert known.producers({T0: Producers(0, (OPEN,))}, ns=20) == []
-    (later,) = known.producers({T1: Producers(0, (OPEN,))}, ns=25)
+    assert states.producers({T0: Producers(0, (OPEN,))}, ns=20) == []
+    (later,) = states.producers({T1: Producers(0, (OPEN,))}, ns=25)
     assert (later["partition"], later["ns"]) == (1, 25), "each partition has a state of its own"
     ended = replace(OPEN, coordinator_epoch=0, transaction_start=None)
-    (row,) = known.producers({T0: Producers(0, (ended,))}, ns=30)
+    (row,) = states.producers({T0: Producers(0, (ended,))}, ns=30)
     assert "transaction_start" not in row and row["coordinator_epoch"] == 0
 
 
 def test_a_transaction_s_state_is_a_row_when_it_changes() -> None:
-    known = KnownStates(1)
-    (row,) = known.transactions([ONGOING], ns=10)
+    states = KnownStates(1)
+    (row,) = states.transactions([ONGOING], ns=10)
     assert (row["broker"], row["state"], row["partitions"]) == (1, "Ongoing", "t/0,t/1")
-    assert known.transactions([ONGOING], ns=20) == []
+    assert states.transactions([ONGOING], ns=20) == []
     repeated = 10 + int(REPEATED_S * 1e9)
-    assert [row["ns"] for row in known.transactions([ONGOING], ns=repeated)] == [repeated]
-    (row,) = known.transactions([replace(ONGOING, state="PrepareCommit", partitions=(T1,))], ns=repeated + 9)
+    assert [row["ns"] for row in states.transactions([ONGOING], ns=repeated)] == [repeated]
+    (row,) = states.transactions([replace(ONGOING, state="PrepareCommit", partitions=(T1,))], ns=repeated + 9)
     assert (row["ns"] - repeated, row["state"], row["partitions"]) == (9, "PrepareCommit", "t/1")

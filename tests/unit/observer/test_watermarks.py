@@ -28,18 +28,18 @@ def offsets(rows: list[dict[str, object]]) -> list[tuple[object, object]]:
 
 
 def test_only_a_change_makes_a_row() -> None:
-    known, log = Watermarks(1), [stored(0), stored(1)]
-    assert offsets(known.update(KEY, 2, fetched(log, 0, 1), 10)) == [(1, 2)]
-    assert known.update(KEY, 2, fetched(log, 1, 1), 20) == []
-    assert offsets(known.update(KEY, 2, fetched(log, 1, 2), 30)) == [(2, 2)]
+    watermarks, log = Watermarks(1), [stored(0), stored(1)]
+    assert offsets(watermarks.update(KEY, 2, fetched(log, 0, 1), 10)) == [(1, 2)]
+    assert watermarks.update(KEY, 2, fetched(log, 1, 1), 20) == []
+    assert offsets(watermarks.update(KEY, 2, fetched(log, 1, 2), 30)) == [(2, 2)]
     log.append(stored(2))
-    assert offsets(known.update(KEY, 3, fetched(log, 1, 2), 40)) == [(2, 3)]
+    assert offsets(watermarks.update(KEY, 3, fetched(log, 1, 2), 40)) == [(2, 3)]
 
 
 def test_each_replica_has_its_own_offsets() -> None:
-    known, other = Watermarks(1), KEY._replace(partition=1)
-    assert known.update(KEY, 1, fetched([stored(0)], 0, 1), 10)
-    assert known.update(other, 1, fetched([stored(0)], 0, 1), 10)
+    watermarks, other = Watermarks(1), KEY._replace(partition=1)
+    assert watermarks.update(KEY, 1, fetched([stored(0)], 0, 1), 10)
+    assert watermarks.update(other, 1, fetched([stored(0)], 0, 1), 10)
 
 
 def test_an_answer_that_does_not_reach_the_end_proves_no_leo() -> None:

@@ -33,25 +33,25 @@ def applied(name: str, *options: str, kafka: str = "", mode: str = "", factor: f
 def test_without_settings_every_scenario_stays_as_it_is() -> None:
     """Set-up, claims, and clients; so the brokers' files are those of before as well."""
     for scenario in all_scenarios().values():
-        found = apply(
+        used = apply(
             scenario,
             NO_SETTINGS,
             topology=three_azs(scenario.mode),
             mode=scenario.mode,
             version=kafka_version(scenario.kafka),
         )
-        assert found.scenario == scenario, scenario.name
-        assert not found.notes
-        assert not found.clients.producer.given
+        assert used.scenario == scenario, scenario.name
+        assert not used.notes
+        assert not used.clients.producer.given
 
 
 def test_the_user_wins_over_the_scenario_and_the_scenario_over_the_base() -> None:
-    found = applied("follower-az-isolated", "broker.zookeeper.session.timeout.ms=18000")
-    assert found.scenario.setup.broker_config == {
+    used = applied("follower-az-isolated", "broker.zookeeper.session.timeout.ms=18000")
+    assert used.scenario.setup.broker_config == {
         "zookeeper.session.timeout.ms": "18000",
         "replica.lag.time.max.ms": "12000",
     }
-    broker = found.manifest["broker"]
+    broker = used.manifest["broker"]
     assert broker["zookeeper.session.timeout.ms"] == {
         "value": "18000",
         "origin": "user",
@@ -60,25 +60,25 @@ def test_the_user_wins_over_the_scenario_and_the_scenario_over_the_base() -> Non
     }
     assert broker["replica.lag.time.max.ms"] == {"value": "12000", "origin": "scenario"}
     assert broker["request.timeout.ms"] == {"value": "3000", "origin": "default"}
-    assert (found.timings.session_s, found.timings.lag_s) == (18, 12)
+    assert (used.timings.session_s, used.timings.lag_s) == (18, 12)
 
 
 def test_a_scenarios_topics_keep_what_it_gives_them_unless_they_are_named() -> None:
-    found = applied(
+    used = applied(
         "kraft-leader-az-isolated",
         "topic.min.insync.replicas=3",
         "topic.retention.ms=99",
         "topic.led-inside-min1.min.insync.replicas=2",
     )
-    configs = {topic.name: dict(topic.config) for topic in found.scenario.setup.topics}
+    configs = {topic.name: dict(topic.config) for topic in used.scenario.setup.topics}
     assert configs["led-inside-min1"] == {"min.insync.replicas": "2", "retention.ms": "99"}
     assert configs["led-outside-min1"] == {"min.insync.replicas": "1", "retention.ms": "99"}
-    assert found.scenario.setup.stream_config == {"min.insync.replicas": "3", "retention.ms": "99"}
-    assert [sentence.split("=")[0] for sentence in found.notes] == [
+    assert used.scenario.setup.stream_config == {"min.insync.replicas": "3", "retention.ms": "99"}
+    assert [sentence.split("=")[0] for sentence in used.notes] == [
         f"topic {name} keeps the scenario's min.insync.replicas"
         for name in ("led-inside-min2", "led-outside-min1", "led-outside-min2")
     ]
-    origins = found.manifest["topics"]["led-outside-min1"]
+    origins = used.manifest["topics"]["led-outside-min1"]
     assert {key: entry["origin"] for key, entry in origins.items()} == {
         "min.insync.replicas": "scenario",
         "retention.ms": "user",
@@ -86,8 +86,8 @@ def test_a_scenarios_topics_keep_what_it_gives_them_unless_they_are_named() -> N
 
 
 def test_topics_of_ones_own() -> None:
-    found = applied("canary", "topic.orders.partitions=2", "topic.orders.retention.ms=99")
-    assert found.scenario.setup.own_topics == (
+    used = applied("canary", "topic.orders.partitions=2", "topic.orders.retention.ms=99")
+    assert used.scenario.setup.own_topics == (
         Topic(
             "orders", (1, 2, 3), partitions=2, config={"retention.ms": "99"}, placed=((1, 2, 3), (2, 3, 1))
         ),
@@ -97,8 +97,8 @@ def test_topics_of_ones_own() -> None:
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft-combined"])
 def test_dedicated_controllers_get_the_users_broker_properties(mode: str) -> None:
     kafka = "2.7.1" if mode == "zookeeper" else "3.9.1"
-    found = applied("leader-az-isolated", "broker.num.io.threads=5", mode=mode, kafka=kafka)
-    assert found.scenario.setup.controller_config == {"num.io.threads": "5"}
+    used = applied("leader-az-isolated", "broker.num.io.threads=5", mode=mode, kafka=kafka)
+    assert used.scenario.setup.controller_config == {"num.io.threads": "5"}
 
 
 @pytest.mark.parametrize(
@@ -140,15 +140,15 @@ def test_what_the_harness_sets_may_be_said_again(mode: str, option: str) -> None
     ],
 )
 def test_what_the_harness_owns_is_left_out_and_named(option: str) -> None:
-    found = applied("canary", f"broker.{option}")
+    used = applied("canary", f"broker.{option}")
     key, _, value = option.partition("=")
-    assert key not in found.scenario.setup.broker_config
-    assert key not in found.manifest["broker"]
-    (note,) = found.notes
+    assert key not in used.scenario.setup.broker_config
+    assert key not in used.manifest["broker"]
+    (note,) = used.notes
     because = "acked gives each node its identity, listeners, directories, quorum and security"
     assert note == f"not followed: {key} ({because})"
     assert value not in note.removeprefix(f"not followed: {key}") or value in because
-    assert found.manifest["not_followed"] == [
+    assert used.manifest["not_followed"] == [
         {"table": "broker", "key": key, "place": "--set", "because": because}
     ]
 
@@ -179,10 +179,10 @@ def test_classes_of_kafka_are_kept() -> None:
 
 
 def test_all_owned_properties_of_a_file_are_in_one_note() -> None:
-    found = applied("canary", "broker.broker.id=7", "broker.num.io.threads=4", "broker.log.dirs=/x")
-    (note,) = found.notes
+    used = applied("canary", "broker.broker.id=7", "broker.num.io.threads=4", "broker.log.dirs=/x")
+    (note,) = used.notes
     assert note.startswith("not followed: broker.id, log.dirs (acked gives")
-    assert found.scenario.setup.broker_config == {"num.io.threads": "4"}
+    assert used.scenario.setup.broker_config == {"num.io.threads": "4"}
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,8 @@ def test_all_owned_properties_of_a_file_are_in_one_note() -> None:
     ],
 )
 def test_what_acked_decides_itself_is_named(name: str, option: str, note: str) -> None:
-    found = applied(name, f"broker.{option}")
-    (sentence,) = (one for one in found.notes if one.startswith("not followed: "))
+    used = applied(name, f"broker.{option}")
+    (sentence,) = (one for one in used.notes if one.startswith("not followed: "))
     assert option in sentence
     assert note in sentence
 
@@ -218,15 +218,15 @@ def test_a_search_keeps_its_coordinators() -> None:
         topics=(Topic("t", (1, 2, 3)),), broker_config={**ONE_TRANSACTION_PARTITION}, for_layout=True
     )
     scenario = Scenario(name="schedule", title="", body=print, setup=setup)
-    found = apply(
+    used = apply(
         scenario,
         read_options(["broker.transaction.state.log.num.partitions=50"]),
         topology=three_azs("zookeeper"),
         mode="zookeeper",
         version=kafka_version(scenario.kafka),
     )
-    assert found.scenario.setup.broker_config == ONE_TRANSACTION_PARTITION
-    assert [one.setting.key for one in found.not_followed] == ["transaction.state.log.num.partitions"]
+    assert used.scenario.setup.broker_config == ONE_TRANSACTION_PARTITION
+    assert [one.setting.key for one in used.not_followed] == ["transaction.state.log.num.partitions"]
 
 
 @pytest.mark.parametrize(
@@ -241,10 +241,10 @@ def test_a_search_keeps_its_coordinators() -> None:
     ],
 )
 def test_what_brokers_decide_is_followed(option: str) -> None:
-    found = applied("canary", f"broker.{option}")
+    used = applied("canary", f"broker.{option}")
     key, _, value = option.partition("=")
-    assert found.not_followed == ()
-    assert found.scenario.setup.broker_config[key] == value
+    assert used.not_followed == ()
+    assert used.scenario.setup.broker_config[key] == value
 
 
 def test_topics_of_ones_own_follow_the_brokers_defaults() -> None:
@@ -253,10 +253,10 @@ def test_topics_of_ones_own_follow_the_brokers_defaults() -> None:
         "broker.num.partitions=4",
         "topic.mine.retention.ms=1000",
     )
-    found = applied("canary", *options)
-    (mine,) = found.scenario.setup.own_topics
-    assert [len(replicas) for replicas in mine.assignment] == [2, 2, 2, 2]
-    assert found.not_followed == ()
+    used = applied("canary", *options)
+    (own_topic,) = used.scenario.setup.own_topics
+    assert [len(replicas) for replicas in own_topic.assignment] == [2, 2, 2, 2]
+    assert used.not_followed == ()
 
 
 @pytest.mark.parametrize(
@@ -305,9 +305,9 @@ def test_zstd_is_refused_where_brokers_do_not_know_it(table: str, kafka: str) ->
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_is_accepted(codec: str) -> None:
     options = [f"{table}.compression.type={codec}" for table in ("broker", "topic.t", "producer")]
-    found = applied("canary", *options)
-    assert found.clients.producer.librdkafka("producer") == {"compression.type": codec}
-    assert found.scenario.setup.topics[0].config["compression.type"] == codec
+    used = applied("canary", *options)
+    assert used.clients.producer.librdkafka("producer") == {"compression.type": codec}
+    assert used.scenario.setup.topics[0].config["compression.type"] == codec
 
 
 def test_one_file_serves_both_metadata_modes() -> None:
@@ -331,19 +331,19 @@ PRODUCTION = (
 
 
 def test_times_are_divided_and_listed() -> None:
-    found = applied("canary", *PRODUCTION, "producer.delivery.timeout.ms=120000", factor=5)
-    assert found.scenario.setup.broker_config == {
+    used = applied("canary", *PRODUCTION, "producer.delivery.timeout.ms=120000", factor=5)
+    assert used.scenario.setup.broker_config == {
         "zookeeper.session.timeout.ms": "3600",
         "replica.lag.time.max.ms": "6000",
         "request.timeout.ms": "6000",
     }
-    assert found.clients.producer.given == {"delivery.timeout.ms": 24000}
-    assert found.notes == (
+    assert used.clients.producer.given == {"delivery.timeout.ms": 24000}
+    assert used.notes == (
         "times are divided by 5: broker.zookeeper.session.timeout.ms 18000 -> 3600; "
         "broker.replica.lag.time.max.ms 30000 -> 6000; broker.request.timeout.ms 30000 -> 6000; "
         "producer.delivery.timeout.ms 120000 -> 24000",
     )
-    assert found.manifest["compress_time"] == 5
+    assert used.manifest["compress_time"] == 5
 
 
 @pytest.mark.parametrize(
@@ -433,8 +433,8 @@ def test_a_producer_that_works_with_other_settings_makes_the_run_invalid() -> No
         user, Configuration({"request.required.acks": "-1", "queue.buffering.max.ms": "5"}), given
     )
     with pytest.raises(InvalidRunError, match="given linger.ms as linger.ms=5, but in the library it is 0"):
-        found = Configuration({"request.required.acks": "-1", "queue.buffering.max.ms": "0"})
-        check_took_effect(user, found, given)
+        used = Configuration({"request.required.acks": "-1", "queue.buffering.max.ms": "0"})
+        check_took_effect(user, used, given)
     with pytest.raises(InvalidRunError, match="in the library it is not set"):
         check_took_effect(user, Configuration({}), given)
     with pytest.raises(InvalidRunError, match="librdkafka refuses the settings of the producers: no"):

@@ -63,8 +63,8 @@ def test_a_list_of_no_clients() -> None:
 
 
 def test_a_program_that_greets() -> None:
-    found = greet(ClientProgram(via="program", argv=(sys.executable, str(PROGRAM)), name="./agent"))
-    assert (found.client, found.protocol) == ("none", 1)
+    greeted = greet(ClientProgram(via="program", argv=(sys.executable, str(PROGRAM)), name="./agent"))
+    assert (greeted.client, greeted.protocol) == ("none", 1)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_the_jars_of_a_client_are_found_in_releases_and_in_builds() -> None:
     """A revision or a qualifier may follow the version."""
     needed = ["kafka-clients-3.9.1-SNAPSHOT.jar", "slf4j-api-1.7.36.jar", "zstd-jni-1.4.5-6.jar"]
     others = ["kafka_2.13-3.9.1-SNAPSHOT.jar", "0-00-kafka-clients-fix.jar", "slf4j-reload4j-1.7.36.jar"]
-    found = libraries_among(Path("/lib") / name for name in sorted([*needed, *others]))
-    assert [jar.name for jar in found] == needed
+    greeted = libraries_among(Path("/lib") / name for name in sorted([*needed, *others]))
+    assert [jar.name for jar in greeted] == needed
 
 
 def test_a_java_client_that_is_too_old() -> None:

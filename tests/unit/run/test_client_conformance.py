@@ -85,8 +85,8 @@ def test_a_lie_is_caught(
 ) -> None:
     rows = history()
     rows[table][row] |= changes
-    found = list(objections(rows, check()))
-    assert any(one.operation == operation and sentence in one.sentence for one in found), found
+    caught = list(objections(rows, check()))
+    assert any(one.operation == operation and sentence in one.sentence for one in caught), caught
 
 
 def test_an_operation_that_could_not_be_carried_out() -> None:

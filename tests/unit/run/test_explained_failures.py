@@ -27,18 +27,18 @@ def _explained(error: Exception, tmp_path: Path, *, died: bool = False) -> Acked
 
 @pytest.mark.parametrize("error", [NoAnswerError("no answer"), TimeoutError("late"), ConnectionResetError()])
 def test_a_broken_connection_says_that_the_cluster_does_not_answer(error: OSError, tmp_path: Path) -> None:
-    found = _explained(error, tmp_path)
-    assert isinstance(found, LabError)
-    assert found.message.startswith(f"The cluster stopped answering the harness ({type(error).__name__}")
+    explained = _explained(error, tmp_path)
+    assert isinstance(explained, LabError)
+    assert explained.message.startswith(f"The cluster stopped answering the harness ({type(error).__name__}")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.ENOENT, errno.EACCES])
 def test_a_failure_of_this_machine_is_not_the_cluster_s(number: int, tmp_path: Path) -> None:
-    found = _explained(OSError(number, "why", "/a/file"), tmp_path)
-    assert isinstance(found, LabError)
-    assert "cluster stopped" not in found.message
-    assert f"'/a/file'; {Path(__file__).name}:" in found.message
-    assert len(found.message) <= 300
+    explained = _explained(OSError(number, "why", "/a/file"), tmp_path)
+    assert isinstance(explained, LabError)
+    assert "cluster stopped" not in explained.message
+    assert f"'/a/file'; {Path(__file__).name}:" in explained.message
+    assert len(explained.message) <= 300
 
 
 def test_a_process_that_ended_by_itself_is_the_cause_of_everything(tmp_path: Path) -> None:

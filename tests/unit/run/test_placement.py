@@ -72,10 +72,10 @@ def test_a_scenario_may_reckon_with_the_size_of_the_quorum() -> None:
 def test_of_a_quorum_of_one_node_the_one_that_leads_starts(mode: str, kept: set[str]) -> None:
     setup = Setup(topics=(), controller="broker2", zookeeper_leader="zookeeper3", quorum="one node")
     whole = THREE_AZS.topology(mode)
-    found = hosts_of(setup, THREE_AZS, mode)
-    assert {host.name for host in found.hosts if host.role in ("zookeeper", "controller")} == kept
+    placed = hosts_of(setup, THREE_AZS, mode)
+    assert {host.name for host in placed.hosts if host.role in ("zookeeper", "controller")} == kept
     assert [host for host in whole.hosts if host.role in ("broker", "client")] == [
-        host for host in found.hosts if host.role in ("broker", "client")
+        host for host in placed.hosts if host.role in ("broker", "client")
     ]
     assert hosts_of(SETUP, THREE_AZS, mode) == whole
 

@@ -173,8 +173,8 @@ def test_a_folder_of_scenarios(tmp_path: Path) -> None:
     """All its files, except those whose names begin with an underscore; none is left out silently."""
     write(tmp_path, "a.py")
     write(tmp_path, "_helper.py", text="x = 1\n")
-    (found,) = read_folder(tmp_path)
-    assert [one.name for one in select(["*"], among=[found])] == ["my-case"]
+    (scenario,) = read_folder(tmp_path)
+    assert [one.name for one in select(["*"], among=[scenario])] == ["my-case"]
     write(tmp_path, "typo.py", text="SCENARO = 1\n")
     with pytest.raises(UsageError, match="typo.py holds no scenario"):
         read_folder(tmp_path)
@@ -203,9 +203,9 @@ def test_a_run_keeps_the_file_and_runs_the_copy(tmp_path: Path) -> None:
         "sha256": hashlib.sha256(before.encode()).hexdigest(),
         "module": "",
     }
-    found = kept(folder, "my-case")
-    assert found is not None
-    assert (found.name, found.claims[0].name) == ("my-case", "true")
+    scenario = kept(folder, "my-case")
+    assert scenario is not None
+    assert (scenario.name, scenario.claims[0].name) == ("my-case", "true")
 
 
 def test_jobs_know_their_file_and_compare_without_it(tmp_path: Path) -> None:
@@ -302,11 +302,11 @@ def test_an_installed_package_offers_scenarios(
     write(tmp_path, "their_cases.py")
     _install(monkeypatch, tmp_path, value)
     sys.modules.pop("their_cases", None)
-    found = find("my-case")
-    assert found.file is not None
-    assert found.file.module == "their_cases"
+    scenario = find("my-case")
+    assert scenario.file is not None
+    assert scenario.file.module == "their_cases"
     assert "my-case" in known_scenarios()
-    folder = RunFolder.create(tmp_path / "runs", "my-case", found.file)
+    folder = RunFolder.create(tmp_path / "runs", "my-case", scenario.file)
     assert kept(folder, "my-case") is None  # it is found by its name
 
 
@@ -332,8 +332,8 @@ def test_new_writes_a_file_that_declares_a_scenario(
 ) -> None:
     new("first-case")
     assert capsys.readouterr().out == "first_case.py is written; run it with: acked run ./first_case.py\n"
-    found = find("./first_case.py")
-    assert (found.name, len(found.claims)) == ("first-case", 3)
+    scenario = find("./first_case.py")
+    assert (scenario.name, len(scenario.claims)) == ("first-case", 3)
     before = (tmp_path / "first_case.py").read_text()
     with pytest.raises(UsageError, match="first_case.py exists already"):
         new("first-case")
