@@ -27,7 +27,7 @@ from run.scenario import Scenario
 from studies.series.budget import Budget, as_before, parse_duration
 from studies.series.capacity import Machine, choose, side_by_side
 from studies.series.fleet import SCENARIOS, Fleet
-from studies.series.folder import PLANNED, SeriesFolder, earlier_runs
+from studies.series.folder import SeriesFolder, earlier_runs
 from studies.series.job import Job, Place
 from studies.series.judging import unfit
 from studies.series.night import Shard, longest_unseen_first, remove_folder
@@ -167,7 +167,6 @@ def open_series(
             f"{folder.path} was to have {report.number_of_runs(len(before))}, and this command plans "
             f"{report.number_of_runs(len(jobs))}; give the same options as then if that is not intended"
         )
-    folder.plan(jobs)
     if choice.warning:
         progress.say(choice.warning)
     if jobs:
@@ -244,8 +243,14 @@ def misfits(
 def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     """Run and judge what is left; each run is recorded in the folder and passed to ``ended``.
 
-    Returns whether Ctrl-C ended the series early.
+    Returns whether Ctrl-C ended the series early. Raises UsageError if another process works in the folder.
     """
+    with alone(series.folder.path):
+        series.folder.plan(series.planned)
+        return _run_left(series, ended)
+
+
+def _run_left(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     night = series.night
     unfitting = [unfit(job, series.misfits[job]) for job in series.left if job in series.misfits]
     for summary in unfitting:
@@ -264,10 +269,8 @@ def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
         return budget.allows(expected_s(job))
 
     try:
-        with (
-            alone(series.folder.path, PLANNED),
-            Fleet(SCENARIOS, series.cluster.as_place(), series.runs, series.clusters, may_start) as fleet,
-        ):
+        place = series.cluster.as_place()
+        with Fleet(SCENARIOS, place, series.runs, series.clusters, may_start) as fleet:
             fleet.submit(*ordered)
             for run in fleet.judged_runs():
                 summary = run.summary

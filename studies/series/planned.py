@@ -6,7 +6,6 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,25 +93,28 @@ def _not_resumable(path: Path, what: str, kind: str, error: Exception) -> BadDat
 
 
 @contextmanager
-def alone(folder: Path, plan: str = PLAN, within_s: float = 5.0) -> Iterator[None]:
+def alone(folder: Path, within_s: float = 5.0) -> Iterator[None]:
     """Keep other processes from working in a folder meanwhile: two would write lines for the same jobs.
 
-    ``plan`` names the file of its plan. Raises UsageError if another process still works in it after
-    ``within_s``. The processes of one that was killed end within a second.
+    The folder itself is locked, because its files are replaced. Raises UsageError if another process still
+    works in it after ``within_s``. The processes of one that was killed end within a second.
     """
-    with (folder / plan).open("rb") as file:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
         try:
-            wait_until(lambda: _locked(file), within_s=within_s, awaiting=f"{folder} to be free")
+            wait_until(lambda: _locked(descriptor), within_s=within_s, awaiting=f"{folder} to be free")
         except WaitTimeoutError:
             raise UsageError(
                 f"Another process works in {folder}; end it, or wait until it has ended, and resume then."
             ) from None
         yield
+    finally:
+        os.close(descriptor)
 
 
-def _locked(file: BufferedReader) -> bool:
+def _locked(descriptor: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

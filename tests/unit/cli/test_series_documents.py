@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -25,10 +26,12 @@ from cli.series import (
 )
 from harness.cluster.settings import NO_SETTINGS
 from harness.console import Progress
+from harness.errors import UsageError
 from run.folder import RunFolder
 from studies.series.fleet import JudgedRun
 from studies.series.folder import SeriesFolder
 from studies.series.job import Job
+from studies.series.planned import alone
 from studies.series.summary import FILE, RunSummary, append
 
 A, B, C = (Job(scenario=name, version="2.7.1", mode="zookeeper") for name in "abc")
@@ -141,16 +144,34 @@ def test_a_resumed_series_runs_what_it_planned_unless_it_is_given_other_scenario
     assert sorted(carried_out) == sorted(left)
 
 
+def test_a_series_at_work_is_not_resumed_by_another_process(
+    tmp_path: Path, carry_out: Callable[..., Series], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its plan nor its documents are touched, although the other one replaced the plan before."""
+    at_work = carry_out([A, B], {A: ["as declared"], B: ["Ctrl-C"]})
+    monkeypatch.setattr(module, "alone", partial(alone, within_s=0.0))
+    before = {file: file.read_bytes() for file in at_work.folder.path.iterdir()}
+    with alone(at_work.folder.path):
+        at_work.folder.plan([A, B])
+        with pytest.raises(UsageError, match="Another process works in"):
+            carry_out([B], {B: ["as declared"]}, SeriesFolder.resume(at_work.folder.path))
+    assert {file: file.read_bytes() for file in at_work.folder.path.iterdir()} == before
+    carry_out([A, B], {B: ["as declared"]}, SeriesFolder.resume(at_work.folder.path))
+
+
 def test_a_series_that_is_resumed_with_other_options_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the globs of its first command, a resumed series would run the whole catalogue silently."""
     said: list[str] = []
     monkeypatch.setattr(Progress, "say", lambda self, text: said.append(text))
+    monkeypatch.setattr(module, "_run_left", lambda *_: False)
 
     def opened(planned: Sequence[Job], old: SeriesFolder | None) -> SeriesFolder:
         said.clear()
-        return opened_series(planned, tmp_path, old, SeriesOptions()).folder
+        series = opened_series(planned, tmp_path, old, SeriesOptions())
+        run_series(series, lambda _: None)
+        return series.folder
 
     folder = opened([A, A, B], None)
     assert not any("the same options" in text for text in said)

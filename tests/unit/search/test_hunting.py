@@ -333,7 +333,8 @@ def test_what_does_not_come_back_is_not_shrunk(world: World) -> None:
 def test_two_processes_do_not_work_in_one_folder(world: World) -> None:
     search = planned(world)
     holds = (
-        f"import fcntl; file = open({str(search.path / 'plan.json')!r}); fcntl.flock(file, fcntl.LOCK_EX); "
+        f"import fcntl, os; folder = os.open({str(search.path)!r}, os.O_RDONLY); "
+        "fcntl.flock(folder, fcntl.LOCK_EX); "
     )
     command = [sys.executable, "-c", holds + "print(flush=True); input()"]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as other:
