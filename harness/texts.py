@@ -19,8 +19,8 @@ _INTEGERS = range(-(1 << 63), 1 << 63)
 """What TOML asks of an implementation."""
 
 
-def text_file(file: Path, place: object, remedy: str) -> str:
-    """The text of a UTF-8 file, with or without a byte order mark.
+def text_file(file: Path, place: object, remedy: str, *, or_latin_1: bool = False) -> str:
+    """The text of a UTF-8 file, with or without a byte order mark; or, if allowed, of an ISO-8859-1 file.
 
     Raises UsageError, ``place`` cannot be read, with the reason and ``remedy``: for a file that is missing,
     is a FIFO or a device, holds NUL, or has more than `LONGEST_FILE` bytes.
@@ -31,7 +31,12 @@ def text_file(file: Path, place: object, remedy: str) -> str:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
                 raise UsageError(f"{place} cannot be read: it is not a regular file; {remedy}.")
             content = source.read(LONGEST_FILE + 1)
-        text = content.decode("utf-8-sig")
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            if not or_latin_1:
+                raise
+            text = content.decode("latin-1")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"{place} cannot be read: {reason}; {remedy}.") from None

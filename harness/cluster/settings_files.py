@@ -33,10 +33,14 @@ from harness.texts import text_file
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 
 
-def read_properties(path: Path, table: str) -> Settings:
-    """A Java properties file whose properties belong to one table. Raises UsageError."""
-    option = f"--{table}-config"
-    text = text_file(path, f"{option} {path}", "name a Java properties file")
+def read_properties(path: Path, table: str, place: str = "") -> Settings:
+    """A Java properties file whose properties belong to one table. Raises UsageError.
+
+    ``place`` names a file of somebody's cluster, which is ISO-8859-1 if it is not UTF-8, as Java reads it.
+    Without it, the file is the value of an option of acked, and UTF-8.
+    """
+    named = place or f"--{table}-config {path}"
+    text = text_file(path, named, "name a Java properties file", or_latin_1=bool(place))
     seen: dict[str, Setting] = {}
     given: dict[str, str] = {}
     for place, key, value, source in _pairs(path, text):

@@ -8,7 +8,7 @@ and `___` for a hyphen. Nothing is run, and no variable is taken from this machi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ _TOOLS = re.compile(
     r"akhq|kafdrop|cruise|kcat|mirror|cmak|control-center|enterprise-control|jmx|init",
 )
 _KAFKA = re.compile(r"(^|/)(cp-)?(kafka|server|kafka-native|local)\b|kafka:")
+_STARTS = re.compile(r"server-start|start-kafka|\brun\b|run\.sh|entrypoint")
+"""In a command that starts a broker."""
 _CONFLUENT = {"5.5": "2.5", "6.0": "2.6", "6.1": "2.7", "6.2": "2.8"}
 """Confluent Platform's releases before 7.0, and Kafka's. After them 7.x has Kafka 3.x, and 8.x has 4.x."""
 
@@ -57,9 +59,13 @@ def read(path: Path, services: Mapping[str, Any], variables: Mapping[str, str]) 
     for name, service in services.items():
         if not isinstance(service, dict):
             continue
-        image = _interpolated(str(service.get("image", "")), variables)
-        environment = {**_files(path, service), **_environment(service, variables)}
+        image, environment = "", dict[str, str]()
+        for part in _with_bases(service, services):
+            image = _interpolated(str(part.get("image", "")), variables) or image
+            environment |= {**_files(path, part), **_environment(part, variables)}
         kind = _kind(path, str(name), image, environment)
+        if kind == "kafka" and _is_tool(service, environment):
+            continue
         if kind == "zookeeper":
             zookeepers += [
                 Node(name=f"{name}-{n}", roles=frozenset({"zookeeper"})) for n in range(_copies(service))
@@ -86,7 +92,7 @@ def read(path: Path, services: Mapping[str, Any], variables: Mapping[str, str]) 
 def version_of(image: str) -> str:
     """The Kafka version that an image's tag states; empty if it states none."""
     name, _, tag = image.rpartition(":")
-    if "/" in tag or not name:
+    if "/" in tag or not name or "debezium" in name:  # whose tags are its own versions
         return ""
     if stated := re.search(r"kafka-(\d+\.\d+\.\d+)", tag):  # Strimzi: 0.45.0-kafka-3.9.0
         return stated[1]
@@ -110,15 +116,39 @@ def _kind(path: Path, name: str, image: str, environment: Mapping[str, str]) -> 
         )
     if "zookeeper" in repository or (not image and "ZOOKEEPER_CLIENT_PORT" in environment):
         return "zookeeper"
-    looks_like_broker = any(
+    configured = _configures_broker(environment)
+    if _TOOLS.search(repository.rpartition("/")[2]) and not configured:
+        return ""
+    return "kafka" if configured or _KAFKA.search(image) else ""
+
+
+def _configures_broker(environment: Iterable[str]) -> bool:
+    return any(
         key.removeprefix("KAFKA_CFG_").removeprefix("KAFKA_")
         in ("ZOOKEEPER_CONNECT", "PROCESS_ROLES", "ADVERTISED_LISTENERS", "BROKER_ID", "NODE_ID", "LISTENERS")
         for key in environment
         if key.startswith("KAFKA_")
     )
-    if _TOOLS.search(repository.rpartition("/")[2]) and not looks_like_broker:
-        return ""
-    return "kafka" if looks_like_broker or _KAFKA.search(image) else ""
+
+
+def _is_tool(service: Mapping[str, Any], environment: Iterable[str]) -> bool:
+    """Whether a service runs another command of a broker's image, such as one that creates topics."""
+    command = f"{service.get('entrypoint') or ''} {service.get('command') or ''}".strip()
+    return bool(command) and not _configures_broker(environment) and not _STARTS.search(command)
+
+
+def _with_bases(service: Mapping[str, Any], services: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A service after those of the same file that it extends."""
+    chain = [service]
+    while len(chain) <= len(services):
+        extended = chain[0].get("extends")
+        if isinstance(extended, dict):
+            extended = None if "file" in extended else extended.get("service")
+        base = services.get(extended) if isinstance(extended, str) else None
+        if not isinstance(base, dict):
+            break
+        chain.insert(0, base)
+    return chain
 
 
 def _copies(service: Mapping[str, Any]) -> int:

@@ -19,13 +19,14 @@ _COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compos
 
 
 def read(paths: Sequence[Path]) -> Inventory:
-    """What the files say about one cluster. Of a folder, its properties files or its Compose file are read.
+    """What the files say about one cluster. Of a folder, its Compose file, its properties files or its
+    Strimzi resources are read.
 
     Raises UsageError for a file of another kind, or that cannot be read.
     """
     files = [file for path in paths for file in _files(path)]
     properties = [
-        NodeProperties(source=str(file), settings=read_properties(file, "broker").broker)
+        NodeProperties(source=str(file), settings=read_properties(file, "broker", place=str(file)).broker)
         for file in files
         if file.suffix not in _YAML
     ]
@@ -33,7 +34,7 @@ def read(paths: Sequence[Path]) -> Inventory:
     resources: list[Mapping[str, Any]] = []
     for file in files:
         if file.suffix in _YAML:
-            documents = parse_yaml(text_file(file, file, _REMEDY), file)
+            documents = [*kubernetes.flattened(parse_yaml(text_file(file, file, _REMEDY), file))]
             strimzi = [document for document in documents if kubernetes.is_resource(document)]
             if strimzi:
                 resources += strimzi
@@ -54,7 +55,14 @@ def _files(path: Path) -> list[Path]:
         files = [path / name for name in names if (path / name).is_file()]
         if files:
             return files[:1] if names is _COMPOSE else files
-    raise UsageError(f"{path} holds no properties file and no Compose file; {_REMEDY}.")
+    resources = [
+        file
+        for file in sorted(path.iterdir())
+        if file.suffix in _YAML and kubernetes.GROUP in text_file(file, file, _REMEDY)
+    ]
+    if resources:
+        return resources
+    raise UsageError(f"{path} holds no properties file, Compose file or Strimzi resource; {_REMEDY}.")
 
 
 def _compose(file: Path, documents: Sequence[Any]) -> Inventory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,15 @@ from harness.errors import UsageError
 from harness.secrets import holds_secret, shown
 from harness.texts import scalar_text
 
+GROUP = "kafka.strimzi.io/"
 KINDS = ("Kafka", "KafkaNodePool", "KafkaTopic")
+
+
+def flattened(documents: Iterable[Any]) -> Iterator[Any]:
+    """The documents, with the items of lists (`kubectl get -o yaml`) in place of the lists."""
+    for document in documents:
+        items = document.get("items") if isinstance(document, dict) else None
+        yield from items if isinstance(items, list) and document.get("kind") == "List" else [document]
 
 
 def is_resource(document: object) -> bool:
@@ -20,7 +28,7 @@ def is_resource(document: object) -> bool:
     return (
         isinstance(document, dict)
         and document.get("kind") in KINDS
-        and str(document.get("apiVersion", "")).startswith("kafka.strimzi.io/")
+        and str(document.get("apiVersion", "")).startswith(GROUP)
     )
 
 
@@ -51,7 +59,7 @@ def read(path: Path, documents: Sequence[Mapping[str, Any]]) -> Inventory:
                     secret=holds_secret(str(key), text),
                 )
                 for key, value in _mapping(kafka.get("config")).items()
-                for text in (scalar_text(value),)
+                if "\n" not in (text := scalar_text(value).strip())  # a property is one line
             }
         )
         if not by_kind["KafkaNodePool"]:

@@ -19,7 +19,7 @@ from harness.lab.layout import MAX_AZS, MOST
 NodeRole = Literal["broker", "controller", "zookeeper"]
 _SPREAD = 3
 """Over how many AZs nodes are spread if nothing says where they are."""
-_TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_BARE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,18 +232,24 @@ def _settings(settings: Sequence[Mapping[str, Setting]]) -> Iterator[str]:
         remark = (
             f"  # {count} of {counted.total()} brokers; others have {', '.join(others)}" if others else ""
         )
-        yield f"{key} = {_toml(value)}{remark}"
+        yield f"{_key(key, values)} = {_toml(value)}{remark}"
 
 
 def _topic(topic: TopicDescription) -> Iterator[str]:
-    name = topic.name if _TOPIC.fullmatch(topic.name) and "." not in topic.name else _text(topic.name)
+    name = topic.name if _BARE.fullmatch(topic.name) and "." not in topic.name else _text(topic.name)
     if topic.stands_for > 1:
         yield f"# Stands for {topic.stands_for} topics of this shape and configuration."
     yield f"[topic.{name}]"
     yield f"partitions = {topic.partitions}"
     yield f"replication-factor = {topic.replication_factor}"
     for key, value in sorted(topic.config.items()):
-        yield f"{key} = {_toml(value)}"
+        yield f"{_key(key, topic.config)} = {_toml(value)}"
+
+
+def _key(key: str, keys: Iterable[str]) -> str:
+    """The key as TOML has it: quoted if another key is its beginning and would be a table and a value."""
+    bare = _BARE.fullmatch(key) and not any(key.startswith(f"{other}.") for other in keys)
+    return key if bare else _text(key)
 
 
 def _toml(value: str) -> str:

@@ -8,7 +8,7 @@ the ensemble's from `zookeeper.connect` (`host:port,host:port/chroot`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.cluster.inventory.model import Inventory, Node, NodeRole
 from harness.cluster.settings import Setting
@@ -62,20 +62,24 @@ def inventory(nodes: Sequence[NodeProperties], *, servers_known: bool = False) -
     notes = []
     with_kraft = [node for node in nodes if node.value("process.roles")]
     ensembles = {servers for node in nodes if (servers := _hosts(node.value("zookeeper.connect")))}
+    single = len(members) == 1 and "broker" in members[0].roles
     if with_kraft:
-        members += _controllers(with_kraft, members)
+        others = _controllers(with_kraft, members)
+        if single and "controller" in members[0].roles:
+            others = [replace(node, roles=members[0].roles) for node in others]
+        members += others
     elif ensembles and not servers_known:
         largest = max(ensembles, key=len)
         members += [Node(name=host, roles=frozenset({"zookeeper"})) for host in largest]
     brokers = [node for node in members if "broker" in node.roles]
-    if len(brokers) == 1 and len(nodes) == 1:
+    if single:
+        count = len(brokers) if len(brokers) > 1 else _ASSUMED_BROKERS
         members += [
             Node(name=f"{brokers[0].name}-{number}", roles=brokers[0].roles)
-            for number in range(2, _ASSUMED_BROKERS + 1)
+            for number in range(len(brokers) + 1, count + 1)
         ]
-        if brokers[0].az:
-            members = [Node(name=node.name, roles=node.roles) for node in members]
-        notes.append(f"One file describes one broker; {_ASSUMED_BROKERS} brokers like it are assumed.")
+        members = [replace(node, az="") for node in members]
+        notes.append(f"One file describes one broker; {count} brokers like it are assumed.")
     return Inventory(
         nodes=tuple(members),
         settings=tuple(node.settings for node in nodes for _ in range(node.copies) if "broker" in node.roles),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -131,6 +132,72 @@ def test_one_file_stands_for_three_brokers(tmp_path: Path) -> None:
     assert "3 brokers like it are assumed" in text
 
 
+def test_one_file_of_a_combined_quorum_stands_for_all_of_it(tmp_path: Path) -> None:
+    text, described = _written(tmp_path, {"server.properties": KRAFT.format(roles="broker,controller", id=1)})
+    assert described.mode == "kraft-combined"
+    assert sum(az.brokers for az in described.layout.azs) == 3
+    assert "3 brokers like it are assumed" in text
+
+
+def test_a_key_that_begins_with_another(tmp_path: Path) -> None:
+    """In TOML, `a = 1` and `a.b = 2` exclude each other."""
+    limits = {"max.connections": "1000", "max.connections.per.ip": "100"}
+    source = "".join(f"{key}={value}\n" for key, value in limits.items())
+    _, described = _written(tmp_path, {"server.properties": source})
+    assert {key: one.value for key, one in described.settings.broker.items()} == limits
+
+
+def test_properties_that_are_not_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_bytes(b"# Gr\xf6\xdfe\r\nnum.partitions=3\r\n")
+    cluster = files.read([tmp_path / "server.properties"])
+    assert [settings["num.partitions"].value for settings in cluster.settings] == ["3"]
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        files.read([tmp_path / "none.properties"])
+    assert refused.value.message.startswith(f"{tmp_path}/none.properties cannot be read")
+
+
+def test_a_service_that_creates_topics_is_no_broker(tmp_path: Path) -> None:
+    init = "  init:\n    <<: *kafka\n    entrypoint: [/bin/sh, -c]\n    command: kafka-topics --create\n"
+    _, described = _written(tmp_path, {"docker-compose.yml": COMPOSE + init})
+    assert sum(az.brokers for az in described.layout.azs) == 2
+
+
+def test_services_that_extend_others(tmp_path: Path) -> None:
+    """They have the image and the variables of the other service; one that extends itself ends."""
+    text = """\
+services:
+  a:
+    image: bitnami/kafka:3.7.0
+    environment: [KAFKA_CFG_NODE_ID=1, "KAFKA_CFG_PROCESS_ROLES=controller,broker"]
+  b: {extends: a, environment: {KAFKA_CFG_NODE_ID: 2}}
+  c: {extends: {service: b}, environment: {KAFKA_CFG_NODE_ID: 3}}
+  d: {extends: d, image: postgres}
+"""
+    _, described = _written(tmp_path, {"compose.yaml": text})
+    assert described.mode == "kraft-combined"
+    assert sum(az.brokers for az in described.layout.azs) == 3
+
+
+@pytest.mark.parametrize("whole_folder", [False, True])
+def test_strimzi_as_kubectl_prints_it(tmp_path: Path, whole_folder: bool) -> None:
+    items = "".join(f"-{text}" for text in re.sub("^", "  ", f"\n{STRIMZI}", flags=re.M).split("  ---"))
+    (tmp_path / "kafka.yaml").write_text(f"apiVersion: v1\nkind: List\nitems:\n{items}")
+    (tmp_path / "other.yaml").write_text("apiVersion: v1\nkind: Service\n")
+    cluster = files.read([tmp_path if whole_folder else tmp_path / "kafka.yaml"])
+    assert len(cluster.nodes) == 9
+    assert [topic.name for topic in cluster.topics] == ["orders.eu"]
+
+
+def test_values_of_several_lines_are_no_properties(tmp_path: Path) -> None:
+    config = 'config: {retention.lines: "a\\nb", num.io.threads: "8\\n", '
+    _, described = _written(tmp_path, {"kafka.yaml": STRIMZI.replace("config: {min", f"{config}min", 1)})
+    assert described.settings.broker["num.io.threads"].value == "8"
+    assert "retention.lines" not in described.settings.broker
+
+
 def test_a_compose_file(tmp_path: Path) -> None:
     text, described = _written(tmp_path, {"docker-compose.yml": COMPOSE})
     assert described.kafka == "3.5.2"
@@ -170,6 +237,7 @@ def test_strimzi(tmp_path: Path) -> None:
         ("bitnami/kafka:3.7.0-debian-12-r0", "3.7.0"),
         ("wurstmeister/kafka:2.13-2.8.1", "2.8.1"),
         ("quay.io/strimzi/kafka:0.45.0-kafka-3.9.0", "3.9.0"),
+        ("quay.io/debezium/kafka:2.3", ""),
         ("bitnami/kafka:latest", ""),
         ("registry.example:5000/kafka", ""),
     ],
