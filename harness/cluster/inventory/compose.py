@@ -188,20 +188,31 @@ def variables_of(file: Path) -> dict[str, str]:
     pairs = (
         line.removeprefix("export ").partition("=") for line in lines if not line.lstrip().startswith("#")
     )
-    return {name.strip(): value.strip().strip("\"'") for name, equals, value in pairs if equals}
+    return {name.strip(): _unquoted(value.strip()) for name, equals, value in pairs if equals}
 
 
-_VARIABLE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)(?::?([-?+])((?:[^{}]|\{[^{}]*\})*))?\})")
+def _unquoted(value: str) -> str:
+    """A value of an environment file without its quotes, or without the comment behind it."""
+    if quoted := re.match(r"""(["'])(.*?)\1""", value):
+        return quoted[2]
+    return re.split(r"(?:^|\s+)#", value)[0]
+
+
+_VARIABLE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)(?:(:?[-?+])((?:[^{}]|\{[^{}]*\})*))?\})")
 
 
 def _interpolated(text: str, variables: Mapping[str, str]) -> str:
-    """Compose's `${NAME:-default}`, with the variables of the `.env` file beside it."""
+    """Compose's `${NAME:-default}` and `${NAME:+other}`, with the variables of the `.env` file beside it."""
 
     def value(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
+        name, operator = match[1] or match[2], match[3] or ""
         if name is None:
             return "$"
-        return variables.get(name, match[4] if match[3] == "-" else "")
+        stated = variables.get(name)
+        present = bool(stated) if operator.startswith(":") else stated is not None
+        if operator.endswith("+") if present else operator.endswith("-"):
+            return _interpolated(match[4], variables)
+        return "" if operator.endswith("+") else stated or ""
 
     return _VARIABLE.sub(value, text)
 

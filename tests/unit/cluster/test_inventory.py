@@ -218,6 +218,25 @@ def test_variables_of_a_compose_file(tmp_path: Path) -> None:
     assert described.settings.broker["log.retention.ms"].value == "777"
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${SET}", "a"),
+        ("$SET-$$SET", "a-$SET"),
+        ("${SET:-b}${SET:+c}${SET-b}", "aca"),
+        ("${EMPTY:-b}${EMPTY-b}${EMPTY:+c}${EMPTY+d}", "bd"),
+        ("${NONE:-${SET}}${NONE+c}${NONE:?no}", "a"),
+        ("${QUOTED}", "a # b"),
+    ],
+)
+def test_variables_as_compose_interpolates_them(tmp_path: Path, text: str, value: str) -> None:
+    (tmp_path / ".env").write_bytes(b"SET=a # comment\r\nEMPTY=\r\nQUOTED='a # b' # c\r\n#NONE=1\r\n")
+    service = f"services: {{a: {{image: 'apache/kafka:3.9.1', environment: {{KAFKA_A_B: '{text}'}}}}}}"
+    (tmp_path / "compose.yaml").write_text(service)
+    cluster = files.read([tmp_path / "compose.yaml"])
+    assert [settings["a.b"].value for settings in cluster.settings] == [value]
+
+
 def test_strimzi(tmp_path: Path) -> None:
     _, described = _written(tmp_path, {"kafka.yaml": STRIMZI})
     assert (described.kafka, described.mode) == ("3.9.1", "kraft")
