@@ -14,6 +14,7 @@ and ``{"ended": 1, "status": 0}`` reports its end.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -27,6 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, TypedDict, cast
 
+from harness.errors import UsageError
 from harness.lab.embedded.namespaces import die_with_parent, enter_network, leave_with
 
 _END_S = 10.0
@@ -134,6 +136,7 @@ class ForkServer:
         """Start a fork that does what `python -m MODULE ARGUMENTS` would do, in a network namespace if given.
 
         ``streams`` are descriptors for its standard input, output and error. The caller's own stay open.
+        Raises UsageError for arguments that are too long for a message.
         """
         with self._lock:
             self._last_number += 1
@@ -141,7 +144,6 @@ class ForkServer:
             if self._gone:
                 process.set_ended(-signal.SIGKILL)
                 return process
-            self._running[self._last_number] = process
             order: _Start = {
                 "start": self._last_number,
                 "module": module,
@@ -149,6 +151,7 @@ class ForkServer:
                 "network": None if network is None else str(network),
             }
             self._send(order, streams)
+            self._running[self._last_number] = process
         return process
 
     def send_signal(self, number: int, to: int) -> None:
@@ -169,8 +172,15 @@ class ForkServer:
 
     def _send(self, order: _Start | _Signal, streams: Sequence[int] = ()) -> None:
         # If the server has ended, so have its forks: `_read` marks them as ended.
-        with contextlib.suppress(OSError):
-            socket.send_fds(self._connection, [json.dumps(order).encode()], list(streams))
+        message = json.dumps(order).encode()
+        try:
+            socket.send_fds(self._connection, [message], list(streams))
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:
+                raise UsageError(
+                    f"The arguments of a process, such as the settings of a cluster, have {len(message)} "
+                    f"bytes, and the kernel passes on about 200,000; set fewer properties."
+                ) from None
 
     def _read(self) -> None:
         while message := _receive(self._connection):

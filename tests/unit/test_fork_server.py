@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import EXIT_AS_DECLARED
+from harness.errors import EXIT_AS_DECLARED, UsageError
 from harness.fork_server import ForkedProcess, ForkServer
 from harness.waiting import wait_until
 
@@ -66,6 +66,12 @@ def test_a_fork_does_what_the_command_does(server: ForkServer, tmp_path: Path) -
         process.wait(60)
         assert process.status == EXIT_AS_DECLARED
         assert "There is no scenario 'no-such-scenario'" in (folder / "run.json").read_text()
+
+
+def test_arguments_that_are_too_long_are_refused(server: ForkServer, tmp_path: Path) -> None:
+    """Nobody would ever learn the end of a process that the server was not told to start."""
+    with pytest.raises(UsageError, match="set fewer properties"):
+        start(server, ["x" * (1 << 20)], tmp_path / "log")
 
 
 def test_the_output_of_a_fork_goes_to_its_log(server: ForkServer, tmp_path: Path) -> None:
