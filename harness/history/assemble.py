@@ -149,8 +149,8 @@ def _collect_lines(file: Path, lines: dict[str, list[bytes]]) -> None:
         complete.append(last)
     start = len(_PREFIX)
     for number, line in enumerate(complete, 1):
-        if line.startswith(_PREFIX):
-            name = line[start : line.index(b'"', start)].decode()
+        if line.startswith(_PREFIX) and (end := line.find(b'"', start)) > 0:
+            name = line[start:end].decode(errors="replace")
         elif line:
             name = str(_row(file, number, line).get("table"))
         else:

@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def append(run: Path, text: str, file: str = "client1") -> None:
-    with (run / "journal" / f"{file}.jsonl").open("a") as journal:
+    with (run / "journal" / f"{file}.jsonl").open("a", errors="surrogateescape") as journal:
         journal.write(text)
 
 
@@ -87,6 +87,8 @@ def test_a_last_line_that_was_cut_short_is_left_out(run: Path, line: str) -> Non
         ("[" * 9**5 + "\n", "line 5 is JSON that is nested too deeply"),
         ("[1]\n", "line 5 holds no JSON object"),
         ('{"table":"nothing"}\n', "line 5: there is no table 'nothing'"),
+        ('{"table":"no\udcffthing"}\n', "line 5: there is no table 'no\ufffdthing'"),
+        ('{"table":"vie\n', "line 5 is not valid JSON"),
         ('{"table":"done","writer":1,"seq":"one"}\n', "line 5: seq of done"),
         ('{"table":"sent","topic":"t","partition":0,"writer":1,"sent_ns":1}\n', "line 5.* has no seq"),
     ],
