@@ -88,7 +88,7 @@ def fault_in_words(fault: Fault) -> str:
     times = f"at {fault.from_s:.1f} s"
     if fault.to_s is not None:
         times = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s"
-    hit = {"hosts": fault.hosts, "partitions": fault.partitions, **fault.details}
+    hit = {**fault.details, "hosts": fault.hosts, "partitions": fault.partitions, "links": fault.links}
     said = clause(fault.mechanism, hit)
     if not said:
         return f"“{fault.name}” {'happened' if fault.to_s is None else 'was in force'} {times}."

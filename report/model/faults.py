@@ -9,7 +9,7 @@ from harness.errors import BadDataError, json_value
 from report.model.beliefs import ToSeconds
 from report.model.model import Fault, Proof
 from report.model.tables import Row
-from report.words.faults import state_in_words
+from report.words.faults import is_state, state_in_words
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     "dead": ("probes over the cut links", "no answer"),
@@ -107,8 +107,8 @@ def _proofs(by_moment: Mapping[str, Row]) -> Iterable[Proof]:
 
 def _in_words(value: object) -> str:
     """What an operator's action observed: states of partitions in words, other values as they are."""
-    if isinstance(value, dict):
-        return state_in_words(value) if {"leader", "isr"} <= value.keys() else str(value)
+    if is_state(value):
+        return state_in_words(value)
     if isinstance(value, list):
         return ", ".join(_in_words(one) for one in value if one is not None)
     return str(value)
@@ -125,7 +125,7 @@ def _seen(key: str, value: Any) -> str:
         return ", ".join(f"{name}: {_ended(status)}" for name, status in value.items())
     if key == "flips" and isinstance(value, list):
         return str(len(value))
-    if isinstance(value, dict) and not {"leader", "isr"} <= value.keys():
+    if isinstance(value, dict) and not is_state(value):
         return ", ".join(f"{name}: {_in_words(one)}" for name, one in value.items())
     return _in_words(value)
 

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
-from harness.errors import json_object
+import msgspec
+
+from harness.errors import BadDataError, json_object
 from report.words.lists import brokers_in_words
+from report.words.stored import REMEDY, worded
 
 CauseFacts = Mapping[str, Any]
 
 
+class _Computed(TypedDict, total=False):
+    """Types of the facts with which reports compute; the others are only shown."""
+
+    broker: int
+    leader: int
+    epoch: int
+    isr: list[int]
+    truncated: list[int]
+    fault: int
+    fault_name: str
+
+
 def facts_of(row: Mapping[str, Any]) -> CauseFacts:
-    """The facts of the cause of a row of findings or of life."""
-    return json_object(row.get("cause_facts") or "{}", "cause_facts")
+    """The facts of the cause of a row of findings or of life. Raises BadDataError if they are malformed."""
+    facts = json_object(row.get("cause_facts") or "{}", "cause_facts", REMEDY)
+    try:
+        msgspec.convert(facts, _Computed)
+    except msgspec.ValidationError as error:
+        raise BadDataError(f"cause_facts is malformed ({error}); {REMEDY}.") from error
+    return facts
 
 
 def cause_of(row: Mapping[str, Any]) -> str:
@@ -22,11 +42,15 @@ def cause_of(row: Mapping[str, Any]) -> str:
 
 
 def cause_in_words(kind: str, facts: CauseFacts) -> str:
-    """A cause as a sentence. A kind that has no sentence here, of a later version, is shown as it is."""
+    """A cause as a sentence. A kind that has no sentence here, of a later version, is shown as it is.
+
+    Raises BadDataError if the facts are not those of this kind.
+    """
     said = SENTENCES.get(kind)
     if said is None:
         return kind.replace("_", " ")
-    return said(facts) if callable(said) else said.format(**facts)
+    with worded(f"cause_facts of {kind}"):
+        return said(facts) if callable(said) else said.format(**facts)
 
 
 def _unclean(facts: CauseFacts) -> str:

@@ -7,23 +7,30 @@ from typing import Any
 
 from harness.errors import json_object
 from report.words.lists import by_broker, named_offset
+from report.words.stored import REMEDY, worded
 
 FindingRow = Mapping[str, Any]
 
 
 def details_of(row: FindingRow) -> FindingRow:
-    """The facts in the details of a row of findings."""
-    return json_object(row.get("detail") or "{}", "detail")
+    """The facts in the details of a row of findings. Raises BadDataError if they are no JSON object."""
+    return json_object(row.get("detail") or "{}", "detail", REMEDY)
 
 
 def detail_in_words(row: FindingRow) -> str:
-    """What the details of a row of findings say; empty if it has none."""
+    """What the details of a row of findings say; empty if it has none.
+
+    Raises BadDataError if they are not those of this class.
+    """
     name = str(row.get("class"))
     if name == "undetermined":
         return "the final read did not reach the end of every log that could hold them"
     facts = details_of(row)
-    said = _SENTENCES.get(name)
-    return said(facts, row) if facts and said is not None else ""
+    said = SENTENCES.get(name)
+    if not facts or said is None:
+        return ""
+    with worded(f"detail of a finding {name}"):
+        return said(facts, row)
 
 
 _DIFFERENCES = {
@@ -98,7 +105,7 @@ def _circle(facts: FindingRow, _row: FindingRow) -> str:
     )
 
 
-_SENTENCES: Mapping[str, Callable[[FindingRow, FindingRow], str]] = {
+SENTENCES: Mapping[str, Callable[[FindingRow, FindingRow], str]] = {
     "diverged": _diverged,
     "misrouted": lambda facts, _: f"sent to {facts['sent_to']}",
     "process_exit": _exited,

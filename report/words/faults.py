@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from harness.history.mechanisms import MECHANISMS
 from report.words.lists import listed
 
 Details = Mapping[str, Any]
-"""The `targets` of a fault."""
+"""The `targets` of a fault; another program may have written values of any types under the same keys."""
 
 
 def clause(mechanism: str, details: Details) -> str:
-    """What a fault did; empty for one that has no words, which reports quote by its name."""
+    """What a fault did; empty for one that has no words, which reports quote by its name.
+
+    `hosts`, `partitions` and `links` of ``details`` are sequences of texts.
+    """
     mechanism_words = MECHANISMS.get(mechanism)
     if mechanism_words is not None and mechanism_words.clause and details.get("hosts"):
         names = sorted(details["hosts"], key=_by_number)
@@ -52,10 +55,15 @@ def _loss(details: Details) -> str:
     ends = _plain_ends(details)
     if len(ends) != 1 or ends[0]["both"]:
         return ""
-    return f"{details['percent']:g} % of what {ends[0]['from']} sent to {ends[0]['to']} was lost"
+    percent = details.get("percent")
+    if not isinstance(percent, int | float):
+        return ""
+    return f"{percent:g} % of what {ends[0]['from']} sent to {ends[0]['to']} was lost"
 
 
 def _damage(details: Details) -> str:
+    if not (details["partitions"] and details["hosts"]):
+        return ""
     return (
         f"The record at offset {details.get('offset')} of {listed(details['partitions'])} was damaged on "
         f"{listed(details['hosts'])}"
@@ -72,8 +80,19 @@ def _hold(details: Details) -> str:
 
 def _plain_ends(details: Details) -> Sequence[Details]:
     """The ends of the links that were asked for; none if a service of a host is among them."""
-    ends: Sequence[Details] = details.get("ends") or ()
+    ends = details.get("ends")
+    if not isinstance(ends, list) or not all(map(_is_end, ends)):
+        return ()
     return () if any(":" in end["to"] for end in ends) else ends
+
+
+def _is_end(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and "both" in value
+        and isinstance(value.get("from"), str)
+        and isinstance(value.get("to"), str)
+    )
 
 
 _CLAUSES: Mapping[str, Callable[[Details], str]] = {
@@ -85,14 +104,24 @@ _CLAUSES: Mapping[str, Callable[[Details], str]] = {
 }
 
 
-def _by_number(name: str) -> tuple[str, int]:
+def _by_number(name: str) -> tuple[str, int, str]:
     """Sorts broker2 before broker10."""
     stem = name.rstrip("0123456789")
-    return stem, int(name[len(stem) :] or 0)
+    return stem, len(name), name
+
+
+def is_state(value: object) -> TypeGuard[Details]:
+    """Whether it is a partition's state as an operator's action observes it."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("leader"), int)
+        and isinstance(value.get("isr"), list)
+        and "leader_epoch" in value
+    )
 
 
 def state_in_words(state: Details) -> str:
-    """A partition's state as an operator's action observed it: `leader broker1, epoch 3, ISR 2, 1`."""
+    """A partition's state in words: `leader broker1, epoch 3, ISR 2, 1`."""
     leader = "no leader" if state["leader"] < 0 else f"leader broker{state['leader']}"
     isr = ", ".join(map(str, state["isr"])) or "empty"
     return f"{leader}, epoch {state['leader_epoch']}, ISR {isr}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkers.tables.output import FINDINGS
+from harness.errors import BadDataError
 from harness.kafka.model import PartitionState
 from report.model.causes import reasons
 from report.model.chains import Chain
@@ -23,7 +24,9 @@ from report.model.other_findings import SAID, explanations, in_words
 from report.model.stories import thinned
 from report.page.render import page
 from report.page.svg import wrapped
-from report.words.causes import cause_in_words
+from report.words.causes import SENTENCES, cause_in_words, cause_of
+from report.words.details import SENTENCES as DETAILS
+from report.words.details import detail_in_words
 
 _NOTHING = Finding(
     name="",
@@ -464,11 +467,84 @@ def test_faults_in_words(mechanism: str, details: dict[str, object], to_s: float
         proven=True,
         injected=True,
         hosts=tuple(details.get("hosts", ())),  # type: ignore[call-overload]
-        links=(),
+        partitions=tuple(details.get("partitions", ())),  # type: ignore[call-overload]
+        links=tuple(details.get("links", ())),  # type: ignore[call-overload]
         lasting=to_s is not None,
         details=details,
     )
     assert fault_in_words(fault).startswith(said)
+
+
+STRANGE: tuple[object, ...] = (
+    None,
+    "x",
+    7,
+    1.5,
+    True,
+    [],
+    {},
+    [None],
+    ["a"],
+    [7],
+    [{}],
+    [[7]],
+    ["broker" + "9" * 5000],
+)
+
+
+@pytest.mark.parametrize("key", ["hosts", "partitions", "links", "ends", "percent", "offset", "isolated"])
+@pytest.mark.parametrize("mechanism", ["cut", "flap", "loss", "damage", "hold", "kill", "wipe", "pause"])
+def test_a_fault_whose_targets_are_strange_has_a_sentence(mechanism: str, key: str) -> None:
+    one_way = ends(("a", "b"), both=False)
+    for strange in STRANGE:
+        targets = {"hosts": ["broker1"], "partitions": ["t/0"], **one_way, key: strange}
+        row = {"fault": 1, "name": "name", "kind": "link", "mechanism": mechanism, "evidence": None}
+        row |= {"moment": "injected", "ns": 4, "targets": json.dumps(targets)}
+        said = fault_in_words(faults([row], (), float)[0])
+        assert said.endswith((" at 4.0 s.", " at 4.0 s and did not end.")), said
+
+
+def test_hosts_of_a_fault_that_are_no_list_are_not_taken_apart() -> None:
+    row = {"fault": 1, "name": "name", "kind": "process", "mechanism": "kill", "evidence": None}
+    row |= {"moment": "injected", "ns": 4, "targets": '{"hosts": "broker1"}'}
+    assert fault_in_words(faults([row], (), float)[0]) == "“name” happened at 4.0 s."
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"leader": "a", "isr": [1], "leader_epoch": 1},
+        {"leader": 1, "isr": 7, "leader_epoch": 1},
+        {"leader": 1, "isr": [1]},
+    ],
+)
+def test_a_strange_state_in_the_evidence_of_a_fault_is_shown_as_it_is(state: object) -> None:
+    row = {"fault": 1, "name": "name", "kind": "operator", "mechanism": "reassign", "targets": None}
+    row |= {"moment": "injected", "ns": 4, "evidence": json.dumps({"seen": [state]})}
+    (proof,) = faults([row], (), float)[0].proofs
+    assert proof.seen == str(state)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, said in SENTENCES.items() if callable(said) or "{" in said])
+@pytest.mark.parametrize("facts", [{}, {"broker": "x", "isr": 7, "seconds": "x", "at_s": [], "readers": 1}])
+def test_a_cause_without_its_facts_is_bad_data(kind: str, facts: dict[str, object]) -> None:
+    row = {"cause": kind, "cause_facts": json.dumps(facts)}
+    if facts or kind not in ("missing_message", "stale_coordinator"):  # these need none
+        with pytest.raises(BadDataError, match=f"^cause_facts .*{'' if facts else kind}.*judge the run"):
+            cause_of(row)
+
+
+@pytest.mark.parametrize("name", list(DETAILS))
+@pytest.mark.parametrize("facts", [{"unknown": 1}, {"seconds": [], "readers": 7, "steps": 7}])
+def test_a_detail_without_its_facts_is_bad_data(name: str, facts: dict[str, object]) -> None:
+    row = {"class": name, "detail": json.dumps(facts)}
+    with pytest.raises(BadDataError, match=f"^detail of a finding {name} .*judge the run again"):
+        detail_in_words(row)
+
+
+def test_the_sentences_of_a_folder_that_an_older_version_judged_ask_for_a_new_judgement() -> None:
+    with pytest.raises(BadDataError, match="^detail .*judge the run again with `acked check`"):
+        detail_in_words({"class": "misrouted", "detail": "sent to t/1"})
 
 
 @pytest.mark.parametrize(
