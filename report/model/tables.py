@@ -10,14 +10,28 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.tables.output import FINDING, LIFE, TRANSACTION, TRANSACTION_RECORD
 from harness.errors import DAMAGED, BadDataError, json_file
 from harness.history.schema import SCHEMA_VERSION, TABLES, readable
 from harness.plain_files import require_plain
 from report.model.shapes import JUDGEMENT, RUN, SHAPES
+from report.words.stored import REMEDY
 
 Row = dict[str, Any]
-_DERIVED = ("life", "findings", "transaction_fates", "transaction_records")
+_DERIVED: Mapping[str, pa.Schema] = {
+    "life": LIFE,
+    "findings": FINDING,
+    "transaction_fates": TRANSACTION,
+    "transaction_records": TRANSACTION_RECORD,
+}
 """Tables that judging has written."""
+_NEEDED: Mapping[str, frozenset[str]] = {
+    "life": frozenset(("topic", "partition", "writer", "seq", "sent_ns", "fate")),
+    "findings": frozenset(("class", "expected")),
+    "transaction_fates": frozenset(("writer", "txn")),
+    "transaction_records": frozenset(("topic", "partition", "writer", "seq", "txn")),
+}
+"""Their columns without which a row says nothing; earlier versions wrote fewer of the others."""
 WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
 """Small tables of events; the first event of a run is in one of them."""
 _KEPT_ROWS = 100_000
@@ -45,7 +59,7 @@ class RunTables:
         file = self.folder / name
         if not file.is_file():
             return {}
-        remedy = "judge the run again with `acked check`" if name == JUDGEMENT else DAMAGED
+        remedy = REMEDY if name == JUDGEMENT else DAMAGED
         document = json_file(file, remedy)
         version = document.get("schema_version")
         if name == RUN and not readable(version):
@@ -61,23 +75,24 @@ class RunTables:
     def table(
         self, name: str, columns: Sequence[str] | None = None, place: tuple[str, int] | None = None
     ) -> pa.Table:
-        """A table with the given columns, absent ones null; only the rows of one topic partition if given."""
-        derived = name in _DERIVED
-        target = (self.folder if derived else self._history) / f"{name}.parquet"
-        types = None if derived else {field.name: field.type for field in TABLES[name].arrow()}
-        names = list(columns or types or ())
+        """A table with the given columns, absent ones null; only the rows of one topic partition if given.
+
+        Raises BadDataError if a column has another type than it must have, or lacks a value that it needs.
+        """
+        target = (self.folder if name in _DERIVED else self._history) / f"{name}.parquet"
+        names = list(columns or _schema(name).names)
         files = sorted(target.glob("*.parquet")) if target.is_dir() else [target] * target.is_file()
-        parts = [self._read(file, names, types, place) for file in files]
+        parts = [self._read(file, name, names, place) for file in files]
         parts = [part for part in parts if part.num_rows]
         if parts:
-            return pa.concat_tables(parts, promote_options="permissive")
-        return pa.table({one: pa.nulls(0, types[one] if types else pa.null()) for one in names})
+            return pa.concat_tables(parts)
+        return pa.schema([_schema(name).field(one) for one in names]).empty_table()
 
     def _read(
         self,
         file: Path,
+        name: str,
         names: Sequence[str],
-        types: Mapping[str, pa.DataType] | None,
         place: tuple[str, int] | None,
     ) -> pa.Table:
         try:
@@ -86,20 +101,15 @@ class RunTables:
                 table = self._opened(pq.ParquetFile(file), file, names, place)
         except (pa.ArrowException, OSError) as error:
             raise BadDataError(f"{file} cannot be read as Parquet: {error}.") from error
-        if place is not None and table.num_rows:
+        if place is None:
+            return _fitted(table, file, name, names)
+        table = _fitted(table, file, name, list(dict.fromkeys((*names, "topic", "partition"))))
+        if table.num_rows:
             import pyarrow.compute as pc
 
             here = pc.and_(pc.equal(table["topic"], place[0]), pc.equal(table["partition"], place[1]))
             table = table.filter(here)
-        if not names:
-            return table
-        columns = {}
-        for name in names:
-            if name not in table.column_names:
-                columns[name] = pa.nulls(table.num_rows, types[name] if types else pa.string())
-            else:
-                columns[name] = table[name] if types is None else table[name].cast(types[name])
-        return pa.table(columns)
+        return table.select(names)
 
     def _opened(
         self, opened: pq.ParquetFile, file: Path, names: Sequence[str], place: tuple[str, int] | None
@@ -109,9 +119,8 @@ class RunTables:
             return self._kept.setdefault(file, opened.read())
         if place is not None and not _may_hold(opened.metadata, place):
             return opened.schema_arrow.empty_table()
-        there = [name for name in names if name in opened.schema_arrow.names] if names else None
-        needed = there if there is None or place is None else list({*there, "topic", "partition"})
-        return opened.read(columns=needed)
+        wanted = {*names} if place is None else {*names, "topic", "partition"}
+        return opened.read(columns=[column for column in opened.schema_arrow.names if column in wanted])
 
     def rows(
         self, name: str, columns: Sequence[str] | None = None, place: tuple[str, int] | None = None
@@ -133,6 +142,28 @@ class RunTables:
 
         table = self.table(name, (column,))
         return pc.min(table[column]).as_py() if table.num_rows else None
+
+
+def _schema(name: str) -> pa.Schema:
+    return _DERIVED[name] if name in _DERIVED else TABLES[name].arrow()
+
+
+def _fitted(table: pa.Table, file: Path, name: str, names: Sequence[str]) -> pa.Table:
+    """Columns of a table with the types of its schema; absent ones are null. Raises BadDataError."""
+    schema = _schema(name)
+    remedy = REMEDY if name in _DERIVED else DAMAGED
+    needed = _NEEDED[name] if name in _DERIVED else {one.name for one in schema if not one.nullable}
+    columns = {}
+    for column in names:
+        kind = schema.field(column).type
+        try:
+            values = table[column].cast(kind) if column in table.column_names else None
+        except pa.ArrowException as error:
+            raise BadDataError(f"{file}: column {column} is no {kind} ({error}); {remedy}.") from error
+        if column in needed and table.num_rows and (values is None or values.null_count):
+            raise BadDataError(f"{file}: column {column} is required, but a row has none; {remedy}.")
+        columns[column] = pa.nulls(table.num_rows, kind) if values is None else values
+    return pa.table(columns)
 
 
 def _may_hold(metadata: Any, place: tuple[str, int]) -> bool:

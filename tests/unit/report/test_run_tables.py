@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.errors import BadDataError
 from report.model import tables
 from report.model.tables import RunTables
 
@@ -39,6 +40,35 @@ def test_rows_of_one_topic_partition(folder: Path, kept_rows: int, monkeypatch: 
             "high_watermark": [5, 6, 8, 7],
             "leo": [None] * 4,
         }
+
+
+DAMAGED_COLUMNS = [
+    ("history/marks", {"ns": ["zz"], "name": ["a"]}, "column ns is no int64 .*; the run folder is damaged"),
+    ("history/marks", {"ns": [None], "name": ["a"]}, "column ns is required, but a row has none; the run"),
+    ("history/marks", {"ns": [1]}, "column name is required, but a row has none; the run folder is damaged"),
+    (
+        "life",
+        {"topic": ["t"], "partition": ["zz"]},
+        "column partition is no int32 .*; judge the run again with `acked check`",
+    ),
+    ("life", {"topic": ["t"], "partition": [0], "writer": [1]}, "column seq is required.*; judge the run"),
+    ("findings", {"class": ["lost"]}, "column expected is required.*; judge the run again"),
+]
+
+
+@pytest.mark.parametrize(("name", "columns", "said"), DAMAGED_COLUMNS)
+def test_columns_of_wrong_types_and_absent_values_are_bad_data(
+    name: str, columns: dict[str, list[object]], said: str, folder: Path
+) -> None:
+    pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    with pytest.raises(BadDataError, match=f"{name}.parquet: {said}"):
+        RunTables(folder).table(name.rpartition("/")[2])
+
+
+def test_columns_that_earlier_versions_did_not_write_are_null(folder: Path) -> None:
+    pq.write_table(pa.table({"class": ["lost"], "expected": [True]}), folder / "findings.parquet")
+    (row,) = RunTables(folder).rows("findings", ["class", "cause_facts", "brokers"])
+    assert row == {"class": "lost", "cause_facts": None, "brokers": None}
 
 
 @pytest.mark.parametrize(("kept_rows", "reads"), [(0, ["t", "t"]), (100, ["t", "u"])])
