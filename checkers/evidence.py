@@ -103,7 +103,7 @@ class Evidence:
                 of_brokers = pc.and_(pc.equal(table["scope"], "broker"), pc.equal(table["key"], key))
                 rows = table.filter(of_brokers).select(["value", "asked"]).to_pylist()
                 texts = [row["asked"] if row["value"] is None else row["value"] for row in rows]
-                numbers_ms = [int(text) for text in texts if text is not None and text.isdecimal()]
+                numbers_ms = [ms for text in texts if (ms := whole_number(text)) is not None and ms >= 0]
                 if numbers_ms:
                     return min(numbers_ms) * 10**6
         return PRODUCER_ID_EXPIRATION_NS
@@ -192,6 +192,11 @@ def evidence_of(tables: Mapping[str, pa.Table], kafka: str | None = None) -> Evi
     )
 
 
+def whole_number(text: str | None) -> int | None:
+    """The number of a property of Kafka (int or long); None if the text holds none, as of another program."""
+    return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,19}", text) else None
+
+
 def broker_of(host: str) -> int:
     """The id of the broker that a host runs, -1 for a host that runs none: `broker12` is 12."""
     try:
@@ -273,7 +278,7 @@ def _first_offset(fault: Row) -> int:
         except BadDataError:
             continue
         offset = damage.get(key) if isinstance(damage, dict) else None
-        if type(offset) is int and offset >= 0:
+        if type(offset) is int and 0 <= offset < FOREVER:
             return offset
     return -1
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.causes import Causes, fault_row, log_start_row
-from checkers.evidence import Evidence, FaultSpan, Row
+from checkers.evidence import Evidence, FaultSpan, Row, whole_number
 from checkers.partition.logs import PartitionReplicas, Replica
 from checkers.partition.messages import FOREVER, Ints
 from checkers.partition.removals import (
@@ -117,7 +117,7 @@ def _config_rows(evidence: Evidence, topic: str) -> list[Row]:
 
 def _lowest(values: Iterable[str]) -> int | None:
     """The lowest limit; -1 (no limit) is above all others. None without a number."""
-    numbers = [int(value) for value in values if value.lstrip("-").isdecimal()]
+    numbers = [number for value in values if (number := whole_number(value)) is not None]
     limits = [number for number in numbers if number >= 0]
     return min(limits, default=-1 if numbers else None)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from checkers.evidence import Evidence
+from checkers.evidence import Evidence, whole_number
 from checkers.groups.history import Commit, FetchedOffset, GroupHistory
 from checkers.groups.membership import memberships, rows_of_group, vacancies
 from checkers.records import evidence_row
@@ -46,7 +46,8 @@ def retention_minutes(evidence: Evidence, broker: int) -> int | None:
                 values[row["name"]] = value
     different = set(values.values())
     text = different.pop() if len(different) == 1 else values.get(broker_name(broker), "")
-    return int(text) if text.isdecimal() else None
+    minutes = whole_number(text)
+    return minutes if minutes is not None and minutes >= 0 else None
 
 
 def expiry(history: GroupHistory, commit: Commit, answer: FetchedOffset) -> Expiry | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from checkers.convergence import STUCK
-from checkers.evidence import DATA_LOSS, broker_of
+from checkers.evidence import DATA_LOSS, broker_of, whole_number
 from checkers.partition.messages import FOREVER
 from checkers.promises.case import FindingContext, went_ahead
 from harness.errors import json_object
@@ -459,7 +459,7 @@ def _old_format(case: FindingContext) -> Answer:
 
 def _numbers(value: str | None) -> tuple[int, ...]:
     text = (value or "").partition("-")[0].partition("@")[0]
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+    return tuple(number for part in text.split(".") if (number := whole_number(part)) is not None)
 
 
 def _several_elections(case: FindingContext) -> Answer:
@@ -494,11 +494,11 @@ def _unanswered_isr(case: FindingContext) -> Answer:
 def _markers_refused(case: FindingContext) -> Answer:
     if case.where not in case.facts.stuck:
         return NO
-    least = case.facts.topic_config(case.topic, "min.insync.replicas")
+    least = whole_number(case.facts.topic_config(case.topic, "min.insync.replicas"))
     if least is None:
         return unknown("min.insync.replicas of the topic is not recorded")
     in_sync = sum(replica.in_sync is not False for replica in case.facts.replicas[case.where])
-    return Answer(in_sync < int(least), f"{in_sync} replicas in sync, min.insync.replicas={least}")
+    return Answer(in_sync < least, f"{in_sync} replicas in sync, min.insync.replicas={least}")
 
 
 def _no_offset(case: FindingContext) -> Answer:

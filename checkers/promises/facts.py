@@ -17,6 +17,7 @@ from checkers.evidence import (
     Row,
     broker_of,
     linked_hosts,
+    whole_number,
 )
 from checkers.partition.messages import FOREVER
 from harness.kafka.versions import version_key
@@ -111,8 +112,8 @@ class RunFacts:
         """How long a broker is silent before it counts as failed; None if it is not known."""
         zookeeper = self.mode is None or self.mode == "zookeeper"
         key = "zookeeper.session.timeout.ms" if zookeeper else "broker.session.timeout.ms"
-        value = self.broker_config(key)
-        return int(value) * 10**6 if value is not None and value.isdecimal() else None
+        session_ms = whole_number(self.broker_config(key))
+        return session_ms * 10**6 if session_ms is not None and session_ms >= 0 else None
 
     def topic_config(self, topic: str, key: str, broker_key: str | None = None) -> str | None:
         """The effective value for a topic; None if the history does not hold it."""

@@ -15,6 +15,7 @@ from tests.unit.checkers.test_causes import lives
 
 EARLY_START = cause_in_words("log_start_moved", {})
 NO_EVIDENCE = cause_in_words("unexplained_loss", {})
+NOT_RECORDED = cause_in_words("retention_not_recorded", {})
 
 S = 1_000_000_000
 PLACE = {"topic": "t", "partition": 0}
@@ -114,6 +115,10 @@ CASES: dict[str, tuple[History, str]] = {
         "topic deleted: t was deleted",
     ),
     "compaction": (run(policy="compact"), "compaction: the topic is compacted"),
+    **{
+        f"retention {value:.5} that Kafka refuses": (run(retention_ms=value), NOT_RECORDED)
+        for value in ("--5", "9" * 5000, "²")
+    },
     "configuration not recorded": (
         run(asked=False),
         "not known: retention may have removed it; the topic's configuration was not recorded",

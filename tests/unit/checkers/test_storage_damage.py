@@ -54,6 +54,8 @@ def loss(history: History, folder: Path) -> dict[str, Any]:
             id="at a later offset of the same batch",
         ),
         pytest.param(damaged(targets=at("broker1", "t/0", offset="2")), id="at an offset that is no number"),
+        pytest.param(damaged(targets=at("broker1", "t/0", offset=10**30)), id="at an offset that no log has"),
+        pytest.param(damaged(evidence=f'{{"first_offset": {10**30}}}'), id="evidence of no log's offset"),
         pytest.param(damaged(evidence="[2]"), id="with evidence of another shape"),
     ],
 )
