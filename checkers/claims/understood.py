@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _EXPECTED = f"(SELECT f.*, {', '.join(f'l.`{name}`' for name in OF_LIFE)} FROM findings f JOIN life l)"
-"""What the condition of an expected finding queries; see `checkers.claims.expected.marked_frame`."""
+"""What the condition of an expected finding queries; see `checkers.claims.expected.mark_expected`."""
 
 
 def make_empty_tables(session: SparkSession) -> None:
