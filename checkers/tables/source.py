@@ -388,6 +388,8 @@ def _read(
             raise BadDataError(
                 f"{file.path}: column {name} does not fit {field.type}: {line_of(error)}"
             ) from error
+        if pa.types.is_list(field.type) and any(one.flatten().null_count for one in arrays[-1].chunks):
+            raise BadDataError(f"{file.path}: column {name} has a list with a null in it; leave it out.")
     return pa.table(arrays, names=list(columns))
 
 

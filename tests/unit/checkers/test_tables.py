@@ -300,3 +300,11 @@ def test_brokers_may_have_any_number(tmp_path: Path) -> None:
     for broker in (0, 2**31 - 1):
         history.log(broker, [(0, 0)])
     assert findings_of(history.write(tmp_path)) == Counter()
+
+
+@pytest.mark.parametrize("column", ["isr", "replicas", "brokers"])
+def test_a_list_with_a_null_in_it_is_refused(tmp_path: Path, column: str) -> None:
+    view = {"ns": 5, "source": "zookeeper1", "subject": "partition", "topic": "t", "partition": 0}
+    folder = kept().add("views", **view, **{column: [1, None]}).write(tmp_path)
+    with pytest.raises(BadDataError, match=f"views.parquet: column {column} has a list with a null in it"):
+        findings_of(folder)
