@@ -64,7 +64,7 @@ def judged(seed: int, numbers: Iterable[int], folder: Path, *, layouts: int) -> 
             alike[case.layout].append(case)
     for number, some in alike.items():
         lies, tables = layout(seed, number), folder / f"{number}"
-        judge(None, some, lies, "whole", folder / f"{number}-judged")
+        judge(None, some, lies, folder / f"{number}-judged")
         tables.mkdir()
         merged: dict[str, list[Row]] = defaultdict(list)
         for case in some:

@@ -13,6 +13,7 @@ from checkers.ask.sql import query
 from checkers.ask.story import story as story_of
 from checkers.judge import judge_import
 from harness.errors import UsageError
+from report.words.causes import cause_of
 from tests.anomalies.transactions import TRANSACTIONS, Story, ended
 from tests.histories import History, together
 
@@ -54,7 +55,7 @@ def test_transactions_are_judged_queried_and_narrated(spark: Any, tmp_path: Path
     judgement = judge_import(spark, folder)
     assert findings_of(folder) == expected_of(names)
     writer = 1 + 100 * names.index("late-abort")
-    lines = story_of(spark, folder, f"txn:{writer}/2")
+    lines = story_of(spark, folder, f"txn:{writer}/2", cause_of)
     assert (
         lines[0]
         == "Transaction 2 of p (transactional.id xlate-abort): reported as committed, part of it readable"
@@ -71,13 +72,13 @@ def test_transactions_are_judged_queried_and_narrated(spark: Any, tmp_path: Path
     assert "late-abort/0 at offset 2: aborted, decided by the abort at offset 3 (producer epoch 0" in text
     assert lines[-1].strip().startswith("cause  torn transaction: late marker: a delayed request to abort")
     with pytest.raises(UsageError, match="has no transaction"):
-        story_of(spark, folder, "txn:9999/1")
+        story_of(spark, folder, "txn:9999/1", cause_of)
     with pytest.raises(UsageError, match="names no transaction"):
-        story_of(spark, folder, "txn:9999")
-    watched_lines = "\n".join(story_of(spark, folder, f"txn:{1 + 100 * len(names)}/1"))
+        story_of(spark, folder, "txn:9999", cause_of)
+    watched_lines = "\n".join(story_of(spark, folder, f"txn:{1 + 100 * len(names)}/1", cause_of))
     assert "watched/0 readable up to offset 0 on broker1" in watched_lines
     name = "zombie-before-successor-begins"
-    fenced_lines = "\n".join(story_of(spark, folder, f"txn:{1 + 100 * names.index(name)}/1"))
+    fenced_lines = "\n".join(story_of(spark, folder, f"txn:{1 + 100 * names.index(name)}/1", cause_of))
     assert "q, with the same transactional id, fenced it" in fenced_lines
     blocked = """select writer, txn, seconds from blocked_readers where topic = 'watched'"""
     columns, rows = query(spark, blocked, [folder])
