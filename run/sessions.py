@@ -54,8 +54,8 @@ def place_sessions(lab: Lab, sessions: Mapping[str, str], abort: Callable[[], No
     """
 
     def strays(brokers: Iterable[str]) -> list[str]:
-        found = connected(lab.topology)
-        return [broker for broker in brokers if found[broker] != (sessions[broker],)]
+        nodes = connected(lab.topology)
+        return [broker for broker in brokers if nodes[broker] != (sessions[broker],)]
 
     moving = strays(sessions) if sessions else []
     if not moving:

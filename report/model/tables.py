@@ -119,8 +119,8 @@ class RunTables:
             return self._kept.setdefault(file, opened.read())
         if place is not None and not _may_hold(opened.metadata, place):
             return opened.schema_arrow.empty_table()
-        wanted = {*names} if place is None else {*names, "topic", "partition"}
-        return opened.read(columns=[column for column in opened.schema_arrow.names if column in wanted])
+        needed = {*names} if place is None else {*names, "topic", "partition"}
+        return opened.read(columns=[column for column in opened.schema_arrow.names if column in needed])
 
     def rows(
         self, name: str, columns: Sequence[str] | None = None, place: tuple[str, int] | None = None

@@ -88,7 +88,7 @@ def _moves(case: Case) -> Iterator[Row]:
         key = row["reader"], place
         since = last[key] if key in last else row["ns"]
         last[key] = row["ns"]
-        if row.get("group") is None and row["ns"] - since > 1 and random.random() < 0.2:
+        if row.get("group") is None and row["ns"] - since > 1 and random.random() < 0.5:
             event = random.choice(("assigned", "revoked", "lost", "sought"))
             where = {"topic": place[0], "partition": place[1], "reader": row["reader"]}
             yield {"ns": random.randrange(since + 1, row["ns"]), "group": "", "event": event, **where}
