@@ -69,6 +69,7 @@ def _inventory(paths: list[Path], bootstrap: str, kafka: str) -> Inventory:
     from dataclasses import replace
 
     from harness.cluster.inventory import files, live
+    from harness.cluster.inventory.model import together
     from harness.errors import UsageError
 
     parts = [*([files.read(paths)] if paths else []), *([live.read(bootstrap)] if bootstrap else [])]
@@ -76,7 +77,4 @@ def _inventory(paths: list[Path], bootstrap: str, kafka: str) -> Inventory:
         raise UsageError("Name files that describe the cluster, or a running cluster with --bootstrap.")
     if kafka:
         parts = [replace(part, version=kafka) for part in parts]
-    cluster, *others = parts
-    for other in others:
-        cluster = cluster.and_also(other)
-    return cluster
+    return together(parts)

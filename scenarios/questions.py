@@ -134,10 +134,11 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "idempotent-timeout-librdkafka",
     ),
 }
+_BY_NAME = {name: question for question, names in QUESTIONS.items() for name in names}
 OWN = "Your own"
 """The group of scenarios that are not the catalogue's."""
 
 
 def question_of(name: str) -> str:
     """The question that a scenario answers."""
-    return next((question for question, names in QUESTIONS.items() if name in names), OWN)
+    return _BY_NAME.get(name, OWN)

@@ -15,6 +15,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.kafka.model import Topic
 from harness.lab.model import Topology
+from harness.secrets import holds_secret, shown
 
 TABLES = ("broker", "topic", "producer", "consumer")
 PARTITIONS, REPLICATION_FACTOR, ASSIGNMENT = "partitions", "replication-factor", "assignment"
@@ -51,6 +52,11 @@ class Setting:
     """Where it was given: `server.properties:3`, `cluster.toml:12`, `--set`."""
     secret: bool = False
     """Whether the value that was given holds a secret."""
+
+    @classmethod
+    def given(cls, key: str, value: str, place: str) -> Setting:
+        """A property whose ``value`` was just read from outside; a secret is replaced here."""
+        return cls(key=key, value=shown(key, value), place=place, secret=holds_secret(key, value))
 
     def __str__(self) -> str:
         return f"{self.place}: {self.key}={self.value}"

@@ -27,7 +27,7 @@ from harness.cluster.settings import (
     split_topic,
 )
 from harness.errors import UsageError
-from harness.secrets import holds_secret, shown, shown_text
+from harness.secrets import shown, shown_text
 from harness.texts import text_file
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -192,7 +192,7 @@ def _setting(key: str, value: str, place: str) -> Setting:
     if any(letter != "\t" and (letter < " " or "\ud800" <= letter <= "\udfff") for letter in value):
         raise UsageError(f"{place}: {key}={shown(key, value)!r}: a value is one line of text.")
     value = value.strip()
-    return Setting(key=key, value=shown(key, value), place=place, secret=holds_secret(key, value))
+    return Setting.given(key, value, place)
 
 
 def _text(key: str, value: Any, place: str) -> str:

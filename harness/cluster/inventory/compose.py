@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from harness.cluster.inventory.model import Inventory, Node
 from harness.cluster.inventory.properties import NodeProperties, inventory
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
-from harness.secrets import holds_secret, shown
 from harness.texts import scalar_text, text_file
 
 _NOT_PROPERTIES = (
@@ -79,14 +79,9 @@ def read(path: Path, services: Mapping[str, Any], variables: Mapping[str, str]) 
             f"{path}: no service of this Compose file runs a broker that acked recognizes by image or "
             f"KAFKA_ variables; name the brokers' server.properties instead."
         )
-    cluster = inventory(brokers, servers_known=bool(zookeepers))
-    version = versions.pop() if len(versions) == 1 else ""
-    return Inventory(
-        nodes=(*cluster.nodes, *zookeepers),
-        settings=cluster.settings,
-        version=version or cluster.version,
-        notes=tuple(note.replace("One file", "One service") for note in cluster.notes),
-    )
+    cluster = inventory(brokers, servers_known=bool(zookeepers), alone="One service describes one broker")
+    version = versions.pop() if len(versions) == 1 else cluster.version
+    return replace(cluster, nodes=(*cluster.nodes, *zookeepers), version=version)
 
 
 def version_of(image: str) -> str:
@@ -227,4 +222,4 @@ def _properties(environment: Mapping[str, str], place: str) -> Iterator[tuple[st
         if not value or "\n" in value or (key.startswith(_NOT_PROPERTIES) and key not in _KEPT):
             continue
         if name.startswith("KAFKA_CFG_") or "_" in name.removeprefix("KAFKA_"):
-            yield key, Setting(key=key, value=shown(key, value), place=place, secret=holds_secret(key, value))
+            yield key, Setting.given(key, value, place)

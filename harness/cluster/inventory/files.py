@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster.inventory import compose, kubernetes
-from harness.cluster.inventory.model import Inventory
+from harness.cluster.inventory.model import Inventory, together
 from harness.cluster.inventory.properties import NodeProperties, inventory
 from harness.cluster.settings_files import read_properties
 from harness.errors import UsageError
@@ -42,10 +42,7 @@ def read(paths: Sequence[Path]) -> Inventory:
                 parts.append(_compose(file, documents))
     if resources:
         parts.append(kubernetes.read(files[0] if len(files) == 1 else paths[0], resources))
-    cluster, *others = parts
-    for other in others:
-        cluster = cluster.and_also(other)
-    return cluster
+    return together(parts)
 
 
 def _files(path: Path) -> list[Path]:

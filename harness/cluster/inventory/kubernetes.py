@@ -9,7 +9,6 @@ from typing import Any
 from harness.cluster.inventory.model import Inventory, Node, NodeRole, TopicDescription
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
-from harness.secrets import holds_secret, shown
 from harness.texts import scalar_text
 
 GROUP = "kafka.strimzi.io/"
@@ -52,12 +51,7 @@ def read(path: Path, documents: Sequence[Mapping[str, Any]]) -> Inventory:
         place = f"{path}: spec.kafka.config"
         settings.append(
             {
-                str(key): Setting(
-                    key=str(key),
-                    value=shown(str(key), text),
-                    place=place,
-                    secret=holds_secret(str(key), text),
-                )
+                str(key): Setting.given(str(key), text, place)
                 for key, value in _mapping(kafka.get("config")).items()
                 if "\n" not in (text := scalar_text(value).strip())  # a property is one line
             }

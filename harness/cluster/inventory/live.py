@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from harness.cluster.inventory.model import Inventory, Node, TopicDescription
+from harness.cluster.inventory.model import Inventory, TopicDescription
 from harness.cluster.inventory.properties import NodeProperties, inventory
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
-from harness.secrets import holds_secret, shown
 
 _TIMEOUT_S = 10.0
 _NO_ANSWER = f"nothing came within {_TIMEOUT_S:.0f} s"
@@ -43,14 +43,7 @@ def read(bootstrap: str) -> Inventory:
             f"listener without TLS and SASL that this machine reaches."
         ) from None
     nodes = [NodeProperties(source=f"broker {name}", settings=settings) for name, settings in brokers.items()]
-    cluster = inventory(nodes)
-    return Inventory(
-        nodes=tuple(Node(name=node.name, roles=node.roles, az=node.az) for node in cluster.nodes),
-        settings=cluster.settings,
-        topics=topics,
-        version=cluster.version,
-        notes=cluster.notes,
-    )
+    return replace(inventory(nodes, alone="The cluster has one broker"), topics=topics)
 
 
 def _settings(
@@ -60,10 +53,7 @@ def _settings(
     chosen = {"broker.rack": rack} if rack else {}
     with suppress(KafkaException):  # DESCRIBE_CONFIGS on the cluster is not an ordinary user's right
         chosen = {**dict(_chosen(admin, resource, _OF_BROKER)), **chosen}
-    return {
-        key: Setting(key=key, value=shown(key, value), place=place, secret=holds_secret(key, value))
-        for key, value in chosen.items()
-    }
+    return {key: Setting.given(key, value, place) for key, value in chosen.items()}
 
 
 def _chosen(

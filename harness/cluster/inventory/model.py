@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from textwrap import wrap
 from typing import Literal
 
@@ -70,6 +71,11 @@ class Inventory:
             version=self.version or other.version,
             notes=(*self.notes, *(note for note in other.notes if note not in self.notes)),
         )
+
+
+def together(parts: Iterable[Inventory]) -> Inventory:
+    """What all parts, at least one, say of one cluster. Raises UsageError."""
+    return reduce(Inventory.and_also, parts)
 
 
 @dataclass(frozen=True)

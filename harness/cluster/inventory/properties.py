@@ -45,16 +45,22 @@ class NodeProperties:
         return roles
 
 
-def inventory(nodes: Sequence[NodeProperties], *, servers_known: bool = False) -> Inventory:
+def inventory(
+    nodes: Sequence[NodeProperties],
+    *,
+    servers_known: bool = False,
+    alone: str = "One file describes one broker",
+) -> Inventory:
     """The cluster of these nodes. Raises UsageError.
 
     With ``servers_known`` another source names the ZooKeeper nodes, so `zookeeper.connect` is not counted.
+    ``alone`` says in a note what a single broker comes from.
     """
     members = [
         Node(
             name=node.source if node.copies == 1 else f"{node.source}-{number}",
             roles=node.roles,
-            az=_az(node),
+            az=node.value("broker.rack"),
         )
         for node in nodes
         for number in range(1, node.copies + 1)
@@ -79,7 +85,7 @@ def inventory(nodes: Sequence[NodeProperties], *, servers_known: bool = False) -
             for number in range(len(brokers) + 1, count + 1)
         ]
         members = [replace(node, az="") for node in members]
-        notes.append(f"One file describes one broker; {count} brokers like it are assumed.")
+        notes.append(f"{alone}; {count} brokers like it are assumed.")
     return Inventory(
         nodes=tuple(members),
         settings=tuple(node.settings for node in nodes for _ in range(node.copies) if "broker" in node.roles),
@@ -104,10 +110,6 @@ def _controllers(nodes: Sequence[NodeProperties], members: Sequence[Node]) -> li
 def _hosts(addresses: str) -> tuple[str, ...]:
     """`host:port` of each member of a list of addresses; a chroot at the end belongs to none."""
     return tuple(address for part in addresses.partition("/")[0].split(",") if (address := part.strip()))
-
-
-def _az(node: NodeProperties) -> str:
-    return node.value("broker.rack")
 
 
 def _version(nodes: Sequence[NodeProperties]) -> str:
