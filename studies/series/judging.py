@@ -79,35 +79,26 @@ def judge_job(session: SparkSession, run: JobRun) -> RunSummary:
 
 
 def _unjudged(run: JobRun, *reasons: str) -> RunSummary:
-    job = run.job
-    return RunSummary(
-        scenario=job.scenario,
-        version=job.version,
-        mode=job.mode,
-        client=job.client,
-        verdict="crashed",
-        seconds=round(run.seconds, 1),
-        folder=str(run.folder),
-        ended=_now(),
-        reasons=reasons,
-    )
+    record = _record(run.job, "crashed", reasons)
+    return replace(record, seconds=round(run.seconds, 1), folder=str(run.folder))
 
 
 def unfit(job: Job, reason: str) -> RunSummary:
     """The record of a job whose run is not made, because something that it needs is missing."""
+    return _record(job, "unfit", (reason,))
+
+
+def _record(job: Job, verdict: str, reasons: tuple[str, ...]) -> RunSummary:
+    """The record of a job without a judgement."""
     return RunSummary(
         scenario=job.scenario,
         version=job.version,
         mode=job.mode,
         client=job.client,
-        verdict="unfit",
-        reasons=(reason,),
-        ended=_now(),
+        verdict=verdict,
+        reasons=reasons,
+        ended=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def summarised(judgement: Judgement, run: RunSummary) -> RunSummary:
