@@ -16,6 +16,7 @@ from harness.errors import InvalidRunError, UsageError, WaitTimeoutError
 from harness.kafka.model import (
     ELECTION_NOT_NEEDED,
     REQUEST_TIMED_OUT,
+    TOPIC_ALREADY_EXISTS,
     Endpoint,
     PartitionState,
     Topic,
@@ -506,7 +507,17 @@ class CreateTopic(OperatorAction):
             raise UsageError(f"The topic {topic.name!r} was not deleted; `create_topic` creates it again.")
 
         def ask() -> None:
-            answers = create_topics(requests.controller(), [topic], dialect=requests.dialect)
+            try:
+                # ZooKeeper mode: the brokers let go of a deleted topic before its znode is gone.
+                answers = wait_until(
+                    lambda: create_topics(requests.controller(), [topic], dialect=requests.dialect),
+                    within_s=within_s,
+                    awaiting=f"the end of the deletion of {topic.name}",
+                    accept=lambda answers: answers[topic.name].error != TOPIC_ALREADY_EXISTS,
+                    poll_s=0.1,
+                )
+            except WaitTimeoutError as error:
+                raise InvalidRunError(f"{topic.name} could not be created again: {error.message}") from error
             requests.check(f"creation of {topic.name}", answers.values(), effect_shows=True)
             deleted.discard(topic.name)
 
