@@ -172,8 +172,9 @@ _V3_9 = replace(
     unclean_config=True,
     describe_quorum=2,
 )
+_V3_9_2 = replace(_V3_9, version="3.9.2")
 _V4_0 = replace(
-    _V3_9,
+    _V3_9_2,
     version="4.0.1",
     modes=KRAFT,
     zookeeper=None,
@@ -185,12 +186,14 @@ _V4_0 = replace(
 )
 _V4_1 = replace(_V4_0, version="4.1.0", eligible_leader_replicas=True)
 _V4_2 = replace(_V4_1, version="4.2.0", logging=_log4j2("2.25.3"), spins_without_controller=True)
+_V4_2_2 = replace(_V4_2, version="4.2.2", logging=_log4j2("2.25.5"))
 _V4_3 = replace(_V4_2, version="4.3.1", logging=_log4j2("2.25.4"))
+_V4_4 = replace(_V4_3, version="4.4.0", logging=_log4j2("2.25.5"))
 
 _ALL = (
     *(_FIRST, _V0_11, _V1_1, _V2_4, _V2_7, _V2_8),
-    *(_V3_3, _V3_5, _V3_6, _V3_7, _V3_7_2, _V3_8, _V3_9),
-    *(_V4_0, _V4_1, _V4_2, _V4_3),
+    *(_V3_3, _V3_5, _V3_6, _V3_7, _V3_7_2, _V3_8, _V3_9, _V3_9_2),
+    *(_V4_0, _V4_1, _V4_2, _V4_2_2, _V4_3, _V4_4),
 )
 VERSIONS: Mapping[str, KafkaVersion] = {entry.version: entry for entry in _ALL}
 """Known versions, oldest first."""

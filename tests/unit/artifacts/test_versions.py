@@ -55,9 +55,9 @@ def test_a_mode_that_a_version_lacks() -> None:
     ("version", "hint"),
     [
         ("3.7.1", "did you mean 3.7.0 or 3.7.2?"),
-        ("3.9.2", "did you mean 3.9.1?"),
+        ("3.9.3", "did you mean 3.9.2?"),
         ("2.0.1", "did you mean 1.1.1 or 2.4.1?"),
-        ("9.9.9", "did you mean 4.3.1?"),
+        ("9.9.9", "did you mean 4.4.0?"),
         ("0.9.0", "did you mean 0.10.2.2?"),
     ],
 )
