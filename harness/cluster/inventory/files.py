@@ -9,6 +9,7 @@ from typing import Any
 from harness.cluster.inventory import compose, kubernetes
 from harness.cluster.inventory.model import Inventory, together
 from harness.cluster.inventory.properties import NodeProperties, inventory
+from harness.cluster.property_files import kind_of_document
 from harness.cluster.settings_files import read_properties
 from harness.errors import UsageError
 from harness.texts import parse_yaml, text_file
@@ -67,20 +68,20 @@ def _compose(file: Path, documents: Sequence[Any]) -> Inventory:
     if isinstance(document, dict) and isinstance(document.get("services"), dict):
         variables = file.parent / ".env"
         return compose.read(
-            file, document["services"], compose.variables_of(variables) if variables.is_file() else {}
+            file, document["services"], compose.environment_file(variables) if variables.is_file() else {}
         )
-    raise UsageError(f"{file}: {_kind(document)}; {_REMEDY}.")
+    raise UsageError(f"{file}: {_kind(document)}.")
 
 
 def _kind(document: object) -> str:
-    """What a YAML file of another kind is, as far as its keys tell, as the middle of a sentence."""
+    """What a YAML file of another kind is, as far as its keys tell, and what to do with it."""
     keys = {str(key) for key in document} if isinstance(document, dict) else set()
-    if "spring" in keys or any(key.startswith("spring.") for key in keys):
-        return "this configures a Spring application, which is a client and not a cluster"
+    if any(key.split(".")[0] == "spring" for key in keys):
+        return (
+            "this configures a Spring application, which is a client and not a cluster; name it with "
+            "--producer-config or --consumer-config of `acked run` and `acked assess`"
+        )
     if "apiVersion" in keys:
-        return "this resource of Kubernetes is none of Strimzi's"
-    if keys & {"all", "kafka_broker", "kafka_controller", "zookeeper", "hosts"}:
-        return "this looks like an Ansible inventory; the role writes a server.properties on each broker"
-    if keys & {"replicaCount", "controller", "broker", "extraConfig", "global"}:
-        return "this looks like a Helm chart's values; `kubectl get configmap` shows the server.properties"
-    return "this YAML file describes no Kafka cluster"
+        return f"this resource of Kubernetes is none of Strimzi's; {_REMEDY}"
+    kind = kind_of_document(document) if keys else ""
+    return kind or f"this YAML file describes no Kafka cluster; {_REMEDY}"
