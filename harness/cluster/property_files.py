@@ -125,34 +125,32 @@ def _of_application(properties: Sequence[Property], kind: str) -> list[Property]
         for one in properties
         if (match := _PREFIX[kind].fullmatch(one.key))
     ]
-    return prefixed or list(properties)
-
-
-_BROKERS_ONLY = frozenset({"broker.id", "node.id", "process.roles", "listeners", "log.dir", "log.dirs"})
-_CLIENTS_ONLY = frozenset(
-    {"acks", "auto.offset.reset", "bootstrap.servers", "enable.idempotence", "group.id", "key.deserializer"}
-) | {"key.serializer", "linger.ms", "metadata.broker.list", "value.deserializer", "value.serializer"}
+    # Old clients have properties such as `producer.type` themselves.
+    return prefixed if any(is_of_client(one.key) for one in prefixed) else list(properties)
 
 
 def refuse_foreign(path: Path, keys: Set[str], table: str) -> None:
-    """Raise UsageError if a file with these properties configures something else than ``table`` says."""
+    """Raise UsageError if a file with these properties configures something else than ``table`` says.
+
+    Some properties have one name for brokers and clients; most of the others decide.
+    """
     if not keys or table == "topic":
         return
+    of_brokers = {key for key in keys if key in PROPERTIES and not key.startswith("zookeeper.")}
+    of_clients = {key for key in keys if is_of_client(key) or key.startswith(spring.PREFIX)}
     if table == "broker":
-        known = not keys.isdisjoint(PROPERTIES)
-        foreign = {key for key in keys if key in _CLIENTS_ONLY or key.startswith(spring.PREFIX)}
-        foreign = set() if keys & _BROKERS_ONLY else foreign
+        ours, others = keys & PROPERTIES.keys(), of_clients
         whose, options = "a client", "--producer-config or --consumer-config"
     else:
-        known = any(map(is_of_client, keys))
-        foreign = set(keys & _BROKERS_ONLY)
+        ours, others = of_clients, of_brokers
         whose, options = "a broker", "--broker-config"
-    if foreign:
+    foreign = others - ours
+    if len(foreign) > len(ours - others):
         raise UsageError(
             f"{path}: {min(foreign)} is no property of a {table}, since this configures {whose}; name the "
             f"file with {options}."
         )
-    if not known:
+    if not ours:
         raise UsageError(
             f"{path}: Kafka's {table}s have none of its properties, such as {quoted(shown_text(min(keys)))}; "
             f"name a file with Kafka's own names, such as {_EXAMPLE[table]}."

@@ -37,7 +37,8 @@ TOPIC_PROPERTIES = (
 )
 """Topic properties of every known Kafka version (`LogConfig.main` of its jars prints them)."""
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_MOST_PARTITIONS = 100
+MOST_PARTITIONS = 100
+"""Of a described topic."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _PLACEHOLDER = re.compile(r"\$\{|\{\{")
 _TYPING_ERROR = 0.85
@@ -305,13 +306,13 @@ def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape
         and len(set(replicas)) == len(replicas)
         for replicas in assignment
     )
-    if not correct or (ASSIGNMENT in given and not 1 <= len(assignment) <= _MOST_PARTITIONS):
+    if not correct or (ASSIGNMENT in given and not 1 <= len(assignment) <= MOST_PARTITIONS):
         raise UsageError(
             f"{place}: topic {name!r}: assignment = {assignment!r}: give the different broker ids of each "
             f"partition's replicas, such as [[1, 2, 3], [2, 3, 1]]."
         )
     return TopicShape(
-        partitions=number(PARTITIONS, _MOST_PARTITIONS),
+        partitions=number(PARTITIONS, MOST_PARTITIONS),
         replication_factor=number(REPLICATION_FACTOR, 48),
         assignment=tuple(tuple(replicas) for replicas in assignment),
         place=place,

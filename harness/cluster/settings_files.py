@@ -38,7 +38,11 @@ def read_properties(path: Path, table: str, place: str = "") -> Settings:
     Java reads it.
     """
     named = place or f"--{table}-config {path}"
-    text = text_file(path, named, "name a file of properties", or_latin_1=True)
+    return properties_of(path, text_file(path, named, "name a file of properties", or_latin_1=True), table)
+
+
+def properties_of(path: Path, text: str, table: str) -> Settings:
+    """As `read_properties`, of a text that ``path`` stands for in messages."""
     seen: dict[str, Setting] = {}
     given: dict[str, str] = {}
     for one in property_files.read(path, text, table):

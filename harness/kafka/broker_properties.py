@@ -1,7 +1,7 @@
 """Kafka's broker properties: types, limits, and the versions that have them.
 
-Source: the `ConfigDef` of `KafkaConfig` in the jars of every known version, without internal properties, which
-no broker tells.
+Source: the `ConfigDef` of `KafkaConfig` in the jars of every known version. Internal properties are not
+listed, since no broker tells them.
 """
 
 from __future__ import annotations

@@ -103,7 +103,10 @@ def _controllers(nodes: Sequence[NodeProperties], members: Sequence[Node]) -> li
     )
     names = voters or servers
     ids = {node.value("node.id") for node in nodes if "controller" in node.roles}
-    others = [name for name in names if name.partition("@")[0] not in ids] if voters else names[described:]
+    if voters and "" not in ids:
+        others = [name for name in names if name.partition("@")[0] not in ids]
+    else:
+        others = list(names[described:])
     return [Node(name=name, roles=frozenset({"controller"})) for name in others]
 
 

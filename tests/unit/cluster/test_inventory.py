@@ -294,7 +294,7 @@ def test_one_sentence_for_what_is_none(tmp_path: Path, name: str, text: str, par
 
 
 def test_sources_of_two_clusters(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"name Kafka 3\.5\.2 and Kafka 3\.9\.1; name those of one"):
+    with pytest.raises(UsageError, match=r"name Kafka 3\.9\.1 and Kafka 3\.5\.2; name those of one"):
         _written(tmp_path, {"docker-compose.yml": COMPOSE, "kafka.yaml": STRIMZI})
 
 
