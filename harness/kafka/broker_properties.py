@@ -7,7 +7,7 @@ listed, since no broker tells them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from harness.kafka.versions import VERSIONS, KafkaVersion, version_key
@@ -69,6 +69,15 @@ def exists_in(name: str, version: KafkaVersion) -> bool:
         return False
     ours = version_key(version.version)
     return version_key(known.first or "0") <= ours <= version_key(known.last or newest)
+
+
+def likeliest_version(names: Set[str]) -> str:
+    """The known version whose brokers have these properties, or most of them; the newest of several."""
+    known = {
+        version: {name for name in PROPERTIES if exists_in(name, entry)}
+        for version, entry in VERSIONS.items()
+    }
+    return min(reversed(known), key=lambda version: len(known[version] ^ names))
 
 
 def _parsed(line: str) -> tuple[str, BrokerProperty]:

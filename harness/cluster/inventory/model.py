@@ -15,6 +15,7 @@ from harness.cluster.owned import is_left_out
 from harness.cluster.possible import MIN_INSYNC
 from harness.cluster.settings import MOST_PARTITIONS, Setting, whole
 from harness.errors import UsageError
+from harness.kafka.broker_properties import PROPERTIES
 from harness.kafka.versions import VERSIONS, version_key
 from harness.lab.layout import MAX_AZS, MOST
 
@@ -227,7 +228,7 @@ def _settings(settings: Sequence[Mapping[str, Setting]]) -> Iterator[str]:
     left_out = set()
     for of_broker in settings:
         for key, setting in of_broker.items():
-            if is_left_out(setting):
+            if is_left_out(setting) or key not in PROPERTIES:
                 left_out.add(key)
             else:
                 values.setdefault(key, Counter())[setting.value] += 1
@@ -235,7 +236,9 @@ def _settings(settings: Sequence[Mapping[str, Setting]]) -> Iterator[str]:
         yield from ("", "[broker]")
     if left_out:
         names = ", ".join(sorted(left_out))
-        yield from _comment([f"Left out, because acked sets these itself or has no use for them: {names}."])
+        yield from _comment(
+            [f"Left out, because acked sets these itself, or Kafka has none of this name: {names}."]
+        )
     for key, counted in sorted(values.items()):
         value, count = counted.most_common(1)[0]
         others = sorted(other for other in counted if other != value)
