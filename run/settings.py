@@ -24,10 +24,18 @@ from harness.cluster.followed import IgnoredSetting, Use, in_words, not_followed
 from harness.cluster.librdkafka_names import in_java_names
 from harness.cluster.owned import is_left_out, split_owned
 from harness.cluster.possible import MIN_INSYNC, Arrangement, consequences, refuse_impossible
-from harness.cluster.settings import Setting, Settings, own_topics, values
+from harness.cluster.settings import (
+    Setting,
+    Settings,
+    is_placeholder,
+    own_topics,
+    values,
+    wrong_value,
+)
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings, effective_times, require_possible
 from harness.errors import InvalidRunError, ProcessDiedError, UsageError
+from harness.kafka.broker_properties import PROPERTIES
 from harness.kafka.config import BASE_BROKER, OF_MODE
 from harness.kafka.model import Topic
 from harness.kafka.versions import INTER_BROKER_PROTOCOL, KafkaVersion, version_key
@@ -85,7 +93,7 @@ def apply(
     )
     settings, foreign = _of_mode(settings, mode)
     settings, compressed = compress(settings, effective_times(setup.broker_config, mode))
-    users, owned = split_owned(settings.broker, topology, mode, setup)
+    users, owned = split_owned(settings.broker, topology, mode, setup, version)
     settings = replace(settings, broker=users)
     _refuse_impossible(settings, version)
     users = {key: setting for key, setting in users.items() if key not in setup.coordinator_config}
@@ -172,10 +180,11 @@ def apply(
 
 
 def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
-    """Raise UsageError for properties that the version lacks, or that it cannot have with this value."""
+    """Raise UsageError for properties that the version cannot have with this value."""
     for key, setting in settings.broker.items():
-        if key in version.unsupported_keys:
-            raise UsageError(f"{setting}: Kafka {version.version} has no such broker property; remove it.")
+        remedy = PROPERTIES[key].remedy(setting.value) if key in PROPERTIES else ""
+        if remedy or is_placeholder(setting.value):
+            raise wrong_value(setting, remedy)
         if key == INTER_BROKER_PROTOCOL and version.protocol not in ("", setting.value):
             raise UsageError(
                 f"{setting}: the version asked for is {version.label}; ask for "

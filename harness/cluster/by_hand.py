@@ -60,7 +60,7 @@ def write_nodes(
         raise UsageError(f"There is no mode {mode!r}; use {', '.join(ROLES_BY_MODE)}.")
     lab = ComposeLab(layout.topology(mode, subnet), folder)
     brokers = tuple(host.node_id for host in lab.topology.role("broker"))
-    users, _ = split_owned(settings.broker, lab.topology, mode, Setup(topics=(), brokers=brokers))
+    users, _ = split_owned(settings.broker, lab.topology, mode, Setup(topics=(), brokers=brokers), version)
     given = values(users)
     for host in lab.topology.hosts:
         lab.data_dir(host.name).mkdir(parents=True, exist_ok=True)

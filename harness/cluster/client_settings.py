@@ -6,16 +6,14 @@ itself. `docs/settings.md` shows the table with its sources.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.cluster.followed import IgnoredSetting
-from harness.cluster.librdkafka_names import ALONE, WHY_ALONE, in_java_names
+from harness.cluster.librdkafka_names import ALONE, JAVA_NAMES, WHY_ALONE, in_java_names
 from harness.cluster.possible import Arrangement, refuse_impossible
-from harness.cluster.settings import Setting
-from harness.errors import UsageError
+from harness.cluster.settings import Setting, refuse_typing_error, wrong_value
 
 Value = str | int | float | bool
 Kind = Literal["producer", "consumer"]
@@ -200,6 +198,16 @@ _OWNED_PREFIXES = ("sasl.", "ssl.")
 _OF_MEMBERS = ("heartbeat.interval.ms", "session.timeout.ms")
 _GROUPS_ONLY = "consumers with assigned partitions do not have it"
 _BECAUSE = "acked sets these properties of its clients"
+_NONE: Mapping[Kind, str] = {
+    "producer": "Kafka's producers have no such property",
+    "consumer": "Kafka's consumers have no such property",
+}
+_OF_ANY_CLIENT = frozenset().union(PRODUCER, CONSUMER, *WITHOUT.values(), *OWNED.values())
+
+
+def is_of_client(key: str) -> bool:
+    """Whether some client has the property, by Java's or by librdkafka's name."""
+    return key in _OF_ANY_CLIENT or key in JAVA_NAMES or key in ALONE or key.startswith(_OWNED_PREFIXES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,16 +246,13 @@ def check_client(kind: Kind, settings: Mapping[str, Setting]) -> ClientSettings:
             try:
                 given[key] = table[key].parse(setting.value)
             except ValueError as error:
-                raise UsageError(f"{setting}: {error}.") from None
+                raise wrong_value(setting, str(error)) from None
             if key in _OF_MEMBERS:
                 left_out.append(IgnoredSetting(table=kind, setting=setting, because=_GROUPS_ONLY))
         else:
-            near = difflib.get_close_matches(key, (*table, *without, *owned), n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists those that it has."
-            # Its value is not shown: whatever `harness.secrets` does not know may be a secret as well.
-            raise UsageError(
-                f"{setting.place}: {key}: neither a Java {kind} nor librdkafka has such a property; {hint}"
-            )
+            if key not in _OF_ANY_CLIENT:
+                refuse_typing_error(setting, kind, (*table, *without, *owned, *JAVA_NAMES))
+            left_out.append(IgnoredSetting(table=kind, setting=setting, because=_NONE[kind], owned=True))
     arrangement = Arrangement(producer=settings) if kind == "producer" else Arrangement(consumer=settings)
     refuse_impossible(arrangement)
     return ClientSettings(given=given, not_followed=tuple(left_out))

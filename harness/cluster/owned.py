@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.cluster.followed import IgnoredSetting
-from harness.cluster.settings import Setting
+from harness.cluster.settings import Setting, refuse_typing_error
 from harness.cluster.setup import Setup
+from harness.kafka.broker_properties import PROPERTIES, exists_in
 from harness.kafka.config import KRaftNode, ZooKeeperModeBroker, broker_properties, kraft_properties
-from harness.kafka.versions import MIGRATION, ZOOKEEPER
+from harness.kafka.versions import MIGRATION, ZOOKEEPER, KafkaVersion
 from harness.lab.model import Topology
 
 OWNED = frozenset(
@@ -84,27 +85,32 @@ def is_left_out(setting: Setting) -> bool:
 
 
 def split_owned(
-    settings: Mapping[str, Setting], topology: Topology, mode: str, setup: Setup
+    settings: Mapping[str, Setting], topology: Topology, mode: str, setup: Setup, version: KafkaVersion
 ) -> tuple[dict[str, Setting], tuple[IgnoredSetting, ...]]:
     """The settings that brokers get, and those left out although a broker's value differs.
 
-    An owned one with the value that every broker gets anyway is in neither.
+    An owned one with the value that every broker gets anyway is in neither. Raises UsageError for a name that
+    is close to one of Kafka's: a typing error.
     """
-    users = {key: setting for key, setting in settings.items() if not is_left_out(setting)}
-    if len(users) == len(settings):
+    users: dict[str, Setting] = {}
+    left_out: dict[str, IgnoredSetting] = {}
+    for key, setting in settings.items():
+        if is_left_out(setting):
+            because = _PLUGIN if needs_plugin(setting) and not is_owned(key) else _BECAUSE
+        elif not exists_in(key, version):
+            refuse_typing_error(setting, "broker", PROPERTIES)
+            because = f"Kafka {version.version} has no such broker property"
+        else:
+            users[key] = setting
+            continue
+        left_out[key] = IgnoredSetting(table="broker", setting=setting, because=because, owned=True)
+    if not left_out:
         return users, ()
     own = _own_values(topology, mode, setup)
-    different = tuple(
-        IgnoredSetting(
-            table="broker",
-            setting=setting,
-            because=_PLUGIN if needs_plugin(setting) and not is_owned(setting.key) else _BECAUSE,
-            owned=True,
-        )
-        for key, setting in settings.items()
-        if is_left_out(setting) and own.get(key, {_PLAIN.get(key, "")}) != {setting.value}
+    different = (
+        one for key, one in left_out.items() if own.get(key, {_PLAIN.get(key, "")}) != {one.setting.value}
     )
-    return users, different
+    return users, tuple(different)
 
 
 _BECAUSE = "acked gives each node its identity, listeners, directories, quorum and security"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -37,8 +37,12 @@ TOPIC_PROPERTIES = (
 )
 """Topic properties of every known Kafka version (`LogConfig.main` of its jars prints them)."""
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_MOST_PARTITIONS = 100
+MOST_PARTITIONS = 100
+"""Of a described topic."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
+_PLACEHOLDER = re.compile(r"\$\{|\{\{")
+_TYPING_ERROR = 0.85
+"""Likeness of two names (`difflib`) from which on one of them is a typing error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +147,30 @@ NO_SETTINGS = Settings()
 def values(settings: Mapping[str, Setting]) -> dict[str, str]:
     """The bare properties."""
     return {key: setting.value for key, setting in settings.items()}
+
+
+def refuse_typing_error(setting: Setting, whose: str, names: Collection[str]) -> None:
+    """Raise UsageError for a name that is none of ``names``, those of ``whose``, but close to one of them.
+
+    The value is not shown: that of a name which `harness.secrets` does not know may be a secret as well.
+    """
+    near = difflib.get_close_matches(setting.key, names, n=1, cutoff=_TYPING_ERROR)
+    if near and setting.key not in names:
+        raise UsageError(
+            f"{setting.place}: {setting.key}: Kafka has no such {whose} property; did you mean {near[0]}?"
+        )
+
+
+def wrong_value(setting: Setting, remedy: str) -> UsageError:
+    """The error for a value that Kafka does not take; ``remedy`` says what it takes instead."""
+    if is_placeholder(setting.value):
+        remedy = "this is a placeholder; write its value, or name the file that results from the template"
+    return UsageError(f"{setting}: {remedy}.")
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a value is, or has inside, what another program fills in: `${NAME}`, `{{ name }}`."""
+    return bool(_PLACEHOLDER.search(text))
 
 
 def split_topic(path: Sequence[str], place: str) -> tuple[str, str]:
@@ -278,13 +306,13 @@ def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape
         and len(set(replicas)) == len(replicas)
         for replicas in assignment
     )
-    if not correct or (ASSIGNMENT in given and not 1 <= len(assignment) <= _MOST_PARTITIONS):
+    if not correct or (ASSIGNMENT in given and not 1 <= len(assignment) <= MOST_PARTITIONS):
         raise UsageError(
             f"{place}: topic {name!r}: assignment = {assignment!r}: give the different broker ids of each "
             f"partition's replicas, such as [[1, 2, 3], [2, 3, 1]]."
         )
     return TopicShape(
-        partitions=number(PARTITIONS, _MOST_PARTITIONS),
+        partitions=number(PARTITIONS, MOST_PARTITIONS),
         replication_factor=number(REPLICATION_FACTOR, 48),
         assignment=tuple(tuple(replicas) for replicas in assignment),
         place=place,

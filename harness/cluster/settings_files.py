@@ -13,9 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import javaproperties
-from javaproperties.reading import KeyValue
-
+from harness.cluster import property_files
 from harness.cluster.settings import (
     NO_SETTINGS,
     SHAPE_KEYS,
@@ -34,30 +32,29 @@ _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 
 
 def read_properties(path: Path, table: str, place: str = "") -> Settings:
-    """A Java properties file whose properties belong to one table. Raises UsageError.
+    """A file whose properties belong to one table (`harness.cluster.property_files`). Raises UsageError.
 
-    ``place`` names a file of somebody's cluster, which is ISO-8859-1 if it is not UTF-8, as Java reads it.
-    Without it, the file is the value of an option of acked, and UTF-8.
+    ``place`` names a file that is no option's value in messages. A file that is not UTF-8 is ISO-8859-1, as
+    Java reads it.
     """
     named = place or f"--{table}-config {path}"
-    text = text_file(path, named, "name a Java properties file", or_latin_1=bool(place))
+    return properties_of(path, text_file(path, named, "name a file of properties", or_latin_1=True), table)
+
+
+def properties_of(path: Path, text: str, table: str) -> Settings:
+    """As `read_properties`, of a text that ``path`` stands for in messages."""
     seen: dict[str, Setting] = {}
     given: dict[str, str] = {}
-    for place, key, value, source in _pairs(path, text):
-        if not key:
-            raise UsageError(f"{place}: the line has no key; write key=value.")
-        if not value and not re.search(r"[=:]\s*$", source):
-            raise UsageError(
-                f"{place}: {shown_text(source)!r} has no value; write {key}=..., or remove the line."
-            )
-        if given.setdefault(key, value.strip()) == value.strip() and key in seen:
+    for one in property_files.read(path, text, table):
+        if given.setdefault(one.key, one.value.strip()) == one.value.strip() and one.key in seen:
             continue
-        if key in seen:
+        if one.key in seen:
             raise UsageError(
-                f"{place}: {key}={shown(key, value)}: {seen[key].place} sets it to {seen[key].value!r} "
-                f"already; keep one of the lines."
+                f"{one.place}: {one.key}={shown(one.key, one.value)}: {seen[one.key].place} sets it to "
+                f"{seen[one.key].value!r} already; keep one of the lines."
             )
-        seen[key] = _setting(key, value, place)
+        seen[one.key] = _setting(one.key, one.value, one.place)
+    property_files.refuse_foreign(path, seen.keys(), table)
     if table == "topic":
         for setting in seen.values():
             name, key = split_topic([setting.key], setting.place)
@@ -67,21 +64,6 @@ def read_properties(path: Path, table: str, place: str = "") -> Settings:
                     f"--set topic.{name}.{key}=..., or [topic.{name}] in a cluster file."
                 )
     return _in_table(table, seen)
-
-
-def _pairs(path: Path, text: str) -> Iterator[tuple[str, str, str, str]]:
-    """Place, key, value and source of each property."""
-    line = 1
-    try:
-        for element in javaproperties.parse(text):
-            place = f"{path}:{line}"
-            line += len(element.source.splitlines())
-            if isinstance(element, KeyValue):
-                yield place, element.key, element.value, element.source.strip()
-    except javaproperties.InvalidUEscapeError as error:
-        raise UsageError(
-            f"{path}:{line}: {error.escape!r} is not a Unicode escape; write \\u and four hexadecimal digits."
-        ) from None
 
 
 def read_options(options: Sequence[str]) -> Settings:
@@ -189,10 +171,10 @@ def _setting(key: str, value: str, place: str) -> Setting:
             f"{place}: {shown_text(key)!r} is not a property of Kafka: its names consist of words with dots "
             f"between them, such as replica.lag.time.max.ms."
         )
-    if any(letter != "\t" and (letter < " " or "\ud800" <= letter <= "\udfff") for letter in value):
-        raise UsageError(f"{place}: {key}={shown(key, value)!r}: a value is one line of text.")
-    value = value.strip()
-    return Setting.given(key, value, place)
+    setting = Setting.given(key, value.strip(), place)
+    if any(letter != "\t" and (letter < " " or "\ud800" <= letter <= "\udfff") for letter in setting.value):
+        raise UsageError(f"{place}: {key}={setting.value!r}: a value is one line of text.")
+    return setting
 
 
 def _text(key: str, value: Any, place: str) -> str:

@@ -1,14 +1,13 @@
 """A Compose file whose services run Kafka, in the images that people use.
 
-Images name a broker's properties as environment variables: `KAFKA_LOG_RETENTION_MS` in apache/kafka, cp-kafka
-and wurstmeister's, `KAFKA_CFG_LOG_RETENTION_MS` in Bitnami's; `_` stands for a dot, `__` for an underscore
-and `___` for a hyphen. Nothing is run, and no variable is taken from this machine's environment.
+Images name a broker's properties as environment variables (`harness.cluster.variables`). Nothing is run, and
+no variable is taken from this machine's environment.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,29 +15,10 @@ from typing import Any
 from harness.cluster.inventory.model import Inventory, Node
 from harness.cluster.inventory.properties import NodeProperties, inventory
 from harness.cluster.settings import Setting
+from harness.cluster.variables import broker_properties, configure_broker, variables_of
 from harness.errors import UsageError
 from harness.texts import scalar_text, text_file
 
-_NOT_PROPERTIES = (
-    *("advertised.host", "auto.", "cluster.id", "container.", "create.", "ext.", "gc.", "heap.opts"),
-    *("home", "hostname.command", "java.", "jmx.", "jvm.", "kraft.cluster.id", "kraft.mode", "log4j", "mode"),
-    *("opts", "port.command", "rack.command", "rest.", "schema.", "tools.", "version", "zookeeper.protocol"),
-    *("broker.id.command", "client.users", "client.passwords", "inter.broker.user", "inter.broker.password"),
-    *(
-        "certificate.password",
-        "tls.",
-        "cfg.",
-        "daemon.",
-        "debug",
-        "mount",
-        "volume",
-        "conf.",
-        "data.",
-        "user",
-    ),
-)
-"""Beginnings of what these images take besides properties, in the form of properties."""
-_KEPT = ("auto.create.topics.enable", "auto.leader.rebalance.enable", "auto.include.jmx.reporter")
 _COMPATIBLE = ("redpanda", "warpstream", "bufstream", "automq")
 _TOOLS = re.compile(
     r"kafka-?(ui|connect|rest|exporter|manager|drop|bridge|hq|topics)|connect|exporter|schema-registry|ksql|"
@@ -71,7 +51,10 @@ def read(path: Path, services: Mapping[str, Any], variables: Mapping[str, str]) 
                 Node(name=f"{name}-{n}", roles=frozenset({"zookeeper"})) for n in range(_copies(service))
             ]
         elif kind == "kafka":
-            settings = dict(_properties(environment, f"{path}: {name}"))
+            settings = {
+                key: Setting.given(key, value, f"{path}: {name}")
+                for key, value in broker_properties(environment)
+            }
             brokers.append(NodeProperties(source=str(name), settings=settings, copies=_copies(service)))
             versions |= {version for version in (version_of(image),) if version}
     if not brokers:
@@ -111,25 +94,16 @@ def _kind(path: Path, name: str, image: str, environment: Mapping[str, str]) -> 
         )
     if "zookeeper" in repository or (not image and "ZOOKEEPER_CLIENT_PORT" in environment):
         return "zookeeper"
-    configured = _configures_broker(environment)
+    configured = configure_broker(environment)
     if _TOOLS.search(repository.rpartition("/")[2]) and not configured:
         return ""
     return "kafka" if configured or _KAFKA.search(image) else ""
 
 
-def _configures_broker(environment: Iterable[str]) -> bool:
-    return any(
-        key.removeprefix("KAFKA_CFG_").removeprefix("KAFKA_")
-        in ("ZOOKEEPER_CONNECT", "PROCESS_ROLES", "ADVERTISED_LISTENERS", "BROKER_ID", "NODE_ID", "LISTENERS")
-        for key in environment
-        if key.startswith("KAFKA_")
-    )
-
-
 def _is_tool(service: Mapping[str, Any], environment: Iterable[str]) -> bool:
     """Whether a service runs another command of a broker's image, such as one that creates topics."""
     command = f"{service.get('entrypoint') or ''} {service.get('command') or ''}".strip()
-    return bool(command) and not _configures_broker(environment) and not _STARTS.search(command)
+    return bool(command) and not configure_broker(environment) and not _STARTS.search(command)
 
 
 def _with_bases(service: Mapping[str, Any], services: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -153,6 +127,11 @@ def _copies(service: Mapping[str, Any]) -> int:
     return copies if isinstance(copies, int) and 0 < copies < 1000 else 1
 
 
+def environment_file(file: Path) -> dict[str, str]:
+    """The variables of a file. Raises UsageError if it cannot be read."""
+    return variables_of(text_file(file, file, "name a file of variables"))
+
+
 def _environment(service: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, str]:
     """A service's environment, which Compose accepts as a mapping and as a list of `NAME=value`."""
     stated = service.get("environment")
@@ -173,24 +152,8 @@ def _files(path: Path, service: Mapping[str, Any]) -> dict[str, str]:
     for name in names:
         file = path.parent / str(name.get("path", "") if isinstance(name, dict) else name)
         if file.is_file():
-            variables |= variables_of(file)
+            variables |= environment_file(file)
     return variables
-
-
-def variables_of(file: Path) -> dict[str, str]:
-    """The variables of an environment file, `NAME=value` a line."""
-    lines = text_file(file, file, "name a file of variables").splitlines()
-    pairs = (
-        line.removeprefix("export ").partition("=") for line in lines if not line.lstrip().startswith("#")
-    )
-    return {name.strip(): _unquoted(value.strip()) for name, equals, value in pairs if equals}
-
-
-def _unquoted(value: str) -> str:
-    """A value of an environment file without its quotes, or without the comment behind it."""
-    if quoted := re.match(r"""(["'])(.*?)\1""", value):
-        return quoted[2]
-    return re.split(r"(?:^|\s+)#", value)[0]
 
 
 _VARIABLE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)(?:(:?[-?+])((?:[^{}]|\{[^{}]*\})*))?\})")
@@ -210,16 +173,3 @@ def _interpolated(text: str, variables: Mapping[str, str]) -> str:
         return "" if operator.endswith("+") else stated or ""
 
     return _VARIABLE.sub(value, text)
-
-
-def _properties(environment: Mapping[str, str], place: str) -> Iterator[tuple[str, Setting]]:
-    for name, value in environment.items():
-        if not name.startswith("KAFKA_"):
-            continue
-        words = name.removeprefix("KAFKA_CFG_").removeprefix("KAFKA_").lower()
-        key = words.replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
-        value = value.strip("\"'")
-        if not value or "\n" in value or (key.startswith(_NOT_PROPERTIES) and key not in _KEPT):
-            continue
-        if name.startswith("KAFKA_CFG_") or "_" in name.removeprefix("KAFKA_"):
-            yield key, Setting.given(key, value, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from harness.cluster.inventory import compose, kubernetes
 from harness.cluster.inventory.model import Inventory, together
 from harness.cluster.inventory.properties import NodeProperties, inventory
-from harness.cluster.settings_files import read_properties
+from harness.cluster.property_files import kind_of_document
+from harness.cluster.settings_files import properties_of, read_properties
 from harness.errors import UsageError
 from harness.texts import parse_yaml, text_file
 
@@ -19,39 +21,61 @@ _COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compos
 
 
 def read(paths: Sequence[Path]) -> Inventory:
-    """What the files say about one cluster. Of a folder, its Compose file, its properties files or its
-    Strimzi resources are read.
+    """What the files say about one cluster. Of a folder, its Compose file, the properties files of its nodes
+    or its resources of Kubernetes are read.
 
     Raises UsageError for a file of another kind, or that cannot be read.
     """
     files = [file for path in paths for file in _files(path)]
-    properties = [
-        NodeProperties(source=str(file), settings=read_properties(file, "broker", place=str(file)).broker)
-        for file in files
-        if file.suffix not in _YAML
-    ]
-    parts = [inventory(properties)] if properties else []
+    nodes: list[NodeProperties] = []
     resources: list[Mapping[str, Any]] = []
+    parts: list[Inventory] = []
+    others: list[tuple[Path, list[Any]]] = []
     for file in files:
-        if file.suffix in _YAML:
-            documents = [*kubernetes.flattened(parse_yaml(text_file(file, file, _REMEDY), file))]
-            strimzi = [document for document in documents if kubernetes.is_resource(document)]
-            if strimzi:
-                resources += strimzi
-            else:
-                parts.append(_compose(file, documents))
+        if file.suffix not in _YAML:
+            settings = read_properties(file, "broker", place=str(file)).broker
+            nodes.append(NodeProperties(source=str(file), settings=settings))
+            continue
+        documents = [*kubernetes.flattened(parse_yaml(text_file(file, file, _REMEDY), file))]
+        strimzi = [document for document in documents if kubernetes.is_resource(document)]
+        texts = {name: text for document in documents for name, text in kubernetes.property_texts(document)}
+        resources += strimzi
+        nodes += [
+            NodeProperties(
+                source=f"{file}: {name}",
+                settings=properties_of(Path(f"{file}: {name}"), text, "broker").broker,
+            )
+            for name, text in texts.items()
+            if _OF_A_NODE.search(text)
+        ]
+        if not strimzi and not texts:
+            others.append((file, documents))
+    if nodes:
+        parts.append(inventory(nodes))
     if resources:
         parts.append(kubernetes.read(files[0] if len(files) == 1 else paths[0], resources))
+    for file, contents in others:
+        if not parts or not any(isinstance(one, dict) and "apiVersion" in one for one in contents):
+            parts.append(_compose(file, contents))
     return together(parts)
+
+
+_OF_A_NODE = re.compile(r"^\s*(broker\.id|node\.id|process\.roles|log\.dirs?)\s*[=:]", re.MULTILINE)
+"""What the properties of a node have, and those of clients, tools and loggers in the same folder do not."""
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    for names in (_COMPOSE, sorted(file.name for file in path.glob("*.properties"))):
-        files = [path / name for name in names if (path / name).is_file()]
-        if files:
-            return files[:1] if names is _COMPOSE else files
+    for name in _COMPOSE:
+        if (path / name).is_file():
+            return [path / name]
+    properties = [file for file in sorted(path.glob("*.properties")) if file.is_file()]
+    of_nodes = [
+        file for file in properties if _OF_A_NODE.search(text_file(file, file, _REMEDY, or_latin_1=True))
+    ]
+    if properties:
+        return of_nodes or properties
     resources = [
         file
         for file in sorted(path.iterdir())
@@ -67,20 +91,20 @@ def _compose(file: Path, documents: Sequence[Any]) -> Inventory:
     if isinstance(document, dict) and isinstance(document.get("services"), dict):
         variables = file.parent / ".env"
         return compose.read(
-            file, document["services"], compose.variables_of(variables) if variables.is_file() else {}
+            file, document["services"], compose.environment_file(variables) if variables.is_file() else {}
         )
-    raise UsageError(f"{file}: {_kind(document)}; {_REMEDY}.")
+    raise UsageError(f"{file}: {_kind(document)}.")
 
 
 def _kind(document: object) -> str:
-    """What a YAML file of another kind is, as far as its keys tell, as the middle of a sentence."""
+    """What a YAML file of another kind is, as far as its keys tell, and what to do with it."""
     keys = {str(key) for key in document} if isinstance(document, dict) else set()
-    if "spring" in keys or any(key.startswith("spring.") for key in keys):
-        return "this configures a Spring application, which is a client and not a cluster"
+    if any(key.split(".")[0] == "spring" for key in keys):
+        return (
+            "this configures a Spring application, which is a client and not a cluster; name it with "
+            "--producer-config or --consumer-config of `acked run` and `acked assess`"
+        )
     if "apiVersion" in keys:
-        return "this resource of Kubernetes is none of Strimzi's"
-    if keys & {"all", "kafka_broker", "kafka_controller", "zookeeper", "hosts"}:
-        return "this looks like an Ansible inventory; the role writes a server.properties on each broker"
-    if keys & {"replicaCount", "controller", "broker", "extraConfig", "global"}:
-        return "this looks like a Helm chart's values; `kubectl get configmap` shows the server.properties"
-    return "this YAML file describes no Kafka cluster"
+        return f"this resource of Kubernetes is none of Strimzi's; {_REMEDY}"
+    kind = kind_of_document(document) if keys else ""
+    return kind or f"this YAML file describes no Kafka cluster; {_REMEDY}"

@@ -1,4 +1,4 @@
-"""Strimzi's resources: `Kafka`, `KafkaNodePool` and `KafkaTopic`."""
+"""Resources of Kubernetes: Strimzi's `Kafka`, `KafkaNodePool` and `KafkaTopic`, and a chart's `ConfigMap`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ def is_resource(document: object) -> bool:
         and document.get("kind") in KINDS
         and str(document.get("apiVersion", "")).startswith(GROUP)
     )
+
+
+def property_texts(document: object) -> Iterator[tuple[str, str]]:
+    """Name and text of each properties file in a `ConfigMap`, as charts make them for the nodes."""
+    if isinstance(document, dict) and document.get("kind") == "ConfigMap":
+        for name, text in _mapping(document.get("data")).items():
+            if str(name).endswith(".properties") and isinstance(text, str):
+                yield f"{_at(document, 'metadata', 'name')}/{name}", text
 
 
 def read(path: Path, documents: Sequence[Mapping[str, Any]]) -> Inventory:

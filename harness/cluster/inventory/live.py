@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ResourceType
 
 from harness.cluster.inventory.model import Inventory, TopicDescription
 from harness.cluster.inventory.properties import NodeProperties, inventory
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
+from harness.kafka.broker_properties import likeliest_version
 
 _TIMEOUT_S = 10.0
 _NO_ANSWER = f"nothing came within {_TIMEOUT_S:.0f} s"
 _MOST_SHAPES = 20
+_TOPICS_OF_A_REQUEST = 200
 _OF_BROKER = ("STATIC_BROKER_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG")
 _OF_TOPIC = ("DYNAMIC_TOPIC_CONFIG",)
 """Sources of values that somebody chose for a broker or a topic itself (KIP-226)."""
@@ -30,62 +32,100 @@ def read(bootstrap: str) -> Inventory:
     try:
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": "0"}, logger=_SILENT)
         description = admin.describe_cluster(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S)
-        brokers = {
-            str(node.id): _settings(
-                admin, ConfigResource(ResourceType.BROKER, str(node.id)), f"broker {node.id}", node.rack
-            )
-            for node in description.nodes
-        }
-        topics = tuple(_topics(admin))
+        brokers = [ConfigResource(ResourceType.BROKER, str(node.id)) for node in description.nodes]
+        described = _described(admin, [[broker] for broker in brokers])  # each answers for itself alone
+        topics, notes = _topics(admin)
     except (KafkaException, TimeoutError, ValueError) as error:
         raise UsageError(
             f"--bootstrap {bootstrap}: no cluster answered: {str(error) or _NO_ANSWER}; name host:port of a "
             f"listener without TLS and SASL that this machine reaches."
         ) from None
-    nodes = [NodeProperties(source=f"broker {name}", settings=settings) for name, settings in brokers.items()]
-    return replace(inventory(nodes, alone="The cluster has one broker"), topics=topics)
+    nodes = [
+        NodeProperties(
+            source=f"broker {node.id}",
+            settings={
+                key: Setting.given(key, value, f"broker {node.id}")
+                for key, value in (
+                    *_chosen(described.get(broker.name, {}), _OF_BROKER),
+                    *([("broker.rack", node.rack)] if node.rack else []),
+                )
+            },
+        )
+        for node, broker in zip(description.nodes, brokers, strict=True)
+    ]
+    cluster = inventory(nodes, alone="")
+    names = {name for config in described.values() for name in config}
+    if names and not cluster.version:
+        version = likeliest_version(names)
+        cluster = replace(cluster, version=version)
+        notes = (
+            *notes,
+            f"Its brokers have the properties of Kafka {version}; --kafka names another version.",
+        )
+    return replace(cluster, topics=topics, notes=(*cluster.notes, *notes))
 
 
-def _settings(
-    admin: AdminClient, resource: ConfigResource, place: str, rack: str | None
-) -> dict[str, Setting]:
-    """The broker's properties that somebody chose. Without the right to describe them, its rack alone."""
-    chosen = {"broker.rack": rack} if rack else {}
-    with suppress(KafkaException):  # DESCRIBE_CONFIGS on the cluster is not an ordinary user's right
-        chosen = {**dict(_chosen(admin, resource, _OF_BROKER)), **chosen}
-    return {key: Setting.given(key, value, place) for key, value in chosen.items()}
+def _described(
+    admin: AdminClient, requests: Sequence[Sequence[ConfigResource]]
+) -> dict[str, dict[str, ConfigEntry]]:
+    """The configurations of the resources by name; what may not be described is missing.
+
+    All requests are sent before the first answer is awaited.
+    """
+    futures = {
+        resource.name: future
+        for resources in requests
+        for resource, future in admin.describe_configs(list(resources), request_timeout=_TIMEOUT_S).items()
+    }
+    described = {}
+    for name, future in futures.items():
+        with suppress(KafkaException):  # DESCRIBE_CONFIGS is not an ordinary user's right
+            described[name] = future.result(_TIMEOUT_S)
+    return described
 
 
-def _chosen(
-    admin: AdminClient, resource: ConfigResource, sources: Collection[str]
-) -> Iterator[tuple[str, str]]:
-    (answer,) = admin.describe_configs([resource], request_timeout=_TIMEOUT_S).values()
-    for key, entry in answer.result(_TIMEOUT_S).items():
-        source = getattr(entry.source, "name", str(entry.source))
-        if source in sources and entry.value is not None and not entry.is_sensitive:
+def _chosen(config: Mapping[str, ConfigEntry], sources: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The properties that somebody chose."""
+    for key, entry in config.items():
+        if _source(entry) in sources and entry.value is not None and not entry.is_sensitive:
             yield key, entry.value
 
 
-def _topics(admin: AdminClient) -> Iterator[TopicDescription]:
-    """The shapes of the topics, those of most topics first, each under the name of its first topic."""
-    described = {
+def _source(entry: ConfigEntry) -> str:
+    return str(getattr(entry.source, "name", entry.source))
+
+
+def _topics(admin: AdminClient) -> tuple[tuple[TopicDescription, ...], tuple[str, ...]]:
+    """The shapes of the topics, those of most topics first, each under the name of its first topic; notes."""
+    partitions_of = {
         name: topic.partitions
-        for name, topic in admin.list_topics(timeout=_TIMEOUT_S).topics.items()
+        for name, topic in sorted(admin.list_topics(timeout=_TIMEOUT_S).topics.items())
         if not name.startswith("__") and topic.partitions
     }
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in partitions_of]
+    at_once = [
+        resources[start : start + _TOPICS_OF_A_REQUEST]
+        for start in range(0, len(resources), _TOPICS_OF_A_REQUEST)
+    ]
+    described = _described(admin, at_once)
     names_by_shape: dict[tuple[int, int, tuple[tuple[str, str], ...]], list[str]] = {}
-    for name, partitions in sorted(described.items()):
-        config: tuple[tuple[str, str], ...] = ()
-        with suppress(KafkaException):  # DESCRIBE_CONFIGS on the topic
-            config = tuple(sorted(_chosen(admin, ConfigResource(ResourceType.TOPIC, name), _OF_TOPIC)))
+    for name, partitions in partitions_of.items():
+        config = tuple(sorted(_chosen(described.get(name, {}), _OF_TOPIC)))
         factor = max(len(partition.replicas) for partition in partitions.values())
         names_by_shape.setdefault((len(partitions), factor, config), []).append(name)
     shapes = sorted(names_by_shape.items(), key=lambda entry: -len(entry[1]))
-    for (partitions, factor, config), names in shapes[:_MOST_SHAPES]:
-        yield TopicDescription(
+    topics = tuple(
+        TopicDescription(
             name=names[0],
             partitions=partitions,
             replication_factor=factor,
             config=dict(config),
             stands_for=len(names),
         )
+        for (partitions, factor, config), names in shapes[:_MOST_SHAPES]
+    )
+    rest = sum(len(names) for _, names in shapes[_MOST_SHAPES:])
+    note = (
+        f"The topics have {len(shapes)} shapes and configurations; {rest} topics of the rarest are left out."
+    )
+    return topics, (note,) if rest else ()

@@ -12,8 +12,10 @@ from textwrap import wrap
 from typing import Literal
 
 from harness.cluster.owned import is_left_out
-from harness.cluster.settings import Setting
+from harness.cluster.possible import MIN_INSYNC
+from harness.cluster.settings import MOST_PARTITIONS, Setting, whole
 from harness.errors import UsageError
+from harness.kafka.broker_properties import PROPERTIES
 from harness.kafka.versions import VERSIONS, version_key
 from harness.lab.layout import MAX_AZS, MOST
 
@@ -41,6 +43,7 @@ class TopicDescription:
     name: str
     partitions: int
     replication_factor: int
+    """0: the brokers' default."""
     config: Mapping[str, str] = field(default_factory=dict)
     stands_for: int = 1
 
@@ -105,7 +108,7 @@ def cluster_file(inventory: Inventory, sources: Sequence[str]) -> str:
             lines.append("clients = 0")
     lines += _settings(inventory.settings)
     for topic in inventory.topics:
-        lines += ["", *_topic(topic)]
+        lines += ["", *_topic(topic, inventory.settings)]
     return "\n".join(lines) + "\n"
 
 
@@ -142,7 +145,9 @@ def _version(version: str, mode: str) -> tuple[str, list[str]]:
     """The known version that is nearest in the mode, and what to say about it."""
     fitting = [name for name, entry in VERSIONS.items() if mode in entry.modes]
     if not version:
-        return "", ['No source names the Kafka version; write it here: kafka = "..." (`acked versions`).']
+        newest = max(fitting, key=version_key)
+        note = f"No source names the Kafka version, so {newest} is assumed; --kafka names another one."
+        return newest, [note]
     if version in fitting:
         return version, []
     release = version_key(version)[:2]
@@ -223,7 +228,7 @@ def _settings(settings: Sequence[Mapping[str, Setting]]) -> Iterator[str]:
     left_out = set()
     for of_broker in settings:
         for key, setting in of_broker.items():
-            if is_left_out(setting):
+            if is_left_out(setting) or key not in PROPERTIES:
                 left_out.add(key)
             else:
                 values.setdefault(key, Counter())[setting.value] += 1
@@ -231,7 +236,9 @@ def _settings(settings: Sequence[Mapping[str, Setting]]) -> Iterator[str]:
         yield from ("", "[broker]")
     if left_out:
         names = ", ".join(sorted(left_out))
-        yield from _comment([f"Left out, because acked sets these itself or has no use for them: {names}."])
+        yield from _comment(
+            [f"Left out, because acked sets these itself, or Kafka has none of this name: {names}."]
+        )
     for key, counted in sorted(values.items()):
         value, count = counted.most_common(1)[0]
         others = sorted(other for other in counted if other != value)
@@ -241,13 +248,25 @@ def _settings(settings: Sequence[Mapping[str, Setting]]) -> Iterator[str]:
         yield f"{_key(key, values)} = {_toml(value)}{remark}"
 
 
-def _topic(topic: TopicDescription) -> Iterator[str]:
+def _topic(topic: TopicDescription, settings: Sequence[Mapping[str, Setting]]) -> Iterator[str]:
+    of_brokers = (setting.value for one in settings if (setting := one.get(MIN_INSYNC)))
+    least = whole(topic.config.get(MIN_INSYNC) or next(of_brokers, ""))
+    if least is not None and 0 < topic.replication_factor < least:
+        yield from _comment(
+            [
+                f"Topic {topic.name} is left out: with replication factor {topic.replication_factor} and "
+                f"{MIN_INSYNC}={least}, no write with acks=all succeeds."
+            ]
+        )
+        return
     name = topic.name if _BARE.fullmatch(topic.name) and "." not in topic.name else _text(topic.name)
     if topic.stands_for > 1:
         yield f"# Stands for {topic.stands_for} topics of this shape and configuration."
     yield f"[topic.{name}]"
-    yield f"partitions = {topic.partitions}"
-    yield f"replication-factor = {topic.replication_factor}"
+    more = f"  # {topic.partitions} in the cluster" if topic.partitions > MOST_PARTITIONS else ""
+    yield f"partitions = {min(topic.partitions, MOST_PARTITIONS)}{more}"
+    if topic.replication_factor:
+        yield f"replication-factor = {topic.replication_factor}"
     for key, value in sorted(topic.config.items()):
         yield f"{_key(key, topic.config)} = {_toml(value)}"
 

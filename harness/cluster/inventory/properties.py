@@ -54,7 +54,8 @@ def inventory(
     """The cluster of these nodes. Raises UsageError.
 
     With ``servers_known`` another source names the ZooKeeper nodes, so `zookeeper.connect` is not counted.
-    ``alone`` says in a note what a single broker comes from.
+    ``alone`` says in a note what a single broker comes from, for which several are assumed; it is empty if
+    the nodes are all that there are.
     """
     members = [
         Node(
@@ -68,7 +69,7 @@ def inventory(
     notes = []
     with_kraft = [node for node in nodes if node.value("process.roles")]
     ensembles = {servers for node in nodes if (servers := _hosts(node.value("zookeeper.connect")))}
-    single = len(members) == 1 and "broker" in members[0].roles
+    single = bool(alone) and len(members) == 1 and "broker" in members[0].roles
     if with_kraft:
         others = _controllers(with_kraft, members)
         if single and "controller" in members[0].roles:
@@ -103,7 +104,10 @@ def _controllers(nodes: Sequence[NodeProperties], members: Sequence[Node]) -> li
     )
     names = voters or servers
     ids = {node.value("node.id") for node in nodes if "controller" in node.roles}
-    others = [name for name in names if name.partition("@")[0] not in ids] if voters else names[described:]
+    if voters and "" not in ids:
+        others = [name for name in names if name.partition("@")[0] not in ids]
+    else:
+        others = list(names[described:])
     return [Node(name=name, roles=frozenset({"controller"})) for name in others]
 
 

@@ -163,19 +163,20 @@ TABLES: tuple[tuple[str, str], ...] = (
 """Tables of settings, which `AZ` follows in the file, and how the sentence begins."""
 
 BROKER_PROPERTIES: tuple[tuple[bytes, str], ...] = (
-    (
-        b"\xff\xfe=1\n",
-        "--broker-config FILE cannot be read: it is not UTF-8 text; name a Java properties",
-    ),
-    (b"a=\x00\n", "--broker-config FILE cannot be read: it is not text; name a Java properties file."),
-    (b"x=1\n" * (1 << 19), "--broker-config FILE is longer than 1 MiB; name a Java properties file."),
+    (b"\xff\xfe=1\n", "FILE:1: 'ÿþ' is not a property of Kafka: its names consist of words"),
+    (b"a=\x00\n", "--broker-config FILE cannot be read: it is not text; name a file of properties."),
+    (b"x=1\n" * (1 << 19), "--broker-config FILE is longer than 1 MiB; name a file of properties."),
     (b"=3\n", "FILE:1: the line has no key; write key=value."),
     (b"a=1\n\nnum.io.threads\n", "FILE:3: 'num.io.threads' has no value; write num.io.threads=..., or"),
     (b"a=1\nb=2\na=3\n", "FILE:3: a=3: FILE:1 sets it to '1' already; keep one of the lines."),
     (b"a=\\u12\n", "FILE:1: '\\\\u12' is not a Unicode escape; write \\u and four hexadecimal digits."),
     (b"a=1\\n2\n", "FILE:1: a='1\\n2': a value is one line of text."),
     (b"a\\ b=1\n", "FILE:1: 'a b' is not a property of Kafka: its names consist of words"),
-    (b"[broker]\n", "FILE:1: '[broker]' has no value; write [broker]=..., or remove the line."),
-    (b'{"a": 1}\n', "FILE:1: '{\"a\"' is not a property of Kafka"),
+    (b"[broker]\n", "FILE: this is an INI file with sections; name a file that holds the lines of one"),
+    (
+        b'{"a": 1}\n',
+        "FILE: Kafka's brokers have none of its properties, such as 'a'; name a file with Kafka's",
+    ),
+    (b'{"a": 1\n', "FILE:2: this is not YAML: "),
 )
 """What a properties file says, and how the sentence begins."""

@@ -231,10 +231,12 @@ def test_variables_of_a_compose_file(tmp_path: Path) -> None:
 )
 def test_variables_as_compose_interpolates_them(tmp_path: Path, text: str, value: str) -> None:
     (tmp_path / ".env").write_bytes(b"SET=a # comment\r\nEMPTY=\r\nQUOTED='a # b' # c\r\n#NONE=1\r\n")
-    service = f"services: {{a: {{image: 'apache/kafka:3.9.1', environment: {{KAFKA_A_B: '{text}'}}}}}}"
+    service = (
+        f"services: {{a: {{image: 'apache/kafka:3.9.1', environment: {{KAFKA_BROKER_RACK: '{text}'}}}}}}"
+    )
     (tmp_path / "compose.yaml").write_text(service)
     cluster = files.read([tmp_path / "compose.yaml"])
-    assert [settings["a.b"].value for settings in cluster.settings] == [value]
+    assert [settings["broker.rack"].value for settings in cluster.settings] == [value]
 
 
 def test_strimzi(tmp_path: Path) -> None:
@@ -292,7 +294,7 @@ def test_one_sentence_for_what_is_none(tmp_path: Path, name: str, text: str, par
 
 
 def test_sources_of_two_clusters(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"name Kafka 3\.5\.2 and Kafka 3\.9\.1; name those of one"):
+    with pytest.raises(UsageError, match=r"name Kafka 3\.9\.1 and Kafka 3\.5\.2; name those of one"):
         _written(tmp_path, {"docker-compose.yml": COMPOSE, "kafka.yaml": STRIMZI})
 
 

@@ -98,9 +98,9 @@ def test_set_splits_the_topic_from_its_property() -> None:
 def test_what_is_written_for_brokers_is_what_was_meant(tmp_path: Path) -> None:
     """Values that Java would read differently are escaped; all others stand as they are."""
     path, again = tmp_path / "a.properties", tmp_path / "b.properties"
-    given = {"a": "x\\y", "b": "é", "c": "plain, text=1"}
+    given = {"log.dir": "x\\y", "broker.rack": "é", "listeners": "plain, text=1"}
     path.write_text(properties_text(given))
-    assert path.read_text() == "a=x\\\\y\nb=\\u00e9\nc=plain, text=1\n"
+    assert path.read_text() == "log.dir=x\\\\y\nbroker.rack=\\u00e9\nlisteners=plain, text=1\n"
     again.write_bytes(path.read_bytes())
     assert values(read_properties(again, "broker").broker) == given
 
@@ -145,7 +145,7 @@ def test_malformed_properties_files(tmp_path: Path, content: bytes, sentence: st
 
 
 def test_a_properties_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file or directory; name a Java properties file"):
+    with pytest.raises(UsageError, match="No such file or directory; name a file of properties"):
         read_properties(tmp_path / "none", "producer")
     with pytest.raises(UsageError, match="--topic-config .* cannot be read: Is a directory"):
         read_properties(tmp_path, "topic")

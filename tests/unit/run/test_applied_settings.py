@@ -286,10 +286,48 @@ def test_what_cannot_work_is_refused(options: list[str], sentence: str) -> None:
     assert "\n" not in refused.value.message
 
 
-def test_properties_of_other_versions_are_refused() -> None:
-    option = "broker.socket.connection.setup.timeout.ms=2000"
-    with pytest.raises(UsageError, match="Kafka 1.1.1 has no such broker property"):
-        applied("canary", option, kafka="1.1.1")
+@pytest.mark.parametrize(
+    ("option", "kafka"),
+    [
+        ("broker.socket.connection.setup.timeout.ms=2000", "1.1.1"),
+        ("broker.log.message.format.version=2.7", "4.3.1"),
+        ("broker.confluent.support.metrics.enable=true", "2.7.1"),
+    ],
+)
+def test_properties_that_the_version_lacks_are_left_out_and_named(option: str, kafka: str) -> None:
+    """Brokers pass over them as well, with a warning in their logs."""
+    name = "kraft-leader-az-isolated" if kafka[0] == "4" else "canary"
+    user = applied(name, option, kafka=kafka)
+    key = option.partition("=")[0].removeprefix("broker.")
+    assert f"not followed: {key} (Kafka {kafka} has no such broker property)" in user.notes
+    assert key not in user.scenario.setup.broker_config
+
+
+def test_a_typing_error_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"no such broker property; did you mean min\.insync\.replicas\?"):
+        applied("canary", "broker.min.insync.replica=2")
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("log.retention.minutes=3days", "give a whole number"),
+        ("num.io.threads=0", "give a whole number of at least 1"),
+        ("num.io.threads=99999999999", "give a whole number of at least 1"),
+        ("delete.topic.enable=yes", "use true or false"),
+        ("log.cleanup.policy=compact,remove", "use compact, delete"),
+        ("log.cleaner.min.cleanable.ratio=half", "give a number."),
+        ("compression.type=${CODEC}", "this is a placeholder; write its value"),
+        ("num.io.threads={{ threads }}", "this is a placeholder; write its value"),
+    ],
+)
+def test_values_that_no_broker_takes_are_refused(option: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        applied("canary", f"broker.{option}")
+    assert f"--set: {option}: {remedy}" in refused.value.message
+
+
+def test_another_protocol_than_that_of_the_version_is_refused() -> None:
     with pytest.raises(UsageError, match="the version asked for is 2.7.1@2.6; ask for 2.7.1@2.5"):
         applied("canary", "broker.inter.broker.protocol.version=2.5", kafka="2.7.1@2.6")
 
