@@ -38,6 +38,9 @@ TOPIC_PROPERTIES = (
 """Topic properties of every known Kafka version (`LogConfig.main` of its jars prints them)."""
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MOST_PARTITIONS = 100
+"""Partitions that a run creates of a topic."""
+_MOST_DESCRIBED = 100_000
+"""Partitions that a file may describe: an assessment creates some of them."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -250,6 +253,11 @@ def _assignment(
                 f"{', '.join(map(str, sorted(set(wrong))))} replicas; leave one of them out."
             )
         return shape.assignment
+    if shape.partitions > _MOST_PARTITIONS:
+        raise UsageError(
+            f"{place}: partitions = {shape.partitions}: a run creates {_MOST_PARTITIONS} at most; describe "
+            "fewer, or leave them to `acked assess`, which takes some of them."
+        )
     factor = replication_factor(name, settings, len(brokers))
     partitions = shape.partitions or broker_default(settings, "num.partitions") or 1
     racks = {host.node_id: host.az for host in topology.role("broker") if host.node_id in brokers}
@@ -284,7 +292,7 @@ def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape
             f"partition's replicas, such as [[1, 2, 3], [2, 3, 1]]."
         )
     return TopicShape(
-        partitions=number(PARTITIONS, _MOST_PARTITIONS),
+        partitions=number(PARTITIONS, _MOST_DESCRIBED),
         replication_factor=number(REPLICATION_FACTOR, 48),
         assignment=tuple(tuple(replicas) for replicas in assignment),
         place=place,

@@ -23,24 +23,31 @@ from run.settings import AppliedSettings
 from studies.assess.battery import Case, battery
 from studies.assess.described import for_runs, header, hold_s, producers
 from studies.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
-from studies.assess.outcome import outcome
+from studies.assess.outcome import failed, outcome
 from studies.assess.process import scenario
 from studies.assess.table import CaseEnd, CaseLine, consequences, lines
 from studies.series import planned
-from studies.series.capacity import USUAL_HOSTS
+from studies.series.capacity import starting_s
 from studies.series.fleet import Fleet, JobKind
 from studies.series.folder import SeriesFolder
+from studies.series.forecast import Forecast
 from studies.series.job import Job, Place
 from studies.series.plan import remaining
 from studies.series.summary import RunSummary
 
 DOCUMENT = "assessment.json"
 
-_AROUND_S = 18.0
-"""A run without its fault: clients, recovery, final logs, and its share of the start of a cluster."""
+_AROUND_S = 8.0
+"""A run without its fault, on a cluster that is up: clients, recovery, final logs."""
+_PER_HOST_S = 0.3
+"""Seconds that each host beyond `_USUAL_HOSTS` adds to a run."""
+_USUAL_HOSTS = 9
 _START_S = 5.0
-_PER_HOST_S = 1.2
-"""Seconds that each further host adds."""
+"""Until a broker that starts again is in every ISR."""
+_REST_S = 8.0
+"""The session that judges, the last judgement, and the measures of a few runs."""
+_MEASURE_S = 0.1
+"""Seconds that each further run adds to the measures."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,9 +148,14 @@ class Assessment:
 
     @classmethod
     def resume(cls, path: Path) -> Assessment:
-        """An assessment that was interrupted. Raises BadDataError if the folder holds none."""
+        """An assessment that was interrupted; runs that failed are made again.
+
+        Raises BadDataError if the folder holds none.
+        """
         plan = planned.read_plan(path, AssessmentPlan, what="assessment", kind="assess")
-        return cls(SeriesFolder(path), plan)
+        series = SeriesFolder(path)
+        series.runs = [run for run in series.runs if not failed(run)]
+        return cls(series, plan)
 
     def place(self) -> Place:
         """Where the cases are run."""
@@ -255,11 +267,22 @@ def timings(settings: Settings, mode: str) -> Timings:
 
 
 def seconds(case: Case, topology: Topology, timings: Timings) -> float:
-    """About how many seconds a run of a case takes, if the machine is not busy."""
-    around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - USUAL_HOSTS)
+    """About how many seconds a run of a case takes on a cluster that is up, if the machine is not busy."""
+    around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - _USUAL_HOSTS)
     if not case.faults[-1].lasts:
         return around + _START_S * len(topology.role("broker"))
-    return around + hold_s(timings)
+    return around + hold_s(timings) + _START_S * case.needs_disks
+
+
+def forecast(cases: Mapping[str, Case], topology: Topology, timings: Timings, parallel: int) -> Forecast:
+    """How long runs of these cases take, with ``parallel`` clusters side by side."""
+    return Forecast(
+        kind=kind_of(cases),
+        parallel=parallel,
+        start_s=starting_s(topology, parallel),
+        run_s=lambda job: seconds(cases[job.scenario], topology, timings),
+        rest_s=_REST_S + _MEASURE_S * len(cases),
+    )
 
 
 def unfit(cases: Sequence[Case]) -> dict[str, str]:
