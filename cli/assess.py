@@ -23,6 +23,7 @@ from cli.options import (
 from harness.console import Console, Progress, echo
 from harness.errors import StoppedError, UsageError
 from harness.kafka.versions import DEFAULT
+from harness.processors import STARVED, Starvation
 from studies.series.job import Job
 
 if TYPE_CHECKING:
@@ -194,7 +195,8 @@ class _Request:
         if math.isfinite(budget.seconds):
             times = timings(target.settings, target.mode)
             by_name = {case.name: case for case in fitting}
-            expected = forecast(by_name, target.topology, times, choice.clusters)
+            slowdown = Starvation(from_start=True).slowdown()
+            expected = forecast(by_name, target.topology, times, choice.clusters, slowdown)
 
             def needed_s(cases: Sequence[Case]) -> float:
                 job = partial(Job, version=target.version.label, mode=target.mode)
@@ -309,11 +311,15 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
     if choice.warning:
         progress.say(choice.warning)
     failures = FailureWatch()
-    expected = forecast(cases, topology, work.timings(), choice.clusters)
+    slowdown = Starvation(from_start=True).slowdown()
+    expected = forecast(cases, topology, work.timings(), choice.clusters, slowdown)
     watch = _Watch(work, expected, failures, budget, progress)
     about = in_words(watch.left_s())
+    busy = f", as other programs slow this machine down {slowdown:.0f} times" if slowdown > STARVED else ""
     count = number_of_runs(len(left))
-    progress.say(f"{count}, {choice.clusters} side by side, about {about}; {work.series.path} keeps them")
+    progress.say(
+        f"{count}, {choice.clusters} side by side, about {about}{busy}; {work.series.path} keeps them"
+    )
     with progress.phase("runs", f"running, about {about} in all"):
         stopped = bool(left) and work.run(choice.clusters, watch.ended, watch.may_start)
     if failures.repeated and not stopped:

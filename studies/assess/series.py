@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -39,9 +40,11 @@ DOCUMENT = "assessment.json"
 
 _AROUND_S = 8.0
 """A run without its fault, on a cluster that is up: clients, recovery, final logs."""
-_PER_HOST_S = 0.3
+_PER_HOST_S = 0.6
 """Seconds that each host beyond `_USUAL_HOSTS` adds to a run."""
 _USUAL_HOSTS = 9
+_AGAIN_S = 5.0
+"""Until the roles are back at their hosts, and no node logs anything more."""
 _START_S = 5.0
 """Until a broker that starts again is in every ISR."""
 _REST_S = 8.0
@@ -274,14 +277,24 @@ def seconds(case: Case, topology: Topology, timings: Timings) -> float:
     return around + hold_s(timings) + _START_S * case.needs_disks
 
 
-def forecast(cases: Mapping[str, Case], topology: Topology, timings: Timings, parallel: int) -> Forecast:
-    """How long runs of these cases take, with ``parallel`` clusters side by side."""
+def forecast(
+    cases: Mapping[str, Case], topology: Topology, timings: Timings, parallel: int, slowdown: float = 1.0
+) -> Forecast:
+    """How long runs of these cases take, with ``parallel`` clusters side by side.
+
+    ``slowdown`` says how many times as long a thread takes now as on an idle machine. The start of a cluster
+    and the measures take its square root as long, since they wait for more than processors: at 4 to 5, both
+    took about twice as long (two processors; starts of six and eleven nodes). Runs do not, because their
+    processes go first (`Lab.run_first`), and mostly wait for time-outs.
+    """
+    busy = math.sqrt(max(1.0, slowdown))
     return Forecast(
         kind=kind_of(cases),
         parallel=parallel,
-        start_s=starting_s(topology, parallel),
+        start_s=starting_s(topology, parallel) * busy,
+        again_s=_AGAIN_S,
         run_s=lambda job: seconds(cases[job.scenario], topology, timings),
-        rest_s=_REST_S + _MEASURE_S * len(cases),
+        rest_s=(_REST_S + _MEASURE_S * len(cases)) * busy,
     )
 
 

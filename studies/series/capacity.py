@@ -13,8 +13,13 @@ from run.placement import SPARK_GIB, memory_gib, start_s
 
 USUAL = 3
 """Clusters side by side, unless the user says how many: more leave no time for the judgements."""
+CLUSTERS_PER_CORE = 1.5
 NODES_PER_CORE = 9
-"""TBD"""
+"""What a processor carries. Measured on two processors: a cluster of three brokers and three ZooKeeper nodes
+takes 13 s of processor time to start and 0.65 processors during a run; one of six brokers and five ZooKeeper
+nodes takes 21 s and 0.8. A run mostly waits for sessions and lags to end, so three clusters of six nodes keep
+two processors just busy. Two of eleven nodes do so as well on an idle machine (docs/benchmarks.md), but if other
+programs run too, both start too slowly, and run after run crashed."""
 THREE_AZ_TOPOLOGY = THREE_AZS.topology("zookeeper")
 
 
@@ -31,8 +36,9 @@ class Machine:
         return cls(len(os.sched_getaffinity(0)), available_gib())
 
     def by_cores(self, topology: Topology) -> int:
-        """Clusters of these hosts that the processors carry: what starts them is their nodes."""
-        return max(1, int(self.cores * NODES_PER_CORE) // nodes(topology))
+        """Clusters of these hosts that the processors carry without slowing each other down much."""
+        most = min(int(self.cores * CLUSTERS_PER_CORE), self.cores * NODES_PER_CORE // nodes(topology))
+        return max(1, most)
 
     def by_memory(self, topology: Topology) -> int:
         """Clusters of these hosts that the available memory holds."""

@@ -1,8 +1,8 @@
 """How long a fleet takes for its jobs, before it starts and while it runs.
 
 `Forecast` plays the choices of a fleet (`studies.series.fleet.next_job`) with the times that the start of a
-cluster and each run should take. Every run that ends corrects both, by the medians of what they took, for a
-machine that is slower, faster or busier than the one on which the times were measured.
+cluster and each run should take. Every run that ends corrects them, by the medians of what was measured: the
+machine may be slower, faster or busier than the one on which the times were measured first.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from studies.series.summary import RunSummary
 
 _STARTING = ("lab", "boot")
 """Phases of a run (`durations` of `run.json`) in which the cluster starts, unless it stands already."""
-_AGAIN_S, _DOWN_S = 2.0, 1.5
-"""Until a cluster is ready for its next run, and until one is down."""
+_DOWN_S = 1.5
+"""Until a cluster is down."""
 
 
 @dataclass(kw_only=True)
@@ -36,11 +36,14 @@ class Forecast:
     parallel: int
     start_s: float
     """From the start of a cluster's process until the cluster is up."""
+    again_s: float
+    """From a run until its cluster is ready for the next one."""
     run_s: Callable[[Job], float]
     """A run on a cluster that is up."""
     rest_s: float
     """What remains when the last run has ended: to judge it, and to measure all."""
     _starts: list[float] = field(default_factory=list)
+    _agains: list[float] = field(default_factory=list)
     _paces: list[float] = field(default_factory=list)
 
     def ended(self, run: RunSummary) -> None:
@@ -52,20 +55,19 @@ class Forecast:
         except (BadDataError, KeyError):
             return
         own_s = sum(took for phase, took in durations.items() if phase not in _STARTING)
-        if "lab" in durations:
-            self._starts.append(run.seconds - own_s)
-        else:
-            own_s = run.seconds - _AGAIN_S
+        before = self._starts if "lab" in durations else self._agains
+        before.append(run.seconds - own_s)
         self._paces.append(own_s / self.run_s(run.job))
 
     def seconds(self, job: Job) -> float:
         """A run on a cluster that is up, by what is known now."""
-        return self.run_s(job) * (statistics.median(self._paces) if self._paces else 1.0)
+        return self.run_s(job) * statistics.median(self._paces or [1.0])
 
     def left_s(self, waiting: Iterable[Job], running: Iterable[tuple[Job, float]] = ()) -> float:
         """Until everything has ended. ``running`` has the jobs that run, and for how long they have."""
-        start_s = statistics.median(self._starts) if self._starts else self.start_s
-        first_s = _AGAIN_S if self._paces else start_s
+        start_s = statistics.median(self._starts or [self.start_s])
+        again_s = statistics.median(self._agains or [self.again_s])
+        first_s = again_s if self._paces else start_s
         needs = self.kind.needs
         order = itertools.count()
         clusters = [
@@ -84,10 +86,9 @@ class Forecast:
             if before is not None:
                 if served < MOST_RUNS and not self.kind.alone(before):
                     job = next_job(left, needs, serving, before)
-                now_s += _AGAIN_S
                 if job is None:
                     serving[needs(before)] -= 1
-                    now_s += _DOWN_S - _AGAIN_S
+                now_s += _DOWN_S if job is None else again_s
             if job is None:
                 job, served = next_job(left, needs, serving), 0
                 assert job is not None
