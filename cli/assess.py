@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.cluster.settings import Settings
     from run.settings import AppliedSettings
     from studies.assess.battery import Case
-    from studies.assess.outcome import FailureWatch, RepeatedFailure
+    from studies.assess.outcome import RepeatedFailure
     from studies.assess.series import Assessment, AssessmentPlan, Target
     from studies.series.budget import Budget
     from studies.series.forecast import Forecast
@@ -246,11 +246,10 @@ class _Request:
 
 @dataclass
 class _Watch:
-    """What the runs of an assessment have shown so far: how long they take, and what they fail for."""
+    """Lets runs begin, says how they end, and when all will have."""
 
     work: Assessment
     forecast: Forecast
-    failures: FailureWatch
     budget: Budget
     progress: Progress
     running: dict[Job, float] = field(default_factory=dict)
@@ -265,7 +264,9 @@ class _Watch:
 
     def may_start(self, job: Job) -> bool:
         """Whether a run may begin now."""
-        if self.failures.repeated or not self.budget.allows(self.forecast.seconds(job)):
+        from studies.assess.outcome import repeated_failure
+
+        if repeated_failure(self.work.series.runs) or not self.budget.allows(self.forecast.seconds(job)):
             return False
         self.running[job] = self.budget.clock()
         case = self.work.cases()[job.scenario]
@@ -276,7 +277,6 @@ class _Watch:
         """Take note of a run, and say how it ended."""
         self.running.pop(run.job, None)
         self.forecast.ended(run)
-        self.failures.ended(run)
         outcome = self._lost(run) if run.judged else f"{run.verdict}: {'; '.join(run.reasons)}"
         self.progress.say(
             f"{len(self.work.series.runs)} of {len(self.work.plan.jobs())}: "
@@ -302,7 +302,7 @@ class _Watch:
 def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: Budget, as_json: bool) -> int:
     from report import assessment as report
     from report.series import number_of_runs
-    from studies.assess.outcome import FailureWatch
+    from studies.assess.outcome import repeated_failure
     from studies.assess.series import forecast
     from studies.series.capacity import Machine, choose
 
@@ -310,20 +310,18 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
     choice = choose(parallel, len(left), Machine.here(), topology, usual=len(left))
     if choice.warning:
         progress.say(choice.warning)
-    failures = FailureWatch()
     slowdown = Starvation(from_start=True).slowdown()
     expected = forecast(cases, topology, work.timings(), choice.clusters, slowdown)
-    watch = _Watch(work, expected, failures, budget, progress)
+    watch = _Watch(work, expected, budget, progress)
     about = in_words(watch.left_s())
     busy = f", as other programs slow this machine down {slowdown:.0f} times" if slowdown > STARVED else ""
-    count = number_of_runs(len(left))
-    progress.say(
-        f"{count}, {choice.clusters} side by side, about {about}{busy}; {work.series.path} keeps them"
-    )
+    planned = f"{number_of_runs(len(left))}, {choice.clusters} side by side, about {about}{busy}"
+    progress.say(f"{planned}; {work.series.path} keeps them")
     with progress.phase("runs", f"running, about {about} in all"):
         stopped = bool(left) and work.run(choice.clusters, watch.ended, watch.may_start)
-    if failures.repeated and not stopped:
-        for sentence in _stopped(failures.repeated, work, choice.clusters):
+    repeated = repeated_failure(work.series.runs)
+    if repeated and work.left() and not stopped:
+        for sentence in _stopped(repeated, work, choice.clusters):
             progress.say(sentence)
     if stopped and not work.series.runs:
         raise StoppedError(

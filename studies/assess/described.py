@@ -14,6 +14,7 @@ from harness.cluster.possible import DEFAULT_FACTOR
 from harness.cluster.settings import (
     Settings,
     TopicShape,
+    own_assignment,
     rack_aware,
     replication_factor,
     values,
@@ -164,7 +165,8 @@ def _alike_text(topic: AssessedTopic) -> Iterator[str]:
     if topic.alike:
         shown, more = topic.alike[:_NAMED], len(topic.alike) - _NAMED
         names = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-        yield f"stands for {len(topic.alike)} topics that are described alike: {names}"
+        count = f"{len(topic.alike)} topics that are" if len(topic.alike) > 1 else "1 topic that is"
+        yield f"stands for {count} described alike: {names}"
 
 
 _KINDS = {"broker": "broker", "zookeeper": "ZooKeeper node", "controller": "controller", "client": "client"}
@@ -292,7 +294,11 @@ def _topic(assessed: AssessedTopic, case: Case, topology: Topology, settings: Se
     name = assessed.name
     shape = settings.shapes.get(name, TopicShape())
     leading = leaders(case, topology, assessed.partitions)
-    placed = shape.assignment or _replicas(settings, name, leading, topology)
+    placed = (
+        own_assignment(name, shape, [host.node_id for host in topology.role("broker")])
+        if shape.assignment
+        else _replicas(settings, name, leading, topology)
+    )
     described = {**values(settings.broker), **values(settings.topic), **values(settings.topics.get(name, {}))}
     config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: _least_in_sync(len(placed[0]))}
     return Topic(numbered(name, number), placed[0], partitions=len(placed), placed=placed, config=config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from studies.series.summary import RunSummary
 
 _OPEN = ("crashed", "invalid", "unknown")
 _OF_A_BUSY_MACHINE = (WaitTimeoutError.__name__, LabError.__name__, "TimeoutError", "LostClusterError")
+_MOST_FAILURES = 2
 _KILLED = "-9"
 """The status of a process that the kernel has ended, which it does if memory runs out."""
 _KEPT, _BROKEN, _UNKNOWN = "as declared", "violated", "unknown"
@@ -43,36 +44,35 @@ class RepeatedFailure:
     """What they have in common (`harness.errors.cause_of`)."""
     runs: tuple[RunSummary, ...]
 
+    def as_json(self) -> dict[str, Any]:
+        """As `assessment.json` has it: the cause, the reasons of the last run in full, the run folders."""
+        return {
+            "cause": dict(self.cause),
+            "reasons": list(self.runs[-1].reasons),
+            "runs": [run.folder for run in self.runs],
+        }
+
     @property
     def side_by_side_matters(self) -> bool:
         """Whether fewer clusters at once may help: something took too long, or found no memory."""
         return self.cause.get("error") in _OF_A_BUSY_MACHINE or self.cause.get("status") == _KILLED
 
 
-class FailureWatch:
-    """Two runs that fail for one reason: nothing further should start.
+def repeated_failure(runs: Iterable[RunSummary]) -> RepeatedFailure | None:
+    """The runs that failed for one reason, if there are two of them: nothing further should start then.
 
-    A run that is *invalid* counts if it failed before its fault, since something else than the proof of the
+    A run that is *invalid* counts if it failed before its fault, so that something else than the proof of the
     fault did.
     """
-
-    _MOST = 2
-
-    def __init__(self) -> None:
-        self._by_cause: dict[object, list[RunSummary]] = {}
-
-    def ended(self, run: RunSummary) -> None:
-        """Take note of how a run ended."""
+    by_cause: dict[object, list[RunSummary]] = {}
+    for run in runs:
         if failed(run):
-            self._by_cause.setdefault(tuple(sorted(run.cause.items())), []).append(run)
-
-    @property
-    def repeated(self) -> RepeatedFailure | None:
-        """The runs that failed for one reason; None as long as others may start."""
-        for runs in self._by_cause.values():
-            if len(runs) >= self._MOST:
-                return RepeatedFailure(cause=runs[0].cause, runs=tuple(runs))
-        return None
+            alike = by_cause.setdefault(tuple(sorted(run.cause.items())), [])
+            alike.append(run)
+    for alike in by_cause.values():
+        if len(alike) >= _MOST_FAILURES:
+            return RepeatedFailure(cause=alike[0].cause, runs=tuple(alike))
+    return None
 
 
 def failed(run: RunSummary) -> bool:

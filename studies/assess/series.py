@@ -24,7 +24,7 @@ from run.settings import AppliedSettings
 from studies.assess.battery import Case, battery
 from studies.assess.described import for_runs, header, hold_s, producers
 from studies.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
-from studies.assess.outcome import failed, outcome
+from studies.assess.outcome import failed, outcome, repeated_failure
 from studies.assess.process import scenario
 from studies.assess.table import CaseEnd, CaseLine, consequences, lines
 from studies.series import planned
@@ -221,11 +221,12 @@ class Assessment:
         planned = [all_cases[name] for name in (*self.plan.cases, *self.plan.unfit, *self.plan.left_out)]
         table = lines(planned, _ended(self.series.runs), measures, self.plan.unfit)
         topology = self.topology()
-        judged_as = outcome(self.series.runs)
+        judged_as, failure = outcome(self.series.runs), repeated_failure(self.series.runs)
         return {
             "verdict": judged_as.verdict,
             "exit_code": judged_as.exit_code,
             "not_as_declared": judged_as.runs,
+            "repeated_failure": failure.as_json() if failure else None,
             "kafka": self.plan.version,
             "mode": self.plan.mode,
             "header": self.plan.header

@@ -18,8 +18,8 @@ NODES_PER_CORE = 9
 """What a processor carries. Measured on two processors: a cluster of three brokers and three ZooKeeper nodes
 takes 13 s of processor time to start and 0.65 processors during a run; one of six brokers and five ZooKeeper
 nodes takes 21 s and 0.8. A run mostly waits for sessions and lags to end, so three clusters of six nodes keep
-two processors just busy. Two of eleven nodes do so as well on an idle machine (docs/benchmarks.md), but if other
-programs run too, both start too slowly, and run after run crashed."""
+two processors just busy. Two of eleven nodes do so as well on an idle machine (docs/benchmarks.md), but where
+other programs ran too, both started too slowly, and run after run crashed."""
 THREE_AZ_TOPOLOGY = THREE_AZS.topology("zookeeper")
 
 
