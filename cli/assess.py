@@ -266,7 +266,8 @@ class _Watch:
         """Whether a run may begin now."""
         from studies.assess.outcome import repeated_failure
 
-        if repeated_failure(self.work.series.runs) or not self.budget.allows(self.forecast.seconds(job)):
+        ended = self.work.series.runs
+        if repeated_failure(ended) or (ended and not self.budget.allows(self.forecast.seconds(job))):
             return False
         self.running[job] = self.budget.clock()
         case = self.work.cases()[job.scenario]
@@ -314,7 +315,7 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
     expected = forecast(cases, topology, work.timings(), choice.clusters, slowdown)
     watch = _Watch(work, expected, budget, progress)
     about = in_words(watch.left_s())
-    busy = f", as other programs slow this machine down {slowdown:.0f} times" if slowdown > STARVED else ""
+    busy = ", as other programs keep the processors busy" if slowdown > STARVED else ""
     planned = f"{number_of_runs(len(left))}, {choice.clusters} side by side, about {about}{busy}"
     progress.say(f"{planned}; {work.series.path} keeps them")
     with progress.phase("runs", f"running, about {about} in all"):

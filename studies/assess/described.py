@@ -35,7 +35,8 @@ CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
 """A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
 costs brokers more than the producers do."""
 MOST_PARTITIONS = 48
-"""Partitions of all topics together to which a run writes; described topics with more get equal shares."""
+"""Partitions of all topics together, as far as they are described: each costs every AZ ten messages a second, a
+place in each look at the cluster, and a judgement."""
 DRAIN_S = 10.0
 """How long producers may take to stop."""
 _LEAST_IN_SYNC = "min.insync.replicas"
@@ -224,22 +225,32 @@ def described_topics(settings: Settings) -> tuple[str, ...]:
 def assessed_topics(settings: Settings) -> tuple[AssessedTopic, ...]:
     """The topics of every run: of those that are described alike, the first one.
 
-    Topics with many partitions get equal shares of `MOST_PARTITIONS`. An assignment stays as it is.
+    If they have more than `MOST_PARTITIONS` together, the largest get equal shares of what the others leave.
+    An assignment stays as it is.
     """
     alike: dict[object, list[str]] = {}
     for name in described_topics(settings):
         alike.setdefault(_description(name, settings), []).append(name)
     shapes = {names[0]: settings.shapes.get(names[0], TopicShape()) for names in alike.values()}
-    share = max(1, MOST_PARTITIONS // len(shapes))
+    shares = _shares({name: shape.partitions for name, shape in shapes.items() if not shape.assignment})
     return tuple(
         AssessedTopic(
             name=first,
             alike=tuple(others),
             described=len(shape.assignment) or shape.partitions,
-            partitions=len(shape.assignment) or min(shape.partitions, share),
+            partitions=len(shape.assignment) or shares[first],
         )
         for (first, *others), shape in zip(alike.values(), shapes.values(), strict=True)
     )
+
+
+def _shares(described: Mapping[str, int]) -> dict[str, int]:
+    """How many partitions each topic gets; one for which none are described gets 0 of them."""
+    left, shares = MOST_PARTITIONS, {}
+    for number, name in enumerate(sorted(described, key=lambda one: described[one])):
+        shares[name] = min(described[name], max(1, left // (len(described) - number)))
+        left -= shares[name]
+    return shares
 
 
 def _description(name: str, settings: Settings) -> object:

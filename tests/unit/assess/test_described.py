@@ -149,19 +149,31 @@ def test_described_partitions_are_created_and_their_leaders_spread(
 
 
 def test_many_partitions_are_bounded_and_a_note_says_so() -> None:
-    """All topics together; every broker leads as many."""
+    """All topics together: the large ones share what the small ones leave. Every broker leads as many."""
     many = TopicShape(partitions=300, place="test")
     settings = Settings(
-        shapes={"orders": many, "other": replace(many, replication_factor=2)}, topics={"few": table()}
+        shapes={
+            "orders": many,
+            "other": replace(many, replication_factor=2),
+            "one": TopicShape(partitions=1),
+            "four": TopicShape(partitions=4),
+        },
+        topics={"few": table()},
     )
     topics = setup(ISOLATED, THREE, settings).topics
-    assert {topic.name: topic.partitions for topic in topics} == {"orders": 16, "other": 16, "few": 3}
+    assert {topic.name: topic.partitions for topic in topics} == {
+        "orders": 21,
+        "other": 22,
+        "one": 1,
+        "four": 4,
+        "few": 3,
+    }
     (alone,) = setup(ISOLATED, THREE, Settings(shapes={"orders": many})).topics
     assert alone.partitions == MOST_PARTITIONS == 48
     assert Counter(replicas[0] for replicas in alone.assignment) == {1: 16, 2: 16, 3: 16}
     text = header("2.7.1", "zookeeper", THREE, settings, Timings())
     assert text["topic orders"] == (
-        "16 of 300 partitions (a run has 48 at most, led by the brokers in turn), replication factor 3, "
+        "21 of 300 partitions (a run has 48 at most, led by the brokers in turn), replication factor 3, "
         "min.insync.replicas=2"
     )
 

@@ -84,7 +84,7 @@ def failing(cause: Mapping[str, str], verdict: str = "crashed", case: str = "kil
     ],
 )
 def test_two_failures_for_one_reason_stop_an_assessment(runs: list[RunSummary], failed_alike: int) -> None:
-    """The reason is the class and place of the error, whatever its sentence; a fault without effect is none."""
+    """The reason is the class and place of an error, whatever it says; a fault without effect is none."""
     repeated = repeated_failure(runs)
     assert (len(repeated.runs) if repeated else 0) == failed_alike
 
