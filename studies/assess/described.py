@@ -35,8 +35,8 @@ CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
 """A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
 costs brokers more than the producers do."""
 MOST_PARTITIONS = 48
-"""Partitions of all topics together, as far as they are described: each costs every AZ ten messages a second, a
-place in each look at the cluster, and a judgement."""
+"""Partitions of all topics together, as far as they are described: each costs every AZ ten messages a second,
+a place in each look at the cluster, and a judgement."""
 DRAIN_S = 10.0
 """How long producers may take to stop."""
 _LEAST_IN_SYNC = "min.insync.replicas"
