@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,15 +23,21 @@ from cli.options import (
 from harness.console import Console, Progress, echo
 from harness.errors import StoppedError, UsageError
 from harness.kafka.versions import DEFAULT
+from harness.processors import STARVED, Starvation
+from studies.series.job import Job
 
 if TYPE_CHECKING:
     from harness.cluster.settings import Settings
     from run.settings import AppliedSettings
     from studies.assess.battery import Case
+    from studies.assess.outcome import RepeatedFailure
     from studies.assess.series import Assessment, AssessmentPlan, Target
     from studies.series.budget import Budget
-    from studies.series.job import Job
+    from studies.series.forecast import Forecast
     from studies.series.summary import RunSummary
+
+
+_TWO_MINUTES_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,23 +183,26 @@ class _Request:
     def plan(self, parallel: int, budget: Budget, progress: Progress) -> AssessmentPlan:
         """The plan, with the cases that the budget allows. Raises UsageError, UnfitError."""
         from studies.assess.battery import within_budget
-        from studies.assess.series import AssessmentPlan, check, seconds, timings
-        from studies.series.capacity import side_by_side
+        from studies.assess.series import AssessmentPlan, check, forecast, timings
+        from studies.series.capacity import Machine, choose
 
         target = self.target
         for sentence in self.applied.warnings:
             progress.say(sentence)
         check(target, self.cases[0], self.lab, progress.say)
-        fitting = [case for case in self.cases if case.name not in self.misfits]
-        chosen = fitting
+        chosen = fitting = [case for case in self.cases if case.name not in self.misfits]
+        choice = choose(parallel, len(fitting), Machine.here(), target.topology, usual=len(fitting))
         if math.isfinite(budget.seconds):
             times = timings(target.settings, target.mode)
-            at_once = parallel or side_by_side(target.topology)
-            chosen = list(
-                within_budget(
-                    fitting, lambda case: seconds(case, target.topology, times), budget.seconds, at_once
-                )
-            )
+            by_name = {case.name: case for case in fitting}
+            slowdown = Starvation(from_start=True).slowdown()
+            expected = forecast(by_name, target.topology, times, choice.clusters, slowdown)
+
+            def needed_s(cases: Sequence[Case]) -> float:
+                job = partial(Job, version=target.version.label, mode=target.mode)
+                return expected.left_s([job(scenario=case.name) for case in cases])
+
+            chosen = list(within_budget(fitting, needed_s, budget.seconds))
         return AssessmentPlan(
             cases=tuple(case.name for case in chosen),
             version=target.version.label,
@@ -234,70 +244,86 @@ class _Request:
         echo("\nFaults of single nodes hit the first node of each kind.")
 
 
-class _Pace:
-    """How long runs take on this machine now, compared with the estimate."""
+@dataclass
+class _Watch:
+    """Lets runs begin, says how they end, and when all will have."""
 
-    def __init__(self, expected: Mapping[str, float]) -> None:
-        self._expected = expected
-        self._planned_s = self._real_s = 0.0
-        self.runs = 0
+    work: Assessment
+    forecast: Forecast
+    budget: Budget
+    progress: Progress
+    running: dict[Job, float] = field(default_factory=dict)
+    """When each job began, by the budget's clock."""
 
-    def add(self, run: RunSummary) -> None:
-        self.runs += 1
-        self._real_s += run.seconds
-        self._planned_s += self._expected[run.scenario]
+    def left_s(self) -> float:
+        """Seconds until all has ended, as far as is known now."""
+        left = self.work.left()
+        now, running = self.budget.clock(), [job for job in left if job in self.running]
+        waiting = [job for job in left if job not in running]
+        return self.forecast.left_s(waiting, [(job, now - self.running[job]) for job in running])
 
-    def seconds(self, case: str) -> float:
-        pace = self._real_s / self._planned_s if self._planned_s else 1.0
-        return self._expected[case] * pace
+    def may_start(self, job: Job) -> bool:
+        """Whether a run may begin now."""
+        from studies.assess.outcome import repeated_failure
+
+        ended = self.work.series.runs
+        if repeated_failure(ended) or (ended and not self.budget.allows(self.forecast.seconds(job))):
+            return False
+        self.running[job] = self.budget.clock()
+        case = self.work.cases()[job.scenario]
+        self.progress.say(f"starting: {case.says}; controller {case.roles}")
+        return True
+
+    def ended(self, run: RunSummary) -> None:
+        """Take note of a run, and say how it ended."""
+        self.running.pop(run.job, None)
+        self.forecast.ended(run)
+        outcome = self._lost(run) if run.judged else f"{run.verdict}: {'; '.join(run.reasons)}"
+        self.progress.say(
+            f"{len(self.work.series.runs)} of {len(self.work.plan.jobs())}: "
+            f"{self.work.cases()[run.scenario].says}: {outcome} ({run.seconds:.0f} s); "
+            f"about {in_words(self.left_s())} left"
+        )
+
+    def _lost(self, run: RunSummary) -> str:
+        """What each producer has lost, so that nobody takes the comparison's loss for their own."""
+        from studies.assess.described import producers
+        from studies.assess.outcome import lost_by_producer
+
+        if not run.lost:
+            return "nothing lost"
+        by_producer = lost_by_producer(run)
+        described, compared = (one.name for one in producers(self.work.settings()))
+        return (
+            f"{by_producer.get(described, 0)} lost with {described} (described), "
+            f"{by_producer.get(compared, 0)} with {compared} (comparison)"
+        )
 
 
 def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: Budget, as_json: bool) -> int:
     from report import assessment as report
     from report.series import number_of_runs
-    from studies.assess.outcome import CrashWatch
-    from studies.assess.series import seconds
-    from studies.series.capacity import side_by_side
+    from studies.assess.outcome import repeated_failure
+    from studies.assess.series import forecast
+    from studies.series.capacity import Machine, choose
 
-    topology, cases = work.topology(), work.cases()
-    at_once = parallel or side_by_side(topology)
-    left = work.left()
-    expected = {name: seconds(case, topology, work.timings()) for name, case in cases.items()}
-    about = sum(expected[job.scenario] for job in left) / at_once
-    progress.say(
-        f"{number_of_runs(len(left))}, {at_once} side by side, about {about / 60:.0f} min; "
-        f"{work.series.path} keeps them"
-    )
-    pace = _Pace(expected)
-    crashes = CrashWatch()
-
-    def ended(run: RunSummary) -> None:
-        pace.add(run)
-        crashes.ended(run)
-        ahead_s = sum(pace.seconds(job.scenario) for job in work.left()) / at_once
-        lost = f"{run.lost} lost by all producers" if run.lost else "nothing lost"
-        outcome = lost if run.judged else f"{run.verdict}: {'; '.join(run.reasons)}"
-        progress.say(
-            f"{len(work.series.runs)} of {len(work.plan.jobs())}: {cases[run.scenario].says}: {outcome} "
-            f"({run.seconds:.0f} s); about {ahead_s / 60:.1f} min left"
-        )
-
-    def may_start(job: Job) -> bool:
-        if crashes.reasons:
-            return False
-        if pace.runs and not budget.allows(pace.seconds(job.scenario)):
-            return False
-        progress.say(f"starting: {cases[job.scenario].says}; controller {cases[job.scenario].roles}")
-        return True
-
-    text = f"running, about {about / 60:.0f} min in all"
-    with progress.phase("runs", text):
-        stopped = bool(left) and work.run(at_once, ended, may_start)
-    if crashes.reasons and work.left():
-        progress.say(
-            f"nothing further was started, since runs crashed one after the other: "
-            f"{' | '.join(crashes.reasons)} (once the cause is removed, --resume {work.series.path} goes on)"
-        )
+    topology, cases, left = work.topology(), work.cases(), work.left()
+    choice = choose(parallel, len(left), Machine.here(), topology, usual=len(left))
+    if choice.warning:
+        progress.say(choice.warning)
+    slowdown = Starvation(from_start=True).slowdown()
+    expected = forecast(cases, topology, work.timings(), choice.clusters, slowdown)
+    watch = _Watch(work, expected, budget, progress)
+    about = in_words(watch.left_s())
+    busy = ", as other programs keep the processors busy" if slowdown > STARVED else ""
+    planned = f"{number_of_runs(len(left))}, {choice.clusters} side by side, about {about}{busy}"
+    progress.say(f"{planned}; {work.series.path} keeps them")
+    with progress.phase("runs", f"running, about {about} in all"):
+        stopped = bool(left) and work.run(choice.clusters, watch.ended, watch.may_start)
+    repeated = repeated_failure(work.series.runs)
+    if repeated and work.left() and not stopped:
+        for sentence in _stopped(repeated, work, choice.clusters):
+            progress.say(sentence)
     if stopped and not work.series.runs:
         raise StoppedError(
             "interrupted before the first run had ended; everything that was started has been ended."
@@ -329,3 +355,27 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
             f"was started has been ended. To continue, use --resume {work.series.path}."
         )
     return int(document["exit_code"])
+
+
+def _stopped(repeated: RepeatedFailure, work: Assessment, at_once: int) -> Iterator[str]:
+    """Why nothing further was started, the reason in full, and what to do about it."""
+    last = repeated.runs[-1]
+    yield (
+        f"nothing further was started, since {len(repeated.runs)} runs failed for one reason; "
+        f"{len(work.left())} of {len(work.plan.jobs())} runs are left"
+    )
+    yield f"reason: {'; '.join(last.reasons)}"
+    log = f"the logs of the cluster are below {last.folder}"
+    first = f"remove the cause ({log})"
+    fewer = ""
+    if repeated.side_by_side_matters and at_once > 1:
+        first, fewer = f"run one cluster at a time, or end other programs ({log})", " --parallel 1"
+    resume = f"acked assess --resume {work.series.path}{fewer}"
+    yield f"remedy: {first}; then `{resume}` makes the failed runs again"
+
+
+def in_words(seconds: float) -> str:
+    """A time that is about right: seconds below two minutes, minutes above."""
+    if seconds < _TWO_MINUTES_S:
+        return f"{max(5, round(seconds / 5) * 5)} s"
+    return f"{seconds / 60:.0f} min"

@@ -25,7 +25,7 @@ from report.junit import junit
 from report.night import summary_markdown
 from run.scenario import Scenario
 from studies.series.budget import Budget, as_before, parse_duration
-from studies.series.capacity import Machine, choose, side_by_side
+from studies.series.capacity import THREE_AZ_TOPOLOGY, Machine, choose, nodes
 from studies.series.fleet import SCENARIOS, Fleet
 from studies.series.folder import SeriesFolder, earlier_runs
 from studies.series.job import Job, Place
@@ -156,11 +156,10 @@ def open_series(
     if night.shard is not None:
         jobs = night.shard.share(jobs)
     left = jobs if old is None else remaining(jobs, [run.job for run in old.runs])
-    choice = choose(parallel, len(left), Machine.here())
-    if cluster.file is not None and not parallel:
-        modes = {job.mode for job in jobs}
-        fitting = min((side_by_side(cluster.file.layout.topology(mode)) for mode in modes), default=1)
-        choice = replace(choice, clusters=min(choice.clusters, fitting))
+    modes = {job.mode for job in jobs} if cluster.file else ()
+    topologies = [cluster.file.layout.topology(mode) for mode in modes if cluster.file]
+    largest = max(topologies, key=nodes, default=THREE_AZ_TOPOLOGY)
+    choice = choose(parallel, len(left), Machine.here(), largest)
     folder = old or SeriesFolder.create(cluster.place.runs, kind)
     if (before := folder.planned()) and Counter(before) != Counter(jobs):
         progress.say(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,15 @@ class AckedError(Exception):
 
     exit_code = EXIT_CRASHED
 
-    def __init__(self, message: str, *, detail: str = "") -> None:
-        """``message`` is the sentence; ``detail`` is shown below it, for example the end of a log."""
+    def __init__(self, message: str, *, detail: str = "", facts: Mapping[str, str] | None = None) -> None:
+        """``message`` is the sentence; ``detail`` is shown below it, for example the end of a log.
+
+        ``facts`` tell it from other errors of its class and place (`cause_of`), without names and times.
+        """
         super().__init__(message)
         self.message = message
         self.detail = detail
+        self.facts = facts or {}
 
 
 class UsageError(AckedError):
@@ -132,6 +136,23 @@ def as_printed(error: AckedError) -> str:
     """What a process without a terminal of its own writes to stderr: the sentence, and the detail below."""
     detail = f"{printable(error.detail).rstrip()}\n" if error.detail else ""
     return f"acked: {sentence(error.message)}\n{detail}"
+
+
+def cause_of(error: BaseException) -> dict[str, str]:
+    """What an error has in common with others that have the same reason, whatever their sentences say.
+
+    `error` is the class of the error that led to it, `place` the function that raised or awaited it, as
+    `harness.cluster.kraft_start.StartedKRaftCluster.boot`. An error's own facts follow.
+    """
+    while error.__cause__ is not None:
+        error = error.__cause__
+    place, entry = "", error.__traceback__
+    while entry is not None:
+        module = str(entry.tb_frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] != "tenacity" and module != "harness.waiting":
+            place = f"{module}.{entry.tb_frame.f_code.co_qualname}"
+        entry = entry.tb_next
+    return {"error": type(error).__name__, "place": place, **getattr(error, "facts", {})}
 
 
 def text_of(error: BaseException) -> str:

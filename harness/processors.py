@@ -47,15 +47,28 @@ class Starvation:
     A thread that polls needs processors as Kafka's processes do: for short work, again and again.
     """
 
-    def __init__(self, stat: Callable[[], str] = Path("/proc/thread-self/schedstat").read_text) -> None:
-        """``stat`` returns how long this thread has run, and how long it waited to run (ns, proc(5))."""
+    def __init__(
+        self,
+        stat: Callable[[], str] = Path("/proc/thread-self/schedstat").read_text,
+        *,
+        from_start: bool = False,
+    ) -> None:
+        """``stat`` returns how long this thread has run, and how long it waited to run (ns, proc(5)).
+
+        ``from_start`` counts from the start of the thread.
+        """
         self._stat = stat
-        self._before = self._times()
+        self._before = (0, 0) if from_start else self._times()
 
     def starved(self) -> bool:
         """Whether it waited `STARVED` times as long as it ran; false where the kernel does not count that."""
         ran, waited = (now - before for now, before in zip(self._times(), self._before, strict=True))
         return 0 < ran * STARVED <= waited
+
+    def slowdown(self) -> float:
+        """How many times as long this thread took as it would have alone; 1 if the kernel does not count."""
+        ran, waited = (now - before for now, before in zip(self._times(), self._before, strict=True))
+        return (ran + waited) / ran if ran > 0 else 1.0
 
     def _times(self) -> tuple[int, int]:
         try:

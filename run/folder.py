@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import BadDataError, UsageError, json_file
+from harness.errors import AckedError, BadDataError, UsageError, cause_of, json_file
 from harness.plain_files import require_plain, write_plain
 
 if TYPE_CHECKING:
@@ -73,6 +73,14 @@ class RunFolder:
         file = self.path / MANIFEST
         current = json_file(file) if file.exists() else {}
         write_json(file, {**current, **values})
+
+    def ended(self, status: str, error: AckedError | None = None) -> None:
+        """Set how the run ended, and because of which error.
+
+        `cause` has what other runs with the same reason have in common (`harness.errors.cause_of`).
+        """
+        problem, cause = (None, None) if error is None else (error.message, cause_of(error))
+        self.update(status=status, problem=problem, cause=cause)
 
     def journal(self, name: str) -> Path:
         """The journal file of one process."""

@@ -144,11 +144,8 @@ def run_scenario(
         late = acknowledged_after_final_read(folder.path)
     if late and problem is None:
         status, problem = "invalid", InvalidRunError(late)
-    folder.update(
-        status=status,
-        problem=problem.message if problem else None,
-        durations=progress.durations,
-    )
+    folder.update(durations=progress.durations)
+    folder.ended(status, problem)
     return RunResult(folder, status, problem)
 
 

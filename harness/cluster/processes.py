@@ -92,6 +92,7 @@ class Processes:
                     f"{host} ended by itself with exit status {status}; the end of its log is below, all of "
                     f"it in {self.lab.files(host)}.",
                     detail=self.log_tail(host),
+                    facts={"role": self.lab.topology.host(host).role, "status": str(status)},
                 )
 
     def check_started(self, host: str) -> None:

@@ -38,7 +38,9 @@ TOPIC_PROPERTIES = (
 """Topic properties of every known Kafka version (`LogConfig.main` of its jars prints them)."""
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 MOST_PARTITIONS = 100
-"""Of a described topic."""
+"""Partitions that a run creates of a topic."""
+MOST_DESCRIBED = 10_000
+"""Partitions that a file may describe: an assessment creates some of them."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _PLACEHOLDER = re.compile(r"\$\{|\{\{")
 _TYPING_ERROR = 0.85
@@ -257,31 +259,45 @@ def _assignment(
     name: str, settings: Settings, topology: Topology, brokers: Sequence[int]
 ) -> tuple[tuple[int, ...], ...]:
     shape = settings.shapes.get(name, TopicShape())
-    place = f"{shape.place or '[topic]'}: topic {name!r}"
     if shape.assignment:
-        for number, replicas in enumerate(shape.assignment):
-            strange = [replica for replica in replicas if replica not in brokers]
-            if strange:
-                raise UsageError(
-                    f"{place}: partition {number} is assigned to broker {strange[0]}; the cluster has the "
-                    f"brokers {', '.join(map(str, sorted(brokers)))}."
-                )
-        if shape.partitions not in (0, len(shape.assignment)):
-            raise UsageError(
-                f"{place}: partitions = {shape.partitions}, but the assignment has {len(shape.assignment)}; "
-                f"leave one of them out."
-            )
-        wrong = [len(replicas) for replicas in shape.assignment]
-        if shape.replication_factor and set(wrong) != {shape.replication_factor}:
-            raise UsageError(
-                f"{place}: replication-factor = {shape.replication_factor}, but the assignment has "
-                f"{', '.join(map(str, sorted(set(wrong))))} replicas; leave one of them out."
-            )
-        return shape.assignment
+        return own_assignment(name, shape, brokers)
+    if shape.partitions > MOST_PARTITIONS:
+        raise UsageError(
+            f"{_place(name, shape)}: partitions = {shape.partitions}: a run creates {MOST_PARTITIONS} at "
+            "most; describe fewer, or leave them to `acked assess`, which takes some of them."
+        )
     factor = replication_factor(name, settings, len(brokers))
     partitions = shape.partitions or broker_default(settings, "num.partitions") or 1
     racks = {host.node_id: host.az for host in topology.role("broker") if host.node_id in brokers}
     return rack_aware(racks, partitions, factor)
+
+
+def own_assignment(name: str, shape: TopicShape, brokers: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The assignment that the user gives. Raises UsageError if brokers or other keys do not fit it."""
+    place = _place(name, shape)
+    for number, replicas in enumerate(shape.assignment):
+        strange = [replica for replica in replicas if replica not in brokers]
+        if strange:
+            raise UsageError(
+                f"{place}: partition {number} is assigned to broker {strange[0]}; the cluster has the "
+                f"brokers {', '.join(map(str, sorted(brokers)))}."
+            )
+    if shape.partitions not in (0, len(shape.assignment)):
+        raise UsageError(
+            f"{place}: partitions = {shape.partitions}, but the assignment has {len(shape.assignment)}; "
+            f"leave one of them out."
+        )
+    wrong = [len(replicas) for replicas in shape.assignment]
+    if shape.replication_factor and set(wrong) != {shape.replication_factor}:
+        raise UsageError(
+            f"{place}: replication-factor = {shape.replication_factor}, but the assignment has "
+            f"{', '.join(map(str, sorted(set(wrong))))} replicas; leave one of them out."
+        )
+    return shape.assignment
+
+
+def _place(name: str, shape: TopicShape) -> str:
+    return f"{shape.place or '[topic]'}: topic {name!r}"
 
 
 def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape:
@@ -312,7 +328,7 @@ def checked_shape(name: str, given: Mapping[str, Any], place: str) -> TopicShape
             f"partition's replicas, such as [[1, 2, 3], [2, 3, 1]]."
         )
     return TopicShape(
-        partitions=number(PARTITIONS, MOST_PARTITIONS),
+        partitions=number(PARTITIONS, MOST_DESCRIBED),
         replication_factor=number(REPLICATION_FACTOR, 48),
         assignment=tuple(tuple(replicas) for replicas in assignment),
         place=place,

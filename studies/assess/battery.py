@@ -145,17 +145,17 @@ def _matches(name: str, glob: str) -> bool:
 
 
 def within_budget(
-    cases: Sequence[Case], seconds: Callable[[Case], float], budget_s: float, parallel: int
+    cases: Sequence[Case], seconds: Callable[[Sequence[Case]], float], budget_s: float
 ) -> tuple[Case, ...]:
-    """The first cases, as many as fit into a time with ``parallel`` of them side by side; at least one."""
-    kept: list[Case] = []
-    spent = 0.0
-    for case in cases:
-        spent += seconds(case) / parallel
-        if kept and spent > budget_s:
-            break
-        kept.append(case)
-    return tuple(kept)
+    """The first cases, as many as fit into a time; at least one.
+
+    ``seconds`` is how long some of them take together.
+    """
+    return tuple(
+        itertools.takewhile(
+            lambda case: case == cases[0] or seconds(cases[: cases.index(case) + 1]) <= budget_s, cases
+        )
+    )
 
 
 def _in_turns(cases: Iterable[Case]) -> tuple[Case, ...]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.cluster.client_settings import Value, check_client
 from harness.cluster.followed import IgnoredSetting, in_words
 from harness.cluster.possible import DEFAULT_FACTOR
-from harness.cluster.settings import Settings, TopicShape, rack_aware, replication_factor, values
+from harness.cluster.settings import (
+    Settings,
+    TopicShape,
+    own_assignment,
+    rack_aware,
+    replication_factor,
+    values,
+)
 from harness.cluster.setup import Setup
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
@@ -25,11 +34,30 @@ RATE_PER_PARTITION = 5.0
 CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
 """A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
 costs brokers more than the producers do."""
+MOST_PARTITIONS = 48
+"""Partitions of all topics together, as far as they are described: each costs every AZ ten messages a second,
+a place in each look at the cluster, and a judgement."""
 DRAIN_S = 10.0
 """How long producers may take to stop."""
 _LEAST_IN_SYNC = "min.insync.replicas"
+_NAMED = 3
+"""How many topics a note names."""
 _MARGIN_S = 3.0
 _REQUEST = "request.timeout.ms"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssessedTopic:
+    """A topic of every run, and what it stands for."""
+
+    name: str
+    """As it is described."""
+    alike: tuple[str, ...] = ()
+    """Described topics with equal shapes and properties, which fare like this one and are not created."""
+    described: int = 0
+    """Its partitions as described; 0: none are, and acked chooses them."""
+    partitions: int = 0
+    """How many of them it has here; 0: acked chooses them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +108,7 @@ def header(
     ``left_out`` has the settings that the runs do not follow, ``consequences`` a sentence for each that
     decides what a fault costs.
     """
-    names = topic_names(settings)
+    topics = assessed_topics(settings)
     given = [
         f"{table}.{setting.key}={setting.value}"
         for table in ("broker", "producer", "consumer")
@@ -93,9 +121,11 @@ def header(
     return {
         "cluster": f"Kafka {version}, {mode}; {_azs(topology)}",
         **{
-            "topic" if len(names) == 1 else f"topic {name}": (f"{name}, " if len(names) == 1 else "")
-            + _topic_text(name, topology, settings)
-            for name in names
+            "topic" if len(topics) == 1 else f"topic {topic.name}": (
+                f"{topic.name}, " if len(topics) == 1 else ""
+            )
+            + _topic_text(topic, topology, settings)
+            for topic in topics
         },
         "producers": f"{first.name} (described), {second.name} (for comparison); in each AZ with a client, "
         f"{RATE_PER_PARTITION:g} messages/s to each partition",
@@ -107,16 +137,37 @@ def header(
     }
 
 
-def _topic_text(name: str, topology: Topology, settings: Settings) -> str:
-    replicas = replication_factor(name, settings, len(topology.role("broker")))
-    properties = {**values(settings.topic), **values(settings.topics.get(name, {}))}
+def _topic_text(topic: AssessedTopic, topology: Topology, settings: Settings) -> str:
+    replicas = replication_factor(topic.name, settings, len(topology.role("broker")))
+    properties = {**values(settings.topic), **values(settings.topics.get(topic.name, {}))}
     minimum = {**values(settings.broker), **properties}.get(_LEAST_IN_SYNC) or _least_in_sync(replicas)
     return "; ".join(
         (
-            f"replication factor {replicas}, {_LEAST_IN_SYNC}={minimum}",
+            f"{_partitions_text(topic)}replication factor {replicas}, {_LEAST_IN_SYNC}={minimum}",
             *(f"{key}={value}" for key, value in properties.items() if key != _LEAST_IN_SYNC),
+            *_alike_text(topic),
         )
     )
+
+
+def _partitions_text(topic: AssessedTopic) -> str:
+    if not topic.partitions:
+        return ""
+    if topic.partitions == topic.described:
+        return f"{topic.partitions} partition{'s' * (topic.partitions > 1)}, "
+    return (
+        f"{topic.partitions} of {topic.described} partitions (a run has {MOST_PARTITIONS} at most, led by "
+        "the brokers in turn), "
+    )
+
+
+def _alike_text(topic: AssessedTopic) -> Iterator[str]:
+    """A note that names the first topics that are not created, and counts the others."""
+    if topic.alike:
+        shown, more = topic.alike[:_NAMED], len(topic.alike) - _NAMED
+        names = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+        count = f"{len(topic.alike)} topics that are" if len(topic.alike) > 1 else "1 topic that is"
+        yield f"stands for {count} described alike: {names}"
 
 
 _KINDS = {"broker": "broker", "zookeeper": "ZooKeeper node", "controller": "controller", "client": "client"}
@@ -152,9 +203,12 @@ def recovery_s(timings: Timings) -> float:
 def for_runs(settings: Settings, number: int = 1) -> Settings:
     """The settings for the ``number``-th run on a cluster.
 
-    They lack the shapes of topics, because `setup` applies those.
+    They lack the shapes of topics, because `setup` applies those, and topics that another one stands for.
     """
-    topics = {numbered(name, number): overrides for name, overrides in settings.topics.items()}
+    names = topic_names(settings)
+    topics = {
+        numbered(name, number): overrides for name, overrides in settings.topics.items() if name in names
+    }
     return replace(settings, shapes={}, topics=topics)
 
 
@@ -163,14 +217,56 @@ def numbered(topic: str, number: int) -> str:
     return topic if number == 1 else f"{topic}-{number}"
 
 
-def topic_names(settings: Settings) -> tuple[str, ...]:
-    """The topics to assess: all that are described, else one of the harness's own."""
+def described_topics(settings: Settings) -> tuple[str, ...]:
+    """The names of all topics that are described, else of the one that acked creates."""
     return tuple(dict.fromkeys((*settings.shapes, *settings.topics))) or (TOPIC,)
+
+
+def assessed_topics(settings: Settings) -> tuple[AssessedTopic, ...]:
+    """The topics of every run: of those that are described alike, the first one.
+
+    If they have more than `MOST_PARTITIONS` together, the largest get equal shares of what the others leave.
+    An assignment stays as it is.
+    """
+    alike: dict[object, list[str]] = {}
+    for name in described_topics(settings):
+        alike.setdefault(_description(name, settings), []).append(name)
+    shapes = {names[0]: settings.shapes.get(names[0], TopicShape()) for names in alike.values()}
+    shares = _shares({name: shape.partitions for name, shape in shapes.items() if not shape.assignment})
+    return tuple(
+        AssessedTopic(
+            name=first,
+            alike=tuple(others),
+            described=len(shape.assignment) or shape.partitions,
+            partitions=len(shape.assignment) or shares[first],
+        )
+        for (first, *others), shape in zip(alike.values(), shapes.values(), strict=True)
+    )
+
+
+def _shares(described: Mapping[str, int]) -> dict[str, int]:
+    """How many partitions each topic gets; one for which none are described gets 0 of them."""
+    left, shares = MOST_PARTITIONS, {}
+    for number, name in enumerate(sorted(described, key=lambda one: described[one])):
+        shares[name] = min(described[name], max(1, left // (len(described) - number)))
+        left -= shares[name]
+    return shares
+
+
+def _description(name: str, settings: Settings) -> object:
+    """What two topics that are described alike have in common: everything but name and place."""
+    properties = sorted(values({**settings.topic, **settings.topics.get(name, {})}).items())
+    return replace(settings.shapes.get(name, TopicShape()), place=""), tuple(properties)
+
+
+def topic_names(settings: Settings) -> tuple[str, ...]:
+    """The names of the topics of every run."""
+    return tuple(topic.name for topic in assessed_topics(settings))
 
 
 def only_topics(settings: Settings, globs: Sequence[str]) -> Settings:
     """The settings with only the described topics whose names match a glob. Raises UsageError."""
-    names = topic_names(settings)
+    names = described_topics(settings)
     for glob in globs:
         if not fnmatch.filter(names, glob):
             raise UsageError(
@@ -190,7 +286,7 @@ def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -
     It is the ``number``-th case on its cluster. Raises UsageError for a topic that the brokers cannot hold.
     """
     return Setup(
-        topics=tuple(_topic(name, case, topology, settings, number) for name in topic_names(settings)),
+        topics=tuple(_topic(topic, case, topology, settings, number) for topic in assessed_topics(settings)),
         controller=case.controller,
         zookeeper_leader=case.quorum_leader or "zookeeper2",
         zookeeper_sessions=case.sessions,
@@ -205,9 +301,15 @@ def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -
     )
 
 
-def _topic(name: str, case: Case, topology: Topology, settings: Settings, number: int) -> Topic:
+def _topic(assessed: AssessedTopic, case: Case, topology: Topology, settings: Settings, number: int) -> Topic:
+    name = assessed.name
     shape = settings.shapes.get(name, TopicShape())
-    placed = shape.assignment or _replicas(settings, name, leaders(case, topology), topology)
+    leading = leaders(case, topology, assessed.partitions)
+    placed = (
+        own_assignment(name, shape, [host.node_id for host in topology.role("broker")])
+        if shape.assignment
+        else _replicas(settings, name, leading, topology)
+    )
     described = {**values(settings.broker), **values(settings.topic), **values(settings.topics.get(name, {}))}
     config = {} if _LEAST_IN_SYNC in described else {_LEAST_IN_SYNC: _least_in_sync(len(placed[0]))}
     return Topic(numbered(name, number), placed[0], partitions=len(placed), placed=placed, config=config)
@@ -217,12 +319,28 @@ def _least_in_sync(replicas: int) -> str:
     return "2" if replicas > 2 else "1"
 
 
-def leaders(case: Case, topology: Topology) -> tuple[int, ...]:
-    """Brokers that lead a partition: in every AZ one that the fault hits and one that it does not."""
+def leaders(case: Case, topology: Topology, partitions: int = 0) -> tuple[int, ...]:
+    """The brokers that lead a topic's partitions, in order.
+
+    ``partitions`` 0: as many as show everything, in every AZ one that the fault hits and one that it does
+    not. Fewer show the first of these, in turn one that is hit and one that is not; of more, the others are
+    led by the brokers that lead least, so that the load is spread.
+    """
     leader_by_place: dict[tuple[str, bool], int] = {}
     for host in topology.role("broker"):
         leader_by_place.setdefault((host.az, host.name in case.inside), host.node_id)
-    return tuple(sorted(leader_by_place.values()))
+    hit, spared = (
+        [leader for (_, inside), leader in leader_by_place.items() if inside is wanted]
+        for wanted in (True, False)
+    )
+    first = [leader for pair in itertools.zip_longest(hit, spared) for leader in pair if leader is not None]
+    leading = first[: partitions or len(first)]
+    counts = Counter({host.node_id: leading.count(host.node_id) for host in topology.role("broker")})
+    while len(leading) < partitions:
+        least = min(counts, key=lambda broker: (counts[broker], broker))
+        leading.append(least)
+        counts[least] += 1
+    return tuple(sorted(leading))
 
 
 def led_inside(case: Case, leader: int) -> bool:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from checkers.partition.fate import LOSSES
 from checkers.verdict import VERDICTS
+from harness.errors import InvalidRunError, LabError, WaitTimeoutError, json_file
 from studies.series.summary import RunSummary
 
 _OPEN = ("crashed", "invalid", "unknown")
+_OF_A_BUSY_MACHINE = (WaitTimeoutError.__name__, LabError.__name__, "TimeoutError", "LostClusterError")
+_MOST_FAILURES = 2
+_KILLED = "-9"
+"""The status of a process that the kernel has ended, which it does if memory runs out."""
 _KEPT, _BROKEN, _UNKNOWN = "as declared", "violated", "unknown"
 
 
@@ -28,24 +36,61 @@ class AssessmentOutcome:
         return VERDICTS[self.verdict]
 
 
-class CrashWatch:
-    """Two runs in a row that crash: the next ones would as well, so nothing further should start."""
+@dataclass(frozen=True, kw_only=True)
+class RepeatedFailure:
+    """Runs that failed for one reason: further ones would as well."""
 
-    _MOST = 2
+    cause: Mapping[str, str]
+    """What they have in common (`harness.errors.cause_of`)."""
+    runs: tuple[RunSummary, ...]
 
-    def __init__(self) -> None:
-        self._in_a_row: list[RunSummary] = []
-
-    def ended(self, run: RunSummary) -> None:
-        """Take note of how a run ended."""
-        self._in_a_row = [*self._in_a_row, run] if run.verdict == "crashed" else []
+    def as_json(self) -> dict[str, Any]:
+        """As `assessment.json` has it: the cause, the reasons of the last run in full, the run folders."""
+        return {
+            "cause": dict(self.cause),
+            "reasons": list(self.runs[-1].reasons),
+            "runs": [run.folder for run in self.runs],
+        }
 
     @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why they crashed, each reason once; empty as long as runs may start."""
-        if len(self._in_a_row) < self._MOST:
-            return ()
-        return tuple(dict.fromkeys("; ".join(run.reasons) for run in self._in_a_row))
+    def side_by_side_matters(self) -> bool:
+        """Whether fewer clusters at once may help: something took too long, or found no memory."""
+        return self.cause.get("error") in _OF_A_BUSY_MACHINE or self.cause.get("status") == _KILLED
+
+
+def repeated_failure(runs: Iterable[RunSummary]) -> RepeatedFailure | None:
+    """The runs that failed for one reason, if there are two of them: nothing further should start then.
+
+    A run that is *invalid* counts if it failed before its fault, so that something else than the proof of the
+    fault did.
+    """
+    by_cause: dict[object, list[RunSummary]] = {}
+    for run in runs:
+        if failed(run):
+            alike = by_cause.setdefault(tuple(sorted(run.cause.items())), [])
+            alike.append(run)
+    for alike in by_cause.values():
+        if len(alike) >= _MOST_FAILURES:
+            return RepeatedFailure(cause=alike[0].cause, runs=tuple(alike))
+    return None
+
+
+def failed(run: RunSummary) -> bool:
+    """Whether a run could not be carried out, so that it says nothing about its fault."""
+    if run.verdict == "invalid":
+        return bool(run.cause) and run.cause.get("error") != InvalidRunError.__name__
+    return run.verdict == "crashed"
+
+
+def lost_by_producer(run: RunSummary) -> dict[str, int]:
+    """How many messages each producer setting has lost in a judged run.
+
+    The names of producers end with those of their settings (`studies.assess.load`). Raises BadDataError.
+    """
+    lost: Counter[str] = Counter()
+    for row in json_file(Path(run.folder) / "judgement.json")["fates_by_writer"]:
+        lost[str(row["writer_name"]).rpartition("-")[2]] += row["count"] if row["fate"] in LOSSES else 0
+    return dict(lost)
 
 
 def outcome(runs: Sequence[RunSummary]) -> AssessmentOutcome:

@@ -23,24 +23,34 @@ from run.settings import AppliedSettings
 from studies.assess.battery import Case, battery
 from studies.assess.described import for_runs, header, hold_s, producers
 from studies.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
-from studies.assess.outcome import outcome
+from studies.assess.outcome import failed, outcome, repeated_failure
 from studies.assess.process import scenario
 from studies.assess.table import CaseEnd, CaseLine, consequences, lines
 from studies.series import planned
-from studies.series.capacity import USUAL_HOSTS
+from studies.series.capacity import starting_s
 from studies.series.fleet import Fleet, JobKind
 from studies.series.folder import SeriesFolder
+from studies.series.forecast import Forecast
 from studies.series.job import Job, Place
 from studies.series.plan import remaining
 from studies.series.summary import RunSummary
 
 DOCUMENT = "assessment.json"
 
-_AROUND_S = 18.0
-"""A run without its fault: clients, recovery, final logs, and its share of the start of a cluster."""
+_AROUND_S = 8.0
+"""A run without its fault, on a cluster that is up: clients, recovery, final logs."""
+_PER_HOST_S = 0.6
+"""Seconds that each host beyond `_USUAL_HOSTS` adds to a run."""
+_USUAL_HOSTS = 9
+_AGAIN_S = 5.0
+"""Until the roles are back at their hosts, and no node logs anything more."""
 _START_S = 5.0
-_PER_HOST_S = 1.2
-"""Seconds that each further host adds."""
+"""Until a broker that starts again is in every ISR."""
+_REST_S = 8.0
+"""The session that judges, the last judgement, and the measures of a few runs."""
+_BUSY_POWER = 2 / 3
+_MEASURE_S = 0.1
+"""Seconds that each further run adds to the measures."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,9 +151,14 @@ class Assessment:
 
     @classmethod
     def resume(cls, path: Path) -> Assessment:
-        """An assessment that was interrupted. Raises BadDataError if the folder holds none."""
+        """An assessment that was interrupted; runs that failed are made again.
+
+        Raises BadDataError if the folder holds none.
+        """
         plan = planned.read_plan(path, AssessmentPlan, what="assessment", kind="assess")
-        return cls(SeriesFolder(path), plan)
+        series = SeriesFolder(path)
+        series.runs = [run for run in series.runs if not failed(run)]
+        return cls(series, plan)
 
     def place(self) -> Place:
         """Where the cases are run."""
@@ -206,11 +221,12 @@ class Assessment:
         planned = [all_cases[name] for name in (*self.plan.cases, *self.plan.unfit, *self.plan.left_out)]
         table = lines(planned, _ended(self.series.runs), measures, self.plan.unfit)
         topology = self.topology()
-        judged_as = outcome(self.series.runs)
+        judged_as, failure = outcome(self.series.runs), repeated_failure(self.series.runs)
         return {
             "verdict": judged_as.verdict,
             "exit_code": judged_as.exit_code,
             "not_as_declared": judged_as.runs,
+            "repeated_failure": failure.as_json() if failure else None,
             "kafka": self.plan.version,
             "mode": self.plan.mode,
             "header": self.plan.header
@@ -255,11 +271,32 @@ def timings(settings: Settings, mode: str) -> Timings:
 
 
 def seconds(case: Case, topology: Topology, timings: Timings) -> float:
-    """About how many seconds a run of a case takes, if the machine is not busy."""
-    around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - USUAL_HOSTS)
+    """About how many seconds a run of a case takes on a cluster that is up, if the machine is not busy."""
+    around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - _USUAL_HOSTS)
     if not case.faults[-1].lasts:
         return around + _START_S * len(topology.role("broker"))
-    return around + hold_s(timings)
+    return around + hold_s(timings) + _START_S * case.needs_disks
+
+
+def forecast(
+    cases: Mapping[str, Case], topology: Topology, timings: Timings, parallel: int, slowdown: float = 1.0
+) -> Forecast:
+    """How long runs of these cases take, with ``parallel`` clusters side by side.
+
+    ``slowdown`` says how many times as long a thread takes now as on an idle machine. The start of a cluster
+    and the measures take less than that many times as long, since they wait for other things, too: about 2.3
+    times at 4, and 7 times at 13 (two processors, three clusters of six nodes). Runs take hardly longer: they
+    mostly wait for time-outs, and the processes of their clusters go first (`Lab.run_first`).
+    """
+    busy = max(1.0, slowdown) ** _BUSY_POWER
+    return Forecast(
+        kind=kind_of(cases),
+        parallel=parallel,
+        start_s=starting_s(topology, parallel) * busy,
+        again_s=_AGAIN_S,
+        run_s=lambda job: seconds(cases[job.scenario], topology, timings),
+        rest_s=(_REST_S + _MEASURE_S * len(cases)) * busy,
+    )
 
 
 def unfit(cases: Sequence[Case]) -> dict[str, str]:

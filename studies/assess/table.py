@@ -103,6 +103,8 @@ class CaseLine:
     """Further findings of the run by class."""
     topic: str = ""
     """The described topic that the line is about; empty: all topics."""
+    partitions: int = 0
+    """How many of its partitions are led there."""
     topics: tuple[CaseLine, ...] = ()
     """A line for each topic, if there are several."""
 
@@ -215,6 +217,7 @@ def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measure
             for name in sorted({str(row["setting"]) for row in rows("messages")}, reverse=True)
         },
         reads=_gaps(rows("reads"), "read_gap_s"),
+        partitions=_most(rows("failover"), "partitions"),
         failover_s=max(failovers, default=None),
         fault_s=max((row["fault_s"] for row in recovery), default=None),
         recovery_s=None if not recovered or None in recovered else max(recovered),

@@ -19,7 +19,7 @@ import shutil
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from harness.errors import AckedError, json_file
+from harness.errors import AckedError, cause_of, json_file
 from run.folder import RunFolder
 from studies.series.job import Job, Place
 from studies.series.judging import JobRun, Judge
@@ -206,7 +206,7 @@ class Fleet(Generic[FindingT]):
             try:
                 findings = self._kind.findings(run.job, run.folder)
             except AckedError as error:
-                summary = replace(summary, verdict="crashed", reasons=(error.message,))
+                summary = replace(summary, verdict="crashed", reasons=(error.message,), cause=cause_of(error))
         return JudgedRun(run.job, summary, findings)
 
     def _settle(self, *, reported: bool) -> None:
@@ -248,7 +248,9 @@ class Fleet(Generic[FindingT]):
             with self._changed:
                 while not self._closed and (self._waiting or not self._complete) and not self._may_take():
                     self._changed.wait()
-                job = self._chosen(before) if self._waiting and not self._closed else None
+                job = (
+                    None if self._closed else next_job(self._waiting, self._kind.needs, self._serving, before)
+                )
                 if job is None:
                     return None
                 self._waiting.remove(job)
@@ -264,13 +266,6 @@ class Fleet(Generic[FindingT]):
 
     def _may_take(self) -> bool:
         return bool(self._waiting) and self._begun < self._parallel + UNJUDGED
-
-    def _chosen(self, before: Job | None) -> Job | None:
-        needs = self._kind.needs
-        if before is not None:
-            return next((job for job in self._waiting if needs(job) == needs(before)), None)
-        unserved = (job for job in self._waiting if not self._serving[needs(job)])
-        return next(unserved, self._waiting[0])
 
     def _put_back(self, job: Job) -> None:
         with self._changed:
@@ -336,7 +331,8 @@ class Fleet(Generic[FindingT]):
         except LostClusterError as error:
             answer = RunAnswer()
             if folder.manifest().get("status") == "running":
-                folder.update(status="crashed", problem=f"{job} {error}; see {cluster.log}")
+                problem = f"{job} {error.message}; see {cluster.log}"
+                folder.update(status="crashed", problem=problem, cause=cause_of(error))
         return _EndedRun(JobRun(job, folder.path, time.monotonic() - began)), answer
 
     def _passed(self, healthy: Future[bool]) -> bool:
@@ -395,6 +391,23 @@ class Fleet(Generic[FindingT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+
+def next_job(
+    waiting: Sequence[Job],
+    needs: Callable[[Job], Hashable],
+    serving: Mapping[Hashable, int],
+    before: Job | None = None,
+) -> Job | None:
+    """The job that a cluster gets after ``before``: one with the same needs; None if there is none.
+
+    A new cluster gets one that none of those that run can serve, which ``serving`` counts by needs, or else
+    the first.
+    """
+    if before is not None:
+        return next((job for job in waiting if needs(job) == needs(before)), None)
+    unserved = (job for job in waiting if not serving.get(needs(job)))
+    return next(unserved, next(iter(waiting), None))
 
 
 def _new_folder(parent: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from checkers.partition.fate import LOSSES
 from checkers.verdict import TRANSACTIONS_AND_GROUPS
-from harness.errors import AckedError
+from harness.errors import AckedError, cause_of, json_file
+from run.folder import MANIFEST
 from studies.series.job import Job
 from studies.series.summary import AS_SAID, OTHERWISE, RunSummary
 
@@ -74,8 +76,15 @@ def judge_job(session: SparkSession, run: JobRun) -> RunSummary:
     try:
         judgement = judge(session, run.folder)
     except AckedError as error:
-        return _unjudged(run, error.message)
-    return summarised(judgement, _unjudged(run))
+        return replace(_unjudged(run, error.message), cause=cause_of(error))
+    return replace(summarised(judgement, _unjudged(run)), cause=_cause(run.folder))
+
+
+def _cause(folder: Path) -> Mapping[str, str]:
+    """Why a run failed, as its folder says; empty if it did not."""
+    cause = json_file(folder / MANIFEST).get("cause")
+    named = cause.items() if isinstance(cause, dict) else ()
+    return {str(name): str(value) for name, value in named}
 
 
 def _unjudged(run: JobRun, *reasons: str) -> RunSummary:

@@ -16,6 +16,7 @@ from typing import Self
 
 import msgspec
 
+from harness.errors import AckedError
 from harness.fork_server import ForkedProcess, ForkServer
 from studies.series.job import Job, Place
 from studies.series.serving import RunAnswer, RunOrder
@@ -42,7 +43,7 @@ IMPORTED_BEFORE = (
 """What a run needs sooner or later: imported once, before the processes of clusters are forked."""
 
 
-class LostClusterError(Exception):
+class LostClusterError(AckedError):
     """The process of a cluster has ended, or does not answer."""
 
 
@@ -168,7 +169,10 @@ class ClusterProcess:
                 self._processes.check()
                 with suppress(TimeoutError):
                     self._child.wait(END_S)
-                raise LostClusterError(f"ended with its process, whose status is {self._child.status}")
+                status = self._child.status
+                raise LostClusterError(
+                    f"ended with its process, whose status is {status}", facts={"status": str(status)}
+                )
             text += part
         return msgspec.json.decode(text, type=RunAnswer)
 

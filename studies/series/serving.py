@@ -111,7 +111,7 @@ def _run(
     try:
         scenario, options = choose(options, order, number)
     except AckedError as error:
-        folder.update(status="crashed", problem=error.message)
+        folder.ended("crashed", error)
         return RunAnswer()
     if standing is not None:
         try:
@@ -123,7 +123,7 @@ def _run(
         example = with_protocol(scenario, options.version)
         result = run_scenario(example, options, folder, Progress(), standing=standing)
     except AckedError as error:
-        folder.update(status="crashed", problem=error.message)
+        folder.ended("crashed", error)
         return RunAnswer()
     if result.problem is not None:
         sys.stderr.write(f"{result.problem.message}\n{result.problem.detail}\n")

@@ -47,6 +47,8 @@ class RunSummary:
     outcomes: Mapping[str, str] = field(default_factory=dict)
     """Of each claim that allows a second outcome and is confirmed: `AS_SAID` or `OTHERWISE`."""
     reasons: tuple[str, ...] = ()
+    cause: Mapping[str, str] = field(default_factory=dict)
+    """Why the run failed, as `harness.errors.cause_of` has it, the same for all that fail for one reason."""
     folder: str = ""
     ended: str = ""
     """UTC, to the second."""
@@ -297,6 +299,7 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "observed": _STATUSES,
     "outcomes": _STATUSES,
     "reasons": ("a list of strings", _are_texts),
+    "cause": _STATUSES,
     "folder": _TEXT,
     "ended": _TEXT,
     "client": _TEXT,

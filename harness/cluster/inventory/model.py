@@ -13,7 +13,7 @@ from typing import Literal
 
 from harness.cluster.owned import is_left_out
 from harness.cluster.possible import MIN_INSYNC
-from harness.cluster.settings import MOST_PARTITIONS, Setting, whole
+from harness.cluster.settings import MOST_DESCRIBED, Setting, whole
 from harness.errors import UsageError
 from harness.kafka.broker_properties import PROPERTIES
 from harness.kafka.versions import VERSIONS, version_key
@@ -263,8 +263,8 @@ def _topic(topic: TopicDescription, settings: Sequence[Mapping[str, Setting]]) -
     if topic.stands_for > 1:
         yield f"# Stands for {topic.stands_for} topics of this shape and configuration."
     yield f"[topic.{name}]"
-    more = f"  # {topic.partitions} in the cluster" if topic.partitions > MOST_PARTITIONS else ""
-    yield f"partitions = {min(topic.partitions, MOST_PARTITIONS)}{more}"
+    more = f"  # {topic.partitions} in the cluster" if topic.partitions > MOST_DESCRIBED else ""
+    yield f"partitions = {min(topic.partitions, MOST_DESCRIBED)}{more}"
     if topic.replication_factor:
         yield f"replication-factor = {topic.replication_factor}"
     for key, value in sorted(topic.config.items()):

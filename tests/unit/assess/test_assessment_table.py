@@ -82,6 +82,7 @@ def table(measured: Rows, *runs: CaseEnd) -> list[CaseLine]:
 def test_a_line_has_the_numbers_of_its_run() -> None:
     (line,) = table(measures())
     assert (line.led, line.roles, line.failover_s, line.recovery_s) == ("inside", "inside", 8.8, 2.5)
+    assert line.partitions == 1
     assert list(line.settings) == ["acks=all", "acks=1"]
     assert (line.settings["acks=all"].outcome, line.settings["acks=1"].outcome) == ("kept", "lost")
     assert (line.settings["acks=1"].lost, line.settings["acks=1"].out_of_order) == (120, 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,7 +16,9 @@ from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from run.clients import choose
 from studies.assess.battery import battery
 from studies.assess.described import (
+    MOST_PARTITIONS,
     TOPIC,
+    assessed_topics,
     default_times,
     for_runs,
     header,
@@ -115,12 +118,108 @@ def test_every_described_topic_is_assessed() -> None:
 
 def test_topics_are_chosen_by_their_names() -> None:
     settings = Settings(
-        topics={"orders": table(), "audit": table()}, shapes={"orders": TopicShape(place="test")}
+        topics={"orders": table(), "audit": table(retention_ms="9")},
+        shapes={"orders": TopicShape(place="test")},
     )
     assert topic_names(only_topics(settings, ["ord*"])) == ("orders",)
     assert topic_names(only_topics(settings, ["audit", "orders"])) == ("orders", "audit")
     with pytest.raises(UsageError, match="no described topic is named 'x'; there are: orders, audit"):
         only_topics(settings, ["audit", "x"])
+
+
+@pytest.mark.parametrize(
+    ("partitions", "led_by"),
+    [
+        (0, (1, 2, 3)),  # in each AZ a leader that is hit, and one that is not
+        (1, (1,)),  # hit
+        (2, (1, 2)),  # hit, and not
+        (3, (1, 2, 3)),
+        (4, (1, 2, 3, 4)),
+        (6, (1, 2, 3, 4, 5, 6)),
+        (8, (1, 1, 2, 2, 3, 4, 5, 6)),
+    ],
+)
+def test_described_partitions_are_created_and_their_leaders_spread(
+    partitions: int, led_by: tuple[int, ...]
+) -> None:
+    settings = Settings(shapes={"orders": TopicShape(partitions=partitions, place="test")})
+    (topic,) = setup(TWO_CASES["kill-broker1.roles-here"], TWO, settings).topics
+    assert tuple(replicas[0] for replicas in topic.assignment) == led_by
+    assert topic.partitions == len(topic.topic_partitions) == len(led_by)
+
+
+def test_many_partitions_are_bounded_and_a_note_says_so() -> None:
+    """All topics together: the large ones share what the small ones leave. Every broker leads as many."""
+    many = TopicShape(partitions=300, place="test")
+    settings = Settings(
+        shapes={
+            "orders": many,
+            "other": replace(many, replication_factor=2),
+            "one": TopicShape(partitions=1),
+            "four": TopicShape(partitions=4),
+        },
+        topics={"few": table()},
+    )
+    topics = setup(ISOLATED, THREE, settings).topics
+    assert {topic.name: topic.partitions for topic in topics} == {
+        "orders": 21,
+        "other": 22,
+        "one": 1,
+        "four": 4,
+        "few": 3,
+    }
+    (alone,) = setup(ISOLATED, THREE, Settings(shapes={"orders": many})).topics
+    assert alone.partitions == MOST_PARTITIONS == 48
+    assert Counter(replicas[0] for replicas in alone.assignment) == {1: 16, 2: 16, 3: 16}
+    text = header("2.7.1", "zookeeper", THREE, settings, Timings())
+    assert text["topic orders"] == (
+        "21 of 300 partitions (a run has 48 at most, led by the brokers in turn), replication factor 3, "
+        "min.insync.replicas=2"
+    )
+
+
+def test_topics_that_are_described_alike_are_assessed_as_one() -> None:
+    """Those that differ in anything are assessed each."""
+    forty = {f"events-{number}": table(retention_ms="9") for number in range(40)}
+    settings = Settings(
+        topics={**forty, "audit": table(retention_ms="8"), "orders": table()},
+        shapes={
+            "orders": TopicShape(partitions=2, place="cluster.toml:90"),
+            "returns": TopicShape(partitions=2, place="cluster.toml:95"),
+            "wide": TopicShape(partitions=3, place="cluster.toml:99"),
+        },
+    )
+    assert topic_names(settings) == ("orders", "wide", "events-0", "audit")
+    text = header("2.7.1", "zookeeper", THREE, settings, Timings())
+    assert text["topic events-0"] == (
+        "replication factor 3, min.insync.replicas=2; retention.ms=9; stands for 39 topics that are "
+        "described alike: events-1, events-2, events-3 and 36 more"
+    )
+    assert text["topic orders"].endswith("stands for 1 topic that is described alike: returns")
+    assert "stands for" not in text["topic audit"]
+    made = setup(ISOLATED, THREE, settings, number=2)
+    assert [topic.name for topic in made.topics] == ["orders-2", "wide-2", "events-0-2", "audit-2"]
+    assert set(for_runs(settings, 2).topics) == {"events-0-2", "audit-2", "orders-2"}
+    chosen = only_topics(settings, ["events-1?"])
+    assert [(one.name, len(one.alike)) for one in assessed_topics(chosen)] == [("events-10", 9)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [
+        (
+            TopicShape(assignment=((9, 1),), place="c:1"),
+            "c:1: topic 'orders': partition 0 is assigned to broker 9",
+        ),
+        (
+            TopicShape(assignment=((1,),), partitions=2, place="c:1"),
+            "partitions = 2, but the assignment has 1",
+        ),
+    ],
+)
+def test_an_assignment_that_cannot_be_is_refused(shape: TopicShape, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        setup(ISOLATED, THREE, Settings(shapes={"orders": shape}))
 
 
 def test_an_assignment_of_the_users_own_stays() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED
 from report.assessment import verdict as verdict_in_words
-from studies.assess.outcome import CrashWatch, outcome
+from studies.assess.outcome import lost_by_producer, outcome, repeated_failure
 from studies.series.summary import RunSummary
 
 
@@ -56,18 +61,63 @@ def test_the_words_name_the_runs_that_are_not_as_declared() -> None:
     ]
 
 
+SLOW = {"error": "WaitTimeoutError", "place": "harness.cluster.zookeeper_start.StartedZooKeeperCluster.boot"}
+DEAD = {"error": "ProcessDiedError", "place": "harness.cluster.processes.check_alive", "role": "broker"}
+NO_EFFECT = {"error": "InvalidRunError", "place": "nemesis.context.FaultContext.prove"}
+
+
+def failing(cause: Mapping[str, str], verdict: str = "crashed", case: str = "kill-broker1") -> RunSummary:
+    return replace(run(verdict), cause=cause, scenario=case, reasons=(f"it took {case} 60 s", "too long"))
+
+
 @pytest.mark.parametrize(
-    ("verdicts", "stops"),
+    ("runs", "failed_alike"),
     [
-        (("crashed",), False),
-        (("crashed", "crashed"), True),
-        (("as declared", "crashed", "crashed"), True),
-        (("crashed", "as declared", "crashed"), False),
-        (("invalid", "invalid"), False),
+        ([failing(SLOW)], 0),
+        ([failing(SLOW, case="a"), failing(SLOW, case="b")], 2),
+        ([failing(SLOW), failing(DEAD)], 0),
+        ([failing(SLOW), failing(DEAD), failing(SLOW)], 2),
+        ([failing(SLOW), run("as declared"), failing(SLOW)], 2),
+        ([failing(SLOW, "invalid"), failing(SLOW)], 2),
+        ([failing(NO_EFFECT, "invalid"), failing(NO_EFFECT, "invalid")], 0),
+        ([run("invalid"), run("invalid"), run("unknown"), run("violated"), run("violated")], 0),
     ],
 )
-def test_two_crashes_in_a_row_stop_an_assessment(verdicts: tuple[str, ...], stops: bool) -> None:
-    watch = CrashWatch()
-    for verdict in verdicts:
-        watch.ended(run(verdict))
-    assert watch.reasons == (("because of this",) if stops else ())
+def test_two_failures_for_one_reason_stop_an_assessment(runs: list[RunSummary], failed_alike: int) -> None:
+    """The reason is the class and place of an error, whatever it says; a fault without effect is none."""
+    repeated = repeated_failure(runs)
+    assert (len(repeated.runs) if repeated else 0) == failed_alike
+
+
+def test_the_reason_is_kept_in_full() -> None:
+    repeated = repeated_failure([failing(SLOW, case="a"), failing(SLOW, case="b")])
+    assert repeated is not None
+    assert repeated.as_json() == {
+        "cause": SLOW,
+        "reasons": ["it took b 60 s", "too long"],
+        "runs": ["runs/1", "runs/1"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("cause", "matters"), [(SLOW, True), (DEAD, False), ({**DEAD, "status": "-9"}, True), ({}, False)]
+)
+def test_fewer_clusters_help_against_what_a_busy_machine_causes(
+    cause: Mapping[str, str], matters: bool
+) -> None:
+    repeated = repeated_failure([failing(cause), failing(cause)])
+    assert repeated is not None and repeated.side_by_side_matters is matters
+
+
+def test_losses_are_counted_by_producer(tmp_path: Path) -> None:
+    rows = [
+        {"writer_name": "az1-orders-acks=all", "fate": "kept", "count": 90},
+        {"writer_name": "az1-orders-acks=1", "fate": "lost", "count": 7},
+        {"writer_name": "az2-or-ders-acks=1", "fate": "lost_after_read", "count": 3},
+        {"writer_name": "az2-orders-acks=1", "fate": "not_acknowledged", "count": 2},
+    ]
+    (tmp_path / "judgement.json").write_text(json.dumps({"fates_by_writer": rows}))
+    assert lost_by_producer(replace(run("as declared"), folder=str(tmp_path))) == {
+        "acks=all": 0,
+        "acks=1": 10,
+    }

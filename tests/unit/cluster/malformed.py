@@ -147,7 +147,7 @@ TABLES: tuple[tuple[str, str], ...] = (
         "FILE:2: 't.x' does not end in a topic property of Kafka; docs/settings.md lists them.",
     ),
     ('[topic."a b"]\npartitions = 3\n', "FILE:2: 'a b' is not a topic name; use up to 249 letters"),
-    ("[topic.t]\npartitions = 0\n", "FILE:2: topic 't': partitions = 0: give a number from 1 to 100."),
+    ("[topic.t]\npartitions = 0\n", "FILE:2: topic 't': partitions = 0: give a number from 1 to 10000."),
     ("[topic.t]\npartitions = 1.5\n", "FILE:2: topic 't': partitions = 1.5: give a number"),
     ("[topic.t]\npartitions = true\n", "FILE:2: topic 't': partitions = True: give a number"),
     ("[topic.t]\nreplication-factor = 99\n", "FILE:2: topic 't': replication-factor = 99: give a number"),

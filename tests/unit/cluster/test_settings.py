@@ -168,7 +168,10 @@ def test_a_topic_file_is_for_every_topic(tmp_path: Path) -> None:
         (["broker.a.b"], "--set broker.a.b: write TABLE.KEY=VALUE"),
         (["broker.a=1", "broker.a=2"], "--set broker.a=2: broker.a is '1' already; set it once."),
         (["broker.a b=1"], "--set: 'a b' is not a property of Kafka"),
-        (["topic.t.partitions=many"], "--set: topic 't': partitions = 'many': give a number from 1 to 100."),
+        (
+            ["topic.t.partitions=many"],
+            "--set: topic 't': partitions = 'many': give a number from 1 to 10000.",
+        ),
         (["topic.t.assignment=1"], "--set: assignment=1: write the assignment in a cluster file, as lists."),
         (["topic.retention.days=1"], "--set: 'retention.days' does not end in a topic property of Kafka; "),
     ],

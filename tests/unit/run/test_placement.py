@@ -9,8 +9,7 @@ from harness.errors import UnfitError, UsageError
 from harness.kafka.model import Topic
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from run import placement
-from run.placement import SPARK_GIB, hosts_of, memory_gib, place, require_memory, start_s
-from studies.series.capacity import CLUSTER_GIB
+from run.placement import hosts_of, memory_gib, place, require_memory, start_s
 
 SETUP = Setup(topics=(Topic("t", (1, 2, 3)),))
 
@@ -107,7 +106,3 @@ def test_a_larger_cluster_starts_later() -> None:
     """As measured: 4 to 7 s with three AZs, 6 to 13 s with six brokers and five ZooKeeper nodes."""
     six = Layout(tuple(AvailabilityZone(name=name, brokers=2, zookeepers=2) for name in "abc"))
     assert 4 <= start_s(THREE_AZS.topology("zookeeper")) <= 7 < start_s(six.topology("zookeeper")) <= 13
-
-
-def test_the_default_layout_needs_no_more_than_series_reckon_with() -> None:
-    assert memory_gib(THREE_AZS.topology("zookeeper")) <= SPARK_GIB + CLUSTER_GIB

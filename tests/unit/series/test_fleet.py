@@ -256,8 +256,9 @@ def test_a_process_that_ends_leaves_a_crashed_run(script: Script, tmp_path: Path
     script.answers[JOBS[0]] = [LostClusterError("ended with its process, whose status is -9")]
     ended = run(script, tmp_path, JOBS[:2], kind=JobKind(program="stand-in", shared=shared))
     assert verdicts(ended) == ["crashed", "as declared"]
-    problem = RunFolder.open(ended[0].folder).manifest()["problem"]
-    assert problem == (
+    manifest = RunFolder.open(ended[0].folder).manifest()
+    assert manifest["cause"]["error"] == "LostClusterError"
+    assert manifest["problem"] == (
         f"{JOBS[0]} on 2.7.1 zookeeper ended with its process, whose status is -9; see {script.logs[0]}"
     )
 
