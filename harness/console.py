@@ -5,6 +5,7 @@ Progress is a line per step with the time since the start, and the current state
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich import console as rich_console
+from rich.cells import cell_len
 from rich.console import ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.markup import escape
@@ -27,6 +29,8 @@ REFRESH_S = 1.0
 """Seconds between two displays of the state on a terminal."""
 WORTH_A_LINE_S = 10.0
 """Without a terminal, a wait gets a line after each period of so many seconds."""
+NARROWEST = 20
+"""Columns that a text gets at least, however narrow the terminal is."""
 State = Callable[[], Sequence[str]]
 """The lines that show how a run stands."""
 
@@ -46,6 +50,38 @@ class Console(rich_console.Console):
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control or text.isprintable() else Segment(printable(text), style, control)
+
+    def paragraph(self, text: str | Text, *, lead: str = "", style: str = "") -> None:
+        """Print a text with markup after ``lead``.
+
+        A terminal gets it wrapped at words, with its lines below each other; a word that is wider than the
+        terminal stays whole. A file or a pipe gets one line.
+        """
+        begin = self.render_str(lead)
+        content = self.render_str(text) if isinstance(text, str) else text
+        lines = wrapped(content, self.width - begin.cell_len) if self.is_terminal else [content]
+        for number, part in enumerate(lines):
+            start = begin if number == 0 else Text(" " * begin.cell_len)
+            self.print(Text.assemble(start, part), style=style or None, soft_wrap=True)
+
+
+def wrapped(text: Text, width: int) -> Sequence[Text]:
+    """The lines of a text, at most ``width`` columns wide; a word that is wider stays whole.
+
+    Spaces that must not be broken (U+00A0) join words, and become usual spaces.
+    """
+    width = max(width, NARROWEST)
+    breaks: list[int] = []
+    begin = 0
+    for word in re.finditer(r"[^ \n]+", text.plain):
+        if word.start() > begin and cell_len(text.plain[begin : word.end()]) > width:
+            begin = word.start()
+            breaks.append(begin)
+    lines = text.divide(breaks)
+    for line in lines:
+        line.rstrip()
+        line.plain = line.plain.replace("\u00a0", " ")
+    return list(lines)
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
