@@ -91,6 +91,11 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
     stream.flush()
 
 
+def tell(text: str, *, lead: str = "") -> None:
+    """Print a text without styles to stdout after ``lead``; on a terminal, it is wrapped at words."""
+    Console(highlight=False).paragraph(Text(printable(text)), lead=escape(lead))
+
+
 def _on_stderr() -> Console:
     return Console(stderr=True, highlight=False)
 
@@ -111,7 +116,7 @@ class Progress:
         """Print a line."""
         if not self.quiet:
             elapsed = time.monotonic() - self.started
-            self.console.print(f"[dim]{elapsed:6.1f} s[/dim]  {escape(text)}", soft_wrap=True)
+            self.console.paragraph(escape(text), lead=f"[dim]{elapsed:6.1f} s[/dim]  ")
 
     @contextmanager
     def phase(self, name: str, text: str, state: State = tuple) -> Iterator[None]:
@@ -140,14 +145,23 @@ class Progress:
 
     def _present(self, text: str, begun: float, state: State) -> RenderableType:
         now = time.monotonic()
-        facts = [f"          {line}" for line in state()]
+        facts = list(state())
         waits = [
-            f"          waits for {one.awaiting} ({now - one.since:.1f} s)"
+            f"waits for {one.awaiting}, {now - one.since:.1f} s so far"
             for one in current_waits()
             if not any(one.awaiting in line for line in facts)
         ]
-        lines = [f"{now - self.started:6.1f} s  {text} ({now - begun:.0f} s)", *waits, *facts]
-        return Text("\n".join(lines), style="dim", no_wrap=True, overflow="ellipsis")
+        times = f"{now - self.started:6.1f} s  "
+        indent = " " * len(times)
+        lines = [
+            (times if number == 0 else indent) + part.plain
+            for number, part in enumerate(
+                part
+                for line in (f"{text}, {now - begun:.0f} s so far", *waits, *facts)
+                for part in wrapped(Text(line), self.console.width - len(indent))
+            )
+        ]
+        return Text("\n".join(lines), style="dim", no_wrap=True, overflow="ignore")
 
     @contextmanager
     def _reporting(self, state: State) -> Iterator[None]:
@@ -169,7 +183,7 @@ class Progress:
     def report_long_waits(self, next_line_s: dict[float, float], state: State = tuple) -> None:
         """Print a line for each wait that has lasted `WORTH_A_LINE_S` since its beginning or its last line.
 
-        ``told`` maps the beginning of each wait to the length at which it gets its next line.
+        ``next_line_s`` maps the beginning of each wait to the length at which it gets its next line.
         """
         now = time.monotonic()
         for one in current_waits():

@@ -65,6 +65,16 @@ class RowTable:
         for line in self._lines(console.width if console.is_terminal else 0):
             console.print(line, soft_wrap=True)
 
+    def markdown(self) -> str:
+        """The table as Markdown, with the values of a cell side by side."""
+        headings = [
+            f"{column.heading}: {' / '.join(column.parts)}" if column.parts else column.heading
+            for column in self.columns
+        ]
+        rows = [[" / ".join(value.plain for value in _values(cell)) for cell in row] for row in self.rows]
+        lines = [headings, ["---"] * len(headings), *rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
     def __rich_console__(self, console: AnyConsole, options: ConsoleOptions) -> RenderResult:
         """The lines of the table, for a display that is drawn again and again."""
         for line in self._lines(options.max_width):

@@ -5,61 +5,147 @@ Works on the documents that these commands write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
+from checkers.promises.table import ROWS
 from checkers.verdict import NOT_JUDGED
 from harness.console import Console
-from report.console import table_console
+from report.console import Column, RowTable
+from report.terminal import short_path
+from report.words.reached import reached_in_words
 
 SearchDocument = Mapping[str, Any]
 _STYLES = {"new": "bold red", "unknown": "yellow", "known": "", "not promised": "dim"}
-_WIDE = 200
+_BRIEFS = {row.name: row.brief for row in ROWS}
 _MOST = 12
 _RARE = 2
+_LEGEND = (
+    "new: it breaks a promise, or nothing explains it; unknown: the runs do not show whether a promise was "
+    "broken; known: a known bug of Kafka or of the client; not promised: Kafka does not promise to prevent it",
+    "rate: how many of 100 runs show it, with 95 % confidence",
+)
 
 
-def console() -> Console:
-    """A console on stdout; if that is not a terminal, it is wide enough for the table."""
-    return table_console(_WIDE)
+def show_search(document: SearchDocument, console: Console) -> None:
+    """Print the findings, how to go on with each, and what was reached."""
+    if document["groups"]:
+        findings(document).show(console)
+        _say(console, _LEGEND, lead="  ", style="dim")
+        console.print()
+        _first_runs(document["groups"], console)
+    else:
+        console.print("no findings")
+    console.print()
+    _say(console, summary(document), lead="• ")
 
 
-def findings(document: SearchDocument) -> Table:
-    """A row for each group of findings: its weight, its rate, its first schedule, its signature."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "runs", "rate (95 %)", "findings", "first", "signature"):
-        shown.add_column(heading, no_wrap=heading not in ("signature",))
+def show_comparison(document: SearchDocument, console: Console) -> None:
+    """Print the findings with their rates on each side, and the schedules whose results differ."""
+    if document["groups"]:
+        compared(document).show(console)
+        _say(console, ("≠: the rates differ", *_LEGEND), lead="  ", style="dim")
+    else:
+        console.print("no findings")
+    console.print()
+    _say(console, differences(document), lead="• ")
+
+
+def _say(console: Console, sentences: Iterable[str], *, lead: str, style: str = "") -> None:
+    for sentence in sentences:
+        console.paragraph(escape(sentence), lead=lead, style=style)
+
+
+def findings(document: SearchDocument) -> RowTable:
+    """A row for each group of findings: what it is, how much it matters, and how often it came."""
+    columns = (
+        *(Column(heading="finding", prose=True), Column(heading="with", prose=True)),
+        Column(heading="weight"),
+        Column(heading="runs"),
+        Column(heading="rate (%)", right=True),
+        *(Column(heading=heading, right=True) for heading in ("count", "schedule")),
+    )
+    rows = []
     for group in document["groups"]:
         finding = group["finding"]
-        shown.add_row(
-            finding["weight"],
-            f"{group['runs']} of {group['of']}",
-            _interval(group["low"], group["high"]),
-            str(finding["count"]),
-            str(group["first"]),
-            escape(group["signature"]),
-            style=_STYLES[finding["weight"]],
+        rows.append(
+            (
+                in_words(finding),
+                finding["settings"] or "–",
+                Text(finding["weight"], _STYLES[finding["weight"]]),
+                f"{group['runs']} of {group['of']}",
+                f"{group['low']:.0%} to {group['high']:.0%}".replace("%", ""),
+                str(finding["count"]),
+                str(group["first"]),
+            )
         )
-    return shown
+    return RowTable(columns=columns, rows=rows)
 
 
-def compared(document: SearchDocument) -> Table:
+def in_words(finding: Mapping[str, Any]) -> str:
+    """A group of findings: its class, its cause, and what Kafka promises about it."""
+    name, bug, row = (str(finding[key]) for key in ("name", "known_bug", "row"))
+    text = name.replace("_", " ").replace("-", " ")
+    if finding["cause"]:
+        cause = str(finding["cause"])
+        text += ", cause not known" if cause == "not known" else f": {cause}"
+    brief = _BRIEFS.get(row, row)
+    if bug:
+        return f"{text} (known bug: {bug})"
+    if finding["promise"] == "broken":
+        return f"{text} (breaks a promise: {brief})"
+    return f"{text} ({brief})" if brief else text
+
+
+def _first_runs(groups: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """For each schedule that was the first to show something: its run, its steps, and commands to go on."""
+    by_schedule: dict[int, list[Mapping[str, Any]]] = {}
+    for group in groups:
+        by_schedule.setdefault(group["first"], []).append(group)
+    console.paragraph(
+        "The first run of each finding. `acked replay` says how often the finding comes back, `acked shrink` "
+        "looks for the smallest schedule that shows it, and `acked report` writes the page of the run."
+    )
+    for number, of_schedule in by_schedule.items():
+        folder = short_path(of_schedule[0]["folder"])
+        console.print()
+        console.print(f"[bold]schedule {number}[/bold]: {escape(folder)}", soft_wrap=True)
+        for at, step in enumerate(of_schedule[0].get("steps", ()), start=1):
+            console.paragraph(escape(step), lead=f"  {at}. ")
+        _command(console, "report", folder)
+        for group in of_schedule:
+            console.paragraph(escape(in_words(group["finding"])), lead="  finding: ")
+            for command in ("replay", "shrink"):
+                _command(console, command, folder, group.get("option", ""))
+
+
+def _command(console: Console, command: str, folder: str, finding: str = "") -> None:
+    """A command to copy, which is never wrapped."""
+    option = f" --finding {shlex.quote(finding)}" if finding else ""
+    console.print(f"    acked {command} {shlex.quote(folder)}{option}", markup=False, soft_wrap=True)
+
+
+def compared(document: SearchDocument) -> RowTable:
     """A row for each group of findings, with its runs and its rate on each side; `≠`: the rates differ."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "", *document["sides"], "signature"):
-        shown.add_column(heading, no_wrap=heading != "signature")
+    columns = (
+        Column(heading="finding", prose=True),
+        Column(heading="≠"),
+        Column(heading="weight"),
+        *(Column(heading=side) for side in document["sides"]),
+    )
+    rows = []
     for group in document["groups"]:
         rates = [
             f"{rate['runs']} of {rate['of']} ({_interval(rate['low'], rate['high'])})"
             for rate in group["sides"]
         ]
-        sign = "≠" if group["apart"] else ""
-        style = _STYLES[group["weight"]]
-        shown.add_row(sign, group["weight"], *rates, escape(group["signature"]), style=style)
-    return shown
+        weight = Text(group["weight"], _STYLES[group["weight"]])
+        rows.append((group["signature"], "≠" if group["apart"] else "", weight, *rates))
+    return RowTable(columns=columns, rows=rows)
 
 
 def differences(document: SearchDocument) -> Iterator[str]:
@@ -98,24 +184,21 @@ def summary(document: SearchDocument) -> Iterator[str]:
         f"Kafka {plan['version']}, {plan['mode']}, seed {plan['seed']}: {document['schedules']} schedules"
         f"{pace}; {document['judged']} judged{left}; {_skipped(document['skipped_steps'])}"
     )
-    for group in document["groups"]:
-        if group["finding"]["weight"] in ("new", "unknown"):
-            what = f"schedule {group['first']} ({group['finding']['name']})"
-            yield f"to repeat {what}: acked replay {group['folder']}"
     reached = document["reached"]
-    rare = [name for name, count in reached.items() if count <= _RARE]
+    rare = [reached_in_words(name) for name, count in reached.items() if count <= _RARE]
     yield (
-        f"{len(reached)} states and events reached, {len(rare)} of them by at most {_RARE} schedules: "
+        f"reached {len(reached)} states and events, {len(rare)} of them in at most {_RARE} schedules: "
         f"{_some(rare)}"
     )
     hits = [
-        f"{name.removeprefix('fault ')} ({count})"
-        for name, count in reached.items()
-        if name.startswith("fault ")
+        f"{reached_in_words(name)} ({count})" for name, count in reached.items() if name.startswith("fault ")
     ]
-    yield f"faults: {_some(hits, len(hits))}"
+    yield f"faults, with the number of schedules: {_some(hits, len(hits))}"
     tested = [f"{name} ({count})" for name, count in document["promises"].items()]
-    yield f"promises put to the test (runs): {_some(tested, len(tested))}"
+    yield (
+        f"promises that runs put to the test, with the number of runs (docs/promises.md explains the names): "
+        f"{_some(tested, len(tested))}"
+    )
     untested = document["not_exercised"]
     yield f"promises that no run put to the test: {_some(untested, len(untested))}"
 
@@ -123,8 +206,8 @@ def summary(document: SearchDocument) -> Iterator[str]:
 def _some(names: Sequence[str], most: int = _MOST) -> str:
     if not names:
         return "none"
-    more = f", and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    more = f"; and {len(names) - most} more" if len(names) > most else ""
+    return "; ".join(names[:most]) + more
 
 
 def replayed(document: SearchDocument) -> Iterator[str]:

@@ -83,6 +83,10 @@ class CaseLine:
     led: str
     """Where the leaders are: `inside` or `outside`."""
     status: str
+    controller: str = ""
+    """Host of the active controller when the fault began."""
+    quorum_leader: str = ""
+    """The ZooKeeper node that led then; empty in KRaft."""
     reason: str = ""
     """Why it was not measured."""
     varies: str = ""
@@ -175,6 +179,8 @@ def _line_of(case: Case) -> partial[CaseLine]:
         placement=case.kind,
         varies=case.placement.varies,
         roles=case.roles,
+        controller=case.controller,
+        quorum_leader=case.quorum_leader,
     )
 
 
