@@ -148,7 +148,13 @@ def _show_long(selected: Sequence[Scenario], *, claims: bool) -> None:
     headings = ("scenario", "Kafka", "article", "faults", "expected outcome")
     columns = [Column(heading=heading, prose=heading in headings[-2:]) for heading in headings]
     rows = [
-        (*_fields(scenario)[:2], _article(scenario), ", ".join(scenario.faults) or NONE, scenario.outcome)
+        (
+            scenario.name,
+            _kafka(scenario),
+            _article(scenario),
+            ", ".join(scenario.faults) or NONE,
+            scenario.outcome,
+        )
         for scenario in selected
     ]
     if not claims:

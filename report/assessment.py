@@ -50,8 +50,8 @@ def legend(document: AssessmentDocument) -> list[str]:
     """What the table's cells mean, a line for each column or two, and what the table leaves out."""
     described = document["producers"][0]
     lines = [
-        "controller: inside or outside of what the fault hits, and its host; leader: the same for the leaders "
-        "of the partitions that the row is about",
+        "controller: inside or outside of what the fault hits, and its host; leader: the same for leaders of "
+        "partitions",
         "lost: acknowledged messages that are on no replica at the end; (n read): a consumer had read n of "
         "them",
         "promise: kept: Kafka promised to keep what it acknowledged before the fault, and did; not promised: "
@@ -164,7 +164,10 @@ def _has_topics(document: AssessmentDocument) -> bool:
 def _rows(document: AssessmentDocument) -> Iterator[tuple[Cell, ...]]:
     """A row for each line whose fault was run, and if its topics differ, one for each topic."""
     shown = _Shown(
-        document.get("hosts", {}), document["producers"], tuple(_azs(document)), _has_topics(document)
+        hosts=document.get("hosts", {}),
+        producers=document["producers"],
+        azs=tuple(_azs(document)),
+        topics=_has_topics(document),
     )
     by_fault: dict[str, list[Mapping[str, Any]]] = {}
     for line in document["lines"]:
@@ -177,7 +180,7 @@ def _rows(document: AssessmentDocument) -> Iterator[tuple[Cell, ...]]:
                 yield from map(shown.row, line["topics"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Shown:
     """What a row shows."""
 
@@ -216,7 +219,7 @@ class _Shown:
     def _roles(self, line: Mapping[str, Any]) -> str:
         """Where the roles are, each with its host, so that rows of different placements differ."""
         controller, *others = line["roles"].split(", ")
-        hosts = [line.get("controller"), *(line.get("quorum_leader") for _ in others)]
+        hosts = [line.get("controller", ""), *(line.get("quorum_leader", "") for _ in others)]
         return ", ".join(
             f"{role} ({host}, {self.hosts[host]})"
             if host in self.hosts and not role.startswith("sessions")

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from rich.console import Console as AnyConsole
-from rich.console import ConsoleOptions, RenderResult
 from rich.text import Text
 
 from harness.console import Console, wrapped
@@ -74,12 +72,6 @@ class RowTable:
         rows = [[" / ".join(value.plain for value in _values(cell)) for cell in row] for row in self.rows]
         lines = [headings, ["---"] * len(headings), *rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def __rich_console__(self, console: AnyConsole, options: ConsoleOptions) -> RenderResult:
-        """The lines of the table, for a display that is drawn again and again."""
-        for line in self._lines(options.max_width):
-            line.no_wrap, line.overflow = True, "ignore"
-            yield line
 
     def _lines(self, width: int) -> Iterator[Text]:
         """The lines for a terminal of ``width`` columns; 0: for a file or a pipe."""

@@ -12,29 +12,32 @@ from typing import Any
 from rich.markup import escape
 from rich.text import Text
 
-from checkers.promises.table import ROWS
 from checkers.verdict import NOT_JUDGED
 from harness.console import Console
-from report.console import Column, RowTable
+from report.console import NONE, Column, RowTable
 from report.terminal import short_path
 from report.words.reached import reached_in_words
 
 SearchDocument = Mapping[str, Any]
 _STYLES = {"new": "bold red", "unknown": "yellow", "known": "", "not promised": "dim"}
-_BRIEFS = {row.name: row.brief for row in ROWS}
 _MOST = 12
 _RARE = 2
 _LEGEND = (
-    "new: it breaks a promise, or nothing explains it; unknown: the runs do not show whether a promise was "
-    "broken; known: a known bug of Kafka or of the client; not promised: Kafka does not promise to prevent it",
-    "rate: how many of 100 runs show it, with 95 % confidence",
+    "weight: new: breaks a promise, or nothing explains it; unknown: the runs do not show whether a promise "
+    "was broken; known: a known bug of Kafka or of the client; not promised: Kafka does not promise to "
+    "prevent it",
+    "rate: in how many of 100 runs it is to be expected, with 95 % confidence",
 )
+
+
+_LEGEND_OF_SIDES = "≠: the rates of the sides differ; =: chance may explain the difference"
 
 
 def show_search(document: SearchDocument, console: Console) -> None:
     """Print the findings, how to go on with each, and what was reached."""
     if document["groups"]:
         findings(document).show(console)
+        console.print()
         _say(console, _LEGEND, lead="  ", style="dim")
         console.print()
         _first_runs(document["groups"], console)
@@ -48,7 +51,8 @@ def show_comparison(document: SearchDocument, console: Console) -> None:
     """Print the findings with their rates on each side, and the schedules whose results differ."""
     if document["groups"]:
         compared(document).show(console)
-        _say(console, ("≠: the rates differ", *_LEGEND), lead="  ", style="dim")
+        console.print()
+        _say(console, (_LEGEND[0], _LEGEND_OF_SIDES), lead="  ", style="dim")
     else:
         console.print("no findings")
     console.print()
@@ -74,11 +78,11 @@ def findings(document: SearchDocument) -> RowTable:
         finding = group["finding"]
         rows.append(
             (
-                in_words(finding),
-                finding["settings"] or "–",
+                in_words(finding, group.get("brief", "")),
+                finding["settings"] or NONE,
                 Text(finding["weight"], _STYLES[finding["weight"]]),
                 f"{group['runs']} of {group['of']}",
-                f"{group['low']:.0%} to {group['high']:.0%}".replace("%", ""),
+                _percent(group["low"], group["high"]),
                 str(finding["count"]),
                 str(group["first"]),
             )
@@ -86,19 +90,18 @@ def findings(document: SearchDocument) -> RowTable:
     return RowTable(columns=columns, rows=rows)
 
 
-def in_words(finding: Mapping[str, Any]) -> str:
-    """A group of findings: its class, its cause, and what Kafka promises about it."""
-    name, bug, row = (str(finding[key]) for key in ("name", "known_bug", "row"))
+def in_words(finding: Mapping[str, Any], promise: str = "") -> str:
+    """A group of findings: its class and its cause, and the ``promise`` of Kafka that it is about."""
+    name, bug = str(finding["name"]), str(finding["known_bug"])
     text = name.replace("_", " ").replace("-", " ")
     if finding["cause"]:
         cause = str(finding["cause"])
         text += ", cause not known" if cause == "not known" else f": {cause}"
-    brief = _BRIEFS.get(row, row)
     if bug:
         return f"{text} (known bug: {bug})"
     if finding["promise"] == "broken":
-        return f"{text} (breaks a promise: {brief})"
-    return f"{text} ({brief})" if brief else text
+        return f"{text} (breaks a promise{': ' if promise else ''}{promise})"
+    return f"{text} ({promise})" if promise else text
 
 
 def _first_runs(groups: Sequence[Mapping[str, Any]], console: Console) -> None:
@@ -118,7 +121,7 @@ def _first_runs(groups: Sequence[Mapping[str, Any]], console: Console) -> None:
             console.paragraph(escape(step), lead=f"  {at}. ")
         _command(console, "report", folder)
         for group in of_schedule:
-            console.paragraph(escape(in_words(group["finding"])), lead="  finding: ")
+            console.paragraph(escape(in_words(group["finding"], group.get("brief", ""))), lead="  finding: ")
             for command in ("replay", "shrink"):
                 _command(console, command, folder, group.get("option", ""))
 
@@ -132,7 +135,7 @@ def _command(console: Console, command: str, folder: str, finding: str = "") -> 
 def compared(document: SearchDocument) -> RowTable:
     """A row for each group of findings, with its runs and its rate on each side; `≠`: the rates differ."""
     columns = (
-        Column(heading="finding", prose=True),
+        *(Column(heading="finding", prose=True), Column(heading="with", prose=True)),
         Column(heading="≠"),
         Column(heading="weight"),
         *(Column(heading=side) for side in document["sides"]),
@@ -144,7 +147,9 @@ def compared(document: SearchDocument) -> RowTable:
             for rate in group["sides"]
         ]
         weight = Text(group["weight"], _STYLES[group["weight"]])
-        rows.append((group["signature"], "≠" if group["apart"] else "", weight, *rates))
+        finding = group["finding"]
+        apart = "≠" if group["apart"] else "="
+        rows.append((in_words(finding), finding["settings"] or NONE, apart, weight, *rates))
     return RowTable(columns=columns, rows=rows)
 
 
@@ -173,6 +178,10 @@ def _skipped(steps: int) -> str:
 
 def _interval(low: float, high: float) -> str:
     return f"{low:.0%} to {high:.0%}"
+
+
+def _percent(low: float, high: float) -> str:
+    return f"{low * 100:.0f} to {high * 100:.0f}"
 
 
 def summary(document: SearchDocument) -> Iterator[str]:
@@ -210,19 +219,40 @@ def _some(names: Sequence[str], most: int = _MOST) -> str:
     return "; ".join(names[:most]) + more
 
 
-def replayed(document: SearchDocument) -> Iterator[str]:
-    """How often the finding came back, and which other findings the runs had."""
+def show_replay(document: SearchDocument, console: Console) -> None:
+    """Print how often the finding came back, which findings the runs had, and how to go on."""
     low, high = document["interval"]
     unjudged = f"; {document['not_judged']} more were not judged" if document["not_judged"] else ""
     if document["finding"]:
-        yield (
-            f"came back in {document['hits']} of {document['runs']} runs ({_interval(low, high)} with 95 % "
-            f"confidence{unjudged}): {document['decision']}"
+        console.paragraph(escape(document["finding"]), lead="finding: ")
+        console.paragraph(
+            f"It came back in {document['hits']} of {document['runs']} runs ({_interval(low, high)} with "
+            f"95 % confidence{unjudged}): {document['decision']}."
         )
-        yield f"finding: {document['finding']}"
     else:
-        yield f"{document['runs']} runs{unjudged}"
-    for one in document["findings"]:
-        low, high = one["interval"]
-        share = f"{one['runs']} of {document['runs']} ({_interval(low, high)})"
-        yield f"{one['weight']}, {share}: {one['signature']}"
+        console.paragraph(f"{document['runs']} runs{unjudged}")
+    if document["findings"]:
+        console.print()
+        _table_of_replay(document).show(console)
+    if document.get("run"):
+        console.print()
+        console.paragraph("The page of a run that shows it, and a search for the smallest such schedule:")
+        for command in ("report", "shrink"):
+            _command(console, command, short_path(document["run"]))
+
+
+def _table_of_replay(document: SearchDocument) -> RowTable:
+    columns = (
+        *(Column(heading="finding", prose=True), Column(heading="with", prose=True)),
+        *(Column(heading="weight"), Column(heading="runs"), Column(heading="rate (%)", right=True)),
+    )
+    rows = [
+        (
+            *(in_words(one["example"]), one["example"]["settings"] or NONE),
+            Text(one["weight"], _STYLES[one["weight"]]),
+            f"{one['runs']} of {document['runs']}",
+            _percent(*one["interval"]),
+        )
+        for one in document["findings"]
+    ]
+    return RowTable(columns=columns, rows=rows)

@@ -326,8 +326,8 @@ def _too_busy(table: Sequence[CaseLine]) -> Iterator[str]:
     if busy:
         yield (
             f"The processors of this machine were at least {BUSY_PERCENT} % busy during {len(busy)} of "
-            f"{len(cases)} faults. All times contain waiting for a processor, and vary; with --parallel 1 "
-            "they are shorter."
+            f"{len(cases)} faults. All times contain waiting for a processor, and vary; on an idle "
+            "machine, with one cluster at a time, they are shorter."
         )
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import msgspec
 
+from checkers.promises.table import ROWS
 from checkers.verdict import NOT_JUDGED
 from harness.cluster.settings import Settings
 from harness.errors import BadDataError, json_object
@@ -45,6 +46,7 @@ from studies.series.fleet import Fleet, JudgedRun
 from studies.series.job import Job, Place
 from studies.steps.step import described
 
+_BRIEFS = {row.name: row.brief for row in ROWS}
 RECORDS, OUTCOME = "schedules.jsonl", "search.json"
 MUTATE = 0.5
 """Share of the schedules that are mutated from the corpus, as soon as there is one."""
@@ -331,6 +333,7 @@ class Search:
                 msgspec.to_builtins(group)
                 | {
                     "signature": group.finding.signature,
+                    "brief": _BRIEFS.get(group.finding.row, ""),
                     "option": self._option(group),
                     "steps": _steps_in_words(Path(group.folder) / FILE),
                 }

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from harness.cluster.timings import BASE
 from harness.errors import BadDataError, UsageError
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+from nemesis.catalogue import FAULTS
 from studies.search.grammar import fresh, mutated
 from studies.search.rules import chosen_producers, decode, mended, problems, read, require_hosts
 from studies.search.scenario import setup_of
