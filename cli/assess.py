@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from cli.options import (
     BuildOptions,
@@ -334,20 +333,7 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
     if as_json:
         echo(json.dumps(document, indent=2))
     else:
-        console = report.console()
-        what = report.header(document)
-        width = max(len(label) for label, _ in what)
-        for label, text in what:
-            console.print(f"[dim]{escape(label):{width}}[/dim]  {escape(text)}", soft_wrap=True)
-        console.print()
-        console.print(report.table(document))
-        console.print(report.legend(document), style="dim", soft_wrap=True)
-        console.print()
-        for sentence in document["consequences"]:
-            console.print(f"• {sentence}", soft_wrap=True, markup=False)
-        console.print()
-        for sentence in report.verdict(document):
-            console.print(sentence, soft_wrap=True, markup=False)
+        report.show(document, Console(highlight=False))
         Console(stderr=True, highlight=False).print(f"kept in {work.series.path}", style="dim")
     if stopped:
         raise StoppedError(

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
+from rich.markup import escape
 
-from harness.console import echo
+from harness.console import Console, echo
 from harness.errors import UsageError, quoted
-from report.console import table_console
+from report.console import NONE, Column, RowTable
 from scenarios.questions import OWN, QUESTIONS, question_of
 
 if TYPE_CHECKING:
     from run.scenario import Scenario
 
-_NOTHING = "–"
 _METADATA = {"zookeeper": "ZK", "kraft": "KRaft", "kraft-combined": "KRaft", "migration": "to KRaft"}
 _TEMPLATE = Path(__file__).with_name("new_scenario.py.txt")
 
@@ -98,7 +97,7 @@ def _text_of(scenario: Scenario) -> str:
 
 
 def _fields(scenario: Scenario, *, long: bool) -> list[str]:
-    short = [scenario.name, _kafka(scenario), ", ".join(_findings(scenario)) or _NOTHING]
+    short = [scenario.name, _kafka(scenario), ", ".join(_findings(scenario)) or NONE]
     details = [_article(scenario), ", ".join(scenario.faults), scenario.outcome] if long else []
     return [*short, question_of(scenario.name), *details]
 
@@ -118,7 +117,7 @@ def _findings(scenario: Scenario) -> list[str]:
 
 
 def _show_by_question(selected: Sequence[Scenario]) -> None:
-    console = table_console(80)
+    console = Console(highlight=False)
     names = max(len(scenario.name) for scenario in selected)
     versions = max(len(_kafka(scenario)) for scenario in selected)
     room = min(console.width, 120) - names - versions - 6
@@ -141,22 +140,33 @@ def _as_many_as_fit(findings: Sequence[str], room: int) -> str:
         text = ", ".join(findings[:count]) + more
         if len(text) <= room or count == 1:
             return text
-    return _NOTHING
+    return NONE
 
 
 def _show_long(selected: Sequence[Scenario], *, claims: bool) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("scenario", no_wrap=True)
-    for heading in ("article", "faults", "kafka", "expected outcome"):
-        table.add_column(heading)
-    for scenario in selected:
-        table.add_row(
-            scenario.name, _article(scenario), ", ".join(scenario.faults), _kafka(scenario), scenario.outcome
+    console = Console(highlight=False)
+    headings = ("scenario", "Kafka", "article", "faults", "expected outcome")
+    columns = [Column(heading=heading, prose=heading in headings[-2:]) for heading in headings]
+    rows = [
+        (
+            scenario.name,
+            _kafka(scenario),
+            _article(scenario),
+            ", ".join(scenario.faults) or NONE,
+            scenario.outcome,
         )
-        if claims:
-            for claim in scenario.claims:
-                table.add_row("", claim.section, "", "", f"• {claim.says}")
-    table_console(180).print(table)
+        for scenario in selected
+    ]
+    if not claims:
+        RowTable(columns=columns, rows=rows).show(console)
+        return
+    for scenario, row in zip(selected, rows, strict=True):
+        name, *details, outcome = row
+        console.paragraph(f"[bold]{escape(name)}[/]  {escape(', '.join(details))}")
+        console.paragraph(escape(outcome), lead="  ")
+        for claim in scenario.claims:
+            section = f" [dim]({escape(claim.section)})[/]" if claim.section else ""
+            console.paragraph(f"{escape(claim.says)}{section}", lead="  • ")
 
 
 def new(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.console import echo
+from harness.console import Console, echo
 from harness.plain_files import write_output
 
 
@@ -25,7 +25,6 @@ def compare(
     The runs are aligned by the marks of the scenario. Nothing is judged again; the exit code is 0.
     """
     from report.comparison import show_comparison
-    from report.console import table_console
     from report.model.compare import compare as compare_models
     from report.model.gather import report_model
 
@@ -39,4 +38,4 @@ def compare(
     if as_json:
         echo(json.dumps(comparison.as_json(), indent=2))
         return
-    show_comparison(comparison, table_console(160))
+    show_comparison(comparison, Console(highlight=False))

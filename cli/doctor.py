@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
-from harness.console import echo
+from harness.console import Console, echo
 from harness.doctor import Check, diagnose, kafka_home, missing_for
 from harness.errors import EXIT_UNFIT
 from harness.lab.registry import names
-from report.console import table_console
+from report.console import Column, RowTable
 
 
 def doctor(
@@ -51,17 +51,22 @@ def doctor(
 
 
 def _show(checks: list[Check], missing: dict[str, list[str]]) -> None:
-    console = table_console(160)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("", "check", "found", "needed for"):
-        table.add_column(column, overflow="fold")
-    for check in checks:
-        description = escape(check.found)
-        if not check.ok and check.remedy:
-            description += f"\n[dim]remedy: {escape(check.remedy)}[/dim]"
-        table.add_row("[green]ok[/]" if check.ok else "[red]no[/]", check.name, description, check.needed_for)
-    console.print(table)
+    console = Console(highlight=False)
+    columns = (
+        Column(heading="check"),
+        Column(heading="ok"),
+        Column(heading="found", prose=True),
+        Column(heading="needed for", prose=True),
+    )
+    rows = [
+        (check.name, Text("ok", "green") if check.ok else Text("no", "red"), check.found, check.needed_for)
+        for check in checks
+    ]
+    RowTable(columns=columns, rows=rows).show(console)
     console.print()
+    for check in checks:
+        if not check.ok and check.remedy:
+            console.paragraph(escape(check.remedy), lead=f"{escape(check.name)}: ")
     for lab, lacking in missing.items():
         verdict = f"[red]cannot run here[/]: {', '.join(lacking)}" if lacking else "[green]can run here[/]"
-        console.print(f"{lab} lab: {verdict}", soft_wrap=True)
+        console.paragraph(verdict, lead=f"{lab} lab: ")

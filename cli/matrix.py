@@ -19,7 +19,7 @@ from cli.series import (
     run_series,
     write_documents,
 )
-from harness.console import Progress, echo
+from harness.console import Console, Progress, echo
 from harness.errors import UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
 from report import series as report
@@ -106,7 +106,7 @@ def matrix(
     old = None if resume is None else SeriesFolder.resume(resume)
     series = open_series("matrix", jobs, scenarios, cluster, night, options.parallel, progress, old)
     folder = series.folder
-    stopped = run_series(series, lambda run: progress.say(report.ended(run)))
+    stopped = run_series(series, progress)
     done = folder.runs
     document = json.dumps([asdict(run) for run in done], indent=2)
     if done:
@@ -117,9 +117,9 @@ def matrix(
     if as_json:
         echo(document)
     elif done:
-        console = report.wide_console()
-        console.print(report.matrix(grid(done)))
-        console.print(report.MATRIX_LEGEND, style="dim")
+        console = Console(highlight=False)
+        report.matrix(grid(done)).show(console)
+        console.paragraph(report.MATRIX_LEGEND, style="dim")
         report.show_reasons(done, console)
         progress.say(f"kept in {folder.path}")
     report_end(series, progress, stopped=stopped)

@@ -18,7 +18,7 @@ from cli.search import (
     check_place,
     require_mode,
 )
-from harness.console import Progress, echo
+from harness.console import Console, Progress, echo, tell
 from harness.errors import (
     EXIT_AS_DECLARED,
     EXIT_UNKNOWN,
@@ -192,8 +192,7 @@ def replay(
     if as_json:
         echo(json.dumps(document, indent=2))
     else:
-        for line in report.replayed(document):
-            echo(line)
+        report.show_replay(document, Console(highlight=False))
     findings = tally.findings.values()
     if any(finding.weight == "new" or finding.promise == "broken" for finding in findings):
         raise typer.Exit(EXIT_VIOLATED)
@@ -295,12 +294,12 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
     if as_json:
         echo(json.dumps(document, indent=2))
     else:
-        echo(
+        tell(
             f"from {len(work.original.steps)} steps to {len(smallest.steps)}, with {document['tried']} "
             f"schedules and {document['runs']} runs in {work.seconds / 60:.0f} min"
         )
-        for step in smallest.steps:
-            echo(f"  {described(step)}")
+        for number, step in enumerate(smallest.steps, start=1):
+            tell(described(step), lead=f"  {number}. ")
         echo(f"acked run {file}")
     return EXIT_AS_DECLARED
 

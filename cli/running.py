@@ -21,7 +21,7 @@ from cli.options import (
     message_rate,
 )
 from cli.pages import add_page
-from harness.console import Progress, echo
+from harness.console import Console, Progress, echo
 from harness.errors import (
     EXIT_AS_DECLARED,
     EXIT_INTERRUPTED,
@@ -257,7 +257,7 @@ def _run_many(
     from run.scenario_file import read_folder
     from studies.series.folder import SeriesFolder
     from studies.series.plan import as_before, own_jobs
-    from studies.series.summary import RunSummary, add_up, by_scenario
+    from studies.series.summary import add_up, by_scenario
 
     night, repeat = Night.read(options), options.repeat
     old = None if scenarios.resume is None else SeriesFolder.resume(scenarios.resume)
@@ -273,7 +273,7 @@ def _run_many(
         night = replace(night, shard=None)  # what was planned is the share
     series = open_series("all", jobs, chosen, cluster, night, options.parallel, progress, old)
     folder = series.folder
-    console = report.wide_console()
+    console = Console(highlight=False)
 
     def lines() -> list[report.TotalsLine]:
         ended = by_scenario(folder.runs)
@@ -281,15 +281,7 @@ def _run_many(
         names += [name for name in ended if name not in names]
         return [(name, add_up(ended[name]) if name in ended else None) for name in names]
 
-    live = console.is_terminal and not (output.as_json or output.quiet)
-    with report.live(console, lambda: report.table(lines(), repeat), on=live) as redraw:
-
-        def ended(run: RunSummary) -> None:
-            redraw()
-            if not live:
-                progress.say(report.ended(run))
-
-        stopped = run_series(series, ended)
+    stopped = run_series(series, progress)
     done = folder.runs
     verdict = worst(run.verdict for run in done)
     worst_of = "worst verdict: " if len(done) > 1 else ""
@@ -307,8 +299,7 @@ def _run_many(
     if output.as_json:
         echo(json.dumps([asdict(run) for run in done], indent=2))
     else:
-        if not live:
-            console.print(report.table(lines(), repeat))
+        report.table(lines(), repeat).show(console)
         report.show_reasons(done, console)
         if done:
             progress.say(f"{report.number_of_runs(len(done))}, {worst_of}{verdict}; kept in {folder.path}")

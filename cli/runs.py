@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
+from rich.markup import escape
 
 from cli.compare import compare
 from cli.options import RUNS, Runs
 from cli.report import report, show
-from harness.console import echo
+from harness.console import Console, echo
 from harness.errors import UsageError
-from report.console import table_console
+from report.console import NONE, Column, RowTable
 from studies.series.summary import FILE
 
 if TYPE_CHECKING:
@@ -57,35 +57,45 @@ def list_runs(
         if not series:
             echo(f"There is no run in {runs}.")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("run", "kafka", "mode", "verdict"):
-        table.add_column(heading, no_wrap=heading == "run")
-    for heading in ("lost", "size"):
-        table.add_column(heading, justify="right")
-    for run in stored:
-        verdict = run.verdict or f"({run.status or 'not over'})"
-        lost = str(run.lost) if run.lost else ""
-        place = f"{run.folder.parent.name}/{run.folder.name}"
-        table.add_row(place, run.kafka, run.mode, verdict, lost, size_text(run.size_bytes))
-    console = table_console(180)
-    console.print(table)
+    columns = (
+        *(Column(heading=heading) for heading in ("run", "Kafka", "mode", "verdict")),
+        *(Column(heading=heading, right=True) for heading in ("lost", "size")),
+    )
+    rows = [
+        (
+            f"{run.folder.parent.name}/{run.folder.name}",
+            run.kafka or NONE,
+            run.mode or NONE,
+            run.verdict or f"({run.status or 'not over'})",
+            str(run.lost) if run.verdict else NONE,
+            size_text(run.size_bytes),
+        )
+        for run in stored
+    ]
+    console = Console(highlight=False)
+    RowTable(columns=columns, rows=rows).show(console)
     total = sum(run.size_bytes for run in stored)
-    console.print(f"{len(stored)} runs, {size_text(total)}, in {runs}", soft_wrap=True, markup=False)
+    console.paragraph(escape(f"{len(stored)} runs, {size_text(total)}, in {runs}"))
 
 
 def _list_series(series: Sequence[StoredSeries]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("series", "kafka", "outcome"):
-        table.add_column(heading, no_wrap=heading == "series")
-    for heading in ("runs", "size"):
-        table.add_column(heading, justify="right")
+    columns = (
+        *(Column(heading=heading) for heading in ("series", "Kafka")),
+        Column(heading="outcome", prose=True),
+        *(Column(heading=heading, right=True) for heading in ("runs", "size")),
+    )
+    rows = []
     for one in series:
         runs = f"{one.ended} of {one.planned}" if one.ended < one.planned else str(one.ended)
-        kafka = " ".join(filter(None, (one.kafka, one.mode))) or "–"
+        kafka = " ".join(filter(None, (one.kafka, one.mode))) or NONE
         counts = [f"{name} {count}" for name, count in one.outcomes.items()]
         outcome = ", ".join([one.verdict, *counts] if one.verdict else counts)
-        table.add_row(f"{one.kind}/{one.folder.name}", kafka, outcome or "–", runs, size_text(one.size_bytes))
-    table_console(180).print(table, "")
+        rows.append(
+            (f"{one.kind}/{one.folder.name}", kafka, outcome or NONE, runs, size_text(one.size_bytes))
+        )
+    console = Console(highlight=False)
+    RowTable(columns=columns, rows=rows).show(console)
+    console.print()
 
 
 @app.command("open")

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from msgspec.structs import asdict
+from rich.markup import escape
 
 from harness.console import Console, Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
@@ -81,7 +82,7 @@ def search(
     with progress.phase("runs", "searching", lines):
         stopped = work.run(limits.parallel, ended, limits.may_start, extra)
     document = work.document(limits.budget.elapsed_s)
-    _show(document, report.findings, report.summary, work.path, as_json=as_json)
+    _show(document, report.show_search, work.path, as_json=as_json)
     if stopped:
         raise _stopped(len(work.records), work.path)
     outcomes = ((group["finding"]["weight"], group["finding"]["promise"]) for group in document["groups"])
@@ -109,7 +110,7 @@ def compare(
     with progress.phase("runs", "comparing", lines):
         stopped = work.run(limits.parallel, ended, limits.may_start, extra)
     document = work.document(limits.budget.elapsed_s)
-    _show(document, report.compared, report.differences, work.path, as_json=as_json)
+    _show(document, report.show_comparison, work.path, as_json=as_json)
     if stopped:
         raise _stopped(document["schedules"], work.path)
     outcomes = ((group["weight"], group["promise"]) for group in document["groups"])
@@ -119,35 +120,31 @@ def compare(
 def _outcome_line(record: TriedSchedule, work: Search) -> str:
     """A record as a line of text."""
     fresh = [finding for finding in record.findings if work.is_new(finding, record)]
-    what = "; ".join(f"{one.weight}: {one.signature} ({one.count})" for one in fresh)
+    what = "; ".join(f"{one.weight}: {report.in_words(asdict(one))} ({one.count})" for one in fresh)
     if not record.judged:
         what = f"{record.verdict}: {next(iter(record.reasons), '')}"
     origin = f"mutated from {record.parent}" if record.parent else "fresh"
     repeated = len(record.findings) - len(fresh)
-    again = f"{repeated} known group{'s' if repeated != 1 else ''} of findings" if repeated else ""
+    again = f"{repeated} finding{'s' if repeated != 1 else ''} as before" if repeated else ""
     states = f"{len(record.new)} new state{'' if len(record.new) == 1 else 's'}"
-    sentence = "; ".join(filter(None, (what, again))) or "clean"
-    return f"{record.number} ({origin}, {record.seconds:.0f} s): {sentence}; {states}"
+    sentence = "; ".join(filter(None, (what, again))) or "nothing found"
+    run = Path(record.folder).name
+    return f"schedule {record.number} ({origin}, {record.seconds:.0f} s, run {run}): {sentence}; {states}"
 
 
 def _show(
     document: Mapping[str, Any],
-    table: Callable[[Mapping[str, Any]], Table],
-    sentences: Callable[[Mapping[str, Any]], Iterator[str]],
+    show: Callable[[Mapping[str, Any], Console], None],
     path: Path,
     *,
     as_json: bool,
 ) -> None:
-    """Show an outcome: as JSON, or its table of groups and its sentences."""
+    """Show an outcome, as JSON or for a person."""
     if as_json:
         echo(json.dumps(document, indent=2))
         return
-    console = report.console()
-    console.print(table(document) if document["groups"] else "no findings")
-    console.print()
-    for sentence in sentences(document):
-        console.print(f"• {sentence}", soft_wrap=True, markup=False)
-    Console(stderr=True, highlight=False).print(f"kept in {path}", style="dim")
+    show(document, Console(highlight=False))
+    Console(stderr=True, highlight=False).paragraph(escape(f"kept in {path}"), style="dim")
 
 
 def _stopped(schedules: int, path: Path) -> StoppedError:

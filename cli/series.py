@@ -239,12 +239,19 @@ def misfits(
     return {job: sentence for job, sentence in reasons.items() if sentence}
 
 
-def run_series(series: Series, ended: Callable[[RunSummary], None]) -> bool:
-    """Run and judge what is left; each run is recorded in the folder and passed to ``ended``.
+def run_series(series: Series, progress: Progress) -> bool:
+    """Run and judge what is left; each run is recorded in the folder, and gets a line when it has ended.
 
     Returns whether Ctrl-C ended the series early. Raises UsageError if another process works in the folder.
     """
-    with alone(series.folder.path):
+
+    def ended(run: RunSummary) -> None:
+        progress.say(report.ended(run))
+
+    def state() -> list[str]:
+        return [f"{len(series.folder.runs)} of {report.number_of_runs(len(series.planned))} have ended"]
+
+    with alone(series.folder.path), progress.phase("runs", "running", state):
         series.folder.plan(series.planned)
         return _run_left(series, ended)
 

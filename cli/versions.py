@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from harness.artifacts.cache import cache_dir
 from harness.console import Console, echo
 from harness.kafka.versions import DEFAULT, VERSIONS, KafkaVersion
+from report.console import NONE, Column, RowTable
 
 
 def versions(
@@ -26,21 +26,27 @@ def versions(
     """
     cached = {name: (cache_dir() / f"kafka-{name}").is_dir() for name in VERSIONS}
     if as_json:
-        rows = [{**asdict(entry), "cached": cached[name]} for name, entry in VERSIONS.items()]
-        echo(json.dumps(rows, indent=2))
+        document = [{**asdict(entry), "cached": cached[name]} for name, entry in VERSIONS.items()]
+        echo(json.dumps(document, indent=2))
         return
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("Kafka", "modes", "properties", "downloaded"):
-        table.add_column(column, overflow="fold")
-    for name, entry in VERSIONS.items():
-        table.add_row(
+    rows = [
+        (
             f"{name} (default)" if name == DEFAULT else name,
-            "\n".join(entry.modes) + (f" {entry.zookeeper}" if entry.zookeeper else ""),
-            _traits(entry),
-            "yes" if cached[name] else "",
+            ", ".join(entry.modes),
+            entry.zookeeper or NONE,
+            _traits(entry) or NONE,
+            "yes" if cached[name] else "no",
         )
-    console.print(table)
+        for name, entry in VERSIONS.items()
+    ]
+    columns = (
+        Column(heading="Kafka"),
+        Column(heading="modes", prose=True),
+        Column(heading="ZooKeeper"),
+        Column(heading="properties", prose=True),
+        Column(heading="downloaded"),
+    )
+    RowTable(columns=columns, rows=rows).show(Console(highlight=False))
 
 
 def _traits(entry: KafkaVersion) -> str:

@@ -5,6 +5,7 @@ Progress is a line per step with the time since the start, and the current state
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich import console as rich_console
+from rich.cells import cell_len
 from rich.console import ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.markup import escape
@@ -27,6 +29,8 @@ REFRESH_S = 1.0
 """Seconds between two displays of the state on a terminal."""
 WORTH_A_LINE_S = 10.0
 """Without a terminal, a wait gets a line after each period of so many seconds."""
+NARROWEST = 20
+"""Columns that a text gets at least, however narrow the terminal is."""
 State = Callable[[], Sequence[str]]
 """The lines that show how a run stands."""
 
@@ -47,12 +51,49 @@ class Console(rich_console.Console):
             text, style, control = segment
             yield segment if control or text.isprintable() else Segment(printable(text), style, control)
 
+    def paragraph(self, text: str | Text, *, lead: str = "", style: str = "") -> None:
+        """Print a text with markup after ``lead``.
+
+        A terminal gets it wrapped at words, with its lines below each other; a word that is wider than the
+        terminal stays whole. A file or a pipe gets one line.
+        """
+        begin = self.render_str(lead)
+        content = self.render_str(text) if isinstance(text, str) else text
+        lines = wrapped(content, self.width - begin.cell_len) if self.is_terminal else [content]
+        for number, part in enumerate(lines):
+            start = begin if number == 0 else Text(" " * begin.cell_len)
+            self.print(Text.assemble(start, part), style=style or None, soft_wrap=True)
+
+
+def wrapped(text: Text, width: int) -> Sequence[Text]:
+    """The lines of a text, at most ``width`` columns wide; a word that is wider stays whole.
+
+    Spaces that must not be broken (U+00A0) join words, and become usual spaces.
+    """
+    width = max(width, NARROWEST)
+    breaks: list[int] = []
+    begin = 0
+    for word in re.finditer(r"[^ \n]+", text.plain):
+        if word.start() > begin and cell_len(text.plain[begin : word.end()]) > width:
+            begin = word.start()
+            breaks.append(begin)
+    lines = text.divide(breaks)
+    for line in lines:
+        line.rstrip()
+        line.plain = line.plain.replace("\u00a0", " ")
+    return list(lines)
+
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Print a text without styles to stdout, or to stderr, with its control characters made visible."""
     stream = sys.stderr if err else sys.stdout
     stream.write(printable(text) + ("\n" if nl else ""))
     stream.flush()
+
+
+def tell(text: str, *, lead: str = "") -> None:
+    """Print a text without styles to stdout after ``lead``; on a terminal, it is wrapped at words."""
+    Console(highlight=False).paragraph(Text(printable(text)), lead=escape(lead))
 
 
 def _on_stderr() -> Console:
@@ -75,7 +116,7 @@ class Progress:
         """Print a line."""
         if not self.quiet:
             elapsed = time.monotonic() - self.started
-            self.console.print(f"[dim]{elapsed:6.1f} s[/dim]  {escape(text)}", soft_wrap=True)
+            self.console.paragraph(escape(text), lead=f"[dim]{elapsed:6.1f} s[/dim]  ")
 
     @contextmanager
     def phase(self, name: str, text: str, state: State = tuple) -> Iterator[None]:
@@ -104,14 +145,23 @@ class Progress:
 
     def _present(self, text: str, begun: float, state: State) -> RenderableType:
         now = time.monotonic()
-        facts = [f"          {line}" for line in state()]
+        facts = list(state())
         waits = [
-            f"          waits for {one.awaiting} ({now - one.since:.1f} s)"
+            f"waits for {one.awaiting}, {now - one.since:.1f} s so far"
             for one in current_waits()
             if not any(one.awaiting in line for line in facts)
         ]
-        lines = [f"{now - self.started:6.1f} s  {text} ({now - begun:.0f} s)", *waits, *facts]
-        return Text("\n".join(lines), style="dim", no_wrap=True, overflow="ellipsis")
+        times = f"{now - self.started:6.1f} s  "
+        indent = " " * len(times)
+        lines = [
+            (times if number == 0 else indent) + part.plain
+            for number, part in enumerate(
+                part
+                for line in (f"{text}, {now - begun:.0f} s so far", *waits, *facts)
+                for part in wrapped(Text(line), self.console.width - len(indent))
+            )
+        ]
+        return Text("\n".join(lines), style="dim", no_wrap=True, overflow="ignore")
 
     @contextmanager
     def _reporting(self, state: State) -> Iterator[None]:
@@ -133,7 +183,7 @@ class Progress:
     def report_long_waits(self, next_line_s: dict[float, float], state: State = tuple) -> None:
         """Print a line for each wait that has lasted `WORTH_A_LINE_S` since its beginning or its last line.
 
-        ``told`` maps the beginning of each wait to the length at which it gets its next line.
+        ``next_line_s`` maps the beginning of each wait to the length at which it gets its next line.
         """
         now = time.monotonic()
         for one in current_waits():

@@ -9,26 +9,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Table
+from rich.markup import escape
+from rich.text import Text
 
 from harness.console import Console
-from report.console import table_console
+from report.console import NONE, Cell, Column, RowTable
 
 AssessmentDocument = Mapping[str, Any]
 _STYLES = {"broken": "bold red", "lost": "red", "at risk": "yellow", "unknown": "yellow"}
-HEADINGS = (
-    *("fault", "controller", "leader", "topic", "lost", "promise", "twice", "order", "no write", "no read"),
-    *("failover", "full ISR", "operator"),
-)
-"""Left out if only one topic is assessed."""
-_WIDE = 240
 _NOT_RUN = "not run"
 """Status of a line for whose fault there was no time."""
+_RARE = ("duplicates", "out of order")
+"""Columns that are left out where they would say nothing but 0."""
 
 
-def console() -> Console:
-    """A console on stdout; if that is not a terminal, it is wide enough for the table."""
-    return table_console(_WIDE)
+def show(document: AssessmentDocument, console: Console) -> None:
+    """Print what was assessed, the table with its legend, and what follows from it."""
+    label = max(map(len, document["header"]))
+    for name, text in header(document):
+        console.paragraph(escape(text), lead=f"[dim]{escape(name):{label}}[/dim]  ")
+    console.print()
+    table(document).show(console)
+    console.print()
+    for line in legend(document):
+        console.paragraph(escape(line), lead="  ", style="dim")
+    console.print()
+    for sentence in document["consequences"]:
+        console.paragraph(escape(sentence), lead="• ")
+    console.print()
+    for sentence in verdict(document):
+        console.paragraph(escape(sentence))
 
 
 def header(document: AssessmentDocument) -> list[tuple[str, str]]:
@@ -36,23 +46,36 @@ def header(document: AssessmentDocument) -> list[tuple[str, str]]:
     return list(document["header"].items())
 
 
-def legend(document: AssessmentDocument) -> str:
-    """What the table's cells mean."""
-    producers, azs = document["producers"], " / ".join(_azs(document).values())
-    return (
-        f"controller, leader: whether the fault hits them. lost to order: {' / '.join(producers)}. "
-        f"no write, no read: seconds in {azs} with {producers[0]}, from the shortest to "
-        "the longest if runs were repeated; * until the fault was healed, ~ varies from run to run. "
-        "failover, full ISR: seconds. –: none. promise: kept where Kafka made one and it held; not promised "
-        "where it made none. at risk: nothing was lost, but Kafka does not promise that."
-        + (
-            " topic all: the messages of all topics, the longest time and the worst judgement; each topic "
-            "follows where they fared differently."
-            if _has_topics(document)
-            else ""
+def legend(document: AssessmentDocument) -> list[str]:
+    """What the table's cells mean, a line for each column or two, and what the table leaves out."""
+    described = document["producers"][0]
+    lines = [
+        "controller: inside or outside of what the fault hits, and its host; leader: the same for leaders of "
+        "partitions",
+        "lost: acknowledged messages that are on no replica at the end; (n read): a consumer had read n of "
+        "them",
+        "promise: kept: Kafka promised to keep what it acknowledged before the fault, and did; not promised: "
+        "it made no promise, whether or not something was lost",
+        f"no write, no read: the longest time in which clients in the AZ could not write to (with "
+        f"{described}) or read from a partition; *: until the fault was healed; ~: it varies from run to "
+        f"run; a–b: in the best and in the worst of several runs",
+        "failover: from the fault until partitions that lost their leader had another; full ISR: from the "
+        "heal until every replica was in sync",
+    ]
+    if _has_topics(document):
+        lines.append(
+            "topic: all has the messages of all topics, the longest time and the worst judgement; topics "
+            "that fared differently follow"
         )
-        + _not_run(document)
-    )
+    blank = [name for name in _RARE if name not in _shown_headings(document)]
+    if blank:
+        absent = {"duplicates": "no message is there twice", "out of order": "none is out of order"}
+        lines.append(f"left out: {' and '.join(blank)}, since {' and '.join(absent[one] for one in blank)}")
+    cases = {line["case"]: line["status"] for line in document["lines"]}
+    left = sum(status == _NOT_RUN for status in cases.values())
+    if left:
+        lines.append(f"{left} of {len(cases)} faults were not run")
+    return lines
 
 
 _MEANINGS = {
@@ -78,35 +101,55 @@ def verdict(document: AssessmentDocument) -> list[str]:
     ]
 
 
-def _not_run(document: AssessmentDocument) -> str:
-    """A sentence about the faults for which there was no time; they have no row."""
-    cases = {line["case"]: line["status"] for line in document["lines"]}
-    left = sum(status == _NOT_RUN for status in cases.values())
-    return f" {left} of {len(cases)} faults were not run." if left else ""
+def table(document: AssessmentDocument, *, whole: bool = False) -> RowTable:
+    """A row for each placement of a fault; the rows of a fault are adjacent.
 
-
-def table(document: AssessmentDocument) -> Table:
-    """A row for each line; only the first row of a fault names it."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in _headings(document):
-        shown.add_column(heading, no_wrap=heading not in ("fault", "operator"))
-    before: tuple[str, ...] = ()
-    for row, style in _rows(document):
-        shown.add_row(*(("", "") if row[:2] == before else row[:2]), *row[2:], style=style)
-        before = row[:2]
-    return shown
+    ``whole``: with the columns that say nothing but 0.
+    """
+    columns, rows = _columns(document), list(_rows(document))
+    shown = [
+        at
+        for at, column in enumerate(columns)
+        if whole or column.heading not in _RARE or any(_says_something(row[at]) for row in rows)
+    ]
+    return RowTable(
+        columns=[columns[at] for at in shown],
+        rows=[[row[at] for at in shown] for row in rows],
+        named_by=4 if _has_topics(document) else 3,
+        grouped_by=1,
+    )
 
 
 def markdown(document: AssessmentDocument) -> str:
     """What was assessed, the table, its legend, and the consequences."""
-    headings = _headings(document)
     what = [f"* {label}: {text}" for label, text in header(document)]
-    head, *body = (f"| {' | '.join(line)} |" for line in (headings, *(row for row, _ in _rows(document))))
     words = "\n".join(f"* {sentence}" for sentence in (*document["consequences"], *verdict(document)))
-    return (
-        "\n".join((*what, "", head, "|" + "---|" * len(headings), *body, "", legend(document), "", words))
-        + "\n"
-    )
+    meanings = "\n".join(f"* {line}" for line in legend(document))
+    return "\n".join((*what, "", table(document, whole=True).markdown(), "", meanings, "", words)) + "\n"
+
+
+def _columns(document: AssessmentDocument) -> list[Column]:
+    producers, azs = tuple(document["producers"]), tuple(_azs(document).values())
+    return [
+        *(Column(heading="fault", prose=True), Column(heading="controller", prose=True)),
+        Column(heading="leader"),
+        *([Column(heading="topic")] if _has_topics(document) else []),
+        Column(heading="lost (messages)", parts=producers, right=True),
+        Column(heading="promise", parts=producers),
+        *(Column(heading=heading, parts=producers, right=True) for heading in _RARE),
+        *(Column(heading=heading, parts=azs, right=True) for heading in ("no write (s)", "no read (s)")),
+        Column(heading="time (s)", parts=("failover", "full ISR"), right=True),
+        Column(heading="note", prose=True),
+    ]
+
+
+def _says_something(cell: Cell) -> bool:
+    values = cell if isinstance(cell, tuple) else (cell,)
+    return any(str(value) not in ("", "0", NONE) for value in values)
+
+
+def _shown_headings(document: AssessmentDocument) -> set[str]:
+    return {column.heading for column in table(document).columns}
 
 
 def _azs(document: AssessmentDocument) -> Mapping[str, str]:
@@ -118,52 +161,78 @@ def _has_topics(document: AssessmentDocument) -> bool:
     return any(line.get("topics") for line in document["lines"])
 
 
-def _headings(document: AssessmentDocument) -> tuple[str, ...]:
-    return tuple(heading for heading in HEADINGS if heading != "topic" or _has_topics(document))
-
-
-def _rows(document: AssessmentDocument) -> Iterator[tuple[tuple[str, ...], str]]:
+def _rows(document: AssessmentDocument) -> Iterator[tuple[Cell, ...]]:
     """A row for each line whose fault was run, and if its topics differ, one for each topic."""
-    shown = _Shown(document["producers"], tuple(_azs(document)), _has_topics(document))
+    shown = _Shown(
+        hosts=document.get("hosts", {}),
+        producers=document["producers"],
+        azs=tuple(_azs(document)),
+        topics=_has_topics(document),
+    )
+    by_fault: dict[str, list[Mapping[str, Any]]] = {}
     for line in document["lines"]:
-        if line["status"] == _NOT_RUN:
-            continue
-        yield shown.row(line)
-        if line.get("topics_differ"):
-            yield from map(shown.row, line["topics"])
+        if line["status"] != _NOT_RUN:
+            by_fault.setdefault(line["says"], []).append(line)
+    for lines in by_fault.values():
+        for line in lines:
+            yield shown.row(line)
+            if line.get("topics_differ"):
+                yield from map(shown.row, line["topics"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Shown:
     """What a row shows."""
 
+    hosts: Mapping[str, str]
+    """The AZ of each host."""
     producers: Sequence[str]
     azs: Sequence[str]
     topics: bool
 
-    def row(self, line: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
-        """The cells, and the style."""
-        start = (line["says"], line["roles"].replace("quorum leader", "quorum"))
+    def row(self, line: Mapping[str, Any]) -> tuple[Cell, ...]:
+        """The cells."""
+        names = (line["says"], self._roles(line), line["led"] or NONE)
         topic = ((line.get("topic") or "all"),) if self.topics else ()
-        if line["status"] != "measured":
-            return (*start, "", *([""] * len(topic)), line["status"], *[""] * 7, line["reason"]), "yellow"
         producers, azs, settings = self.producers, self.azs, line["settings"]
+        if line["status"] != "measured":
+            each, az = (NONE,) * len(producers), (NONE,) * len(azs)
+            note = Text(f"{line['status']}: {line['reason']}", "yellow")
+            return (*names, *topic, each, each, each, each, az, az, (NONE, NONE), note)
         described, of_run = settings[producers[0]], not line.get("topic")
-        cells = (
-            *(*start, line["led"], *topic),
-            " / ".join(_lost(settings.get(name)) for name in producers),
-            " / ".join("–" if name not in settings else _promise(settings[name]) for name in producers),
-            " / ".join(_count(settings.get(name), "duplicated") for name in producers),
-            " / ".join(_count(settings.get(name), "out_of_order") for name in producers),
-            *(
-                " / ".join(_gap(gaps.get(az), varies=bool(line.get("varies"))) for az in azs)
-                for gaps in (described["writes"], line["reads"])
+        varies = bool(line.get("varies"))
+        return (
+            *(*names, *topic),
+            tuple(_styled(_lost(settings.get(name)), settings.get(name)) for name in producers),
+            tuple(_styled(_promise(settings.get(name)), settings.get(name)) for name in producers),
+            tuple(_count(settings.get(name), "duplicated") for name in producers),
+            tuple(_count(settings.get(name), "out_of_order") for name in producers),
+            tuple(_gap(described["writes"].get(az), varies=varies) for az in azs),
+            tuple(_gap(line["reads"].get(az), varies=varies) for az in azs),
+            (
+                NONE if line["failover_s"] is None else f"{line['failover_s']:.1f}",
+                _recovered(line) if of_run else NONE,
             ),
-            "–" if line["failover_s"] is None else f"{line['failover_s']:.1f}",
-            *((_recovered(line), "; ".join(line["operator"]) or "–") if of_run else ("", "")),
+            f"an operator had to {' and '.join(line['operator'])}" if of_run and line["operator"] else NONE,
         )
-        styled = "broken" if described["promise"] == "broken" else described["outcome"]
-        return cells, _STYLES.get(styled, "")
+
+    def _roles(self, line: Mapping[str, Any]) -> str:
+        """Where the roles are, each with its host, so that rows of different placements differ."""
+        controller, *others = line["roles"].split(", ")
+        hosts = [line.get("controller", ""), *(line.get("quorum_leader", "") for _ in others)]
+        return ", ".join(
+            f"{role} ({host}, {self.hosts[host]})"
+            if host in self.hosts and not role.startswith("sessions")
+            else role
+            for role, host in zip((controller, *others), hosts, strict=True)
+        )
+
+
+def _styled(text: str, setting: Mapping[str, Any] | None) -> Text:
+    if setting is None:
+        return Text(text)
+    styled = "broken" if setting["promise"] == "broken" else setting["outcome"]
+    return Text(text, _STYLES.get(styled, ""))
 
 
 def _recovered(line: Mapping[str, Any]) -> str:
@@ -172,26 +241,26 @@ def _recovered(line: Mapping[str, Any]) -> str:
 
 def _lost(setting: Mapping[str, Any] | None) -> str:
     if setting is None:
-        return "–"
+        return NONE
     if setting["outcome"] == "unknown":
         return "?"
-    if setting["outcome"] == "at risk":
-        return "0 (at risk)"
     read = f" ({setting['lost_after_read']} read)" if setting["lost_after_read"] else ""
     return f"{setting['lost']}{read}"
 
 
-def _promise(setting: Mapping[str, Any]) -> str:
+def _promise(setting: Mapping[str, Any] | None) -> str:
+    if setting is None:
+        return NONE
     return f"{setting['promise']}{' (known bug)' if setting['known_bugs'] else ''}"
 
 
 def _count(setting: Mapping[str, Any] | None, name: str) -> str:
-    return "–" if setting is None else str(setting[name])
+    return NONE if setting is None else str(setting[name])
 
 
 def _gap(gap: Mapping[str, Any] | None, *, varies: bool) -> str:
     if gap is None:
-        return "–"
+        return NONE
     least, most = (_seconds(gap.get(key, gap["seconds"])) for key in ("least_s", "seconds"))
     if least == most == "<1":
         return most

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.markup import escape
-from rich.table import Table
 
 from harness.console import Console
+from report.console import NONE, Column, RowTable
 from report.model.compare import SECTIONS, Difference, RunComparison
 
 
 def show_comparison(comparison: RunComparison, console: Console) -> None:
     """Print a comparison for a person."""
-    console.print(f"[bold]A[/] {escape(comparison.one)}", soft_wrap=True)
-    console.print(f"[bold]B[/] {escape(comparison.other)}", soft_wrap=True)
+    console.paragraph(escape(comparison.one), lead="[bold]A[/] ")
+    console.paragraph(escape(comparison.other), lead="[bold]B[/] ")
     for name, title in SECTIONS:
         rows: Sequence[Difference] = getattr(comparison, name)
         if rows:
             console.print(f"\n[bold]{title}[/]")
-            console.print(_table(rows))
-    console.print(f"\n[dim]Equal: {comparison.equal}[/]")
+            _table(rows).show(console)
+    console.print()
+    console.paragraph(escape(f"Equal: {comparison.equal}"), style="dim")
 
 
-def _table(rows: Sequence[Difference]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("", "A", "B"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(escape(row.what), escape(row.one) or "[dim]–[/]", escape(row.other) or "[dim]–[/]")
-    return table
+def _table(rows: Sequence[Difference]) -> RowTable:
+    headings = ("what", "A", "B")
+    return RowTable(
+        columns=[Column(heading=heading, prose=True) for heading in headings],
+        rows=[(row.what, row.one or NONE, row.other or NONE) for row in rows],
+    )

@@ -16,23 +16,20 @@ def show_controls(results: Sequence[Mapping[str, Any]], totals: Mapping[str, int
         name = escape(str(result["scenario"] or result["run"]))
         held = result["held"]
         if result["skipped"]:
-            console.print(f"[bold]{name}[/]: skipped, {escape(result['skipped'])}", soft_wrap=True)
+            console.paragraph(f"[bold]{name}[/]: skipped, {escape(result['skipped'])}")
             continue
         style = "bold red" if held else "green"
-        console.print(
-            f"[bold]{name}[/]: [{style}]{len(held)} of {result['claims']} claims hold[/]", soft_wrap=True
-        )
+        console.paragraph(f"[bold]{name}[/]: [{style}]{len(held)} of {result['claims']} claims hold[/]")
         for claim in held:
             by = "confirmed" if claim["by"] == "confirmed" else "erratum holds"
-            console.print(
-                f"  [red]{by:<14}[/] {escape(claim['name'])}: {escape(claim['says'])} "
-                f"[dim]({escape(claim['section'])})[/]",
-                soft_wrap=True,
+            console.paragraph(
+                f"{escape(claim['name'])}: {escape(claim['says'])} [dim]({escape(claim['section'])})[/]",
+                lead=f"  [red]{by:<14}[/] ",
             )
-            console.print(f"     [dim]observed:[/] {escape(claim['observed'])}", soft_wrap=True)
+            console.paragraph(escape(claim["observed"]), lead="     [dim]observed:[/] ")
     skipped = f", {totals['skipped']} skipped" if totals["skipped"] else ""
-    console.print(
-        f"\nControl {results[0]['control']}: {totals['runs']} runs{skipped}, {totals['claims']} claims; "
-        f"{totals['confirmed']} confirmed and {totals['errata']} errata hold although nothing supports them.",
-        soft_wrap=True,
+    console.print()
+    console.paragraph(
+        f"Control {results[0]['control']}: {totals['runs']} runs{skipped}, {totals['claims']} claims; "
+        f"{totals['confirmed']} confirmed and {totals['errata']} errata hold although nothing supports them."
     )

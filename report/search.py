@@ -5,61 +5,152 @@ Works on the documents that these commands write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from checkers.verdict import NOT_JUDGED
 from harness.console import Console
-from report.console import table_console
+from report.console import NONE, Column, RowTable
+from report.terminal import short_path
+from report.words.reached import reached_in_words
 
 SearchDocument = Mapping[str, Any]
 _STYLES = {"new": "bold red", "unknown": "yellow", "known": "", "not promised": "dim"}
-_WIDE = 200
 _MOST = 12
 _RARE = 2
+_LEGEND = (
+    "weight: new: breaks a promise, or nothing explains it; unknown: the runs do not show whether a promise "
+    "was broken; known: a known bug of Kafka or of the client; not promised: Kafka does not promise to "
+    "prevent it",
+    "rate: in how many of 100 runs it is to be expected, with 95 % confidence",
+)
 
 
-def console() -> Console:
-    """A console on stdout; if that is not a terminal, it is wide enough for the table."""
-    return table_console(_WIDE)
+_LEGEND_OF_SIDES = "≠: the rates of the sides differ; =: chance may explain the difference"
 
 
-def findings(document: SearchDocument) -> Table:
-    """A row for each group of findings: its weight, its rate, its first schedule, its signature."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "runs", "rate (95 %)", "findings", "first", "signature"):
-        shown.add_column(heading, no_wrap=heading not in ("signature",))
+def show_search(document: SearchDocument, console: Console) -> None:
+    """Print the findings, how to go on with each, and what was reached."""
+    if document["groups"]:
+        findings(document).show(console)
+        console.print()
+        _say(console, _LEGEND, lead="  ", style="dim")
+        console.print()
+        _first_runs(document["groups"], console)
+    else:
+        console.print("no findings")
+    console.print()
+    _say(console, summary(document), lead="• ")
+
+
+def show_comparison(document: SearchDocument, console: Console) -> None:
+    """Print the findings with their rates on each side, and the schedules whose results differ."""
+    if document["groups"]:
+        compared(document).show(console)
+        console.print()
+        _say(console, (_LEGEND[0], _LEGEND_OF_SIDES), lead="  ", style="dim")
+    else:
+        console.print("no findings")
+    console.print()
+    _say(console, differences(document), lead="• ")
+
+
+def _say(console: Console, sentences: Iterable[str], *, lead: str, style: str = "") -> None:
+    for sentence in sentences:
+        console.paragraph(escape(sentence), lead=lead, style=style)
+
+
+def findings(document: SearchDocument) -> RowTable:
+    """A row for each group of findings: what it is, how much it matters, and how often it came."""
+    columns = (
+        *(Column(heading="finding", prose=True), Column(heading="with", prose=True)),
+        Column(heading="weight"),
+        Column(heading="runs"),
+        Column(heading="rate (%)", right=True),
+        *(Column(heading=heading, right=True) for heading in ("count", "schedule")),
+    )
+    rows = []
     for group in document["groups"]:
         finding = group["finding"]
-        shown.add_row(
-            finding["weight"],
-            f"{group['runs']} of {group['of']}",
-            _interval(group["low"], group["high"]),
-            str(finding["count"]),
-            str(group["first"]),
-            escape(group["signature"]),
-            style=_STYLES[finding["weight"]],
+        rows.append(
+            (
+                in_words(finding, group.get("brief", "")),
+                finding["settings"] or NONE,
+                Text(finding["weight"], _STYLES[finding["weight"]]),
+                f"{group['runs']} of {group['of']}",
+                _percent(group["low"], group["high"]),
+                str(finding["count"]),
+                str(group["first"]),
+            )
         )
-    return shown
+    return RowTable(columns=columns, rows=rows)
 
 
-def compared(document: SearchDocument) -> Table:
+def in_words(finding: Mapping[str, Any], promise: str = "") -> str:
+    """A group of findings: its class and its cause, and the ``promise`` of Kafka that it is about."""
+    name, bug = str(finding["name"]), str(finding["known_bug"])
+    text = name.replace("_", " ").replace("-", " ")
+    if finding["cause"]:
+        cause = str(finding["cause"])
+        text += ", cause not known" if cause == "not known" else f": {cause}"
+    if bug:
+        return f"{text} (known bug: {bug})"
+    if finding["promise"] == "broken":
+        return f"{text} (breaks a promise{': ' if promise else ''}{promise})"
+    return f"{text} ({promise})" if promise else text
+
+
+def _first_runs(groups: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """For each schedule that was the first to show something: its run, its steps, and commands to go on."""
+    by_schedule: dict[int, list[Mapping[str, Any]]] = {}
+    for group in groups:
+        by_schedule.setdefault(group["first"], []).append(group)
+    console.paragraph(
+        "The first run of each finding. `acked replay` says how often the finding comes back, `acked shrink` "
+        "looks for the smallest schedule that shows it, and `acked report` writes the page of the run."
+    )
+    for number, of_schedule in by_schedule.items():
+        folder = short_path(of_schedule[0]["folder"])
+        console.print()
+        console.print(f"[bold]schedule {number}[/bold]: {escape(folder)}", soft_wrap=True)
+        for at, step in enumerate(of_schedule[0].get("steps", ()), start=1):
+            console.paragraph(escape(step), lead=f"  {at}. ")
+        _command(console, "report", folder)
+        for group in of_schedule:
+            console.paragraph(escape(in_words(group["finding"], group.get("brief", ""))), lead="  finding: ")
+            for command in ("replay", "shrink"):
+                _command(console, command, folder, group.get("option", ""))
+
+
+def _command(console: Console, command: str, folder: str, finding: str = "") -> None:
+    """A command to copy, which is never wrapped."""
+    option = f" --finding {shlex.quote(finding)}" if finding else ""
+    console.print(f"    acked {command} {shlex.quote(folder)}{option}", markup=False, soft_wrap=True)
+
+
+def compared(document: SearchDocument) -> RowTable:
     """A row for each group of findings, with its runs and its rate on each side; `≠`: the rates differ."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "", *document["sides"], "signature"):
-        shown.add_column(heading, no_wrap=heading != "signature")
+    columns = (
+        *(Column(heading="finding", prose=True), Column(heading="with", prose=True)),
+        Column(heading="≠"),
+        Column(heading="weight"),
+        *(Column(heading=side) for side in document["sides"]),
+    )
+    rows = []
     for group in document["groups"]:
         rates = [
             f"{rate['runs']} of {rate['of']} ({_interval(rate['low'], rate['high'])})"
             for rate in group["sides"]
         ]
-        sign = "≠" if group["apart"] else ""
-        style = _STYLES[group["weight"]]
-        shown.add_row(sign, group["weight"], *rates, escape(group["signature"]), style=style)
-    return shown
+        weight = Text(group["weight"], _STYLES[group["weight"]])
+        finding = group["finding"]
+        apart = "≠" if group["apart"] else "="
+        rows.append((in_words(finding), finding["settings"] or NONE, apart, weight, *rates))
+    return RowTable(columns=columns, rows=rows)
 
 
 def differences(document: SearchDocument) -> Iterator[str]:
@@ -89,6 +180,10 @@ def _interval(low: float, high: float) -> str:
     return f"{low:.0%} to {high:.0%}"
 
 
+def _percent(low: float, high: float) -> str:
+    return f"{low * 100:.0f} to {high * 100:.0f}"
+
+
 def summary(document: SearchDocument) -> Iterator[str]:
     """The states that were reached and the promises that were tested, in sentences."""
     plan = document["plan"]
@@ -98,24 +193,21 @@ def summary(document: SearchDocument) -> Iterator[str]:
         f"Kafka {plan['version']}, {plan['mode']}, seed {plan['seed']}: {document['schedules']} schedules"
         f"{pace}; {document['judged']} judged{left}; {_skipped(document['skipped_steps'])}"
     )
-    for group in document["groups"]:
-        if group["finding"]["weight"] in ("new", "unknown"):
-            what = f"schedule {group['first']} ({group['finding']['name']})"
-            yield f"to repeat {what}: acked replay {group['folder']}"
     reached = document["reached"]
-    rare = [name for name, count in reached.items() if count <= _RARE]
+    rare = [reached_in_words(name) for name, count in reached.items() if count <= _RARE]
     yield (
-        f"{len(reached)} states and events reached, {len(rare)} of them by at most {_RARE} schedules: "
+        f"reached {len(reached)} states and events, {len(rare)} of them in at most {_RARE} schedules: "
         f"{_some(rare)}"
     )
     hits = [
-        f"{name.removeprefix('fault ')} ({count})"
-        for name, count in reached.items()
-        if name.startswith("fault ")
+        f"{reached_in_words(name)} ({count})" for name, count in reached.items() if name.startswith("fault ")
     ]
-    yield f"faults: {_some(hits, len(hits))}"
+    yield f"faults, with the number of schedules: {_some(hits, len(hits))}"
     tested = [f"{name} ({count})" for name, count in document["promises"].items()]
-    yield f"promises put to the test (runs): {_some(tested, len(tested))}"
+    yield (
+        f"promises that runs put to the test, with the number of runs (docs/promises.md explains the names): "
+        f"{_some(tested, len(tested))}"
+    )
     untested = document["not_exercised"]
     yield f"promises that no run put to the test: {_some(untested, len(untested))}"
 
@@ -123,23 +215,44 @@ def summary(document: SearchDocument) -> Iterator[str]:
 def _some(names: Sequence[str], most: int = _MOST) -> str:
     if not names:
         return "none"
-    more = f", and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    more = f"; and {len(names) - most} more" if len(names) > most else ""
+    return "; ".join(names[:most]) + more
 
 
-def replayed(document: SearchDocument) -> Iterator[str]:
-    """How often the finding came back, and which other findings the runs had."""
+def show_replay(document: SearchDocument, console: Console) -> None:
+    """Print how often the finding came back, which findings the runs had, and how to go on."""
     low, high = document["interval"]
     unjudged = f"; {document['not_judged']} more were not judged" if document["not_judged"] else ""
     if document["finding"]:
-        yield (
-            f"came back in {document['hits']} of {document['runs']} runs ({_interval(low, high)} with 95 % "
-            f"confidence{unjudged}): {document['decision']}"
+        console.paragraph(escape(document["finding"]), lead="finding: ")
+        console.paragraph(
+            f"It came back in {document['hits']} of {document['runs']} runs ({_interval(low, high)} with "
+            f"95 % confidence{unjudged}): {document['decision']}."
         )
-        yield f"finding: {document['finding']}"
     else:
-        yield f"{document['runs']} runs{unjudged}"
-    for one in document["findings"]:
-        low, high = one["interval"]
-        share = f"{one['runs']} of {document['runs']} ({_interval(low, high)})"
-        yield f"{one['weight']}, {share}: {one['signature']}"
+        console.paragraph(f"{document['runs']} runs{unjudged}")
+    if document["findings"]:
+        console.print()
+        _table_of_replay(document).show(console)
+    if document.get("run"):
+        console.print()
+        console.paragraph("The page of a run that shows it, and a search for the smallest such schedule:")
+        for command in ("report", "shrink"):
+            _command(console, command, short_path(document["run"]))
+
+
+def _table_of_replay(document: SearchDocument) -> RowTable:
+    columns = (
+        *(Column(heading="finding", prose=True), Column(heading="with", prose=True)),
+        *(Column(heading="weight"), Column(heading="runs"), Column(heading="rate (%)", right=True)),
+    )
+    rows = [
+        (
+            *(in_words(one["example"]), one["example"]["settings"] or NONE),
+            Text(one["weight"], _STYLES[one["weight"]]),
+            f"{one['runs']} of {document['runs']}",
+            _percent(*one["interval"]),
+        )
+        for one in document["findings"]
+    ]
+    return RowTable(columns=columns, rows=rows)

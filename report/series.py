@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from rich.live import Live
-from rich.table import Table
+from rich.markup import escape
+from rich.text import Text
 
 from harness.console import Console
-from report.console import table_console
+from report.console import NONE, Cell, Column, RowTable
 
 _STYLES = {"as declared": "green", "unknown": "yellow"}
 _SIGNS = {"as declared": "✓", "violated": "✗", "unknown": "?"}
 HEADINGS = ("verdict", "lost", "duplicated", "moved", "claims confirmed / refuted", "s")
-_WIDTH_IN_A_FILE = 200
 
 
 class ReportedJob(Protocol):
@@ -122,11 +120,6 @@ TotalsLine = tuple[str, ReportedTotals | None]
 """A scenario and its runs; None before the first run has ended."""
 
 
-def wide_console() -> Console:
-    """A console on stdout; if that is not a terminal, it is wide enough for the tables of this module."""
-    return table_console(_WIDTH_IN_A_FILE)
-
-
 def number_of_runs(count: int) -> str:
     """The number with its noun."""
     return f"{count} run" if count == 1 else f"{count} runs"
@@ -178,21 +171,29 @@ def show_reasons(runs: Iterable[ReportedRun], console: Console) -> None:
     for run in runs:
         if run.verdict != "as declared":
             reasons = run.reasons if run.judged else run.reasons[:1]
-            console.print(
-                f"{job_name(run)}: {'; '.join(reasons)}",
-                markup=False,
-                soft_wrap=True,
-            )
+            console.paragraph(escape(f"{job_name(run)}: {'; '.join(reasons)}"))
 
 
-def table(lines: Iterable[TotalsLine], repeat: int = 1) -> Table:
+def table(lines: Iterable[TotalsLine], repeat: int = 1) -> RowTable:
     """A row per scenario; ``repeat`` is the number of runs planned for each."""
-    shown = _table(("scenario", *HEADINGS))
-    for name, totals in lines:
-        first, *rest = _columns(totals, repeat)
-        style = "dim" if totals is None else _STYLES.get(totals.worst, "red")
-        shown.add_row(name, f"[{style}]{first}[/]", *rest)
-    return shown
+    columns = (
+        *(Column(heading="scenario"), Column(heading="verdict", prose=True)),
+        Column(heading="messages", parts=("lost", "duplicated", "moved"), right=True),
+        Column(heading="claims", parts=("confirmed", "refuted", "open"), right=True),
+        Column(heading="time (s)", right=True),
+    )
+    return RowTable(columns=columns, rows=[_row(name, totals, repeat) for name, totals in lines])
+
+
+def _row(name: str, totals: ReportedTotals | None, repeat: int) -> tuple[Cell, ...]:
+    if totals is None:
+        return (name, Text("not run", "dim"), (NONE,) * 3, (NONE,) * 3, NONE)
+    verdict = Text(verdicts(totals, repeat), _STYLES.get(totals.worst, "red"))
+    if not totals.claims:
+        return (name, verdict, (NONE,) * 3, (NONE,) * 3, NONE)
+    messages = (span(totals.lost), span(totals.duplicated), span(totals.moved))
+    claims = tuple(span((min(counts), max(counts))) for counts in zip(*totals.claims, strict=True))
+    return (name, verdict, messages, claims, span(totals.seconds))
 
 
 def markdown(lines: Iterable[TotalsLine]) -> str:
@@ -202,10 +203,10 @@ def markdown(lines: Iterable[TotalsLine]) -> str:
     return _markdown(rows)
 
 
-def _columns(totals: ReportedTotals | None, repeat: int = 1) -> tuple[str, ...]:
+def _columns(totals: ReportedTotals | None) -> tuple[str, ...]:
     if totals is None:
-        return ("…", "", "", "", "", "")
-    first = verdicts(totals, repeat)
+        return ("not run", "", "", "", "", "")
+    first = verdicts(totals)
     if not totals.claims:
         return (first, "–", "–", "–", "–", "–")
     return (
@@ -216,16 +217,6 @@ def _columns(totals: ReportedTotals | None, repeat: int = 1) -> tuple[str, ...]:
         claims(totals),
         span(totals.seconds),
     )
-
-
-@contextmanager
-def live(console: Console, draw: Callable[[], Table], *, on: bool) -> Iterator[Callable[[], None]]:
-    """If ``on``, a table that is redrawn whenever the yielded function is called."""
-    if not on:
-        yield lambda: None
-        return
-    with Live(draw(), console=console, refresh_per_second=2) as shown:
-        yield lambda: shown.update(draw())
 
 
 class ReportedGrid(Protocol):
@@ -240,18 +231,14 @@ class ReportedGrid(Protocol):
         """Totals by version for each scenario and mode."""
 
 
-def matrix(grid: ReportedGrid) -> Table:
+def matrix(grid: ReportedGrid) -> RowTable:
     """A row per scenario and mode, a column per version."""
-    shown = _table(("scenario", "mode", *grid.versions), no_wrap=True)
-    for (name, mode), cells in grid.lines.items():
-        texts = [
-            f"[{_STYLES.get(cells[version].worst, 'red')}]{_in_signs(cells[version])}[/]"
-            if version in cells
-            else "–"
-            for version in grid.versions
-        ]
-        shown.add_row(name, mode, *texts)
-    return shown
+    rows = [
+        (name, mode, *(_in_signs(cells[one]) if one in cells else NONE for one in grid.versions))
+        for (name, mode), cells in grid.lines.items()
+    ]
+    headings = ("scenario", "mode", *grid.versions)
+    return RowTable(columns=[Column(heading=one) for one in headings], rows=rows, named_by=2)
 
 
 MATRIX_LEGEND = (
@@ -268,14 +255,15 @@ def matrix_markdown(grid: ReportedGrid) -> str:
     return _markdown(rows)
 
 
-def _in_signs(totals: ReportedTotals) -> str:
+def _in_signs(totals: ReportedTotals) -> Text:
+    style = _STYLES.get(totals.worst, "red")
     if totals.runs == 1:
         sign = _SIGNS.get(totals.worst)
-        return f"{sign} {', '.join(_counts(totals))}".strip() if sign else totals.worst
+        return Text(f"{sign} {', '.join(_counts(totals))}".strip() if sign else totals.worst, style)
     text = verdicts(totals)
     for verdict, sign in _SIGNS.items():
         text = text.replace(verdict, sign)
-    return ", ".join((text, *_counts(totals)))
+    return Text(", ".join((text, *_counts(totals))), style)
 
 
 def _in_words(totals: ReportedTotals) -> str:
@@ -286,13 +274,6 @@ def _in_words(totals: ReportedTotals) -> str:
 def _counts(totals: ReportedTotals) -> list[str]:
     counts = (("lost", totals.lost), ("duplicated", totals.duplicated), *totals.findings.items())
     return [f"{span(pair)} {name}" for name, pair in counts if any(pair)]
-
-
-def _table(headings: Sequence[str], *, no_wrap: bool = False) -> Table:
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        shown.add_column(heading, no_wrap=no_wrap)
-    return shown
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.markup import escape
-from rich.table import Table
 
 from harness.console import Console
 from harness.errors import AckedError, sentence
+from report.console import NONE, Column, RowTable
 from report.model.model import (
     BlockedReaders,
     Claim,
@@ -51,14 +51,14 @@ def show(
     _blocked(blocked or model.blocked, out)
     _promises(model.promises, out)
     verdict = model.verdict.verdict
-    out.print(f"\nVerdict: [{_VERDICT_STYLE.get(verdict, 'bold')}]{verdict}[/]", end="")
-    reasons = model.verdict.reasons
-    out.print(f" ({escape('; '.join(reasons))})" if reasons else "", soft_wrap=True)
+    reasons = f" ({escape('; '.join(model.verdict.reasons))})" if model.verdict.reasons else ""
+    out.print()
+    out.paragraph(f"Verdict: [{_VERDICT_STYLE.get(verdict, 'bold')}]{verdict}[/]{reasons}")
     if model.run.folder:
-        out.print(f"Run folder: {escape(_short(model.run.folder))}", soft_wrap=True)
+        out.paragraph(escape(short_path(model.run.folder)), lead="Run folder: ")
 
 
-def _short(path: str) -> str:
+def short_path(path: str) -> str:
     """The path relative to the current folder, if it is inside it."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
@@ -67,16 +67,16 @@ def _short(path: str) -> str:
 def show_error(error: AckedError, console: Console | None = None) -> None:
     """Print an error to stderr: its sentence, which is one line and not long, with the detail below."""
     out = console or Console(stderr=True, highlight=False)
-    out.print(f"[bold red]acked:[/] {escape(sentence(error.message))}", soft_wrap=True)
-    if error.detail:
-        out.print(escape(error.detail), style="dim", soft_wrap=True)
+    out.paragraph(escape(sentence(error.message)), lead="[bold red]acked:[/] ")
+    for line in error.detail.splitlines():
+        out.paragraph(escape(line), style="dim")
 
 
 def show_durations(durations: Mapping[str, float], console: Console | None = None) -> None:
     """Print how long each phase of the run took, in seconds."""
     out = console or Console(highlight=False)
     parts = [f"{name} {seconds:.1f} s" for name, seconds in durations.items()]
-    out.print(f"Phases: {' · '.join(parts)}", style="dim", soft_wrap=True)
+    out.paragraph(" · ".join(parts), lead="Phases: ", style="dim")
 
 
 def _claims(claims: Sequence[Claim], out: Console) -> None:
@@ -89,13 +89,13 @@ def _claims(claims: Sequence[Claim], out: Console) -> None:
         kind = "precondition" if claim.precondition else ""
         section = ", ".join(part for part in (claim.section, kind) if part)
         place = f" [dim]({escape(section)})[/]" if section else ""
-        out.print(f" {mark} [{style}]{claim.status:<14}[/] {escape(claim.says)}{place}", soft_wrap=True)
-        out.print(f"     [dim]observed:[/] {escape(claim.observed)}", soft_wrap=True)
+        status = f"[{style}]{claim.status:<14}[/]" if style else f"{claim.status:<14}"
+        out.paragraph(f"{escape(claim.says)}{place}", lead=f" {mark} {status} ")
+        out.paragraph(escape(claim.observed), lead="     [dim]observed:[/] ")
         if claim.instead:
-            out.print(
-                f"     [dim]instead:[/]  {escape(claim.instead.rstrip('.'))}, "
-                f"[dim]because {escape(claim.because)}[/]",
-                soft_wrap=True,
+            out.paragraph(
+                f"{escape(claim.instead.rstrip('.'))}, [dim]because {escape(claim.because)}[/]",
+                lead="     [dim]instead:[/]  ",
             )
 
 
@@ -104,15 +104,18 @@ def _fates(writers: Sequence[WriterFates], out: Console) -> None:
         return
     out.print("\n[bold]What became of every message[/]")
     fates = sorted({fate for writer in writers for fate in writer.fates})
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("writer", "az", "acks"):
-        table.add_column(heading)
-    for fate in fates:
-        table.add_column(fate.replace("_", " "), justify="right")
-    for one in writers:
-        names = (escape(one.writer), escape(one.az), acks_in_words(one.acks))
-        table.add_row(*names, *(str(one.fates.get(fate, "")) for fate in fates))
-    out.print(table)
+    columns = (
+        *(Column(heading=heading) for heading in ("writer", "AZ", "acks")),
+        *(Column(heading=fate.replace("_", " "), right=True) for fate in fates),
+    )
+    rows = [
+        (
+            *(one.writer, one.az or NONE, acks_in_words(one.acks)),
+            *(str(one.fates.get(fate, NONE)) for fate in fates),
+        )
+        for one in writers
+    ]
+    RowTable(columns=columns, rows=rows).show(out)
 
 
 def _findings(model: ReportModel, out: Console) -> None:
@@ -120,7 +123,8 @@ def _findings(model: ReportModel, out: Console) -> None:
         out.print("\nFindings: none")
         return
     totals = ", ".join(_count(count, name) for name, count in sorted(model.findings.items()))
-    out.print(f"\n[bold]Findings[/]: {escape(totals)}")
+    out.print()
+    out.paragraph(escape(totals), lead="[bold]Findings[/]: ")
     groups = model.groups
     for group in groups[:SHOWN_GROUPS]:
         mark = "[dim]expected[/]  " if group.expected else "[bold red]UNEXPECTED[/]"
@@ -128,12 +132,12 @@ def _findings(model: ReportModel, out: Console) -> None:
         if group.sampled:
             number = f"at least {number}"
         cause = f": {group.cause}" if group.cause else ""
-        out.print(f" {mark} {escape(number + cause)}", soft_wrap=True)
+        out.paragraph(escape(number + cause), lead=f" {mark} ")
         introduction = "for example " if group.count > 1 or group.sampled else ""
-        out.print(f"            {introduction}{escape(describe(group.shown[0]))}", soft_wrap=True)
+        out.paragraph(f"{introduction}{escape(describe(group.shown[0]))}", lead=" " * 12)
     if len(groups) > SHOWN_GROUPS:
         left = sum(group.count for group in groups[SHOWN_GROUPS:])
-        out.print(f" [dim]... and {left} more, of other classes or causes[/]")
+        out.print(f" [dim]and {left} more, of other classes or causes[/]")
     if len(groups) > SHOWN_GROUPS or any(group.sampled for group in groups):
         out.print(" [dim]findings.parquet in the run folder holds them all[/]")
 
@@ -147,9 +151,9 @@ def _blocked(blocked: Sequence[BlockedReaders], out: Console) -> None:
         return
     out.print("[bold]Readers of committed records were blocked[/]")
     for one in blocked[:SHOWN_BLOCKS]:
-        out.print(f" {escape(block_in_words(one))}", soft_wrap=True)
+        out.paragraph(escape(block_in_words(one)), lead=" ")
     if len(blocked) > SHOWN_BLOCKS:
-        out.print(f" [dim]... and {len(blocked) - SHOWN_BLOCKS} more times, for a shorter time[/]")
+        out.print(f" [dim]and {len(blocked) - SHOWN_BLOCKS} more times, for a shorter time[/]")
 
 
 def block_in_words(one: BlockedReaders) -> str:
@@ -184,7 +188,7 @@ def _promises(promises: Sequence[Promise], out: Console) -> None:
     for one in promises:
         totals[one.promise] = totals.get(one.promise, 0) + one.count
     parts = [f"{count} {_PROMISES[promise][1 if count == 1 else 2]}" for promise, count in totals.items()]
-    out.print(f"[bold]Promises of Kafka[/]: {', '.join(parts)}")
+    out.paragraph(", ".join(parts), lead="[bold]Promises of Kafka[/]: ")
     for one in promises[:SHOWN_PROMISES]:
         place = "; ".join(
             part
@@ -195,10 +199,10 @@ def _promises(promises: Sequence[Promise], out: Console) -> None:
             if part
         )
         text = f"{one.count}: {one.why}" + (f" ({place})" if place else "")
-        out.print(f" {_PROMISES[one.promise][0]} {escape(text)}", soft_wrap=True)
+        out.paragraph(escape(text), lead=f" {_PROMISES[one.promise][0]} ")
     if len(promises) > SHOWN_PROMISES:
         left = sum(one.count for one in promises[SHOWN_PROMISES:])
-        out.print(f" [dim]... and {left} more, of other rows[/]")
+        out.print(f" [dim]and {left} more, of other rows[/]")
 
 
 def _count(number: int, name: str) -> str:

@@ -232,6 +232,7 @@ class Assessment:
             "header": self.plan.header
             or header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),
             "azs": {az: topology.az_name(az) for az in topology.azs},
+            "hosts": {host.name: topology.az_name(host.az) for host in topology.hosts},
             "clients": sorted({host.az for host in topology.role("client")}),
             "producers": [producer.name for producer in producers(self.settings())],
             "hold_s": hold_s(self.timings()),

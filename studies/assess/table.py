@@ -83,6 +83,10 @@ class CaseLine:
     led: str
     """Where the leaders are: `inside` or `outside`."""
     status: str
+    controller: str = ""
+    """Host of the active controller when the fault began."""
+    quorum_leader: str = ""
+    """The ZooKeeper node that led then; empty in KRaft."""
     reason: str = ""
     """Why it was not measured."""
     varies: str = ""
@@ -177,6 +181,8 @@ def _line_of(case: Case) -> partial[CaseLine]:
         placement=case.kind,
         varies=case.placement.varies,
         roles=case.roles,
+        controller=case.controller,
+        quorum_leader=case.quorum_leader,
     )
 
 
@@ -323,8 +329,8 @@ def _too_busy(table: Sequence[CaseLine]) -> Iterator[str]:
     if busy:
         yield (
             f"The processors of this machine were at least {BUSY_PERCENT} % busy during {len(busy)} of "
-            f"{len(cases)} faults. All times contain waiting for a processor, and vary; with --parallel 1 "
-            "they are shorter."
+            f"{len(cases)} faults. All times contain waiting for a processor, and vary; on an idle "
+            "machine, with one cluster at a time, they are shorter."
         )
 
 

@@ -143,6 +143,7 @@ class SearchComparison:
             rows.append(
                 {
                     "signature": signature,
+                    "finding": msgspec.to_builtins(finding),
                     "weight": finding.weight,
                     "promise": finding.promise,
                     "apart": max(rate["low"] for rate in rates) > min(rate["high"] for rate in rates),

@@ -242,6 +242,19 @@ def select(findings: Sequence[RunFinding], text: str) -> Iterator[RunFinding]:
     return (one for one in findings if text.casefold() in one.signature.casefold())
 
 
+def option_of(finding: RunFinding, findings: Sequence[RunFinding]) -> str:
+    """A short text by which `select` finds a group among others; empty for the one that matters most."""
+    most = weightiest(findings)
+    if most is None or most.signature == finding.signature:
+        return ""
+    texts = (finding.name, finding.known_bug, finding.row, finding.cause, finding.kind, finding.signature)
+    for text in filter(None, texts):
+        first = next(select(findings, text), None)
+        if first is not None and first.signature == finding.signature:
+            return text
+    return finding.signature
+
+
 def is_judged(folder: Path) -> bool:
     """Whether a run folder holds a judgement."""
     return (folder / "judgement.json").is_file() and bool(json_file(folder / "judgement.json").get("run"))

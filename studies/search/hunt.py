@@ -26,13 +26,14 @@ from typing import Any
 
 import msgspec
 
+from checkers.promises.table import ROWS
 from checkers.verdict import NOT_JUDGED
 from harness.cluster.settings import Settings
 from harness.errors import BadDataError, json_object
 from harness.lab.model import Topology
 from harness.lab.registry import EMBEDDED
 from studies.assess.series import Target, timings
-from studies.search.findings import WEIGHTS, RunFinding
+from studies.search.findings import WEIGHTS, RunFinding, option_of
 from studies.search.grammar import fresh, mutated
 from studies.search.rates import wilson
 from studies.search.rules import read
@@ -43,7 +44,9 @@ from studies.search.space import Space, space_of
 from studies.series import planned
 from studies.series.fleet import Fleet, JudgedRun
 from studies.series.job import Job, Place
+from studies.steps.step import described
 
+_BRIEFS = {row.name: row.brief for row in ROWS}
 RECORDS, OUTCOME = "schedules.jsonl", "search.json"
 MUTATE = 0.5
 """Share of the schedules that are mutated from the corpus, as soon as there is one."""
@@ -305,6 +308,11 @@ class Search:
             )
         return sorted(groups, key=lambda one: (WEIGHTS.index(one.finding.weight), -one.runs, one.first))
 
+    def _option(self, group: RecurringFinding) -> str:
+        """What `--finding` must be to repeat this finding of its first run; empty: it need not be given."""
+        record = next(one for one in self.records if one.number == group.first)
+        return option_of(group.finding, record.findings)
+
     def document(self, seconds: float) -> dict[str, Any]:
         """What `search.json` holds. ``seconds`` is how long this call has searched."""
         from studies.search.reached import TESTABLE
@@ -322,7 +330,14 @@ class Search:
             "per_hour": round((len(self.records) - self.earlier) / seconds * 3600) if seconds else 0,
             "skipped_steps": sum(record.skipped for record in self.records),
             "groups": [
-                msgspec.to_builtins(group) | {"signature": group.finding.signature} for group in self.groups()
+                msgspec.to_builtins(group)
+                | {
+                    "signature": group.finding.signature,
+                    "brief": _BRIEFS.get(group.finding.row, ""),
+                    "option": self._option(group),
+                    "steps": _steps_in_words(Path(group.folder) / FILE),
+                }
+                for group in self.groups()
             ],
             "reached": dict(self.known.most_common()),
             "promises": {name: promises[name] for name in TESTABLE if promises[name]},
@@ -331,6 +346,12 @@ class Search:
         }
         (self.path / OUTCOME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return document
+
+
+def _steps_in_words(file: Path) -> list[str]:
+    with suppress(BadDataError):
+        return [described(step) for step in read(file).steps]
+    return []
 
 
 def corpus_of(folder: Path) -> list[Schedule]:

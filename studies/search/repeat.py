@@ -143,6 +143,7 @@ class Tally:
             "rate": self.hits / self.runs if self.runs else None,
             "interval": [low, high],
             "decision": self.decision or "undecided",
+            "run": str(self.shown or ""),
             "findings": [
                 {
                     "signature": name,

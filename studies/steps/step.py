@@ -89,30 +89,84 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """When it ends, counted from its own beginning; ignored for a step that acts once."""
 
 
+_NAMES = {
+    "leader": "the leader",
+    "follower": "a follower",
+    "controller": "the controller",
+    "quorum-leader": "the leader of the metadata quorum",
+    "coordinator": "the transaction coordinator",
+    "group-coordinator": "the group coordinator",
+    OTHERS: "all other hosts",
+    OTHER_AZS: "all other AZs",
+    OTHER_CONTROLLERS: "all other controllers",
+}
+_OBSERVED = {
+    "leader-elected": "a partition has another leader",
+    "no-leader": "a partition has no leader",
+    "isr-shrunk": "an ISR has shrunk",
+    "isr-full": "all ISRs are full",
+    "controller-elected": "another controller is active",
+    "acknowledged": "every producer got an acknowledgement",
+    "refused": "a message was refused",
+    "marker-written": "a transaction marker was written",
+}
+_BETWEEN = {
+    "<->": "the links between {one} and {other}",
+    "->": "the links from {one} to {other}",
+    "<-": "the links from {other} to {one}",
+}
+_ACTIONS = {
+    "cut": "cut {links}",
+    "flap": "cut and restore {links} by turns, every {value:g} s",
+    "loss": "drop {value:g} % of the packets on {links}",
+    "throttle": "limit {hosts} to {value:g} kbit/s",
+    "delay": "delay the packets of {hosts} by {value:g} ms",
+    "kill": "kill {hosts}",
+    "stop": "stop {hosts}",
+    "pause": "pause {hosts}",
+    "power_cut": "cut the power of {hosts}",
+    "wipe": "kill {hosts} and erase partition {partition} there",
+    "restart": "restart the brokers one after the other",
+    "elect_preferred": "elect the preferred leader of partition {partition}",
+    "elect_unclean": "elect a leader of partition {partition}, in sync or not",
+    "reassign": "reassign partition {partition}",
+    "configure": "change the configuration of the topic of partition {partition}",
+    "move_controller": "elect another controller",
+    "disk_full": "fill the disk of {hosts}",
+}
+"""By kind of fault; partitions count through all topics."""
+
+
 def described(step: Step) -> str:
-    """A step as a line of text."""
-    kind = FAULTS[step.fault]
-    parts = [step.fault]
-    if kind.takes == "links":
-        parts.append(link_title(step))
-    elif kind.takes == "hosts":
-        parts.append(" + ".join(step.targets))
-    if kind.takes == "partition" or kind.about_partition:
-        parts.append(f"partition {step.partition}")
-    if kind.values:
-        parts.append(f"{step.value:g} {kind.unit}")
-    begins = _moment(step.when, "at once")
-    return f"{begins}: {' '.join(parts)}" + (
-        f", until {_moment(step.until, 'at once')}" if kind.lasts else ""
+    """A step in words, such as `at once: cut the links from the controller to all other AZs, for 5 s`."""
+    one, other = _named(step.targets), _named(step.toward)
+    action = _ACTIONS[step.fault].format(
+        links=_BETWEEN[step.arrow].format(one=one, other=other),
+        hosts=one,
+        partition=step.partition,
+        value=step.value,
     )
+    begins, ends = step.when, step.until
+    if begins.event:
+        start = f"when {_OBSERVED[begins.event]}, after {begins.after_s:g} s at the latest"
+    else:
+        start = f"after {begins.after_s:g} s" if begins.after_s else "at once"
+    if not FAULTS[step.fault].lasts:
+        return f"{start}: {action}"
+    if ends.event:
+        return f"{start}: {action}, until {_OBSERVED[ends.event]}, for {ends.after_s:g} s at most"
+    return f"{start}: {action}, for {ends.after_s:g} s"
+
+
+def _named(names: tuple[str, ...]) -> str:
+    """Hosts, AZs and roles in words."""
+    words = [
+        f"the AZ of {_NAMES[name.removeprefix(AZ_OF)]}" if name.startswith(AZ_OF) else _NAMES.get(name, name)
+        for name in names
+    ]
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def link_title(step: Step) -> str:
     """Both sides of a step's links: `leader <-> others`."""
     return f"{' + '.join(step.targets)} {step.arrow} {' + '.join(step.toward)}"
-
-
-def _moment(moment: Moment, now: str) -> str:
-    if moment.event:
-        return f"{moment.event} ({moment.after_s:g} s at most)"
-    return f"after {moment.after_s:g} s" if moment.after_s else now

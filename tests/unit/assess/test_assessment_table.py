@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from harness.console import Console
 from harness.lab.layout import THREE_AZS
-from report.assessment import markdown
+from report.assessment import markdown, show
 from studies.assess.battery import Case, battery
 from studies.assess.series import line_as_json
 from studies.assess.table import CaseEnd, CaseLine, consequences, lines
@@ -154,7 +157,7 @@ def test_what_nobody_promised_is_at_risk_and_not_kept() -> None:
     assert [setting.outcome for setting in lines[0].settings.values()] == ["kept", "at risk"]
     (text,) = consequences(lines, NAMES)
     assert text.endswith("loses no acknowledged message; with acks=1 it lost none, but can lose some.")
-    assert "| 0 / 0 (at risk) |" in markdown(document(measured))
+    assert "| 0 / 0 | kept / not promised |" in markdown(document(measured))
     measured["promised"][0]["promise"] = "not promised"
     (text,) = consequences(table(measured), NAMES)
     assert text.endswith("loses no acknowledged message, although Kafka does not promise that.")
@@ -377,7 +380,8 @@ def test_the_consequences_name_the_topic_that_nobody_can_write() -> None:
 
 def document(measured: Rows, *runs: CaseEnd) -> dict[str, Any]:
     return {
-        "header": {},
+        "header": {"cluster": "three AZs"},
+        "hosts": {host.name: NAMES[host.az] for host in THREE_AZS.topology("zookeeper").hosts},
         "producers": ["acks=all", "acks=1"],
         "azs": NAMES,
         "clients": list(NAMES),
@@ -390,14 +394,70 @@ def test_rows_of_topics_that_differ() -> None:
     text = markdown(document(two_topics(lost=7)))
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
     assert rows[0][3] == "topic"
-    assert {len(row) for row in rows} == {13}
+    assert {len(row) for row in rows} == {12}
     assert [(row[3], row[4], row[-2], row[-1]) for row in rows[2:]] == [
-        ("all", "7 / 240", "2.5", "–"),
-        ("audit", "7 / 120", "", ""),
-        ("orders", "0 / 120", "", ""),
+        ("all", "7 / 240", "8.8 / 2.5", "–"),
+        ("audit", "7 / 120", "8.8 / –", "–"),
+        ("orders", "0 / 120", "8.8 / –", "–"),
     ]
     alike = markdown(document(two_topics()))
     assert [line.split("|")[4].strip() for line in alike.splitlines() if "|" in line][2:] == ["all"]
+
+
+def shown(measured: dict[str, Any], width: int = 0) -> list[str]:
+    """What the terminal shows; without a width, what a pipe gets."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=width > 0, width=width or 40, color_system=None)
+    show(measured, console)
+    return out.getvalue().splitlines()
+
+
+def test_a_narrow_terminal_gets_a_block_for_each_fault() -> None:
+    """Numbers say whose they are, and their unit; columns of zeros are left out, with a note."""
+    lines = shown(document(measures()), 80)
+    start = lines.index("az1 isolated")
+    assert lines[start + 1 :][:8] == [
+        "  controller inside (broker1, north), leader inside",
+        "    lost (messages): acks=all 0, acks=1 120",
+        "    promise:         acks=all kept, acks=1 not promised",
+        "    out of order:    acks=all 0, acks=1 8",
+        "    no write (s):    north 16*, south 10, west 10",
+        "    no read (s):     north 14*",
+        "    time (s):        failover 8.8, full ISR 2.5",
+        "",
+    ]
+    assert "  left out: duplicates, since no message is there twice" in lines
+
+
+def test_a_wide_terminal_and_a_pipe_get_a_line_for_each_row() -> None:
+    for width in (0, 220):
+        (row,) = (line for line in shown(document(measures()), width) if line.startswith("az1 isolated"))
+        assert row.split("  ")[1:3] == ["inside (broker1, north)", "inside"]
+        assert row.split()[5:14] == ["inside", "0", "120", "kept", "not", "promised", "0", "8", "16*"]
+        assert row.split()[14:] == ["10", "10", "14*", "–", "–", "8.8", "2.5", "–"]
+
+
+def test_the_rows_of_a_fault_are_adjacent_and_differ() -> None:
+    """Two placements outside differ in the host of the controller alone."""
+    names = ["isolate-az1.roles-az1", "kill-broker1.roles-here", "isolate-az1.roles-az2"]
+    cases = [CASES[name] for name in names]
+    measured = both(both(measures("1"), measures("2")), measures("3"))
+    ends = [ended(str(number), case=case) for number, case in enumerate(cases, start=1)]
+    told = document(measured) | {"lines": [line_as_json(one) for one in lines(cases, ends, measured)]}
+    elsewhere = told["lines"][2] | {"controller": "broker3"}
+    told["lines"].append(elsewhere)
+    rows = [line for line in shown(told) if "inside  " in line]
+    assert [re.split(r"\s{2,}", row)[:2] for row in rows] == [
+        ["az1 isolated", "inside (broker1, north)"],
+        ["az1 isolated", "outside (broker2, south)"],
+        ["az1 isolated", "outside (broker3, west)"],
+        [
+            "broker1 (controller) killed",
+            "inside (broker1, north), quorum leader outside (zookeeper2, south)",
+        ],
+    ]
+    assert len(set(rows)) == 4
+    assert [line for line in shown(told, 80) if line.startswith("az1 isolated")] == ["az1 isolated"]
 
 
 def test_times_that_vary_are_marked() -> None:
@@ -414,14 +474,15 @@ def test_faults_that_were_not_run_are_counted_and_have_no_row() -> None:
     left = lines([CASES["kill-broker1.roles-here"], CASES["flap-az1-az2.roles-az3"]], [], {})
     shown["lines"] += [line_as_json(line) for line in left]
     text = markdown(shown)
-    assert "2 of 3 faults were not run." in text
+    assert "* 2 of 3 faults were not run" in text.splitlines()
     assert len([line for line in text.splitlines() if line.startswith("|")]) == 3, "head, rule and one row"
 
 
 def test_one_topic_needs_no_column() -> None:
     text = markdown(document(measures()))
-    assert "topic" not in text
+    assert "| topic |" not in text
+    assert "topic:" not in text
     unmeasured = document(two_topics())
     unmeasured["lines"].append({**unmeasured["lines"][0], "status": "invalid", "reason": "why", "topics": []})
     last = [line for line in markdown(unmeasured).splitlines() if "why" in line]
-    assert [len(line.split("|")) for line in last] == [15]
+    assert [len(line.split("|")) for line in last] == [14]

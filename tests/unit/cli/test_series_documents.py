@@ -101,7 +101,7 @@ def carry_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
         verdicts.update(ends)
         files = {"junit": tmp_path / "junit.xml", "summary": tmp_path / "summary.md"}
         opened = opened_series(planned, tmp_path / "runs", old, SeriesOptions(**files, **options))
-        run_series(opened, lambda _: None)
+        run_series(opened, Progress(quiet=True))
         write_documents(opened)
         return opened
 
@@ -131,7 +131,7 @@ def test_a_resumed_series_runs_what_it_planned_unless_it_is_given_other_scenario
     folder.add(run(no_fault if "--filter" not in words else canary, "as declared"))
     carried_out: list[str] = []
 
-    def run_series(series: Series, _ended: object) -> bool:
+    def run_series(series: Series, _progress: object) -> bool:
         carried_out.extend(job.scenario for job in series.left)
         return False
 
@@ -170,7 +170,7 @@ def test_a_series_that_is_resumed_with_other_options_says_so(
     def opened(planned: Sequence[Job], old: SeriesFolder | None) -> SeriesFolder:
         said.clear()
         series = opened_series(planned, tmp_path, old, SeriesOptions())
-        run_series(series, lambda _: None)
+        run_series(series, Progress(quiet=True))
         return series.folder
 
     folder = opened([A, A, B], None)

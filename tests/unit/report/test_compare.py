@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import typer.testing
 from markupsafe import escape
-from rich.console import Console
 
 from cli.commands import app
+from harness.console import Console
 from report.comparison import show_comparison
 from report.model.compare import SECTIONS, Difference, RunComparison, compare, failover_s
 from report.model.gather import report_model

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from rich.console import Console
 
+from harness.console import Console
 from report import terminal
 from report.junit import run_junit
 from report.markdown import run_markdown

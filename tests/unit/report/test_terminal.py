@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
+from harness.console import Console
 from report.model.judged import finding_of, judged_model
 from report.model.model import BlockedReaders
 from report.terminal import describe, show
@@ -114,7 +114,7 @@ def test_many_causes_are_cut_short() -> None:
     text = _shown({**_JUDGEMENT, "findings_by_class": {"lost": 20}, "findings": findings})
     assert "cause 07" in text
     assert "cause 08" not in text
-    assert "... and 12 more" in text
+    assert "and 12 more, of other classes or causes" in text
 
 
 def test_fates_are_counted_by_writer() -> None:
@@ -258,5 +258,5 @@ def test_blocked_readers_are_listed_the_longest_first() -> None:
         "transaction txn:1/0 of p, reported as open; it held back up to 1 record"
     )
     assert "from 10.0 s until 12.0 s, by a record of no known transaction;" in lines[start + 2]
-    assert lines[start + 5] == " ... and 2 more times, for a shorter time"
+    assert lines[start + 5] == " and 2 more times, for a shorter time"
     assert "blocked" not in _shown(_JUDGEMENT)

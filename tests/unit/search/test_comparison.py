@@ -79,7 +79,7 @@ def test_what_tells_the_sides_apart_comes_first(world: World) -> None:
         "3.6.2 and 4.3.1: 9 schedules on all sides, 9 of them judged on all; 9 differ in their findings"
     )
     assert said[1] == f"schedule 1: 3.6.2: {ZOMBIE.signature} | 4.3.1: nothing else"
-    assert report.compared(document).row_count == 2
+    assert len(report.compared(document).rows) == 2
 
 
 def test_the_heaviest_difference_comes_first(world: World) -> None:

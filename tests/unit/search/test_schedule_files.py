@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from harness.cluster.timings import BASE
 from harness.errors import BadDataError, UsageError
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
+from nemesis.catalogue import FAULTS
 from studies.search.grammar import fresh, mutated
 from studies.search.rules import chosen_producers, decode, mended, problems, read, require_hosts
 from studies.search.scenario import setup_of
 from studies.search.schedule import Group, Member, Producer, Schedule, TopicPlan, topics_of
 from studies.search.space import kind_of, space_of
-from studies.steps.step import Moment, Step, described
+from studies.steps.step import EVENTS, Event, Moment, Step, described
 
 TOPOLOGY = THREE_AZS.topology("kraft")
 SPACE = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE)
@@ -45,10 +46,10 @@ SCHEDULE = Schedule(
     ),
 )
 LINES = [
-    "isr-shrunk (12 s at most): power_cut broker3 + follower, until after 2 s",
-    "at once: cut controller -> other-azs, until after 5 s",
-    "after 0.5 s: flap az1 <-> others 2 s, until after 5 s",
-    "at once: elect_unclean partition 2",
+    "when an ISR has shrunk, after 12 s at the latest: cut the power of broker3 and a follower, for 2 s",
+    "at once: cut the links from the controller to all other AZs, for 5 s",
+    "after 0.5 s: cut and restore the links between az1 and all other hosts by turns, every 2 s, for 5 s",
+    "at once: elect a leader of partition 2, in sync or not",
 ]
 
 
@@ -279,6 +280,16 @@ def test_a_digest_is_that_of_what_happens() -> None:
 def test_a_step_in_a_line() -> None:
     lines = [described(step) for step in SCHEDULE.steps]
     assert lines == LINES
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_step_can_be_described(fault: str, event: Event) -> None:
+    """Without the names by which schedules call events and what they act on."""
+    moment = Moment(event=event, after_s=3)
+    step = Step(fault=fault, targets=("az-of-leader",), toward=("other-azs",), when=moment, until=moment)
+    words = described(step)
+    assert not any(sign in words for sign in ("_", "az-of", "other-azs", "<", event if "-" in event else "_"))
 
 
 def no_fault(number: int) -> Schedule:

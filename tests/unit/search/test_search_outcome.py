@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,9 @@ from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, Stoppe
 from studies.search.comparison import SearchComparison
 from studies.search.findings import RunFinding
 from studies.search.hunt import Search, SearchPlan, TriedSchedule
+from studies.search.rules import read
 from studies.series.budget import Budget
+from studies.steps.step import described
 from tests.unit.search.conftest import World
 
 PLAN = SearchPlan(seed=7, version="4.3.1", mode="kraft", settings=dict(NO_SETTINGS.as_json()))
@@ -41,9 +44,10 @@ def test_a_comparison_is_shown_in_a_table(world: World, capsys: pytest.CaptureFi
     world.finds = lambda schedule, turn: (LATE,) if turn <= 9 else ()
     compare(both(world), QUIET, limits(9), [], as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["librdkafka", "java", "signature"]
-    assert "≠  known  9 of 9 (70% to 100%)  0 of 9 (0% to 30%)  torn_transaction: broken" in lines[1]
-    assert lines[3].startswith("• librdkafka and java: 9 schedules on all sides")
+    assert lines[0].split() == ["finding", "with", "≠", "weight", "librdkafka", "java"]
+    assert lines[1].startswith("torn transaction (known bug: KAFKA-17754)  ")
+    assert lines[1].endswith("  ≠  known   9 of 9 (70% to 100%)  0 of 9 (0% to 30%)")
+    assert any(line.startswith("• librdkafka and java: 9 schedules on all sides") for line in lines)
 
 
 def test_the_exit_code_is_that_of_the_worst(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,17 +60,28 @@ def test_the_exit_code_is_that_of_the_worst(world: World, capsys: pytest.Capture
     assert search(Search.create(world.path, PLAN, None), QUIET, limits(2), [], as_json=True) == 1
 
 
-def test_a_new_finding_names_the_command_that_repeats_it(
+def test_each_finding_names_its_run_and_the_commands_to_go_on(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A known one does not: nobody has to look at it."""
+    """The one that matters less is named with --finding. The schedule's steps are there in words."""
     stuck = RunFinding(name="no-recovery", weight="new")
     world.finds = lambda schedule, turn: (stuck, LATE) if turn == 2 else ()
     hunt = Search.create(world.path, PLAN, None)
     search(hunt, QUIET, limits(3), [], as_json=False)
-    shown = capsys.readouterr().out.replace("\n", " ")
-    assert f"to repeat schedule 2 (no-recovery): acked replay {hunt.records[1].folder}" in shown
-    assert shown.count("to repeat") == 1
+    shown = capsys.readouterr().out.splitlines()
+    run = hunt.records[1]
+    at = shown.index(f"schedule 2: {run.folder}")
+    steps = [described(step) for step in read(Path(run.folder) / "schedule.json").steps]
+    assert shown[at + 1 :][: len(steps) + 7] == [
+        *(f"  {number}. {step}" for number, step in enumerate(steps, start=1)),
+        f"    acked report {run.folder}",
+        "  finding: no recovery",
+        f"    acked replay {run.folder}",
+        f"    acked shrink {run.folder}",
+        "  finding: torn transaction (known bug: KAFKA-17754)",
+        f"    acked replay {run.folder} --finding torn_transaction",
+        f"    acked shrink {run.folder} --finding torn_transaction",
+    ]
 
 
 def test_an_interrupted_comparison_says_how_to_continue(
