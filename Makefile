@@ -4,6 +4,7 @@ S ?= leader-az-isolated
 LAB ?= embedded
 ARGS ?=
 SCENARIOS ?= *
+FROM ?=
 VERSIONS ?=
 REPEAT ?= 1
 SHARD ?= 1/1
@@ -13,7 +14,7 @@ DAMAGE ?= clean
 MINUTES ?= 25
 SHARE ?= $(shell printf '%d' $$(( 0x$$(git rev-parse --short=4 HEAD 2>/dev/null || echo 0) % 10 + 1 )))/10
 # They reach nightly.sh through the environment, never as text of a command: a CI job's inputs may hold anything.
-export SCENARIOS VERSIONS REPEAT SHARD BUDGET LAB
+export SCENARIOS FROM VERSIONS REPEAT SHARD BUDGET LAB
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
 # Four workers, one file of tests at a time (all Spark tests by one), so that what they share is made once;
@@ -35,7 +36,7 @@ run-scenario: setup ## run one scenario and judge it: S=name LAB=embedded|compos
 run-all: setup ## run all scenarios, several clusters side by side: LAB=... ARGS="--filter=... --repeat=N"
 	@$(VENV)/acked run --all --lab $(LAB) $(ARGS)
 
-nightly: setup ## run the catalogue for a CI job: SCENARIOS="a,b*" VERSIONS=... SHARD=1/4 BUDGET=45m REPEAT=N LAB=... ARGS=...
+nightly: setup ## run the catalogue, and your scenarios, for a CI job: SCENARIOS="a,b*" FROM=dir,dir VERSIONS=... SHARD=1/4 BUDGET=45m REPEAT=N LAB=... ARGS=...
 	@bash harness/nightly.sh run $(ARGS)
 
 nightly-summary: setup ## merge the shards below shards/ into nightly/: summary.md, junit.xml, runs.jsonl
