@@ -22,13 +22,18 @@ PYTEST := $(VENV)/python -m pytest
 SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-scenario run-all nightly nightly-summary test test-share test-all check clean benchmark-checker
+.PHONY: help setup archives run-scenario run-all nightly nightly-summary test test-share test-all check clean benchmark-checker
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
 
 setup: ## install system packages, make .venv, fetch Kafka's jars
 	@bash harness/setup.sh
+
+# The first `acked run` makes them after its verdict; tests start many clusters and sessions.
+archives: setup
+	@[ .venv/.archives -nt .venv/.ready ] || { echo "making class-data archives, with which Kafka and Spark start faster" >&2; \
+		$(VENV)/python -m harness.artifacts && $(VENV)/python -m checkers.spark.class_data && touch .venv/.archives; }
 
 run-scenario: setup ## run one scenario and judge it: S=name LAB=embedded|compose ARGS=...
 	@$(VENV)/acked run $(S) --lab $(LAB) $(ARGS)
@@ -42,15 +47,15 @@ nightly: setup ## run the catalogue, and your scenarios, for a CI job: SCENARIOS
 nightly-summary: setup ## merge the shards below shards/ into nightly/: summary.md, junit.xml, runs.jsonl
 	@bash harness/nightly.sh merge
 
-test: setup ## run the tests, except the long ones: ARGS=... for pytest
+test: archives ## run the tests, except the long ones: ARGS=... for pytest
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long" $(ARGS)
 
-test-share: setup ## run a share of the long tests, for MINUTES at most: SHARE=3/10, by default chosen by the commit
+test-share: archives ## run a share of the long tests, for MINUTES at most: SHARE=3/10, by default chosen by the commit
 	@ACKED_TEST_SHARE=$(SHARE) ACKED_TEST_UNTIL=$$(( $$(date +%s) + $(MINUTES) * 60 )) $(PYTEST) $(SIDE_BY_SIDE) $(ARGS); \
 		status=$$?; [ $$status = 0 ] || [ $$status = 5 ] || { echo "Some tests failed; those run again, alone" >&2; \
 		$(PYTEST) -m long --last-failed --last-failed-no-failures none $(ARGS); }
 
-test-all: setup ## run all tests, the long ones included
+test-all: archives ## run all tests, the long ones included
 	@$(PYTEST) $(SIDE_BY_SIDE) $(ARGS)
 
 check: setup ## check lint, format, types and import rules

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +29,7 @@ from harness.console import Progress, echo
 from harness.errors import (
     EXIT_AS_DECLARED,
     EXIT_INTERRUPTED,
+    EXIT_UNFIT,
     EXIT_USAGE,
     EXIT_VIOLATED,
     AckedError,
@@ -36,6 +40,7 @@ from harness.lab.registry import lab_kind
 if TYPE_CHECKING:
     from cli.series import SeriesCluster
     from harness.cluster.settings import Settings
+    from harness.kafka.versions import KafkaVersion
     from run.client_choice import ClientChoice
 
 
@@ -213,6 +218,7 @@ def _run_one(
         settings=settings,
         force=build.force,
         client=client.read(),
+        make_archives=False,
         say=progress.say,
     )
     require_sql([scenario], say=progress.say)
@@ -234,7 +240,32 @@ def _run_one(
                 progress.say(f"page: {page}")
         return outcome.exit_code
 
-    return lab_kind(place.lab).enter(work)
+    status = lab_kind(place.lab).enter(work)
+    if status not in (EXIT_INTERRUPTED, EXIT_UNFIT):
+        _make_archives(options.version, progress.say)
+    return status
+
+
+def _make_archives(version: KafkaVersion, say: Callable[[str], None]) -> None:
+    """Make the class-data archives with which later runs start faster, if there are none. Never fails.
+
+    The first verdict does not wait for them, and Ctrl-C leaves them out.
+    """
+    from checkers.spark import class_data
+    from checkers.spark.session import cache_dir
+    from harness import artifacts
+    from harness.lab.embedded.namespaces import with_parent
+
+    try:
+        artifacts.resolve(version, say=say)
+        if class_data.needed(cache_dir()):
+            say("creating Spark's class-data archive, once for this Java; some 20 s")
+            command = with_parent((sys.executable, "-m", class_data.__name__))
+            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    except KeyboardInterrupt:
+        say("the class-data archives are left out; the next run tries again")
+    except (AckedError, OSError) as error:
+        say(f"there are no class-data archives: {error}")
 
 
 def _run_many(
