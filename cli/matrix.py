@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import BuildOptions, PlaceOptions, Quiet, SeriesOptions, SettingOptions
+from cli.options import BuildOptions, From, PlaceOptions, Quiet, SeriesOptions, SettingOptions
 from cli.series import (
     Night,
     SeriesCluster,
@@ -25,6 +25,8 @@ from harness.kafka.versions import KafkaVersion, kafka_version
 from report import series as report
 from run.catalogue import known_scenarios, select
 from run.client_choice import parse_clients
+from run.scenario import Scenario
+from run.scenario_file import read_places
 from studies.series.folder import SeriesFolder
 from studies.series.plan import parse_modes, parse_versions, plan
 from studies.series.summary import grid
@@ -64,6 +66,7 @@ def matrix(
         ),
     ] = None,
     *,
+    places: From = None,
     columns: ColumnOptions,
     settings: SettingOptions,
     build: BuildOptions,
@@ -84,7 +87,8 @@ def matrix(
 
     Exit code: that of the worst verdict.
     """
-    scenarios = select(names) if names else [one for one in known_scenarios().values() if one.versions]
+    own = read_places(places or ())
+    scenarios = select(names, own) if names else own or _that_differ()
     progress = Progress(quiet=as_json or quiet)
     cluster = SeriesCluster.read(place, settings.read(), columns.cluster, force=build.force)
     file = cluster.file
@@ -124,6 +128,11 @@ def matrix(
         progress.say(f"kept in {folder.path}")
     report_end(series, progress, stopped=stopped)
     raise typer.Exit(exit_code(series))
+
+
+def _that_differ() -> list[Scenario]:
+    """The scenarios of the catalogue that show how Kafka versions differ."""
+    return [one for one in known_scenarios().values() if one.versions]
 
 
 def _builds(

@@ -126,6 +126,14 @@ Parallel = Annotated[
         help="Number of clusters to run side by side; 0: three, or fewer on a small machine.",
     ),
 ]
+From = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        metavar="<path>",
+        help="Also choose from the scenarios in this file, or in the files of this folder. May be repeated.",
+    ),
+]
 _FILE = "Java properties file with settings of "
 
 

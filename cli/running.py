@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +16,7 @@ import typer
 from cli.options import (
     BuildOptions,
     ClientOptions,
+    From,
     OneScenario,
     PlaceOptions,
     Quiet,
@@ -25,6 +29,7 @@ from harness.console import Console, Progress, echo
 from harness.errors import (
     EXIT_AS_DECLARED,
     EXIT_INTERRUPTED,
+    EXIT_UNFIT,
     EXIT_USAGE,
     EXIT_VIOLATED,
     AckedError,
@@ -35,6 +40,7 @@ from harness.lab.registry import lab_kind
 if TYPE_CHECKING:
     from cli.series import SeriesCluster
     from harness.cluster.settings import Settings
+    from harness.kafka.versions import KafkaVersion
     from run.client_choice import ClientChoice
 
 
@@ -65,13 +71,10 @@ class RunTargetOptions:
 class ScenarioOptions:
     """Which scenarios a series runs."""
 
-    everything: Annotated[bool, typer.Option("--all", help="Run the whole catalogue, or all of --from.")] = (
-        False
-    )
-    folder: Annotated[
-        Path | None,
-        typer.Option("--from", help="With --all or --filter: the scenarios in the files of this folder."),
-    ] = None
+    everything: Annotated[
+        bool, typer.Option("--all", help="Run the whole catalogue, and the scenarios of --from.")
+    ] = False
+    places: From = None
     pattern: Annotated[
         str | None,
         typer.Option("--filter", help="Run the scenarios that match one of these globs (a,b)."),
@@ -87,11 +90,11 @@ class ScenarioOptions:
     @property
     def several(self) -> bool:
         """Whether they choose by themselves what to run."""
-        return self.everything or self.pattern is not None
+        return self.everything or self.pattern is not None or bool(self.places)
 
     def globs(self, name: str | None) -> list[str]:
-        """The globs of the scenarios; none: those of the series that is resumed."""
-        chosen = name or self.pattern or ("*" if self.everything or not self.resume else "")
+        """The globs of the scenarios; none: those of the series that is resumed, or else all of --from."""
+        chosen = name or self.pattern or ("*" if self.everything else "")
         return [glob.strip() for glob in chosen.split(",") if chosen]
 
 
@@ -139,17 +142,15 @@ def run(
     given = settings.read()
     if scenarios.pattern is not None and not scenarios.pattern.strip():
         raise UsageError("--filter is empty; give globs, such as 'kraft-*,no-fault', or use --all.")
-    if scenarios.folder and not scenarios.several:
-        raise UsageError(
-            f"--from {scenarios.folder} chooses scenarios for --all or --filter; add one of them."
-        )
     if scenarios.several or scenarios.resume or series.given:
         if build.given:
             raise UsageError("--kafka-home and --kafka-jars are for a single run, and for `acked matrix`.")
         if target.kafka or target.mode or target.rate is not None:
             raise UsageError("--kafka, --mode and --rate are for a single run; `acked matrix` varies them.")
         if name and scenarios.several:
-            raise UsageError(f"Use either the scenario {name!r} or --all with --filter, not both.")
+            raise UsageError(
+                f"Use either the scenario {name!r} or --all, --filter and --from; --filter may name it."
+            )
         if not (name or scenarios.several or scenarios.resume):
             raise UsageError("Name a scenario to run (`acked list` shows them), or use --all or --filter.")
         from cli.series import SeriesCluster
@@ -217,6 +218,7 @@ def _run_one(
         settings=settings,
         force=build.force,
         client=client.read(),
+        make_archives=False,
         say=progress.say,
     )
     require_sql([scenario], say=progress.say)
@@ -238,7 +240,32 @@ def _run_one(
                 progress.say(f"page: {page}")
         return outcome.exit_code
 
-    return lab_kind(place.lab).enter(work)
+    status = lab_kind(place.lab).enter(work)
+    if status not in (EXIT_INTERRUPTED, EXIT_UNFIT):
+        _make_archives(options.version, progress.say)
+    return status
+
+
+def _make_archives(version: KafkaVersion, say: Callable[[str], None]) -> None:
+    """Make the class-data archives with which later runs start faster, if there are none. Never fails.
+
+    The first verdict does not wait for them, and Ctrl-C leaves them out.
+    """
+    from checkers.spark import class_data
+    from checkers.spark.session import cache_dir
+    from harness import artifacts
+    from harness.lab.embedded.namespaces import with_parent
+
+    try:
+        artifacts.resolve(version, say=say)
+        if class_data.needed(cache_dir()):
+            say("creating Spark's class-data archive, once for this Java; some 20 s")
+            command = with_parent((sys.executable, "-m", class_data.__name__))
+            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    except KeyboardInterrupt:
+        say("the class-data archives are left out; the next run tries again")
+    except (AckedError, OSError) as error:
+        say(f"there are no class-data archives: {error}")
 
 
 def _run_many(
@@ -254,7 +281,7 @@ def _run_many(
     from report import series as report
     from run.catalogue import select
     from run.client_choice import LIBRDKAFKA
-    from run.scenario_file import read_folder
+    from run.scenario_file import read_places
     from studies.series.folder import SeriesFolder
     from studies.series.plan import as_before, own_jobs
     from studies.series.summary import add_up, by_scenario
@@ -262,8 +289,9 @@ def _run_many(
     night, repeat = Night.read(options), options.repeat
     old = None if scenarios.resume is None else SeriesFolder.resume(scenarios.resume)
     before = old.planned() if old and not globs else []
-    globs = globs or sorted({job.scenario for job in before}) or ["*"]
-    chosen = select(globs, among=read_folder(scenarios.folder) if scenarios.folder else None)
+    own = read_places(scenarios.places or ())
+    names = {job.scenario for job in before} or {one.name for one in own}
+    chosen = select(globs or sorted(names) or ["*"], own)
     progress = output.progress()
     file = cluster.file
     kafka, mode = (file.kafka, file.mode) if file else ("", "")

@@ -314,13 +314,15 @@ def write_documents(series: Series) -> None:
     """Write the files of `--junit` and `--summary`, also for a series that was interrupted."""
     night, runs, missing = series.night, series.folder.runs, not_run(series)
     if night.junit is not None:
-        write_output(night.junit, junit(runs, missing), "--junit")
+        text = junit(runs, missing, link=page_links(night.junit))
+        write_output(night.junit, text, "--junit")
     if runs:
         series.folder.keep("index.html", index(series.folder, series.runs, len(missing), night.earlier))
     if night.summary is not None:
         own = {(run.job, run.ended) for run in runs}
         earlier = [run for run in _earlier(series.runs, night.earlier) if (run.job, run.ended) not in own]
-        text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=earlier)
+        links = page_links(night.summary)
+        text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=earlier, link=links)
         write_output(night.summary, text, "--summary")
 
 
@@ -331,7 +333,7 @@ def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[
         title=f"{folder.path.parent.name} {folder.path.name}",
         earlier=_earlier(runs, earlier),
         missing=missing,
-        place=folder.path,
+        file=folder.path / "index.html",
     )
 
 
@@ -342,24 +344,29 @@ def _earlier(runs: Path, earlier: Sequence[RunSummary]) -> list[RunSummary]:
 
 
 def index_of(
-    runs: Sequence[RunSummary], *, title: str, earlier: Sequence[RunSummary], missing: int, place: Path
+    runs: Sequence[RunSummary], *, title: str, earlier: Sequence[RunSummary], missing: int, file: Path
 ) -> str:
-    """The index page of some runs, for a file in the folder ``place``."""
+    """The index page of some runs, for ``file``."""
     from report.page.index import index_page
-
-    def link(run: str) -> str:
-        page = Path(run) / "report.html"
-        if not run or not page.is_file():
-            return ""
-        return os.path.relpath(page.resolve(), place.resolve())
 
     return index_page(
         [asdict(run) for run in runs],
         title=title,
         earlier=[asdict(run) for run in earlier],
         missing=missing,
-        link=link,
+        link=page_links(file),
     )
+
+
+def page_links(document: Path) -> Callable[[str], str]:
+    """From a run folder to the path of its page, relative to the document; empty if it has no page."""
+    place = document.absolute().parent.resolve()
+
+    def link(run: str) -> str:
+        page = Path(run) / "report.html"
+        return os.path.relpath(page.resolve(), place) if run and page.is_file() else ""
+
+    return link
 
 
 def report_end(series: Series, progress: Progress, *, stopped: bool) -> None:

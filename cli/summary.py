@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.options import Earlier, Index, Junit, SummaryOption
-from cli.series import index_of, read_runs, require_files
+from cli.series import index_of, page_links, read_runs, require_files
 from harness.console import echo
 from harness.errors import UsageError
 from harness.plain_files import write_output
@@ -41,14 +41,13 @@ def summary(
     series = [_read(file) for file in files]
     runs = _each_once(run for one in series for run in located(one))
     missing = [job for one in series for job in one.not_run()]
-    text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=before)
+    links = page_links(summary or Path("summary.md"))
+    text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=before, link=links)
     if junit is not None:
-        write_output(junit, xml.junit(runs, missing), "--junit")
+        write_output(junit, xml.junit(runs, missing, link=page_links(junit)), "--junit")
     if index is not None:
         title = f"{len(series)} series" if len(series) > 1 else series[0].path.name
-        page = index_of(
-            runs, title=title, earlier=before, missing=len(missing), place=index.absolute().parent
-        )
+        page = index_of(runs, title=title, earlier=before, missing=len(missing), file=index)
         write_output(index, page, "--index")
     if summary is not None:
         write_output(summary, text, "--summary")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The nightly job: `nightly.sh run [OPTIONS]` runs a shard, `nightly.sh merge` merges the shards of a night.
-# Settings come from the environment: SCENARIOS, VERSIONS, REPEAT, SHARD, BUDGET, LAB (see the Makefile), the
+# Settings come from the environment: SCENARIOS, FROM, VERSIONS, REPEAT, SHARD, BUDGET, LAB (see the Makefile), the
 # folders NIGHT (what is written), SHARDS (what is merged) and EARLIER (runs.jsonl of the nights before), and
 # KEEP_MB, the size to which the folders of failed runs are reduced.
 # Exits with the exit code of the worst verdict.
@@ -42,6 +42,8 @@ case ${1:-} in
         shift
         options=(--repeat "$REPEAT" --lab "$LAB" --runs "$night/runs" --budget "$BUDGET" --shard "$SHARD" --keep-failed
             "${documents[@]}" "$@")
+        IFS=',' read -ra own <<<"${FROM:-}"
+        for place in "${own[@]}"; do options+=(--from "$place"); done
         status=0
         if [ -n "$VERSIONS" ]; then
             IFS=', ' read -ra names <<<"$SCENARIOS"

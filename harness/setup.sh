@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 unfit() { echo "$*" >&2; exit 3; }
-say() { echo "setup: $*" >&2; }
+exec 8>&2
+say() { printf 'setup: %3d s  %s\n' "$SECONDS" "$*" >&8; }
 
 # The key contains the folder, because the scripts of a virtual environment contain its absolute path.
 stamp=.venv/.ready
@@ -22,6 +23,17 @@ fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 failed() { tail -n 15 "$log" >&2; unfit "$@"; }
+during() { # what, command...: runs it; its output goes to the log. Every ten seconds it says what is still going on.
+    local status=0 alive
+    exec {alive}> >(still "$1")
+    "${@:2}" >"$log" 2>&1 </dev/null {alive}>&- || status=$?
+    exec {alive}>&-
+    return "$status"
+}
+still() { # what: ends with its input
+    local begun=$SECONDS
+    until read -rt 10 || [ $? -le 128 ]; do say "still $1 ($((SECONDS - begun)) s)"; done
+}
 
 python=${PYTHON:-python3}
 command -v "$python" >/dev/null || unfit "No $python on the path: install Python 3.11 or newer (sudo apt-get install -y python3 python3-venv)."
@@ -63,7 +75,7 @@ may_install() {
     has apt-get || return
     [ "$(id -u)" = 0 ] || { sudo -n true 2>/dev/null && as_root=(sudo -n); }
 }
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$@" >"$log" 2>&1 </dev/null; }
+apt() { during "$1" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${@:2}"; }
 install="apt-get update && apt-get install -y --no-install-recommends"
 remedy() {
     if has apt-get; then echo "Install them with: sudo sh -c '$install $*'"
@@ -76,13 +88,13 @@ if [ ${#lacking[@]} -eq 0 ]; then :
 elif may_install; then
     say "installing ${lacking[*]}"
     updated=yes
-    apt update || updated=
+    apt "reading package lists" update || updated=
     if [ ${#required[@]} -gt 0 ]; then
-        { [ -n "$updated" ] && apt install -y --no-install-recommends "${required[@]}"; } ||
+        { [ -n "$updated" ] && apt "installing ${required[*]}" install -y --no-install-recommends "${required[@]}"; } ||
             failed "Installing ${required[*]} failed; the command was: $install ${required[*]}"
     fi
     for package in "${optional[@]}"; do # one by one, so that a package that this release lacks does not prevent the others
-        { [ -n "$updated" ] && apt install -y --no-install-recommends "$package"; } ||
+        { [ -n "$updated" ] && apt "installing $package" install -y --no-install-recommends "$package"; } ||
             say "going on without the optional package $package: $(tail -n 1 "$log")"
     done
 elif [ ${#required[@]} -gt 0 ]; then
@@ -104,13 +116,36 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/d
     say "making .venv with Python $found"
     "$python" -m venv --clear .venv || unfit "Making .venv with $python failed; install python$found-venv (sudo apt-get install -y python$found-venv)."
 fi
-say "installing the pinned dependencies into .venv (one or two minutes if they are not cached)"
-pip=(.venv/bin/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]')
-if [ -t 2 ]; then "${pip[@]}" >&2; else "${pip[@]}" --quiet >"$log" 2>&1; fi ||
-    failed "Installing the dependencies failed; check that the package index is reachable from here."
+say "installing the pinned dependencies into .venv"
+pip=(.venv/bin/python -m pip install --disable-pip-version-check --constraint constraints.txt)
+packages=(--constraint constraints.txt --editable '.[dev]')
+# PySpark comes as a source package of 450 MB; the wheel that is made of it is read once, so packing it is a waste.
+DIST_EXTRA_CONFIG=$PWD/harness/stored_wheels.cfg
+export DIST_EXTRA_CONFIG
+# uv downloads and unpacks side by side, in a third of pip's time. It does not know pip's settings.
+pip_setting() { .venv/bin/python -m pip config list 2>/dev/null | sed -nE "s/^[^=]*\.$1='(.*)'$/\1/p" | tail -n 1; }
+by_uv() {
+    local index extra install
+    during "installing uv" "${pip[@]}" --quiet uv || return
+    index=$(pip_setting index-url) extra=$(pip_setting extra-index-url)
+    [ -z "$index" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"
+    [ -z "$extra" ] || export UV_INDEX="${UV_INDEX:-$extra}"
+    install=(.venv/bin/uv pip install --python .venv/bin/python "${packages[@]}")
+    if [ -t 2 ]; then "${install[@]}"; else during "installing" shown "${install[@]}"; fi
+}
+shown() { # command...: runs it; says each line of its output, but those that list packages
+    local line
+    "$@" 2>&1 | while IFS= read -r line; do
+        echo "$line"
+        case $line in " "[+~-]" "*) ;; *) say "${line#"${line%%[! ]*}"}" ;; esac
+    done
+}
+by_uv || {
+    say "uv could not install them ($(tail -n 1 "$log")); trying pip, which takes longer"
+    during "installing with pip" "${pip[@]}" --quiet --editable '.[dev]'
+} || failed "Installing the dependencies failed; check that the package index is reachable from here."
 
-say "resolving Kafka into ${ACKED_CACHE:-~/.cache/acked}"
-.venv/bin/python -m harness.artifacts
-say "creating Spark's class-data archive, with which it starts in a third of the time"
-.venv/bin/python -m checkers.spark.class_data
+say "fetching Kafka into ${ACKED_CACHE:-~/.cache/acked}"
+.venv/bin/python -m harness.artifacts --without-archives
 echo "$key" >"$stamp"
+say "ready"

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
 from report.model.model import Claim, FindingGroup, ReportModel
-from report.series import ReportedJob, ReportedRun, job_name
+from report.night import Link, no_link
+from report.series import ReportedJob, ReportedRun, deviations, job_name
+from report.words.claims import deviation
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"violated": "failure", "unfit": "skipped"}
 """The JUnit element of some verdicts. Other verdicts except `as declared` are an `error`."""
 
 
-def junit(runs: Sequence[ReportedRun], not_run: Iterable[ReportedJob] = ()) -> str:
+def junit(runs: Sequence[ReportedRun], not_run: Iterable[ReportedJob] = (), *, link: Link = no_link) -> str:
     """A test suite with a test case for each run.
 
     `violated` is a failure; `unknown`, `invalid` and `crashed` are errors; `unfit` runs, and runs that did
-    not take place, are skipped.
+    not take place, are skipped. Failures and errors name each claim that is not as declared, the commit, the
+    duration, and the page, relative to the document.
     """
     suite = ElementTree.Element("testsuite", name="acked")
     kinds = []
@@ -28,11 +31,13 @@ def junit(runs: Sequence[ReportedRun], not_run: Iterable[ReportedJob] = ()) -> s
         if run.verdict != "as declared":
             kind = _ELEMENTS.get(run.verdict, "error")
             kinds.append(kind)
-            message = _clean("; ".join(run.reasons) or run.verdict)
+            claims = deviations(run)
+            reasons = "; ".join(run.reasons) or run.verdict
+            message = _clean(". ".join((reasons, " ".join(claims))) if claims else reasons)
             element = ElementTree.SubElement(case, kind, message=message)
             if kind != "skipped":
                 element.set("type", run.verdict)
-                element.text = _clean("\n".join((*run.reasons, f"run folder: {run.folder}")))
+                element.text = _clean("\n".join((*run.reasons, *claims, *_facts(run, link))))
     for job in not_run:
         kinds.append("skipped")
         ElementTree.SubElement(_case(suite, job), "skipped", message="not run: the series ended before")
@@ -59,13 +64,24 @@ def run_junit(model: ReportModel) -> str:
     kind = "" if verdict.verdict == "as declared" else _ELEMENTS.get(verdict.verdict, "error")
     case("verdict", kind, "; ".join(verdict.reasons) or verdict.verdict)
     for claim in model.claims:
-        case(f"claim {claim.name}", _kind_of(claim), f"{claim.says} {claim.status}: {claim.observed}")
+        expected = [claim.instead] if claim.instead_kind == "erratum" else [claim.says]
+        sentence = deviation(claim.says, claim.status, claim.observed, expected)
+        case(f"claim {claim.name}", _kind_of(claim), sentence)
     unexpected = [group for group in model.groups if not group.expected]
     for group in unexpected:
         case(_title(group), "failure", f"{group.count} that the scenario does not expect")
     if not unexpected:
         case("no finding but those that the scenario expects", "", "")
     return _document(suite, kinds, model.run.duration_s)
+
+
+def _facts(run: ReportedRun, link: Link) -> Iterator[str]:
+    yield f"duration: {run.seconds:.1f} s"
+    if run.commit:
+        yield f"commit: {run.commit}"
+    yield f"run folder: {run.folder}"
+    if page := link(run.folder):
+        yield f"page: {page}"
 
 
 def _kind_of(claim: Claim) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from report.markdown import plain
-from report.series import ReportedJob, ReportedRun, job_name, number_of_runs, span
+from report.series import ReportedJob, ReportedRun, deviations, job_name, number_of_runs, span
 
 LIMIT_BYTES = 1 << 20
 """GitHub shows no larger summary."""
@@ -22,6 +23,7 @@ SIGNS = {
     "unfit": "–",
 }
 _LEGEND = "✓ as declared, ✗ violated, ? unknown, ! invalid or crashed, – unfit; newest run last"
+_FAILED = "Not as declared"
 _CUT = "\n\n(The rest is left out because a summary may have 1 MiB at most; the series' folder has all.)\n"
 
 
@@ -37,38 +39,72 @@ class ReportedDisagreement(Protocol):
         """The claims that got different answers: runs by answer."""
 
 
+Link = Callable[[str], str]
+"""From a run folder to the address of its page, relative to the document; empty if it has no page."""
+
+
+def no_link(_folder: str) -> str:
+    """For runs without pages."""
+    return ""
+
+
 def summary_markdown(
     runs: Sequence[ReportedRun],
     flaky: Mapping[Any, ReportedDisagreement],
     *,
     not_run: Sequence[ReportedJob] = (),
     earlier: Sequence[ReportedRun] = (),
+    link: Link = no_link,
     limit: int = LIMIT_BYTES,
 ) -> str:
     """What failed, what is flaky (by `Job`), what was not run, and every case with its last runs.
 
-    ``earlier`` are runs of other nights, oldest first. The text has at most ``limit`` bytes.
+    ``earlier`` are runs of other nights, oldest first; with them, failures that are new come first. The text
+    has at most ``limit`` bytes.
     """
-    failed = [run for run in runs if run.verdict not in ("as declared", "unfit")]
-    parts = [_headline(runs, not_run, len(flaky))]
-    if failed:
-        parts.append(_section("Not as declared", [_failure(run) for run in failed]))
+    before = _by_job(earlier)
+    failed = [run for run in runs if _failed(run)]
+    new = [run for run in failed if not any(map(_failed, before.get(job_name(run), [])[-1:]))]
+    old = [run for run in failed if run not in new]
+    by_job = _by_job(runs)
+    passed = [name for name, of_job in by_job.items() if _passed_again(of_job, before.get(name, []))]
+    counts = {
+        "not run": len(not_run),
+        "flaky": len(flaky),
+        "new": len(new) if earlier else 0,
+        "as declared again": len(passed),
+    }
+    parts = [_headline(runs, [f"{count} {what}" for what, count in counts.items() if count])]
+    titles = (f"{_FAILED}: new since the last night", f"{_FAILED}, as in the last night")
+    titles = titles if earlier else (_FAILED, "")
+    for title, some in zip(titles, (new, old), strict=True):
+        if some:
+            parts.append(_section(title, [_failure(run, link) for run in some]))
+    if passed:
+        parts.append(_section("As declared again", [f"- {plain(name)}" for name in passed]))
     if flaky:
-        lines = [_flaky(job, how) for job, how in flaky.items()]
+        lines = [_flaky(job, how, by_job.get(job_name(job), [])) for job, how in flaky.items()]
         parts.append(_section("Flaky: more than one outcome in this series", lines))
     if not_run:
         names = Counter(job_name(job) for job in not_run)
         lines = [f"- {name}" + (f" ({count} runs)" if count > 1 else "") for name, count in names.items()]
         parts.append(_section("Not run", lines))
-    parts.append(_table(_by_job(runs), _by_job(earlier)))
+    parts.append(_table(by_job, before))
     return _bounded("\n\n".join(parts) + "\n", limit)
 
 
-def _headline(runs: Sequence[ReportedRun], not_run: Sequence[ReportedJob], flaky: int) -> str:
+def _failed(run: ReportedRun) -> bool:
+    return run.verdict not in ("as declared", "unfit")
+
+
+def _passed_again(runs: Sequence[ReportedRun], before: Sequence[ReportedRun]) -> bool:
+    """Whether a job whose last run in an earlier night failed is now as declared in every run."""
+    return any(map(_failed, before[-1:])) and all(run.verdict == "as declared" for run in runs)
+
+
+def _headline(runs: Sequence[ReportedRun], also: Sequence[str]) -> str:
     counts = Counter(run.verdict for run in runs)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in SIGNS if counts[verdict])
-    also = [f"{len(not_run)} not run"] if not_run else []
-    also += [f"{flaky} flaky"] if flaky else []
     return f"## acked: {number_of_runs(len(runs))}" + (
         f": {'; '.join((counted, *also))}" if runs else "; nothing was run"
     )
@@ -78,13 +114,22 @@ def _section(title: str, lines: Sequence[str]) -> str:
     return f"### {title}\n\n" + "\n".join(lines)
 
 
-def _failure(run: ReportedRun) -> str:
+def _failure(run: ReportedRun, link: Link) -> str:
     reasons = "; ".join(run.reasons) or "no reason is recorded"
-    return f"- **{plain(job_name(run))}: {run.verdict}**. {plain(reasons)} (`{run.folder}`)"
+    page = link(run.folder)
+    facts = [f"{run.seconds:.0f} s"]
+    facts += [f"commit {plain(run.commit)}"] if run.commit else []
+    facts += [f"[page]({quote(page)})" if page else f"`{run.folder}`"]
+    first = f"- **{plain(job_name(run))}: {run.verdict}**. {plain(reasons)} ({', '.join(facts)})"
+    return "\n".join((first, *(f"  - {plain(line)}" for line in deviations(run))))
 
 
-def _flaky(job: ReportedJob, how: ReportedDisagreement) -> str:
-    differ = "".join(f"; claim {name}: {_counted(answers)}" for name, answers in how.claims.items())
+def _flaky(job: ReportedJob, how: ReportedDisagreement, runs: Sequence[ReportedRun]) -> str:
+    says = {name: text for run in runs for name, text in run.says.items()}
+    differ = "".join(
+        f"; claim {name}: {_counted(answers)}" + (f" ({says[name]})" if name in says else "")
+        for name, answers in how.claims.items()
+    )
     return f"- {plain(job_name(job))}: {_counted(how.verdicts)}{plain(differ)}"
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from harness.console import Console
 from report.console import NONE, Cell, Column, RowTable
+from report.words.claims import deviation
 
 _STYLES = {"as declared": "green", "unknown": "yellow"}
 _SIGNS = {"as declared": "✓", "violated": "✗", "unknown": "?"}
@@ -66,6 +67,22 @@ class ReportedRun(ReportedJob, Protocol):
     @property
     def claims(self) -> Mapping[str, str]:
         """Status of each claim."""
+
+    @property
+    def observed(self) -> Mapping[str, str]:
+        """What was observed for each claim."""
+
+    @property
+    def says(self) -> Mapping[str, str]:
+        """The sentence of each claim that is not as declared."""
+
+    @property
+    def expected(self) -> Mapping[str, Sequence[str]]:
+        """Of these claims, the sentences of which one should be true."""
+
+    @property
+    def commit(self) -> str:
+        """The commit of acked that ran it; empty if it is not known."""
 
     @property
     def folder(self) -> str:
@@ -147,6 +164,14 @@ def job_name(job: ReportedJob) -> str:
     """The name of a job: scenario, Kafka version and metadata mode."""
     name = f"{job.scenario} on {job.version} {job.mode}"
     return f"{name} with {job.client}" if job.client else name
+
+
+def deviations(run: ReportedRun) -> list[str]:
+    """Each claim that is not as declared: its sentence, what was observed, what was expected."""
+    return [
+        deviation(says, run.claims.get(name, ""), run.observed.get(name, ""), run.expected.get(name, ()))
+        for name, says in run.says.items()
+    ]
 
 
 def ended(run: ReportedRun) -> str:

@@ -13,11 +13,13 @@ import importlib
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
-from harness.errors import UsageError
+from harness.errors import UsageError, quoted
 from run.scenario import Scenario
 from run.scenario_file import find_in_file, from_module, is_file, require_distinct
 
 GROUP = "acked.scenarios"
+_SHOWN = 5
+"""How many of the user's own scenarios a message names."""
 
 
 def modules() -> list[str]:
@@ -58,25 +60,39 @@ def find(reference: str) -> Scenario:
     raise UsageError(f"There is no scenario {reference!r}; {hint}")
 
 
-def select(references: Sequence[str], among: Sequence[Scenario] | None = None) -> list[Scenario]:
+def select(references: Sequence[str], own: Sequence[Scenario] = ()) -> list[Scenario]:
     """Scenarios that globs match, in their own order, then those of the files that are named.
 
-    ``among`` are the scenarios that globs choose from; None: all that have a name here. Raises UsageError
-    for a glob that matches none, and for two scenarios of one name.
+    Globs choose from the scenarios that have a name here, and from ``own``, which were read from files.
+    Raises UsageError for a glob that matches none, and for two scenarios of one name.
     """
-    everything = known_scenarios()
-    candidates = everything if among is None else by_name(among)
+    catalogue = known_scenarios()
+    candidates = by_name([*catalogue.values(), *own])
     chosen_names: set[str] = set()
     for glob in references:
         if not is_file(glob):
             matching = fnmatch.filter(candidates, glob)
             if not matching:
-                raise UsageError(f"No scenario matches {glob!r}; `acked list` shows them all.")
+                raise UsageError(
+                    _matches_none(glob, list(catalogue), list(dict.fromkeys(one.name for one in own)))
+                )
             chosen_names |= set(matching)
     chosen = [scenario for name, scenario in candidates.items() if name in chosen_names]
-    own = [find_in_file(reference) for reference in references if is_file(reference)]
-    require_distinct([*everything.values(), *chosen, *own])
-    return list(by_name([*chosen, *own]).values())
+    named = [find_in_file(reference) for reference in references if is_file(reference)]
+    require_distinct([*candidates.values(), *named])
+    return list(by_name([*chosen, *named]).values())
+
+
+def _matches_none(glob: str, catalogue: Sequence[str], own: Sequence[str]) -> str:
+    near = difflib.get_close_matches(glob, [*own, *catalogue], n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    searched = f"the catalogue ({len(catalogue)} scenarios)"
+    if own:
+        shown = ", ".join(own[:_SHOWN]) + (f" and {len(own) - _SHOWN} more" if len(own) > _SHOWN else "")
+        searched += f" nor of --from ({shown})"
+    return f"{quoted(glob)} matches no scenario of {searched}; {hint}`acked list` shows the catalogue" + (
+        "." if own else ", and --from adds scenarios of your own."
+    )
 
 
 def _is_of_others(point: EntryPoint) -> bool:

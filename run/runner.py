@@ -297,7 +297,7 @@ class _Run:
             self.progress.say(reason)
         processes = Processes(
             lab=lab,
-            distribution=artifacts.resolve(self.options.version),
+            distribution=artifacts.resolve(self.options.version, make_archives=False),
             journal=journal,
             log_syntax=self.options.version.log_syntax,
         )

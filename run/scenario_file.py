@@ -70,22 +70,30 @@ def find_in_file(reference: str) -> Scenario:
 def read_file(path: Path) -> list[Scenario]:
     """The scenarios that a file declares, checked. Raises UsageError."""
     if path.is_dir():
-        raise UsageError(f"{path} is a folder; name a file in it, or use --all --from {path}.")
+        raise UsageError(f"{path} is a folder; name a file in it, or use --from {path}.")
     text = text_file(path, path, "name a Python file with a scenario, or `acked new NAME` writes one")
     return _declared(ScenarioFile(path.absolute(), text), shown=path)
 
 
-def read_folder(folder: Path) -> list[Scenario]:
-    """The scenarios of all files `*.py` in a folder, except those whose names begin with `_`.
+def read_places(places: Iterable[Path]) -> list[Scenario]:
+    """The scenarios of some files, and of all files `*.py` in some folders, except those that begin with `_`.
 
     Raises UsageError.
     """
-    if not folder.is_dir():
-        raise UsageError(f"--from {folder}: there is no such folder; name a folder with scenario files.")
-    files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
+    return [one for place in places for file in _files(place) for one in read_file(file)]
+
+
+def _files(place: Path) -> list[Path]:
+    if place.is_file():
+        return [place]
+    if not place.is_dir():
+        raise UsageError(
+            f"--from {place}: there is no such file or folder; name scenario files, or folders of them."
+        )
+    files = sorted(file for file in place.glob("*.py") if not file.name.startswith("_"))
     if not files:
-        raise UsageError(f"--from {folder}: the folder holds no scenario file (*.py).")
-    return [one for file in files for one in read_file(file)]
+        raise UsageError(f"--from {place}: the folder holds no scenario file (*.py).")
+    return files
 
 
 def from_module(module: ModuleType, declared: object, reference: str) -> list[Scenario]:

@@ -101,6 +101,7 @@ def prepare(
     settings: Settings = NO_SETTINGS,
     force: bool = False,
     client: ClientChoice = LIBRDKAFKA,
+    make_archives: bool = True,
     say: Callable[[str], None] = lambda text: None,
 ) -> RunOptions:
     """Check what can be checked before anything starts. Raises UsageError, UnfitError.
@@ -108,7 +109,8 @@ def prepare(
     Empty ``kafka`` and ``mode`` mean those of the cluster file, else the scenario's own. ``force`` accepts a
     Kafka version that is not known. ``client`` is the library of producers and consumers, or a user's
     program, which must send its greeting. ``say`` is called when Kafka is downloaded. ``settings`` take
-    precedence over those of the cluster file.
+    precedence over those of the cluster file. With ``make_archives``, Kafka's class-data archives are made
+    first, if there are none.
     """
     from harness import artifacts, doctor
 
@@ -131,7 +133,7 @@ def prepare(
             f"{cluster.path}: {len(topology.hosts)} hosts, about {memory_gib(topology):.1f} GiB of memory, "
             f"about {start_s(topology):.0f} s to start"
         )
-    artifacts.resolve(options.version, say=say)
+    artifacts.resolve(options.version, say=say, make_archives=make_archives)
     client_program = program(client, options.version, say)
     if client_program is not None and client_program.via == "program":
         greet(client_program)

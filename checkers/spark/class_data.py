@@ -1,8 +1,9 @@
 """Spark's class-data archive: stores the classes that a judgement loads, which halves a session's start.
 
-    python -m checkers.spark.class_data        # makes it if it is missing; `make setup` does
+    python -m checkers.spark.class_data        # makes it if it is missing
 
-An archive fits one Java and one installation of PySpark; Java ignores one that does not fit.
+`acked run` makes it after the first run, in a process of its own. An archive fits one Java and one
+installation of PySpark; Java ignores one that does not fit.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from checkers.spark.session import archive_path, cache_dir, java_flags, start_session
@@ -20,8 +22,18 @@ from harness.errors import AckedError
 END_WITHIN_S = 120.0
 
 
+def needed(cache: Path) -> bool:
+    """Whether there is no archive, and making one has not failed before."""
+    archive = archive_path(cache)
+    return not archive.exists() and not _failed(archive).exists()
+
+
+def _failed(archive: Path) -> Path:
+    return archive.with_suffix(".failed")
+
+
 def make(cache: Path) -> Path | None:
-    """Judge a tiny history and store the loaded classes; returns None, and changes nothing, if that fails."""
+    """Judge a tiny history and store the loaded classes; returns None, and notes it, if that fails."""
     remove_unfinished(cache)
     archive = archive_path(cache)
     if archive.exists():
@@ -41,9 +53,12 @@ def make(cache: Path) -> Path | None:
         process.wait(END_WITHIN_S)
         _installation(archive).write_text(f"{_pyspark()}\n")
         new.rename(archive)
+        _failed(archive).unlink(missing_ok=True)
         prune(cache)
     except (OSError, subprocess.TimeoutExpired):
         new.unlink(missing_ok=True)
+        with suppress(OSError):
+            _failed(archive).touch()
         return None
     return archive
 

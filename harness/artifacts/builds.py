@@ -58,7 +58,7 @@ def take_in(
             )
     else:
         version = base
-        own = list(resolve(kafka_version(base, force=True), say=say, with_archives=False).jars)
+        own = list(resolve(kafka_version(base, force=True), say=say, make_archives=False).jars)
     # Jars are on the class path in the order of their names: digits come before letters.
     sources = {f"0-{number:02}-{jar.name}": jar for number, jar in enumerate(patches)}
     sources |= {jar.name: jar for jar in own}

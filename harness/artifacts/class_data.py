@@ -30,6 +30,15 @@ class Archives:
     problem: str = ""
 
 
+def stored(root: Path, java: Java) -> Archives:
+    """The archives of a distribution for this Java, if there are any."""
+    return _stored_archives(_folder(root, java)) or Archives(problem="they have not been made yet")
+
+
+def _folder(root: Path, java: Java) -> Path:
+    return root / "class-data" / java.build
+
+
 def archives(
     spec: KafkaVersion,
     root: Path,
@@ -44,7 +53,7 @@ def archives(
     A failure is reported to ``say`` and is never fatal: the cluster only starts more slowly. It is
     remembered, and the next call does not try again unless ``retry`` is set.
     """
-    folder = root / "class-data" / java.build
+    folder = _folder(root, java)
     archived = _stored_archives(folder)
     if archived is not None and (archived.files or not retry):
         return archived

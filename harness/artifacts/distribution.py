@@ -66,14 +66,14 @@ def resolve(
     *,
     say: Say = _silent,
     force: bool = False,
-    with_archives: bool = True,
+    make_archives: bool = True,
     retry_archives: bool = False,
 ) -> KafkaDistribution:
     """The distribution of ``version``. Downloads what the cache lacks.
 
     Call it before entering a lab's namespaces, from which nothing can be downloaded. ``say`` is called with a
-    line before each step that takes time, and during downloads. ``retry_archives`` creates class-data
-    archives again if that failed before.
+    line before each step that takes time, and during downloads. Without ``make_archives``, those class-data
+    archives are used that there are; ``retry_archives`` creates them again if that failed before.
 
     Raises UsageError for an unknown version (unless ``force``) and for a build that the cache lacks, and
     UnfitError if Java is missing or too old, the cache cannot be written, or a download fails.
@@ -87,13 +87,20 @@ def resolve(
         manifest = modules.fetched(_modules(spec), root, java, say)
     jars = tuple(sorted(root / "lib" / name for name in manifest.sums))
     plain = KafkaDistribution(spec=spec, root=root, jars=jars, java=java, sums=manifest.sums)
-    if not with_archives:
-        return plain
-    archives = class_data.archives(spec, root, plain.class_path(), java, say, retry=retry_archives)
+    if make_archives:
+        archives = class_data.archives(spec, root, plain.class_path(), java, say, retry=retry_archives)
+    else:
+        archives = class_data.stored(root, java)
     return replace(plain, archives=archives.files, without_archives=archives.problem)
 
 
-def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, force: bool = False) -> None:
+def resolve_all(
+    versions: Iterable[str | KafkaVersion],
+    *,
+    say: Say = _silent,
+    force: bool = False,
+    make_archives: bool = True,
+) -> None:
     """Resolve several versions side by side, so that each is in the cache afterwards.
 
     Lines of ``say`` begin with the version. Steps that are still running are reported less often than for a
@@ -102,7 +109,7 @@ def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, f
     distinct = list(dict.fromkeys(versions))
     if len(distinct) < 2:
         for version in distinct:
-            resolve(version, say=say, force=force)
+            resolve(version, say=say, force=force, make_archives=make_archives)
         return
     stop = threading.Event()
 
@@ -118,7 +125,7 @@ def resolve_all(versions: Iterable[str | KafkaVersion], *, say: Say = _silent, f
                 reported_s = time.monotonic()
                 say(f"{name}: {text}")
 
-        resolve(version, say=about, force=force)
+        resolve(version, say=about, force=force, make_archives=make_archives)
 
     with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="resolve") as pool:
         tasks = [pool.submit(one, version) for version in distinct]

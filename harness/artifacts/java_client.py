@@ -44,7 +44,7 @@ def java_client(version: KafkaVersion, *, say: Say = lambda text: None) -> JavaC
             f"The Java client of Kafka {version.version} is too old for the harness; name one from "
             f"{OLDEST} on with --client-version."
         )
-    kafka = resolve(version, say=say, with_archives=False)
+    kafka = resolve(version, say=say, make_archives=False)
     program = JavaProgram(
         source=SOURCES / "Agent.java",
         about=f"the Java client of Kafka {version.version}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from harness.artifacts import ivy
 from harness.artifacts.cache import UNFINISHED, held_folder, locked, writable
 from harness.artifacts.java import Java
 from harness.artifacts.manifest import Checksums, sha256
+from harness.artifacts.pinned import PinnedJar, pinned_jars
 from harness.errors import UnfitError
 from harness.kafka.versions import Coordinates
 
@@ -37,40 +38,46 @@ class Modules:
 def fetched(modules: Modules, root: Path, java: Java, say: Say) -> Checksums:
     """The checksums of the jars in ``root / "lib"``. Downloads jars that are missing or damaged.
 
-    Raises UnfitError if the cache cannot be written, or a download fails.
+    What a list of pinned jars names is not looked up, and must have the list's checksums. Raises UnfitError
+    if the cache cannot be written, or a download fails.
     """
-    manifest = _stored(root, modules)
+    pinned = pinned_jars(root.name, modules.coordinates)
+    manifest = _stored(root, modules, pinned)
     if manifest is not None and not manifest.damaged(root):
         return manifest
     cache = writable(root.parent)
     with locked(cache, say, root.name):
-        manifest = _stored(root, modules)  # another process may have downloaded it meanwhile
+        manifest = _stored(root, modules, pinned)  # another process may have downloaded it meanwhile
         bad = manifest.damaged(root) if manifest else ()
         if manifest and not bad:
             return manifest
         for name in bad:
             say(f"{root / 'lib' / name} is damaged or missing; downloading it again")
-            _forget(cache / "ivy", name)
+            ivy.forget(cache / "ivy", name)
         with held_folder(cache, f"{UNFINISHED}{root.name}-") as new:
-            say(f"resolving {modules.label} from Maven Central")
-            ivy.fetch(
-                modules.coordinates,
-                new / "lib",
-                cache / "ivy",
-                java,
-                say,
-            )
+            missing = [jar for jar in pinned if not bad or jar.name in bad]
+            if missing:
+                size = sum(jar.size for jar in missing) / 1e6
+                say(f"downloading {modules.label} from Maven Central: {len(missing)} jars, {size:.0f} MB")
+                ivy.download(missing, new / "lib", cache / "ivy", java, say)
+            else:
+                say(f"resolving {modules.label} from Maven Central")
+                ivy.fetch(modules.coordinates, new / "lib", cache / "ivy", java, say)
             if manifest:
                 return _repair(root, new, manifest, bad)
             return _install(root, new, modules)
 
 
-def _stored(root: Path, modules: Modules) -> Checksums | None:
+def _stored(root: Path, modules: Modules, pinned: Sequence[PinnedJar]) -> Checksums | None:
+    """The manifest of the folder, if it holds these modules: exactly the pinned jars, if there are any."""
     try:
         recipe = (root / _RECIPE).read_text()
     except (OSError, UnicodeDecodeError):
         return None
-    return Checksums.read(root) if recipe == modules.recipe else None
+    manifest = Checksums.read(root) if recipe == modules.recipe else None
+    if manifest and pinned and manifest.sums != {jar.name: jar.sha256 for jar in pinned}:
+        return None
+    return manifest
 
 
 def _install(root: Path, new: Path, modules: Modules) -> Checksums:
@@ -81,8 +88,6 @@ def _install(root: Path, new: Path, modules: Modules) -> Checksums:
             f"again."
         )
     manifest.write(new)
-    for name in ivy.FILES:
-        (new / name).unlink(missing_ok=True)
     (new / _RECIPE).write_text(modules.recipe)
     if root.exists():
         shutil.rmtree(root)
@@ -101,9 +106,3 @@ def _repair(root: Path, new: Path, manifest: Checksums, bad: tuple[str, ...]) ->
         fetched_jar.replace(root / "lib" / name)
     manifest.write(root)
     return manifest
-
-
-def _forget(home: Path, name: str) -> None:
-    """Remove a jar from Ivy's own cache, which may be damaged too."""
-    for copy in home.glob(f"cache/*/*/*/{name}"):
-        copy.unlink()

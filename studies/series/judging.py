@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkers.partition.fate import LOSSES
 from checkers.verdict import TRANSACTIONS_AND_GROUPS
 from harness.errors import AckedError, cause_of, json_file
+from harness.version import commit
 from run.folder import MANIFEST
 from studies.series.job import Job
 from studies.series.summary import AS_SAID, OTHERWISE, RunSummary
@@ -18,6 +20,7 @@ from studies.series.summary import AS_SAID, OTHERWISE, RunSummary
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from checkers.claims.evaluate import ClaimResult
     from checkers.verdict import Judgement
 
 _TRIES = 2
@@ -106,13 +109,19 @@ def _record(job: Job, verdict: str, reasons: tuple[str, ...]) -> RunSummary:
         client=job.client,
         verdict=verdict,
         reasons=reasons,
+        commit=_commit(),
         ended=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+_commit = cache(commit)
+"""The commit of this process, which is read once."""
 
 
 def summarised(judgement: Judgement, run: RunSummary) -> RunSummary:
     """The record of a run with its judgement."""
     fates, classes = judgement.fates, judgement.findings_by_class
+    deviating = [claim for claim in judgement.claims if not claim.as_declared]
     return replace(
         run,
         verdict=judgement.verdict,
@@ -124,9 +133,18 @@ def summarised(judgement: Judgement, run: RunSummary) -> RunSummary:
         findings={name: classes[name] for name in TRANSACTIONS_AND_GROUPS if classes.get(name)},
         claims={claim.name: claim.status for claim in judgement.claims},
         observed={claim.name: claim.observed for claim in judgement.claims},
+        says={claim.name: claim.says for claim in deviating},
+        expected={claim.name: _expected(claim) for claim in deviating},
         outcomes={
             claim.name: AS_SAID if claim.occurred == claim.says else OTHERWISE
             for claim in judgement.claims
             if claim.either and claim.occurred
         },
     )
+
+
+def _expected(claim: ClaimResult) -> list[str]:
+    """The sentences of which the scenario expects one to be true."""
+    if claim.erratum:
+        return [str(claim.erratum["says"])]
+    return [claim.says, *([str(claim.either["says"])] if claim.either else [])]

@@ -44,6 +44,10 @@ class RunSummary:
     """Status of each claim's own words (not of its erratum), by name."""
     observed: Mapping[str, str] = field(default_factory=dict)
     """What was observed for each claim, by name."""
+    says: Mapping[str, str] = field(default_factory=dict)
+    """The sentence of each claim that is not as declared, by name."""
+    expected: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of the same claims: the sentences of which the scenario expects one to be true."""
     outcomes: Mapping[str, str] = field(default_factory=dict)
     """Of each claim that allows a second outcome and is confirmed: `AS_SAID` or `OTHERWISE`."""
     reasons: tuple[str, ...] = ()
@@ -54,6 +58,8 @@ class RunSummary:
     """UTC, to the second."""
     client: str = ""
     """The client library of producers and consumers; empty: librdkafka."""
+    commit: str = ""
+    """The commit of acked that ran it, if it is known."""
 
     @property
     def job(self) -> Job:
@@ -277,6 +283,10 @@ def _are_named_texts(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
 
 
+def _are_named_lists(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_are_texts, value.values()))
+
+
 def _are_named_counts(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_count, value.values()))
 
@@ -297,12 +307,15 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "seconds": ("a number of seconds", _is_seconds),
     "claims": _STATUSES,
     "observed": _STATUSES,
+    "says": _STATUSES,
+    "expected": ("an object of lists of strings", _are_named_lists),
     "outcomes": _STATUSES,
     "reasons": ("a list of strings", _are_texts),
     "cause": _STATUSES,
     "folder": _TEXT,
     "ended": _TEXT,
     "client": _TEXT,
+    "commit": _TEXT,
 }
 """What each column of a line holds: in words, and as a test. Columns not listed here are ignored."""
 _REQUIRED = ("scenario", "version", "mode", "verdict")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.artifacts import ivy
+from harness.artifacts import ivy, pinned
 
 SCRIPT = """#!{python}
-import pathlib, sys, time
+import pathlib, re, sys, time
 calls, args = pathlib.Path({calls!r}), sys.argv[1:]
 if args == ["-version"]:
     print({version!r}, file=sys.stderr)
@@ -26,13 +26,17 @@ if len(calls.read_text().split()) <= {failures}:
     print("module not found: org.apache.kafka#kafka_2.13;2.7.1")
     sys.exit(1)
 folder = pathlib.Path(args[args.index("-retrieve") + 1]).parent
-print("downloading https://host/" + {jars!r}[0] + " ...", flush=True)
+request = pathlib.Path(args[args.index("-ivy") + 1]).read_text()
+exact = re.findall(r'name="(\\S+)" rev="(\\S+)" transitive="false"', request)
+jars = [name + "-" + revision + ".jar" for name, revision in exact] or {jars!r}
+print("downloading https://host/" + jars[0] + " ...", flush=True)
 while {gate!r} and not pathlib.Path({gate!r}).exists():
     time.sleep(0.01)
-folder.mkdir(parents=True)
-for name in {jars!r}:
-    print("\\tfound org#" + name)
-    print("\\t[SUCCESSFUL ] org#" + name + ";1!" + name + ".jar (3ms)")
+folder.mkdir(parents=True, exist_ok=bool(exact))
+for name in jars:
+    module = ";".join(exact[jars.index(name)]) if exact else name + ";1"
+    print("\\tfound org#" + module)
+    print("\\t[SUCCESSFUL ] org#" + module + "!" + name + ".jar (3ms)")
     (folder / name).write_bytes(name.encode() * {weight})
 """
 JARS = ("kafka_2.13-2.7.1.jar", "another-1.0.jar")
@@ -56,6 +60,7 @@ def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     """Puts a fake `java` first on the path; as Ivy, it waits until the file ``gate`` exists."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(ivy, "FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(pinned, "FOLDER", tmp_path / "pinned")  # no version has a list
     made = 0
 
     def make(

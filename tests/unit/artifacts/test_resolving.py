@@ -24,13 +24,13 @@ pytestmark = pytest.mark.usefixtures("no_process_left")
 
 
 def _resolve(lines: list[str] | None = None) -> Path:
-    return resolve("2.7.1", with_archives=False, say=(lines if lines is not None else []).append).root
+    return resolve("2.7.1", make_archives=False, say=(lines if lines is not None else []).append).root
 
 
 def test_a_second_use_downloads_nothing(cache_folder: Path, fake_java) -> None:
     java = fake_java()
-    first = resolve("2.7.1", with_archives=False)
-    second = resolve("2.7.1", with_archives=False)
+    first = resolve("2.7.1", make_archives=False)
+    second = resolve("2.7.1", make_archives=False)
     assert java.downloads == 1
     assert first.jars == second.jars == tuple(sorted(first.jars))
     assert first.class_path() == ":".join(str(jar) for jar in first.jars)
@@ -145,7 +145,7 @@ def test_concurrent_resolvers_download_once(cache_folder: Path, fake_java, tmp_p
 
     def resolve_one() -> None:
         resolve(
-            "2.7.1", with_archives=False, say=lambda line: waiting.release() if "waiting" in line else None
+            "2.7.1", make_archives=False, say=lambda line: waiting.release() if "waiting" in line else None
         )
 
     workers = [context.Process(target=resolve_one) for _ in range(3)]
@@ -179,7 +179,7 @@ def test_a_download_that_prints_nothing_is_still_shown(
         if "still downloading" in line:
             gate.touch()
 
-    resolve("2.7.1", with_archives=False, say=say)
+    resolve("2.7.1", make_archives=False, say=say)
     assert lines[0] == "resolving Kafka 2.7.1 from Maven Central"
     shown = next(line for line in lines if "still downloading" in line)
     assert shown.startswith("still downloading kafka_2.13-2.7.1.jar (")
@@ -227,7 +227,7 @@ def test_the_first_failure_ends_all_downloads(
     assert not list(cache_folder.glob(".new-*"))
 
 
-RESOLVE = "from harness.artifacts import resolve; resolve('2.7.1', with_archives=False)"
+RESOLVE = "from harness.artifacts import resolve; resolve('2.7.1', make_archives=False)"
 
 
 def test_a_killed_download_ends_and_leaves_nothing_for_long(

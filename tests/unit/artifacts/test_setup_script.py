@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -158,7 +160,7 @@ def test_what_a_disk_needs_does_not_stop_an_ordinary_user(checkout: Path, progra
     said = _setup(checkout).stderr
     assert f"Going on without the optional {package}: some power cuts will be emulated." in said
     assert f"apt-get install -y --no-install-recommends {package}'" in said
-    assert "setup: making .venv" in said
+    assert "s  making .venv" in said
     assert not (checkout / "called").exists()
 
 
@@ -166,7 +168,7 @@ def test_without_a_browser_the_tests_of_pages_are_what_is_missing(checkout: Path
     (checkout / "bin" / "chromium").unlink()
     said = _setup(checkout).stderr
     assert "Going on without the optional chromium: the tests that open pages in a browser" in said
-    assert "setup: making .venv" in said
+    assert "s  making .venv" in said
 
 
 def test_required_program_stops_an_ordinary_user_who_learns_the_optional_ones_too(checkout: Path) -> None:
@@ -187,7 +189,7 @@ def test_optional_package_that_a_release_does_not_have_keeps_no_other_away(check
     _script(checkout, "apt-get", f"{missing}; {RECORD}")
     said = _setup(checkout).stderr
     assert "going on without the optional package e2fsprogs: E: Unable to locate package" in said
-    assert "setup: making .venv" in said
+    assert "s  making .venv" in said
     assert _installed(checkout) == ["xfsprogs"]
 
 
@@ -230,6 +232,95 @@ def test_ci_leaves_to_setup_all_that_is_not_the_engine(checkout: Path) -> None:
     assert by_ci >= ENGINE, ran.stderr
     assert by_ci - ENGINE - MAKE == set(), "`make setup` should install these"
     assert (checkout / "made").read_text() == "setup\n"
+
+
+FAKE_PYTHON = """
+echo "python $*" >>calls
+case "$*" in
+*"pip config list") echo ":env:.find-links='/wheels'"; echo "global.index-url='http://mirror/simple'";;
+esac
+"""
+FAKE_UV = """
+echo "uv $UV_DEFAULT_INDEX $*" >>calls
+echo "   Building pyspark==4.3.0"
+echo " + pyspark==4.3.0"
+echo "no way out"
+exit {status}
+"""
+
+
+def _with_venv(checkout: Path, *, uv: str) -> None:
+    """A virtual environment whose pip writes down what it is to do, and so does its uv, if it has one."""
+    (checkout / ".venv" / "bin").mkdir(parents=True)
+    for name, body in (("python", FAKE_PYTHON), ("uv", uv)):
+        file = checkout / ".venv" / "bin" / name
+        file.write_text(f"#!/bin/sh\n{body}\n")
+        file.chmod(0o755)
+
+
+def test_dependencies_are_installed_by_uv_from_the_index_of_pip(checkout: Path) -> None:
+    """Every step says when it begins, uv's own lines appear, and its list of packages does not."""
+    _with_venv(checkout, uv=FAKE_UV.format(status=0))
+    done = _setup(checkout)
+    assert done.returncode == 0, done.stderr
+    calls = (checkout / "calls").read_text().splitlines()
+    (by_uv,) = [call for call in calls if call.startswith("uv ")]
+    assert by_uv == (
+        "uv http://mirror/simple pip install --python .venv/bin/python "
+        "--constraint constraints.txt --editable .[dev]"
+    )
+    assert not any("--editable" in call for call in calls if call != by_uv)
+    assert calls[-1] == "python -m harness.artifacts --without-archives"
+    lines = done.stderr.splitlines()
+    assert all(re.match(r"setup: +\d+ s  \S", line) for line in lines), lines
+    assert any(line.endswith("s  Building pyspark==4.3.0") for line in lines)
+    assert not any(" + pyspark" in line for line in lines)
+
+
+def test_pip_installs_what_uv_cannot(checkout: Path) -> None:
+    _with_venv(checkout, uv=FAKE_UV.format(status=2))
+    done = _setup(checkout)
+    assert done.returncode == 0, done.stderr
+    assert "uv could not install them (no way out); trying pip" in done.stderr
+    calls = (checkout / "calls").read_text()
+    assert (
+        "pip install --disable-pip-version-check --constraint constraints.txt --quiet --editable .[dev]"
+        in calls
+    )
+
+
+def test_dependencies_that_nothing_can_install_end_setup(checkout: Path) -> None:
+    _with_venv(checkout, uv="exit 1")
+    python = checkout / ".venv" / "bin" / "python"
+    python.write_text(python.read_text() + 'case "$*" in *install*) echo E: no index; exit 1;; esac\n')
+    done = _setup(checkout)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-2:] == [
+        "E: no index",
+        "Installing the dependencies failed; check that the package index is reachable from here.",
+    ]
+    assert not (checkout / ".venv" / ".ready").exists()
+
+
+def test_step_that_prints_nothing_is_said_to_be_still_going_on(checkout: Path) -> None:
+    """It ends only after that was said."""
+    _with_venv(checkout, uv='read -r _ <"$GATE"')
+    script = checkout / "harness" / "setup.sh"
+    script.write_text(script.read_text().replace("read -rt 10", "read -rt 0.2"))
+    os.mkfifo(checkout / "gate")
+    with subprocess.Popen(
+        [str(shutil.which("bash")), "harness/setup.sh"],
+        cwd=checkout,
+        env={"PATH": str(checkout / "bin"), "HOME": str(checkout), "GATE": str(checkout / "gate")},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as setup:
+        assert setup.stderr is not None
+        assert any("still installing (" in line for line in setup.stderr)
+        (checkout / "gate").write_text("go\n")
+        rest = setup.stderr.read()
+    assert setup.returncode == 0, rest
+    assert rest.splitlines()[-1].endswith("s  ready")
 
 
 def test_second_run_does_nothing(checkout: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,25 @@ def test_a_night_with_all_that_can_happen(carry_out: Callable[..., Series], tmp_
     assert exit_code(night) == 2
     page = (night.folder.path / "index.html").read_text()
     assert page.count('class="flicker"') == 3
+
+
+def test_summary_and_junit_link_the_pages_that_there_are(
+    carry_out: Callable[..., Series], tmp_path: Path
+) -> None:
+    """By a path relative to the document, wherever it is."""
+    night = carry_out([A, B], {A: ["violated"], B: ["violated"]})
+    page = Path(night.folder.runs[0].folder) / "report.html"
+    page.write_text("")
+    (tmp_path / "ci").mkdir()
+    elsewhere = replace(night.night, junit=tmp_path / "ci" / "j.xml", summary=tmp_path / "ci" / "s.md")
+    for place, up in ((night, ""), (replace(night, night=elsewhere), "../")):
+        write_documents(place)
+        address = f"{up}runs/a/{page.parent.name}/report.html"
+        assert place.night.summary is not None
+        assert place.night.junit is not None
+        assert place.night.summary.read_text().count(f"[page]({address})") == 1
+        assert place.night.junit.read_text().count(f"page: {address}</failure>") == 1
+        assert "[page]" not in place.night.summary.read_text().partition("**b on")[2]
 
 
 def test_the_longest_unseen_run_within_the_budget(carry_out: Callable[..., Series], tmp_path: Path) -> None:

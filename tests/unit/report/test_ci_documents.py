@@ -47,17 +47,76 @@ def test_the_summary_names_what_needs_a_person() -> None:
         runs, flaky(runs), not_run=[KRAFT, KRAFT], earlier=[run("a"), run("a", "crashed")]
     )
     assert text.startswith("## acked: 3 runs: 1 as declared, 1 violated, 1 unfit; 2 not run; 1 flaky\n")
-    assert "- **a on 2.7.1 zookeeper: violated**. 2 lost that nothing declared (`runs/a/1`)" in text
+    assert "### Not as declared, as in the last night\n\n- **a on 2.7.1 zookeeper: violated**." in text
+    assert "violated**. 2 lost that nothing declared (0 s, `runs/a/1`)\n" in text
     assert "- a on 2.7.1 zookeeper: 1 as declared, 1 violated" in text
     assert "- b on 4.3.1 kraft (2 runs)" in text
     assert "| a on 2.7.1 zookeeper | ✓!✓✗ | 3–5 | 0 | 0–20 |" in text
     assert "| c on 2.7.1 zookeeper | – | – | – | 0 |" in text
 
 
+REFUTED = run(
+    "a",
+    "violated",
+    seconds=84.4,
+    reasons=("claim 'kept' is refuted",),
+    claims={"kept": "refuted", "epoch": "confirmed", "silent": "unknown", "good": "confirmed"},
+    observed={"kept": "3 of 447 lost", "epoch": "2", "good": "all"},
+    says={"kept": "Nothing is lost.", "epoch": "The epoch rises by 2", "silent": "Nobody speaks."},
+    expected={"kept": ["Nothing is lost.", "One is lost."], "epoch": ["It rises by 1."], "silent": []},
+    folder="runs/a/at (1)",
+    commit="0a1b2c3d4e5f",
+)
+SENTENCES = (
+    "Nothing is lost. Observed: 3 of 447 lost (refuted). Expected: that this is so. Or: One is lost.",
+    "The epoch rises by 2. Observed: 2 (confirmed). Expected: It rises by 1.",
+    "Nobody speaks. Result: unknown.",
+)
+
+
+def test_a_failure_names_each_claim_what_was_observed_and_expected_and_its_page() -> None:
+    """The page by a relative path; a run without a page has its folder instead."""
+    text = summary_markdown([REFUTED], {}, link=lambda folder: f"../{folder}/report.html")
+    facts = "(84 s, commit 0a1b2c3d4e5f, [page](../runs/a/at%20%281%29/report.html))"
+    first = f"### Not as declared\n\n- **a on 2.7.1 zookeeper: violated**. claim 'kept' is refuted {facts}\n"
+    assert first + "".join(f"  - {sentence}\n" for sentence in SENTENCES) in text
+    assert "(84 s, commit 0a1b2c3d4e5f, `runs/a/at (1)`)" in summary_markdown([REFUTED], {})
+    (failure,) = ElementTree.fromstring(junit([REFUTED], link=lambda folder: f"../{folder}/report.html"))[0][
+        0
+    ]
+    assert failure.get("message") == f"claim 'kept' is refuted. {' '.join(SENTENCES)}"
+    assert (failure.text or "").splitlines() == [
+        "claim 'kept' is refuted",
+        *SENTENCES,
+        "duration: 84.4 s",
+        "commit: 0a1b2c3d4e5f",
+        "run folder: runs/a/at (1)",
+        "page: ../runs/a/at (1)/report.html",
+    ]
+
+
+def test_what_is_new_since_the_last_night_comes_first() -> None:
+    """A case that failed in its last run before is not new, one that has never run is."""
+    before = [run("a", "violated"), run("b"), run("c"), run("d", "violated"), run("d"), run("e", "unknown")]
+    runs = [run(name, "violated") for name in "abdf"] + [run("c"), run("e")]
+    text = summary_markdown(runs, {}, earlier=before)
+    assert text.startswith("## acked: 6 runs: 2 as declared, 4 violated; 3 new; 1 as declared again\n")
+    new, rest = text.split("### Not as declared, as in the last night")
+    old, again = rest.split("### As declared again\n\n- e on")
+    assert "### Not as declared: new since the last night\n\n- **b on" in new
+    assert [name for name in "abcdef" if f"**{name} on" in new] == ["b", "d", "f"]
+    assert [name for name in "abcdef" if f"**{name} on" in old] == ["a"]
+    assert "- c on" not in again
+    assert "new" not in summary_markdown(runs, {}).partition("### Cases")[0]
+
+
 def test_a_flaky_claim_is_named_with_both_answers() -> None:
     runs = [run("a", claims={"x": status}) for status in ("confirmed", "refuted", "confirmed")]
     text = summary_markdown(runs, flaky(runs))
     assert "- a on 2.7.1 zookeeper: 3 as declared; claim x: 2 confirmed, 1 refuted\n" in text
+    runs[1] = run("a", claims={"x": "refuted"}, says={"x": "X holds."})
+    text = summary_markdown(runs, flaky(runs))
+    assert "claim x: 2 confirmed, 1 refuted (X holds.)\n" in text
 
 
 def test_the_summary_of_nothing() -> None:

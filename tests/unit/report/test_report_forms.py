@@ -122,7 +122,9 @@ def test_a_claim_that_fails_is_a_failure_and_one_left_open_an_error(model: Repor
     assert suite is not None
     assert (suite.get("failures"), suite.get("errors")) == (str(2 + len(model.groups)), "1")
     failed = {case.get("name"): case[0] for case in suite if len(case)}
-    assert "rose by <1>" in str(failed[f"claim {wrong.name}"].get("message"))
+    message = str(failed[f"claim {wrong.name}"].get("message"))
+    assert message.startswith(wrong.says)
+    assert "Observed: rose by <1> (refuted). Expected: " in message
     assert failed[f"claim {left_open.name}"].tag == "error"
     text = run_markdown(model)
     assert "- a claim is refuted" in text

@@ -15,7 +15,7 @@ from harness.errors import AckedError, UsageError
 from run import catalogue
 from run.catalogue import find, known_scenarios, select
 from run.folder import RunFolder
-from run.scenario_file import kept, read_folder
+from run.scenario_file import kept, read_places
 from studies.series.job import Job
 from studies.series.plan import own_jobs, plan, remaining
 from tests.unit.run.own import CLAIM, TEXT, write
@@ -173,13 +173,29 @@ def test_a_folder_of_scenarios(tmp_path: Path) -> None:
     """All its files, except those whose names begin with an underscore; none is left out silently."""
     write(tmp_path, "a.py")
     write(tmp_path, "_helper.py", text="x = 1\n")
-    (scenario,) = read_folder(tmp_path)
-    assert [one.name for one in select(["*"], among=[scenario])] == ["my-case"]
+    own = read_places([tmp_path])
+    assert [one.name for one in own] == ["my-case"]
+    assert [one.name for one in read_places([tmp_path / "a.py"])] == ["my-case"], "a file instead of a folder"
     write(tmp_path, "typo.py", text="SCENARO = 1\n")
     with pytest.raises(UsageError, match="typo.py holds no scenario"):
-        read_folder(tmp_path)
-    with pytest.raises(UsageError, match="--from nowhere: there is no such folder"):
-        read_folder(Path("nowhere"))
+        read_places([tmp_path])
+    with pytest.raises(UsageError, match="--from nowhere: there is no such file or folder"):
+        read_places([Path("nowhere")])
+
+
+def test_globs_choose_from_the_catalogue_and_from_own_scenarios_together(tmp_path: Path) -> None:
+    write(tmp_path, "a.py")
+    own = read_places([tmp_path, tmp_path / "a.py"])
+    assert [one.name for one in select(["my-*", "no-fault"], own)] == ["no-fault", "my-case"]
+    assert len(select(["*"], own)) == len(known_scenarios()) + 1
+    with pytest.raises(UsageError) as caught:
+        select(["my-cise"], own)
+    assert str(caught.value).startswith(
+        f"'my-cise' matches no scenario of the catalogue ({len(known_scenarios())}"
+    )
+    assert "nor of --from (my-case); did you mean 'my-case'?" in str(caught.value)
+    with pytest.raises(UsageError, match="--from adds scenarios of your own"):
+        select(["my-case"])
 
 
 def test_a_module_beside_the_file_can_be_imported(tmp_path: Path) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from checkers.claims.evaluate import ClaimResult
 from checkers.groups.findings import GROUP_CLASSES
 from checkers.tables.output import FINDINGS
 from checkers.transactions.fates import TRANSACTION_CLASSES
 from checkers.verdict import TRANSACTIONS_AND_GROUPS, Judgement
+from studies.series import judging
+from studies.series.job import Job
 from studies.series.judging import summarised
 from studies.series.summary import AS_SAID, OTHERWISE, RunSummary
 
@@ -49,6 +55,30 @@ def test_a_judged_run_says_which_of_two_outcomes_occurred() -> None:
     run = RunSummary(scenario="a", version="2.7.1", mode="zookeeper", verdict="crashed")
     judgement = Judgement(verdict="as declared", exit_code=0, fates={}, findings_by_class={}, claims=claims)
     assert summarised(judgement, run).outcomes == {"first": AS_SAID, "second": OTHERWISE}
+
+
+def test_a_judged_run_keeps_the_sentences_of_claims_that_are_not_as_declared() -> None:
+    """An erratum stands for the sentence that it corrects; two allowed outcomes are both expected."""
+
+    def claim(name: str, *, as_declared: bool = False, **values: Any) -> ClaimResult:
+        facts = {"section": "", "status": "refuted", "observed": "", "erratum": None, **values}
+        return ClaimResult(name=name, says=f"{name}.", as_declared=as_declared, **facts)
+
+    claims = (
+        claim("plain"),
+        claim("good", as_declared=True),
+        claim("corrected", erratum={"says": "instead"}),
+        claim("two", either={"says": "other"}),
+    )
+    run = RunSummary(scenario="a", version="2.7.1", mode="zookeeper", verdict="crashed")
+    recorded = summarised(Judgement(verdict="violated", exit_code=1, claims=claims), run)
+    assert recorded.says == {"plain": "plain.", "corrected": "corrected.", "two": "two."}
+    assert recorded.expected == {"plain": ["plain."], "corrected": ["instead"], "two": ["two.", "other"]}
+
+
+def test_the_record_of_a_run_has_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "_commit", lambda: "0a1b2c")
+    assert judging.unfit(Job(scenario="a", version="2.7.1", mode="zookeeper"), "why").commit == "0a1b2c"
 
 
 def test_findings_about_transactions_and_groups_are_classes_of_findings() -> None:
