@@ -19,14 +19,14 @@ ACCEPTED = [
     for file in sorted((FILES / table).iterdir())
 ]
 SOURCES = {
-    "apache-single.yml": (3, "kraft-combined", "3.9.1"),
-    "bitnami-kraft.yml": (3, "kraft-combined", "3.9.1"),
+    "apache-single.yml": (3, "kraft-combined", "3.9.2"),
+    "bitnami-kraft.yml": (3, "kraft-combined", "3.9.2"),
     "combined-cluster": (3, "kraft-combined", "4.3.1"),
     "configmap.yaml": (3, "kraft-combined", "4.3.1"),
     "cp-three-brokers.yml": (3, "zookeeper", "3.5.2"),
     "dedicated": (3, "kraft", "4.3.1"),
-    "strimzi-folder": (6, "kraft", "3.9.1"),
-    "strimzi-kraft.yaml": (6, "kraft", "3.9.1"),
+    "strimzi-folder": (6, "kraft", "3.9.2"),
+    "strimzi-kraft.yaml": (6, "kraft", "3.9.2"),
     "strimzi-zookeeper.yaml": (3, "zookeeper", "3.5.2"),
     "variables.env": (3, "kraft-combined", "4.3.1"),
     "with-env-file": (3, "kraft-combined", "4.1.0"),
