@@ -40,24 +40,9 @@ def read_properties(path: Path, table: str, place: str = "") -> Settings:
     Without it, the file is the value of an option of acked, and UTF-8.
     """
     named = place or f"--{table}-config {path}"
-    text = text_file(path, named, "name a Java properties file", or_latin_1=bool(place))
-    seen: dict[str, Setting] = {}
-    given: dict[str, str] = {}
-    for place, key, value, source in _pairs(path, text):
-        if not key:
-            raise UsageError(f"{place}: the line has no key; write key=value.")
-        if not value and not re.search(r"[=:]\s*$", source):
-            raise UsageError(
-                f"{place}: {shown_text(source)!r} has no value; write {key}=..., or remove the line."
-            )
-        if given.setdefault(key, value.strip()) == value.strip() and key in seen:
-            continue
-        if key in seen:
-            raise UsageError(
-                f"{place}: {key}={shown(key, value)}: {seen[key].place} sets it to {seen[key].value!r} "
-                f"already; keep one of the lines."
-            )
-        seen[key] = _setting(key, value, place)
+    seen = {
+        key: _setting(key, value, at) for at, key, value in properties_of(path, named, or_latin_1=bool(place))
+    }
     if table == "topic":
         for setting in seen.values():
             name, key = split_topic([setting.key], setting.place)
@@ -67,6 +52,30 @@ def read_properties(path: Path, table: str, place: str = "") -> Settings:
                     f"--set topic.{name}.{key}=..., or [topic.{name}] in a cluster file."
                 )
     return _in_table(table, seen)
+
+
+def properties_of(path: Path, named: str, *, or_latin_1: bool = False) -> Iterator[tuple[str, str, str]]:
+    """Place, key and value of each property of a Java properties file, secrets included, each key once.
+
+    ``named`` is what errors call the file. Raises UsageError.
+    """
+    text = text_file(path, named, "name a Java properties file", or_latin_1=or_latin_1)
+    seen: dict[str, tuple[str, str]] = {}
+    for place, key, value, source in _pairs(path, text):
+        if not key:
+            raise UsageError(f"{place}: the line has no key; write key=value.")
+        if not value and not re.search(r"[=:]\s*$", source):
+            raise UsageError(
+                f"{place}: {shown_text(source)!r} has no value; write {key}=..., or remove the line."
+            )
+        earlier, earlier_place = seen.setdefault(key, (value.strip(), place))
+        if earlier != value.strip():
+            raise UsageError(
+                f"{place}: {key}={shown(key, value)}: {earlier_place} sets it to {shown(key, earlier)!r} "
+                f"already; keep one of the lines."
+            )
+        if earlier_place == place:
+            yield place, key, value
 
 
 def _pairs(path: Path, text: str) -> Iterator[tuple[str, str, str, str]]:
