@@ -9,6 +9,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec", "fsspec", "requests"),
     "lab": (
         *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "javaproperties", "yaml"),
+        *("cryptography",),
         "cramjam",
     ),
 }

@@ -2,7 +2,7 @@
 
 The code that reads a property from outside (a file, an option, the environment) asks this module first, and
 keeps only the text that `shown` gives, so that no secret can reach an error, a file or a process list later.
-acked needs no secret itself: its clusters have no security, and properties that hold a secret are refused.
+A secret that acked itself needs, such as the password of a client, travels as a `Secret`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,36 @@ _SHORT_OPTION = re.compile(r"(?<!\S)(-u\s*[^\s:'\"]+:|-p)[^\s'\"]{4,}")
 _KEY = re.compile(r"-----BEGIN|(?<![\w+/=])[A-Za-z0-9+][A-Za-z0-9+/]{59,}={0,2}(?![\w+/=])")
 """A key in PEM, or a line of one."""
 T = TypeVar("T")
+
+
+class Secret:
+    """A text that only `reveal` gives: `str`, `repr` and `format` hide it, and JSON encoders refuse it.
+
+    Two secrets with the same text are equal. An empty one is false.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text, for the library or the process that needs it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return HIDDEN if self._text else "''"
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
 
 def names_secret(name: str) -> bool:

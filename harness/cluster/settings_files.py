@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster import property_files
+from harness.cluster.property_files import Property
 from harness.cluster.settings import (
     NO_SETTINGS,
     SHAPE_KEYS,
@@ -43,17 +44,8 @@ def read_properties(path: Path, table: str, place: str = "") -> Settings:
 
 def properties_of(path: Path, text: str, table: str) -> Settings:
     """As `read_properties`, of a text that ``path`` stands for in messages."""
-    seen: dict[str, Setting] = {}
-    given: dict[str, str] = {}
-    for one in property_files.read(path, text, table):
-        if given.setdefault(one.key, one.value.strip()) == one.value.strip() and one.key in seen:
-            continue
-        if one.key in seen:
-            raise UsageError(
-                f"{one.place}: {one.key}={shown(one.key, one.value)}: {seen[one.key].place} sets it to "
-                f"{seen[one.key].value!r} already; keep one of the lines."
-            )
-        seen[one.key] = _setting(one.key, one.value, one.place)
+    properties = single_properties(path, text, table)
+    seen = {one.key: _setting(one.key, one.value, one.place) for one in properties}
     property_files.refuse_foreign(path, seen.keys(), table)
     if table == "topic":
         for setting in seen.values():
@@ -64,6 +56,19 @@ def properties_of(path: Path, text: str, table: str) -> Settings:
                     f"--set topic.{name}.{key}=..., or [topic.{name}] in a cluster file."
                 )
     return _in_table(table, seen)
+
+
+def single_properties(path: Path, text: str, table: str) -> list[Property]:
+    """The properties of a text, secrets included, each key once. Raises UsageError."""
+    seen: dict[str, Property] = {}
+    for one in property_files.read(path, text, table):
+        earlier = seen.setdefault(one.key, one)
+        if earlier.value.strip() != one.value.strip():
+            raise UsageError(
+                f"{one.place}: {one.key}={shown(one.key, one.value)}: {earlier.place} sets it to "
+                f"{shown(one.key, earlier.value.strip())!r} already; keep one of the lines."
+            )
+    return list(seen.values())
 
 
 def read_options(options: Sequence[str]) -> Settings:

@@ -84,7 +84,7 @@ def properties_text(properties: Mapping[str, object]) -> str:
 
 def _escaped(value: str) -> str:
     """A value that Java reads as it is: files of properties are Latin-1, and `\\` begins an escape."""
-    text = value.replace("\\", "\\\\")
+    text = value.replace("\\", "\\\\").replace("\n", "\\n")
     return text if text.isascii() else "".join(_as_ascii(letter) for letter in text)
 
 

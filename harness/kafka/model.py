@@ -1,6 +1,7 @@
 """Kafka's own nouns, each defined once: topics, partitions and their state, node ids and listener ports.
 
-Imports nothing of the project, so that the harness, the clients and the checkers can share it.
+Imports of the project only what security consists of, so that the harness, the clients and the checkers can
+share it.
 
 **Node ids.** Broker *n* has the host name `broker<n>`, lives in AZ *n*, and has the node id *n*. A dedicated
 KRaft controller `controller<n>` lives in AZ *n* and has the node id *10 + n*, because controllers and brokers
@@ -13,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, NamedTuple
+
+from harness.kafka.security import PLAINTEXT, ClientSecurity
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -39,8 +42,6 @@ ELECTION_NOT_NEEDED = 84
 _CONTROLLER_IDS_FROM = 10
 _LATER_CONTROLLER_IDS_FROM = 100
 
-SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-"""security.protocol of a listener."""
 Generation = Literal["v1", "v2"]
 """Versions of the transaction protocol; v2 is KIP-890 part 2, in Kafka 4.0 and later."""
 Library = Literal["", "librdkafka", "java"]
@@ -65,8 +66,8 @@ class Endpoint:
     _: KW_ONLY
     listener: str = "PLAINTEXT"
     """Name of the listener in the node's configuration."""
-    security: SecurityProtocol = "PLAINTEXT"
-    """What the listener speaks."""
+    security: ClientSecurity = PLAINTEXT
+    """What the listener speaks, and what a client needs for it."""
     node_id: int | None = None
     """Id of the node in Kafka or ZooKeeper; None: unknown."""
     node: str = ""

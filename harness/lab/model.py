@@ -22,8 +22,8 @@ from harness.kafka.model import (
     ZOOKEEPER_PEER_PORTS,
     ZOOKEEPER_PORT,
     Endpoint,
-    SecurityProtocol,
 )
+from harness.kafka.security import PLAINTEXT, ClientSecurity
 
 DATA = "data"
 """Where a host keeps the data of its main process, below its folder."""
@@ -60,8 +60,8 @@ class Host:
     """Its id in Kafka or ZooKeeper."""
     services: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
     """TCP ports that its main process listens on, by service (`SERVICES`); clients connect to the first."""
-    security: SecurityProtocol = "PLAINTEXT"
-    """What its Kafka listeners speak."""
+    security: ClientSecurity = PLAINTEXT
+    """What its Kafka listeners speak, and with what the harness proves there who it is."""
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -71,7 +71,7 @@ class Host:
     @property
     def broker_endpoint(self) -> Endpoint:
         """Where a broker in this host listens."""
-        return self._endpoint("kafka", self.security, self.security)
+        return self._endpoint("kafka", self.security.protocol, self.security)
 
     @property
     def controller_endpoint(self) -> Endpoint:
@@ -81,9 +81,9 @@ class Host:
     @property
     def zookeeper_endpoint(self) -> Endpoint:
         """Where a ZooKeeper node in this host serves clients."""
-        return self._endpoint("zookeeper", "", "PLAINTEXT")
+        return self._endpoint("zookeeper", "", PLAINTEXT)
 
-    def _endpoint(self, service: str, listener: str, security: SecurityProtocol) -> Endpoint:
+    def _endpoint(self, service: str, listener: str, security: ClientSecurity) -> Endpoint:
         return Endpoint(
             self.address,
             self.services.get(service, SERVICES[service])[0],

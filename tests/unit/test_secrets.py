@@ -8,10 +8,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from harness.cluster.cluster_file import read_cluster_file
@@ -20,11 +22,13 @@ from harness.cluster.settings_files import read_options, read_properties
 from harness.cluster.setup import Setup
 from harness.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
 from harness.history.journal import Journal
-from harness.kafka.model import Endpoint
+from harness.kafka.model import Endpoint, TopicPartition
+from harness.kafka.security import ClientSecurity
 from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS
 from harness.secrets import (
     HIDDEN,
+    Secret,
     holds_secret,
     names_secret,
     recorded_arguments,
@@ -39,8 +43,10 @@ from run.scenario import Scenario
 from run.settings import AppliedSettings, apply
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.programs.producers import described
+from workloads.protocol.commands import Read
+from workloads.protocol.java_names import producer_properties
 from workloads.protocol.lines import Failure
-from workloads.protocol.spec import ProducerSpec, Via
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, Via
 
 SECRET = "Pl4nted-S3cr3t"
 
@@ -313,6 +319,50 @@ def test_a_producers_secrets_are_not_recorded(tmp_path: Path) -> None:
     ]
     failure = Failure(exception="E", text=f"{150 * 'x'} {SECRET} is wrong")
     assert SECRET[:6] not in described(failure, spec.config)
+
+
+def test_a_secret_shows_itself_to_nobody_but_who_asks() -> None:
+    secret = Secret(SECRET)
+    security = ClientSecurity(
+        protocol="SASL_SSL",
+        mechanism="PLAIN",
+        username=SECRET,
+        password=secret,
+        certificate=SECRET,
+        key=secret,
+    )
+    endpoint = Endpoint("b", 1, security=security)
+    spec = ProducerSpec(writer=1, name="p", brokers=(endpoint,), via="librdkafka")
+    given = [secret, security, endpoint, spec, asdict(security)["password"], Read(consumer(endpoint), 1.0)]
+    for text in [form(one) for one in given for form in (str, repr, ascii, "{}".format)]:
+        assert SECRET not in text
+    for encode in (json.dumps, msgspec.json.encode):
+        with pytest.raises(TypeError):
+            encode(asdict(security))
+    assert secret.reveal() == SECRET
+    assert (secret == Secret(SECRET), secret == SECRET, bool(Secret())) == (True, False, False)
+
+
+def test_the_security_of_a_client_is_not_recorded(tmp_path: Path) -> None:
+    security = ClientSecurity(
+        protocol="SASL_SSL", mechanism="PLAIN", username="u", password=Secret(SECRET), key=Secret(SECRET)
+    )
+    security = replace(security, certificate="certificate", username=SECRET, ca="ca")
+    for writer, via in enumerate(("librdkafka", "program", "java", "raw")):
+        brokers = (Endpoint("b", 1, security=security),)
+        spec = ProducerSpec(writer=writer, name="p", brokers=brokers, via=cast(Via, via))
+        assert via == "raw" or SECRET in str({**spec.librdkafka_config(), **producer_properties(spec)})
+        with Journal(tmp_path / "journal.jsonl") as journal:
+            Recorder(journal, "client1", "az1").register(spec)
+        failure = Failure(exception="E", text=f"{150 * 'x'} {SECRET} is wrong")
+        assert SECRET[:6] not in described(failure, spec.librdkafka_config())
+    written = (tmp_path / "journal.jsonl").read_text()
+    assert written.count('\\"security.protocol\\": \\"SASL_SSL\\"') == 3
+    assert SECRET not in written
+
+
+def consumer(broker: Endpoint) -> ConsumerSpec:
+    return ConsumerSpec(reader=1, name="c", brokers=(broker,), partitions=(TopicPartition("t", 0),))
 
 
 RUNNER = """

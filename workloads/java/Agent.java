@@ -200,6 +200,10 @@ public final class Agent {
         Properties properties() {
             Properties properties = new Properties();
             ((Map<String, Object>) fields.get("properties")).forEach(properties::put);
+            Object tokens = properties.get("sasl.oauthbearer.token.endpoint.url");
+            if (tokens != null) { // since 4.0 no URL is allowed by default
+                System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", tokens.toString());
+            }
             return properties;
         }
 

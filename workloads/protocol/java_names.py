@@ -39,7 +39,7 @@ _KILOBYTES = {"queue.buffering.max.kbytes": "buffer.memory"}
 
 def producer_properties(spec: ProducerSpec) -> dict[str, str]:
     """The complete properties of a producer."""
-    properties = renamed(spec.librdkafka_config())
+    properties = _properties(spec, spec.librdkafka_config())
     # The Java client refuses a delivery time-out below linger.ms + request.timeout.ms.
     room = int(properties["delivery.timeout.ms"]) - int(properties["linger.ms"])
     properties["request.timeout.ms"] = str(max(1, min(int(properties["request.timeout.ms"]), room)))
@@ -53,7 +53,7 @@ def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
     """The complete properties of a consumer: a member of a group, or a consumer with assigned partitions."""
     config = spec.librdkafka_config()
     timeout = config.pop("socket.timeout.ms", None)
-    properties = renamed(config)
+    properties = _properties(spec, config)
     if timeout is not None:
         properties["request.timeout.ms"] = _text(timeout)
     if "session.timeout.ms" in properties:  # KIP-848: the brokers set it, and the client refuses it.
@@ -63,6 +63,16 @@ def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
     if not spec.group:
         del properties["group.id"]
     return properties
+
+
+def _properties(spec: ProducerSpec | ConsumerSpec, config: Mapping[str, ConfigValue]) -> dict[str, str]:
+    """The properties by Java's names, with Java's own way of writing what security needs."""
+    security = spec.brokers[0].security
+    own = security.librdkafka()
+    properties = renamed({key: value for key, value in config.items() if key not in own})
+    if not security.plaintext:  # Java's time for the connection ends before the handshake.
+        properties["socket.connection.setup.timeout.ms"] = "1000"
+    return properties | security.java()
 
 
 def renamed(config: Mapping[str, ConfigValue]) -> dict[str, str]:

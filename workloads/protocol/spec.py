@@ -26,10 +26,14 @@ Config: TypeAlias = Mapping[str, ConfigValue]
 
 
 def _reaching(brokers: tuple[Endpoint, ...]) -> dict[str, ConfigValue]:
-    """The properties with which a client reaches brokers; PLAINTEXT is every library's default."""
-    servers: dict[str, ConfigValue] = {"bootstrap.servers": ",".join(map(str, brokers))}
+    """The properties with which a librdkafka client reaches brokers, secrets included."""
     security = brokers[0].security
-    return servers if security == "PLAINTEXT" else {**servers, "security.protocol": security}
+    return {
+        "bootstrap.servers": ",".join(map(str, brokers)),
+        # librdkafka's time for the connection includes the handshake.
+        "socket.connection.setup.timeout.ms": int((1 + security.handshake_s) * 1000),
+        **security.librdkafka(),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +113,8 @@ class ProducerSpec:
     def effective_delivery_timeout_s(self) -> float:
         """Longest time from giving the client a message to its outcome: Kafka's delivery.timeout.ms."""
         if self.via == "raw":
-            return self.connect_timeout_s + self.request_timeout_s + 1.0
+            connect_s = self.connect_timeout_s + self.brokers[0].security.handshake_s
+            return connect_s + self.request_timeout_s + 1.0
         if self.delivery_timeout_s is not None:
             return self.delivery_timeout_s
         all_retries_s = (self.retries + 1) * (self.request_timeout_s + 0.2) + 3.0
@@ -138,7 +143,6 @@ class ProducerSpec:
             "request.timeout.ms": request_timeout_ms,
             "message.timeout.ms": delivery_timeout_ms,
             "socket.timeout.ms": socket_timeout_ms,
-            "socket.connection.setup.timeout.ms": 1000,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.interval.ms": 1000,
@@ -234,7 +238,6 @@ class ConsumerSpec:
             "check.crcs": self.check_crcs,
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 100,
-            "socket.connection.setup.timeout.ms": 1000,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.interval.ms": 1000,

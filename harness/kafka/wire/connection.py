@@ -8,14 +8,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import socket
+import ssl
 import struct
+import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
-from harness.errors import UnfitError
 from harness.kafka.model import Endpoint
+from harness.kafka.wire.authentication import SecurityError, authenticate, tls_context, tls_refusal
 
 CLIENT_ID = "acked"
 
@@ -24,6 +26,10 @@ T = TypeVar("T")
 _CORRELATION = struct.Struct(">i")
 _REMEMBERED = 4
 """Questions of one connection that are not built again; the observer alternates between two."""
+_LONGEST_RESPONSE = 1 << 28
+"""Bytes; acked asks for less than a tenth of that."""
+_TLS_ALERT = b"\x15\x03"
+"""How a TLS listener's answer to anything else begins (RFC 8446 §5.1)."""
 _IN_FRAME = 8
 """Where a framed request holds its correlation id: after the size, the API key and the API version."""
 
@@ -56,6 +62,13 @@ class NotSentError(ConnectionError):
     """The request was not sent: there was no connection, or it broke before the whole frame was written."""
 
 
+class RefusedError(NotSentError):
+    """The request was not sent: TLS or SASL failed for a reason that the next attempt would meet as well.
+
+    The message is one sentence with the remedy.
+    """
+
+
 class NoAnswerError(ConnectionError):
     """The request was sent, but no complete response came: what the broker did with it is unknown."""
 
@@ -64,27 +77,27 @@ class Connection:
     """A connection that is opened when first needed, and opened again after it broke. Not thread-safe."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float = 2.0, *, once: bool = False) -> None:
-        """``timeout_s`` bounds connecting, and each wait for a response.
+        """``timeout_s`` bounds connecting by TCP, and each wait for a response.
 
-        With ``once`` it is not opened again: requests after it broke raise NotSentError. Raises UnfitError
-        for a listener that does not speak PLAINTEXT.
+        TLS and SASL have a time of their own (`ClientSecurity.handshake_s`), because a handshake takes much
+        longer than an answer. With ``once`` it is not opened again: requests after it broke raise
+        NotSentError.
         """
-        if endpoint.security != "PLAINTEXT":
-            raise UnfitError(
-                f"{endpoint.label} speaks {endpoint.security} at {endpoint}, and acked's requests cannot; "
-                "name a listener that speaks PLAINTEXT."
-            )
         self.endpoint = endpoint
         self.timeout_s = timeout_s
         self._once = once
         self._opened = False
+        self._answered = False
+        """Whether a request on the open connection has been answered."""
         self._socket: socket.socket | None = None
+        self._until = float("inf")
+        """When the broker's session of this connection ends, by the monotonic clock (KIP-368)."""
         self._numbers = itertools.count(1)
         self._repeated: dict[tuple[type, int, Hashable], _Repeated] = {}
         """The questions asked last, the newest at the end."""
 
     def open(self) -> None:
-        """Connect now, for a request that is to be sent later. Raises NotSentError."""
+        """Connect now, for a request that is to be sent later. Raises NotSentError or RefusedError."""
         with self._reaching():
             self._connect(self.timeout_s)
 
@@ -98,7 +111,7 @@ class Connection:
         If the other side has closed a reused connection, the request is sent once more on a new one; use
         `call_once` for requests that must not be sent twice.
 
-        Raises NotSentError or NoAnswerError.
+        Raises NotSentError, RefusedError or NoAnswerError.
         """
         return self._persist(lambda: self._exchange(request, response, version, timeout_s or self.timeout_s))
 
@@ -134,7 +147,12 @@ class Connection:
         try:
             return attempt()
         except (NotSentError, NoAnswerError) as error:
-            if not reused or self._once or isinstance(error.__cause__, TimeoutError):
+            if (
+                not reused
+                or self._once
+                or isinstance(error, RefusedError)
+                or isinstance(error.__cause__, TimeoutError)
+            ):
                 raise
         return attempt()
 
@@ -150,12 +168,25 @@ class Connection:
         """Send a frame and return the response to it, from its correlation id on."""
         self._send(frame, timeout_s)
         try:
-            size = struct.unpack(">i", self._receive(4))[0]
-            return self._receive(size)
+            answer = self._response()
         except OSError as error:
+            closed_at_once = isinstance(error, ConnectionResetError) and not self._answered
             self.close()
             reason = str(error) or type(error).__name__
+            if closed_at_once:
+                reason += f" at its first request; does the listener speak {self.endpoint.security.protocol}?"
             raise NoAnswerError(f"{self._name} did not answer: {reason}") from error
+        self._answered = True
+        return answer
+
+    def _response(self) -> bytes:
+        head = self._receive(4)
+        size = struct.unpack(">i", head)[0]
+        if head[:2] == _TLS_ALERT:
+            raise ConnectionError("it speaks TLS; set security.protocol to SSL or SASL_SSL")
+        if not _CORRELATION.size <= size <= _LONGEST_RESPONSE:
+            raise ConnectionError(f"it does not speak Kafka's protocol (a response of {size} bytes)")
+        return self._receive(size)
 
     def _frame(self, request: Any, version: int) -> bytes:
         request.API_VERSION = version
@@ -175,17 +206,62 @@ class Connection:
     def _connect(self, timeout_s: float) -> socket.socket:
         if self.broken:
             raise ConnectionError("the connection has broken")
+        if not self._once and time.monotonic() >= self._until:
+            self.close()
         if self._socket is None:
             self._socket = socket.create_connection(self.endpoint.address, min(timeout_s, self.timeout_s))
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._opened = True
+            if not self.endpoint.security.plaintext:
+                self._secure(self._socket)
+            self._opened, self._answered = True, False
         return self._socket
+
+    def _secure(self, plain: socket.socket) -> None:
+        """TLS and SASL, as the endpoint needs them. Raises SecurityError or OSError."""
+        security = self.endpoint.security
+        deadline = time.monotonic() + security.handshake_s
+
+        def limited(connected: socket.socket) -> socket.socket:
+            connected.settimeout(max(0.001, deadline - time.monotonic()))
+            return connected
+
+        def exchange(request: Any, response: Any, version: int) -> Any:
+            assert self._socket is not None
+            limited(self._socket).sendall(self._frame(request, version))
+            return response.decode(self._response(), version=version, header=True)
+
+        try:
+            if security.tls:
+                encrypted = tls_context(security).wrap_socket(
+                    plain, server_hostname=self.endpoint.host, do_handshake_on_connect=False
+                )
+                self._socket = encrypted
+                limited(encrypted)
+                encrypted.do_handshake()
+            lifetime_s = authenticate(security, exchange)
+        except TimeoutError as error:
+            raise TimeoutError(
+                f"the {security.protocol} handshake did not end within {security.handshake_s:g} s"
+            ) from error
+        except ssl.SSLEOFError as error:
+            raise ConnectionError(
+                f"it closed the connection; does the listener speak {security.protocol}?"
+            ) from error
+        except ssl.SSLError as error:
+            if refusal := tls_refusal(error, security):
+                raise SecurityError(refusal) from error
+            raise
+        # As Java's clients do, it is renewed before the broker would close it.
+        self._until = time.monotonic() + 0.85 * lifetime_s if lifetime_s else float("inf")
 
     @contextlib.contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Raise NotSentError, and close the socket, if the other side cannot be reached."""
+        """Raise NotSentError, and close the socket, if the other side cannot be reached or refuses."""
         try:
             yield
+        except SecurityError as error:
+            self.close()
+            raise RefusedError(f"{self._name} is not used: {error}.") from error
         except OSError as error:
             self.close()
             reason = str(error) or type(error).__name__

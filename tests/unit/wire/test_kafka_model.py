@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.kafka.model import Endpoint, Topic, TopicPartition, broker_id, broker_name, controller_id
+from harness.kafka.security import ClientSecurity
 from harness.lab.layout import ROLES_BY_MODE, three_azs
 from harness.lab.model import Host
 
@@ -64,6 +65,7 @@ def test_what_names_no_endpoint_is_refused(text: str) -> None:
 
 
 def test_a_host_of_another_cluster_says_where_it_listens() -> None:
+    secured = ClientSecurity(protocol="SASL_SSL", mechanism="PLAIN", username="u")
     node = Host(
         name="broker1001",
         role="broker",
@@ -71,13 +73,13 @@ def test_a_host_of_another_cluster_says_where_it_listens() -> None:
         address="kafka-1.example",
         node_id=1001,
         services={"kafka": (19092, 19094)},
-        security="SASL_SSL",
+        security=secured,
     )
     assert node.broker_endpoint == Endpoint(
         "kafka-1.example",
         19092,
         listener="SASL_SSL",
-        security="SASL_SSL",
+        security=secured,
         node_id=1001,
         node="broker1001",
     )

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from harness.errors import UnfitError
 from harness.kafka.model import Endpoint
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, Question
 from harness.kafka.wire.metadata import api_versions
@@ -154,7 +153,23 @@ def test_a_repeated_request_is_sent_once_more_on_a_new_connection() -> None:
         assert asking.again(connection, "same") == (8,)
 
 
-def test_a_listener_that_does_not_speak_plaintext_is_refused() -> None:
-    secure = Endpoint("198.18.0.21", 9094, security="SSL", node="broker1")
-    with pytest.raises(UnfitError, match=r"broker1 speaks SSL at 198.18.0.21:9094, .* PLAINTEXT\."):
-        Connection(secure)
+def test_a_node_that_closes_the_first_request_may_speak_another_protocol() -> None:
+    with server(read_and_close) as address, pytest.raises(NoAnswerError, match="speak PLAINTEXT[?]$"):
+        api_versions(address)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"\x15\x03\x03\x00\x02\x02\x50", "speaks TLS; set security.protocol to SSL or SASL_SSL"),
+        (b"HTTP/1.1 400 Bad Request", "does not speak Kafka's protocol"),
+        (struct.pack(">i", -1), "does not speak Kafka's protocol"),
+    ],
+)
+def test_answers_that_are_none_of_kafka_s(said: bytes, reason: str) -> None:
+    def talk(peer: socket.socket) -> None:
+        receive(peer)
+        peer.sendall(said)
+
+    with server(talk) as address, pytest.raises(NoAnswerError, match=reason):
+        api_versions(address)

@@ -9,6 +9,8 @@ import pytest
 
 from harness.errors import UsageError
 from harness.kafka.model import Endpoint, TopicPartition
+from harness.kafka.security import HANDSHAKE_S, PLAINTEXT, ClientSecurity
+from harness.secrets import Secret
 from workloads.protocol.codec import from_json, to_json
 from workloads.protocol.commands import (
     COMMANDS,
@@ -21,10 +23,13 @@ from workloads.protocol.commands import (
     StartPinnedWrites,
     StartStream,
 )
-from workloads.protocol.java_names import producer_properties
+from workloads.protocol.java_names import consumer_properties, producer_properties
 from workloads.protocol.results import PartitionRead, ReadResult, SendResult
 from workloads.protocol.spec import DEFAULT_RETRIES, ConsumerSpec, ProducerSpec, StreamLoad, Via
 
+SECURED = ClientSecurity(
+    protocol="SASL_SSL", mechanism="PLAIN", username="u", password=Secret("p"), ca="ca", verifies_names=False
+)
 PRODUCER = ProducerSpec(
     writer=1,
     name="p",
@@ -46,7 +51,7 @@ SENT = [
     StartPinnedWrites(producer=RAW, topic="t", partition=0, every_s=1, max_count=3, stop_on=None),
     StartPinnedWrites(producer=RAW, topic="t", partition=0, every_s=1, max_count=3, stop_on=(6, 7)),
     Read(CONSUMER, 5.0),
-    OpenConnection(producer=RAW, connection="a", broker=Endpoint("b", 1, security="SSL", node_id=70)),
+    OpenConnection(producer=RAW, connection="a", broker=Endpoint("b", 1, security=SECURED, node_id=70)),
 ]
 
 
@@ -179,11 +184,33 @@ def test_librdkafka_accepts_a_short_transaction(timeout_s: float) -> None:
     assert spec.effective_delivery_timeout_s <= timeout_s
 
 
-@pytest.mark.parametrize(("security", "stated"), [("PLAINTEXT", None), ("SSL", "SSL")])
-def test_clients_speak_what_their_brokers_listeners_speak(security: Any, stated: str | None) -> None:
+@pytest.mark.parametrize(("security", "stated"), [(PLAINTEXT, None), (SECURED, "SASL_SSL")])
+def test_clients_speak_what_their_brokers_listeners_speak(
+    security: ClientSecurity, stated: str | None
+) -> None:
     brokers = (Endpoint("b", 9094, security=security),)
     producer = ProducerSpec(writer=1, name="p", brokers=brokers, via="librdkafka")
     consumer = ConsumerSpec(reader=1, name="c", brokers=brokers, partitions=(TopicPartition("t", 0),))
     assert producer.librdkafka_config().get("security.protocol") == stated
     assert consumer.librdkafka_config().get("security.protocol") == stated
     assert producer_properties(producer).get("security.protocol") == stated
+    assert consumer_properties(consumer).get("security.protocol") == stated
+
+
+def test_a_program_gets_the_security_of_java_alone() -> None:
+    """librdkafka's names for it stay out: a Java client would warn of them, with their values."""
+    producer = ProducerSpec(writer=1, name="p", brokers=(Endpoint("b", 1, security=SECURED),), via="java")
+    own = {key for key in producer_properties(producer) if key.startswith(("ssl.", "sasl.", "enable.ssl"))}
+    assert own == {key for key in SECURED.java() if key != "security.protocol"}
+
+
+def test_the_time_for_a_connection_includes_the_handshake() -> None:
+    def spec(security: ClientSecurity, via: Any) -> ProducerSpec:
+        return ProducerSpec(writer=1, name="p", brokers=(Endpoint("b", 1, security=security),), via=via)
+
+    setup = "socket.connection.setup.timeout.ms"
+    assert spec(PLAINTEXT, "raw").librdkafka_config()[setup] == 1000
+    assert spec(SECURED, "raw").librdkafka_config()[setup] == 1000 + 1000 * HANDSHAKE_S
+    assert producer_properties(spec(SECURED, "java"))[setup] == "1000", "Java's ends with TCP"
+    longer = spec(SECURED, "raw").effective_delivery_timeout_s
+    assert longer == spec(PLAINTEXT, "raw").effective_delivery_timeout_s + HANDSHAKE_S

@@ -46,7 +46,7 @@ class ProgramConsumer:
 
         def refused(answer: object) -> None:
             if created.exception() is None and (failure := created.result()) is not None:
-                reason = described(failure, spec.config)
+                reason = described(failure, spec.librdkafka_config())
                 self._broken(InvalidRunError(f"The client refuses the consumer {spec.name}: {reason}."))
 
         created.add_done_callback(refused)
@@ -72,7 +72,9 @@ class ProgramConsumer:
         elif isinstance(event, GroupEvent):
             self._group(event, ns)
         elif isinstance(event, ProblemEvent):
-            self._progress.note(error_code(event.error), described(event.error, self._spec.config))
+            self._progress.note(
+                error_code(event.error), described(event.error, self._spec.librdkafka_config())
+            )
 
     def _require_asked(self, topic: str, partition: int) -> None:
         """Raise ValueError for a partition that the program was not asked to read."""

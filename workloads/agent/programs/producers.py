@@ -168,7 +168,9 @@ class ProgramProducer(AgentProducer):
             raise self._failed(op, failure)
 
     def _failed(self, op: str, failure: Failure) -> LabError:
-        return LabError(f"`{op}` of {self.spec.name} failed with {described(failure, self.spec.config)}.")
+        return LabError(
+            f"`{op}` of {self.spec.name} failed with {described(failure, self.spec.librdkafka_config())}."
+        )
 
     def close(self) -> None:
         """Stop its stream; messages without an outcome stay without one."""
@@ -259,9 +261,8 @@ class ProgramProducer(AgentProducer):
             self._fail_all(self._refusal(failure))
 
     def _refusal(self, failure: Failure) -> InvalidRunError:
-        return InvalidRunError(
-            f"The client refuses the producer {self.spec.name}: {described(failure, self.spec.config)}."
-        )
+        why = described(failure, self.spec.librdkafka_config())
+        return InvalidRunError(f"The client refuses the producer {self.spec.name}: {why}.")
 
     def _fail_all(self, problem: InvalidRunError) -> None:
         self._refused = problem

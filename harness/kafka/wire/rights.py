@@ -1,0 +1,115 @@
+"""Requests of an administrator about users and their rights: credentials of SCRAM, and ACLs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kafka.protocol.admin import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+
+from harness.kafka.wire.admin import RequestResult
+from harness.kafka.wire.connection import Target, exchange
+from harness.secrets import Secret
+
+ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+Resource = Literal["topic", "group", "cluster", "transactional-id"]
+Operation = Literal[
+    "read",
+    "write",
+    "create",
+    "delete",
+    "alter",
+    "describe",
+    "cluster-action",
+    "describe-configs",
+    "alter-configs",
+    "idempotent-write",
+]
+_MECHANISMS: Mapping[ScramMechanism, tuple[int, str]] = {
+    "SCRAM-SHA-256": (1, "sha256"),
+    "SCRAM-SHA-512": (2, "sha512"),
+}
+_RESOURCES: Mapping[Resource, int] = {"topic": 2, "group": 3, "cluster": 4, "transactional-id": 5}
+_OPERATIONS: Mapping[Operation, int] = {
+    "read": 3,
+    "write": 4,
+    "create": 5,
+    "delete": 6,
+    "alter": 7,
+    "describe": 8,
+    "cluster-action": 9,
+    "describe-configs": 10,
+    "alter-configs": 11,
+    "idempotent-write": 12,
+}
+"""Codes of the protocol (`ResourceType`, `AclOperation` and `ScramMechanism` of kafka-clients)."""
+_LITERAL, _PREFIXED = 3, 4
+_ALLOW = 3
+ITERATIONS = 4096
+"""The least that Kafka accepts."""
+
+
+@dataclass(frozen=True)
+class Acl:
+    """What a user may do with resources of one kind; a name that ends with `*` stands for a prefix."""
+
+    principal: str
+    """Such as `User:alice`."""
+    resource: Resource
+    operation: Operation
+    name: str = "*"
+    """`*` is every resource of the kind; the cluster is `kafka-cluster`."""
+
+
+def set_scram_credentials(
+    target: Target, users: Mapping[str, Secret], mechanism: ScramMechanism, timeout_s: float | None = None
+) -> dict[str, RequestResult]:
+    """Create users with their passwords, or change them (KIP-554, Kafka 2.7 and later).
+
+    ``target`` must be the controller, or a broker of KRaft that forwards to it.
+    """
+    number, hash_name = _MECHANISMS[mechanism]
+    upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+    upsertions = []
+    for name, password in users.items():
+        salt = os.urandom(16)
+        salted = hashlib.pbkdf2_hmac(hash_name, password.reveal().encode(), salt, ITERATIONS)
+        upsertions.append(
+            upsertion(name=name, mechanism=number, iterations=ITERATIONS, salt=salt, salted_password=salted)
+        )
+    request = AlterUserScramCredentialsRequest(deletions=[], upsertions=upsertions)
+    answer = exchange(target, request, AlterUserScramCredentialsResponse, 0, timeout_s)
+    return {one.user: RequestResult(one.error_code, one.error_message or "") for one in answer.results}
+
+
+def create_acls(target: Target, acls: Iterable[Acl], timeout_s: float | None = None) -> list[RequestResult]:
+    """Grant rights; the results are in the order of ``acls``.
+
+    In ZooKeeper mode any broker takes the request, on KRaft one that reaches the controller.
+    """
+    creation = CreateAclsRequest.AclCreation
+    creations = []
+    for acl in acls:
+        prefix = acl.name.endswith("*") and acl.name != "*"
+        creations.append(
+            creation(
+                resource_type=_RESOURCES[acl.resource],
+                resource_name=acl.name.rstrip("*") if prefix else acl.name,
+                resource_pattern_type=_PREFIXED if prefix else _LITERAL,
+                principal=acl.principal,
+                host="*",
+                operation=_OPERATIONS[acl.operation],
+                permission_type=_ALLOW,
+            )
+        )
+    request = CreateAclsRequest(creations=creations)
+    answer = exchange(target, request, CreateAclsResponse, 1, timeout_s)
+    return [RequestResult(one.error_code, one.error_message or "") for one in answer.results]
