@@ -126,7 +126,7 @@ Parallel = Annotated[
         help="Number of clusters to run side by side; 0: three, or fewer on a small machine.",
     ),
 ]
-_FILE = "Java properties file with settings of "
+_FILE = "File (properties, YAML, JSON, Spring) with settings of "
 
 
 @dataclass(frozen=True, kw_only=True)

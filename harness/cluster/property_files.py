@@ -17,7 +17,8 @@ import javaproperties
 from javaproperties.reading import KeyValue
 
 from harness.cluster import spring
-from harness.cluster.client_settings import is_of_client
+from harness.cluster.client_settings import is_of_client, names_of
+from harness.cluster.settings import nearest
 from harness.cluster.variables import are_variables, broker_properties, variables_of
 from harness.errors import UsageError, quoted
 from harness.kafka.broker_properties import PROPERTIES
@@ -150,13 +151,20 @@ def refuse_foreign(path: Path, keys: Set[str], table: str) -> None:
             f"{path}: {min(foreign)} is no property of a {table}, since this configures {whose}; name the "
             f"file with {options}."
         )
-    if not ours:
+    if not ours and not _misspelt(keys, table):
         raise UsageError(
             f"{path}: Kafka's {table}s have none of its properties, such as {quoted(shown_text(min(keys)))}; "
             f"name a file with Kafka's own names, such as {_EXAMPLE[table]}."
         )
 
 
+def _misspelt(keys: Set[str], table: str) -> bool:
+    """Whether one of a few keys is a typing error, of which another sentence tells."""
+    names = PROPERTIES if table == "broker" else names_of("producer" if table == "producer" else "consumer")
+    return len(keys) <= _FEW and any(nearest(key, names) for key in keys)
+
+
+_FEW = 20
 _EXAMPLE = {"broker": "min.insync.replicas=2", "producer": "acks=all", "consumer": "fetch.min.bytes=1"}
 
 
