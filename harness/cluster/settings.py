@@ -41,6 +41,8 @@ MOST_PARTITIONS = 100
 """Of a described topic."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _PLACEHOLDER = re.compile(r"\$\{|\{\{")
+_OF_VENDORS = ("confluent.", "kafka.")
+"""Beginnings of names that are somebody's on purpose."""
 _TYPING_ERROR = 0.85
 """Likeness of two names (`difflib`) from which on one of them is a typing error."""
 
@@ -164,7 +166,7 @@ def refuse_typing_error(setting: Setting, whose: str, names: Collection[str]) ->
 def nearest(key: str, names: Iterable[str]) -> str:
     """The name of which ``key`` is probably a typing error; empty if there is none."""
     near = difflib.get_close_matches(key, list(names), n=1, cutoff=_TYPING_ERROR)
-    return near[0] if near else ""
+    return near[0] if near and not key.startswith(_OF_VENDORS) else ""
 
 
 def wrong_value(setting: Setting, remedy: str) -> UsageError:
