@@ -134,7 +134,7 @@ From = Annotated[
         help="Also choose from the scenarios in this file, or in the files of this folder. May be repeated.",
     ),
 ]
-_FILE = "Java properties file with settings of "
+_FILE = "File (properties, YAML, JSON, Spring) with settings of "
 
 
 @dataclass(frozen=True, kw_only=True)

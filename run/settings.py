@@ -20,7 +20,7 @@ from harness.cluster.client_settings import (
     check_client,
 )
 from harness.cluster.compression import compress
-from harness.cluster.followed import IgnoredSetting, Use, in_words, not_followed
+from harness.cluster.followed import TOPIC_DEFAULTS, IgnoredSetting, Use, in_words, not_followed
 from harness.cluster.librdkafka_names import in_java_names
 from harness.cluster.owned import is_left_out, split_owned
 from harness.cluster.possible import MIN_INSYNC, Arrangement, consequences, refuse_impossible
@@ -48,6 +48,7 @@ from workloads.protocol.results import Configuration
 
 _ZSTD_SINCE = (2, 1)
 """The inter-broker protocol from which on brokers accept zstd (KIP-110)."""
+_BROKER_DEFAULTS = {of_topics: of_brokers for of_brokers, of_topics in TOPIC_DEFAULTS.items()}
 _ZOOKEEPER_ONLY = ("zookeeper.",)
 _KRAFT_ONLY = ("controller.quorum.", "broker.session.timeout.ms", "broker.heartbeat.interval.ms")
 """Beginnings of broker properties that exist in one metadata mode only; the other mode ignores them."""
@@ -190,6 +191,11 @@ def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
                 f"{setting}: the version asked for is {version.label}; ask for "
                 f"{version.version}@{setting.value}, or remove the property."
             )
+    for setting in all_of_topics(settings):
+        of_brokers = _BROKER_DEFAULTS.get(setting.key, "")
+        remedy = PROPERTIES[of_brokers].remedy(setting.value) if of_brokers else ""
+        if remedy or is_placeholder(setting.value):
+            raise wrong_value(setting, remedy)
     of_topics = ((setting.key, setting) for setting in all_of_topics(settings))
     for key, setting in (*settings.broker.items(), *settings.producer.items(), *of_topics):
         if key == "compression.type" and setting.value.lower() == "zstd":

@@ -205,6 +205,12 @@ _NONE: Mapping[Kind, str] = {
 _OF_ANY_CLIENT = frozenset().union(PRODUCER, CONSUMER, *WITHOUT.values(), *OWNED.values())
 
 
+def names_of(kind: Kind) -> tuple[str, ...]:
+    """The properties of a client, by Java's and librdkafka's names."""
+    table = PRODUCER if kind == "producer" else CONSUMER
+    return (*table, *WITHOUT[kind], *OWNED[kind], *JAVA_NAMES)
+
+
 def is_of_client(key: str) -> bool:
     """Whether some client has the property, by Java's or by librdkafka's name."""
     return key in _OF_ANY_CLIENT or key in JAVA_NAMES or key in ALONE or key.startswith(_OWNED_PREFIXES)
@@ -251,7 +257,7 @@ def check_client(kind: Kind, settings: Mapping[str, Setting]) -> ClientSettings:
                 left_out.append(IgnoredSetting(table=kind, setting=setting, because=_GROUPS_ONLY))
         else:
             if key not in _OF_ANY_CLIENT:
-                refuse_typing_error(setting, kind, (*table, *without, *owned, *JAVA_NAMES))
+                refuse_typing_error(setting, kind, names_of(kind))
             left_out.append(IgnoredSetting(table=kind, setting=setting, because=_NONE[kind], owned=True))
     arrangement = Arrangement(producer=settings) if kind == "producer" else Arrangement(consumer=settings)
     refuse_impossible(arrangement)

@@ -17,14 +17,16 @@ import javaproperties
 from javaproperties.reading import KeyValue
 
 from harness.cluster import spring
-from harness.cluster.client_settings import is_of_client
+from harness.cluster.client_settings import is_of_client, names_of
+from harness.cluster.settings import nearest
 from harness.cluster.variables import are_variables, broker_properties, variables_of
 from harness.errors import UsageError, quoted
 from harness.kafka.broker_properties import PROPERTIES
 from harness.secrets import shown_text
-from harness.texts import parse_yaml, scalar_text
+from harness.texts import DEEPEST, parse_yaml, scalar_text
 
 YAML = (".yml", ".yaml", ".json")
+_JSON = re.compile(r"\s*\{(?![{%])")
 _MOST_KEYS = 5_000
 """Of a YAML file, whose aliases may stand for more than the file is long."""
 
@@ -48,7 +50,7 @@ def read(path: Path, text: str, table: str) -> list[Property]:
 
 
 def _all(path: Path, text: str, table: str) -> list[Property]:
-    if path.suffix.lower() in YAML or text.lstrip().startswith("{"):
+    if path.suffix.lower() in YAML or _JSON.match(text):
         documents = parse_yaml(text, path)
         if what := kind_of_document(documents[0] if documents else None):
             raise UsageError(f"{path}: {what}.")
@@ -88,15 +90,18 @@ def _flattened(path: Path, documents: Iterable[Any]) -> Iterator[Property]:
     """The values of nested mappings by dotted keys, as Spring reads YAML; `[a.b]` in brackets is one key."""
     count = 0
 
-    def leaves(value: Any, above: str) -> Iterator[Property]:
+    def leaves(value: Any, above: str, depth: int = 0) -> Iterator[Property]:
         nonlocal count
         count += 1
-        if count > _MOST_KEYS:
-            raise UsageError(f"{path} has more than {_MOST_KEYS} values; name a file of properties.")
+        if count > _MOST_KEYS or depth > DEEPEST:
+            raise UsageError(
+                f"{path} has more than {_MOST_KEYS} values, or nests them more than {DEEPEST} deep; name a "
+                f"file of properties."
+            )
         if isinstance(value, dict):
             for key, below in value.items():
                 name = str(key).strip("[]")
-                yield from leaves(below, f"{above}.{name}" if above else name)
+                yield from leaves(below, f"{above}.{name}" if above else name, depth + 1)
         elif isinstance(value, list):
             yield Property(place=str(path), key=above, value=",".join(map(scalar_text, value)))
         else:
@@ -150,13 +155,20 @@ def refuse_foreign(path: Path, keys: Set[str], table: str) -> None:
             f"{path}: {min(foreign)} is no property of a {table}, since this configures {whose}; name the "
             f"file with {options}."
         )
-    if not ours:
+    if not ours and not _misspelt(keys, table):
         raise UsageError(
             f"{path}: Kafka's {table}s have none of its properties, such as {quoted(shown_text(min(keys)))}; "
             f"name a file with Kafka's own names, such as {_EXAMPLE[table]}."
         )
 
 
+def _misspelt(keys: Set[str], table: str) -> bool:
+    """Whether one of a few keys is a typing error, of which another sentence tells."""
+    names = PROPERTIES if table == "broker" else names_of("producer" if table == "producer" else "consumer")
+    return len(keys) <= _FEW and any(nearest(key, names) for key in keys)
+
+
+_FEW = 20
 _EXAMPLE = {"broker": "min.insync.replicas=2", "producer": "acks=all", "consumer": "fetch.min.bytes=1"}
 
 
@@ -165,6 +177,8 @@ def kind_of_document(document: object) -> str:
     keys = {str(key) for key in document} if isinstance(document, dict) else set()
     if not isinstance(document, dict):
         return "this holds no keys with values; name a file with Kafka's own names, such as acks=all"
+    if any(key.partition(".")[0] == "spring" for key in keys):
+        return ""
     return next((what for fits, what in _DOCUMENTS if fits(keys)), "")
 
 

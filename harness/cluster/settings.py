@@ -43,6 +43,8 @@ MOST_DESCRIBED = 10_000
 """Partitions that a file may describe: an assessment creates some of them."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _PLACEHOLDER = re.compile(r"\$\{|\{\{")
+_OF_VENDORS = ("confluent.", "kafka.")
+"""Beginnings of names that are somebody's on purpose."""
 _TYPING_ERROR = 0.85
 """Likeness of two names (`difflib`) from which on one of them is a typing error."""
 
@@ -156,11 +158,17 @@ def refuse_typing_error(setting: Setting, whose: str, names: Collection[str]) ->
 
     The value is not shown: that of a name which `harness.secrets` does not know may be a secret as well.
     """
-    near = difflib.get_close_matches(setting.key, names, n=1, cutoff=_TYPING_ERROR)
-    if near and setting.key not in names:
+    near = "" if setting.key in names else nearest(setting.key, names)
+    if near:
         raise UsageError(
-            f"{setting.place}: {setting.key}: Kafka has no such {whose} property; did you mean {near[0]}?"
+            f"{setting.place}: {setting.key}: Kafka has no such {whose} property; did you mean {near}?"
         )
+
+
+def nearest(key: str, names: Iterable[str]) -> str:
+    """The name of which ``key`` is probably a typing error; empty if there is none."""
+    near = difflib.get_close_matches(key, list(names), n=1, cutoff=_TYPING_ERROR)
+    return near[0] if near and not key.startswith(_OF_VENDORS) else ""
 
 
 def wrong_value(setting: Setting, remedy: str) -> UsageError:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 PREFIX = "spring.kafka."
+_ACTIVATE = "spring.config.activate"
 _SHARED = {
     "bootstrapservers": "bootstrap.servers",
     "clientid": "client.id",
@@ -53,11 +54,13 @@ _DEFAULT = re.compile(r"\$\{[^{}:]+:([^{}]*)\}")
 
 
 def of_a_profile(document: Mapping[Any, Any]) -> bool:
-    """Whether a YAML document counts only if a profile is active."""
+    """Whether a YAML document counts only if a profile is active (`spring.config.activate.on-profile`)."""
     settings = document.get("spring")
     settings = settings if isinstance(settings, dict) else {}
     config = settings.get("config")
-    return "profiles" in settings or (isinstance(config, dict) and "activate" in config)
+    activated = isinstance(config, dict) and "activate" in config
+    until_2_4 = isinstance(settings.get("profiles"), str | list)
+    return activated or until_2_4 or any(str(key).startswith(f"{_ACTIVATE}.") for key in document)
 
 
 def client_properties(pairs: Iterable[tuple[str, str]], kind: str) -> Iterator[tuple[str, str, str]]:

@@ -1,7 +1,7 @@
-"""Asks a running cluster for its inventory: `python -m tests.cluster.inventory_worker RUNS CLUSTER_FILE OUT ALIKE`.
+"""Asks a running cluster for its inventory: `inventory_worker RUNS CLUSTER_FILE OUT ALIKE`.
 
-ALIKE topics of one shape are created first. Writes the cluster file that results to OUT, with a comment on how
-long the answer took, and prints the run folder.
+ALIKE topics of one shape are created first. OUT is the cluster file that results, with a comment on how long
+the answer took. Prints the run folder.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def main(runs: str, file: str, out: str, alike: str) -> int:
             controller="broker1",
             zookeeper_leader="zookeeper1" if described.mode == "zookeeper" else "zookeeper2",
             stream_rate=0.0,
+            for_layout=True,
         ),
         claims=(),
         faults=(),

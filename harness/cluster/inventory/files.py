@@ -88,7 +88,7 @@ def _files(path: Path) -> list[Path]:
 
 def _compose(file: Path, documents: Sequence[Any]) -> Inventory:
     document = documents[0] if documents else None
-    if isinstance(document, dict) and isinstance(document.get("services"), dict):
+    if isinstance(document, dict) and isinstance(document.get("services"), dict) and "spring" not in document:
         variables = file.parent / ".env"
         return compose.read(
             file, document["services"], compose.environment_file(variables) if variables.is_file() else {}

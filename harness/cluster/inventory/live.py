@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ConfigSource, ResourceType
 
 from harness.cluster.inventory.model import Inventory, TopicDescription
 from harness.cluster.inventory.properties import NodeProperties, inventory
@@ -20,8 +20,12 @@ _TIMEOUT_S = 10.0
 _NO_ANSWER = f"nothing came within {_TIMEOUT_S:.0f} s"
 _MOST_SHAPES = 20
 _TOPICS_OF_A_REQUEST = 200
-_OF_BROKER = ("STATIC_BROKER_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG")
-_OF_TOPIC = ("DYNAMIC_TOPIC_CONFIG",)
+_OF_BROKER = (
+    ConfigSource.STATIC_BROKER_CONFIG,
+    ConfigSource.DYNAMIC_BROKER_CONFIG,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+)
+_OF_TOPIC = (ConfigSource.DYNAMIC_TOPIC_CONFIG,)
 """Sources of values that somebody chose for a broker or a topic itself (KIP-226)."""
 _SILENT = logging.getLogger(f"{__name__}.librdkafka")
 _SILENT.disabled = True
@@ -84,15 +88,14 @@ def _described(
     return described
 
 
-def _chosen(config: Mapping[str, ConfigEntry], sources: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The properties that somebody chose."""
+def _chosen(
+    config: Mapping[str, ConfigEntry], sources: Collection[ConfigSource]
+) -> Iterator[tuple[str, str]]:
+    """The properties that somebody chose. The library tells sources by their numbers."""
+    numbers = {source.value for source in sources}
     for key, entry in config.items():
-        if _source(entry) in sources and entry.value is not None and not entry.is_sensitive:
+        if entry.source in numbers and entry.value is not None and not entry.is_sensitive:
             yield key, entry.value
-
-
-def _source(entry: ConfigEntry) -> str:
-    return str(getattr(entry.source, "name", entry.source))
 
 
 def _topics(admin: AdminClient) -> tuple[tuple[TopicDescription, ...], tuple[str, ...]]:

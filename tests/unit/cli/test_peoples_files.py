@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +11,14 @@ from click.testing import CliRunner, Result
 
 from cli.commands import loaded
 from harness.cluster.cluster_file import read_cluster_file
+from harness.cluster.settings import Settings
+from harness.cluster.settings_files import read_properties
 from harness.errors import LONGEST_SENTENCE, UsageError
+from run.runner import RunOptions, applied_to
+from studies.assess.battery import battery
+from studies.assess.process import choose
+from studies.assess.series import describe, understood
+from studies.series.serving import RunOrder
 
 FILES = Path(__file__).parents[2] / "peoples-files"
 ACCEPTED = [
@@ -175,3 +183,31 @@ def test_another_file_is_refused_with_what_makes_it_work(table: str, name: str, 
     else:
         result = _assess(f"--{table}-config", file)
     assert remedy in _sentence(result, file)
+
+
+@pytest.mark.parametrize(("table", "file"), ACCEPTED, ids=lambda part: getattr(part, "name", part))
+def test_runs_accept_what_the_list_accepts(table: str, file: Path) -> None:
+    """The process of a cluster gets the settings as JSON, and applies them to each of its cases."""
+    target = describe(None, "", "", read_properties(file, table))
+    settings = Settings.from_json(json.loads(json.dumps(target.settings.as_json())))
+    options = RunOptions(version=target.version, mode=target.mode, settings=settings)
+    cases = battery(target.topology, target.mode)
+    listed = understood(target, cases[0], "embedded")
+    for number, case in enumerate(cases[::10], start=1):
+        scenario, as_run = choose(options, RunOrder(scenario=case.name, folder=""), number)
+        applied = applied_to(scenario, as_run)
+        assert applied.not_followed == listed.not_followed
+        assert applied.given == listed.given
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [(table, name) for table, name, _ in REFUSED if table != "cluster"],
+    ids=lambda part: str(part)[:40],
+)
+def test_runs_refuse_what_the_list_refuses(table: str, name: str, tmp_path: Path) -> None:
+    file = (FILES / "refused" / name).resolve()
+    arguments = [f"--{table}-config", str(file), "--runs", str(tmp_path / "runs")]
+    run = CliRunner().invoke(loaded("assess"), arguments)
+    assert _sentence(run, file) == _sentence(_assess(*arguments), file)
+    assert not (tmp_path / "runs").exists()

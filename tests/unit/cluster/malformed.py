@@ -178,5 +178,16 @@ BROKER_PROPERTIES: tuple[tuple[bytes, str], ...] = (
         "FILE: Kafka's brokers have none of its properties, such as 'a'; name a file with Kafka's",
     ),
     (b'{"a": 1\n', "FILE:2: this is not YAML: "),
+    (b"{a: &a {b: *a}}\n", "FILE has more than 5000 values, or nests them more than 32 deep; name a file of"),
+    (
+        b"{a: &a [1,1], b: &b {c: *a, d: *a}, "
+        + b"".join(
+            b"e%d: &e%d {f: *%s, g: *%s}, "
+            % (n, n, (b"e%d" % (n - 1) if n else b"b"), (b"e%d" % (n - 1) if n else b"b"))
+            for n in range(20)
+        )
+        + b"}",
+        "FILE has more than 5000 values, or nests them",
+    ),
 )
 """What a properties file says, and how the sentence begins."""

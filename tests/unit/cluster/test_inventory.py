@@ -330,7 +330,7 @@ TOPICS = st.builds(
 
 @given(
     nodes=st.lists(NODES, min_size=1, max_size=9),
-    broker=st.dictionaries(st.sampled_from(["a.b", "log.dirs", "min.insync.replicas"]), VALUES),
+    broker=st.dictionaries(st.sampled_from(["max.connections", "log.dirs", "min.insync.replicas"]), VALUES),
     topics=st.lists(TOPICS, max_size=2, unique_by=lambda topic: topic.name),
 )
 def test_what_is_written_can_be_read(

@@ -327,6 +327,19 @@ def test_values_that_no_broker_takes_are_refused(option: str, remedy: str) -> No
     assert f"--set: {option}: {remedy}" in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("min.insync.replicas=two", "give a whole number of at least 1"),
+        ("o.cleanup.policy=remove", "use compact, delete"),
+        ("o.retention.ms={{ retention }}", "this is a placeholder; write its value"),
+    ],
+)
+def test_values_that_no_topic_takes_are_refused(option: str, remedy: str) -> None:
+    with pytest.raises(UsageError, match=remedy):
+        applied("canary", "topic.o.partitions=1", f"topic.{option}")
+
+
 def test_another_protocol_than_that_of_the_version_is_refused() -> None:
     with pytest.raises(UsageError, match="the version asked for is 2.7.1@2.6; ask for 2.7.1@2.5"):
         applied("canary", "broker.inter.broker.protocol.version=2.5", kafka="2.7.1@2.6")
