@@ -262,6 +262,11 @@ class _Watch:
         waiting = [job for job in left if job not in running]
         return self.forecast.left_s(waiting, [(job, now - self.running[job]) for job in running])
 
+    def state(self) -> list[str]:
+        """What a terminal shows meanwhile."""
+        ended, planned = len(self.work.series.runs), len(self.work.plan.jobs())
+        return [f"{ended} of {planned} runs have ended; about {in_words(self.left_s())} left"]
+
     def may_start(self, job: Job) -> bool:
         """Whether a run may begin now."""
         from studies.assess.outcome import repeated_failure
@@ -318,7 +323,7 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
     busy = ", as other programs keep the processors busy" if slowdown > STARVED else ""
     planned = f"{number_of_runs(len(left))}, {choice.clusters} side by side, about {about}{busy}"
     progress.say(f"{planned}; {work.series.path} keeps them")
-    with progress.phase("runs", f"running, about {about} in all"):
+    with progress.phase("runs", "running", watch.state):
         stopped = bool(left) and work.run(choice.clusters, watch.ended, watch.may_start)
     repeated = repeated_failure(work.series.runs)
     if repeated and work.left() and not stopped:
@@ -329,7 +334,7 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
             "interrupted before the first run had ended; everything that was started has been ended."
         )
     with progress.phase("measures", "measuring the runs"):
-        document = work.document()
+        document = work.document(choice.clusters)
     work.keep(document, report.markdown(document))
     if as_json:
         echo(json.dumps(document, indent=2))

@@ -92,6 +92,7 @@ def test_two_failures_for_one_reason_stop_it_and_resuming_makes_them_again(
     assert f"`acked assess --resume {folder} --parallel 1` makes the failed runs again" in said
     document = json.loads((folder / "assessment.json").read_text())
     assert document["repeated_failure"]["cause"] == SLOW
+    assert document["topics"] == [{"name": "assessed", "alike": [], "described": 0, "partitions": 0}]
     again = carry_out(lambda job: failed(job, {"error": "LabError", "place": job.scenario}))
     done = assess("--resume", folder)
     assert len(again) == 4 and set(began) < set(again)
@@ -156,7 +157,9 @@ def test_progress_says_whose_messages_are_lost(
     expected = forecast(work.cases(), work.topology(), work.timings(), 1)
     progress = Progress(console=Console(file=stream, width=500))
     work.series.runs.append(run)
-    _Watch(work, expected, Budget(), progress).ended(run)
+    watch = _Watch(work, expected, Budget(), progress)
+    watch.ended(run)
+    assert watch.state() == ["1 of 1 runs have ended; about 10 s left"]
     assert f"1 of 1: az1 isolated: {says} (30 s); about" in stream.getvalue()
 
 
