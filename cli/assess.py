@@ -257,10 +257,9 @@ class _Watch:
 
     def left_s(self) -> float:
         """Seconds until all has ended, as far as is known now."""
-        left = self.work.left()
-        now, running = self.budget.clock(), [job for job in left if job in self.running]
-        waiting = [job for job in left if job not in running]
-        return self.forecast.left_s(waiting, [(job, now - self.running[job]) for job in running])
+        left, began, now = self.work.left(), dict(self.running), self.budget.clock()
+        waiting = [job for job in left if job not in began]
+        return self.forecast.left_s(waiting, [(job, now - began[job]) for job in left if job in began])
 
     def state(self) -> list[str]:
         """What a terminal shows meanwhile."""
@@ -318,6 +317,8 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
         progress.say(choice.warning)
     slowdown = Starvation(from_start=True).slowdown()
     expected = forecast(cases, topology, work.timings(), choice.clusters, slowdown)
+    for run in work.series.runs:
+        expected.ended(run)
     watch = _Watch(work, expected, budget, progress)
     about = in_words(watch.left_s())
     busy = ", as other programs keep the processors busy" if slowdown > STARVED else ""
