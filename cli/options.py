@@ -123,7 +123,7 @@ Parallel = Annotated[
         "--parallel",
         parser=count("--parallel", least=0, most=MOST_PARALLEL),
         metavar="<int>",
-        help="Number of clusters to run side by side; 0: as many as processors and memory carry, or three.",
+        help="Number of clusters to run side by side; 0: as many as this machine carries.",
     ),
 ]
 _FILE = "Java properties file with settings of "
