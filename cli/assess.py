@@ -365,17 +365,16 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
 
 def _stopped(repeated: RepeatedFailure, work: Assessment, at_once: int) -> Iterator[str]:
     """Why nothing further was started, the reason in full, and what to do about it."""
-    last = repeated.runs[-1]
     yield (
         f"nothing further was started, since {len(repeated.runs)} runs failed for one reason; "
         f"{len(work.left())} of {len(work.plan.jobs())} runs are left"
     )
-    yield f"reason: {'; '.join(last.reasons)}"
-    log = f"the logs of the cluster are below {last.folder}"
-    first = f"remove the cause ({log})"
+    yield f"reason: {'; '.join(repeated.runs[-1].reasons)}"
+    logs = f"the logs of the last cluster are below {repeated.cluster}"
+    first = f"remove the cause ({logs})"
     fewer = ""
     if repeated.side_by_side_matters and at_once > 1:
-        first, fewer = f"run one cluster at a time, or end other programs ({log})", " --parallel 1"
+        first, fewer = f"run one cluster at a time, or end other programs ({logs})", " --parallel 1"
     resume = f"acked assess --resume {work.series.path}{fewer}"
     yield f"remedy: {first}; then `{resume}` makes the failed runs again"
 

@@ -11,6 +11,7 @@ from typing import Any
 from checkers.partition.fate import LOSSES
 from checkers.verdict import VERDICTS
 from harness.errors import InvalidRunError, json_file
+from run.folder import MANIFEST
 from studies.series.summary import RunSummary
 
 _OPEN = ("crashed", "invalid", "unknown")
@@ -51,6 +52,12 @@ class RepeatedFailure:
             "reasons": list(self.runs[-1].reasons),
             "runs": [run.folder for run in self.runs],
         }
+
+    @property
+    def cluster(self) -> str:
+        """The folder with the logs of the last run's cluster. Raises BadDataError."""
+        folder = Path(self.runs[-1].folder)
+        return str(json_file(folder / MANIFEST).get("cluster", folder))
 
     @property
     def side_by_side_matters(self) -> bool:
