@@ -58,23 +58,43 @@ def judge(
     manifest = require_run(folder)
     declared = read_declared(folder) if by is None else by
     history = inside(folder, "history")
-    unjudged = manifest.status in NOT_JUDGED
-    if unjudged and not is_folder(history):
-        return _finish(folder, _without_history(manifest), write)
+    if (nothing := _without_logs(folder, manifest)) is not None:
+        return _finish(folder, nothing, write)
     try:
-        source = open_source(history)
-        if unjudged and not source.rows("copies") + source.rows("replicas"):
-            unread = "its final logs were never read, so what became of its messages is not known"
-            return _finish(folder, _without_history(manifest, unread), write)
         with spark_errors_as_sentences(f"judging {folder}"):
             out = folder if write else None
             judgement = judge_history(session, history, out, declared, manifest=manifest)
     except BadDataError as error:
-        if unjudged:
-            problem = f"its history cannot be judged: {error.message}"
-            return _finish(folder, _without_history(manifest, problem), write)
+        if manifest.status in NOT_JUDGED:
+            return _finish(folder, _damaged(manifest, error), write)
         raise
     return _finish(folder, _with_status(judgement, manifest), write)
+
+
+def judge_without_logs(run_dir: Path | str) -> Judgement | None:
+    """The judgement of a run that failed before its final logs were read, which needs no Spark; else None.
+
+    Raises BadDataError like `judge`.
+    """
+    folder = str(run_dir)
+    judgement = _without_logs(folder, require_run(folder))
+    return None if judgement is None else _finish(folder, judgement, write=True)
+
+
+def _without_logs(folder: str, manifest: Manifest) -> Judgement | None:
+    history = inside(folder, "history")
+    if manifest.status not in NOT_JUDGED:
+        return None
+    if not is_folder(history):
+        return _without_history(manifest)
+    try:
+        source = open_source(history)
+        if source.rows("copies") + source.rows("replicas"):
+            return None
+    except BadDataError as error:
+        return _damaged(manifest, error)
+    unread = "its final logs were never read, so what became of its messages is not known"
+    return _without_history(manifest, unread)
 
 
 def require_run(folder: str) -> Manifest:
@@ -251,6 +271,10 @@ def _without_history(manifest: Manifest, problem: str = "") -> Judgement:
         reasons=reasons,
         scenario=manifest.scenario,
     )
+
+
+def _damaged(manifest: Manifest, error: BadDataError) -> Judgement:
+    return _without_history(manifest, f"its history cannot be judged: {error.message}")
 
 
 def _problem(manifest: Manifest) -> str:

@@ -256,10 +256,14 @@ class _Watch:
 
     def left_s(self) -> float:
         """Seconds until all has ended, as far as is known now."""
-        left = self.work.left()
-        now, running = self.budget.clock(), [job for job in left if job in self.running]
-        waiting = [job for job in left if job not in running]
-        return self.forecast.left_s(waiting, [(job, now - self.running[job]) for job in running])
+        left, began, now = self.work.left(), dict(self.running), self.budget.clock()
+        waiting = [job for job in left if job not in began]
+        return self.forecast.left_s(waiting, [(job, now - began[job]) for job in left if job in began])
+
+    def state(self) -> list[str]:
+        """What a terminal shows meanwhile."""
+        ended, planned = len(self.work.series.runs), len(self.work.plan.jobs())
+        return [f"{ended} of {planned} runs have ended; about {in_words(self.left_s())} left"]
 
     def may_start(self, job: Job) -> bool:
         """Whether a run may begin now."""
@@ -312,12 +316,14 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
         progress.say(choice.warning)
     slowdown = Starvation(from_start=True).slowdown()
     expected = forecast(cases, topology, work.timings(), choice.clusters, slowdown)
+    for run in work.series.runs:
+        expected.ended(run)
     watch = _Watch(work, expected, budget, progress)
     about = in_words(watch.left_s())
     busy = ", as other programs keep the processors busy" if slowdown > STARVED else ""
     planned = f"{number_of_runs(len(left))}, {choice.clusters} side by side, about {about}{busy}"
     progress.say(f"{planned}; {work.series.path} keeps them")
-    with progress.phase("runs", f"running, about {about} in all"):
+    with progress.phase("runs", "running", watch.state):
         stopped = bool(left) and work.run(choice.clusters, watch.ended, watch.may_start)
     repeated = repeated_failure(work.series.runs)
     if repeated and work.left() and not stopped:
@@ -328,7 +334,7 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
             "interrupted before the first run had ended; everything that was started has been ended."
         )
     with progress.phase("measures", "measuring the runs"):
-        document = work.document()
+        document = work.document(choice.clusters)
     work.keep(document, report.markdown(document))
     if as_json:
         echo(json.dumps(document, indent=2))
@@ -345,17 +351,16 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
 
 def _stopped(repeated: RepeatedFailure, work: Assessment, at_once: int) -> Iterator[str]:
     """Why nothing further was started, the reason in full, and what to do about it."""
-    last = repeated.runs[-1]
     yield (
         f"nothing further was started, since {len(repeated.runs)} runs failed for one reason; "
         f"{len(work.left())} of {len(work.plan.jobs())} runs are left"
     )
-    yield f"reason: {'; '.join(last.reasons)}"
-    log = f"the logs of the cluster are below {last.folder}"
-    first = f"remove the cause ({log})"
+    yield f"reason: {'; '.join(repeated.runs[-1].reasons)}"
+    logs = f"the logs of the last cluster are below {repeated.cluster}"
+    first = f"remove the cause ({logs})"
     fewer = ""
     if repeated.side_by_side_matters and at_once > 1:
-        first, fewer = f"run one cluster at a time, or end other programs ({log})", " --parallel 1"
+        first, fewer = f"run one cluster at a time, or end other programs ({logs})", " --parallel 1"
     resume = f"acked assess --resume {work.series.path}{fewer}"
     yield f"remedy: {first}; then `{resume}` makes the failed runs again"
 

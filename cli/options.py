@@ -123,7 +123,7 @@ Parallel = Annotated[
         "--parallel",
         parser=count("--parallel", least=0, most=MOST_PARALLEL),
         metavar="<int>",
-        help="Number of clusters to run side by side; 0: three, or fewer on a small machine.",
+        help="Number of clusters to run side by side; 0: as many as this machine carries.",
     ),
 ]
 From = Annotated[

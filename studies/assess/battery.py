@@ -151,11 +151,10 @@ def within_budget(
 
     ``seconds`` is how long some of them take together.
     """
-    return tuple(
-        itertools.takewhile(
-            lambda case: case == cases[0] or seconds(cases[: cases.index(case) + 1]) <= budget_s, cases
-        )
-    )
+    for count in range(len(cases), 1, -1):
+        if seconds(cases[:count]) <= budget_s:
+            return tuple(cases[:count])
+    return tuple(cases[:1])
 
 
 def _in_turns(cases: Iterable[Case]) -> tuple[Case, ...]:

@@ -10,11 +10,12 @@ from typing import Any
 
 from checkers.partition.fate import LOSSES
 from checkers.verdict import VERDICTS
-from harness.errors import InvalidRunError, LabError, WaitTimeoutError, json_file
+from harness.errors import InvalidRunError, json_file
+from run.folder import MANIFEST
 from studies.series.summary import RunSummary
 
 _OPEN = ("crashed", "invalid", "unknown")
-_OF_A_BUSY_MACHINE = (WaitTimeoutError.__name__, LabError.__name__, "TimeoutError", "LostClusterError")
+_TOO_LATE = ("WaitTimeoutError", "TimeoutError", "NoAnswerError", "LostClusterError")
 _MOST_FAILURES = 2
 _KILLED = "-9"
 """The status of a process that the kernel has ended, which it does if memory runs out."""
@@ -53,9 +54,16 @@ class RepeatedFailure:
         }
 
     @property
+    def cluster(self) -> str:
+        """The folder with the logs of the last run's cluster. Raises BadDataError."""
+        folder = Path(self.runs[-1].folder)
+        return str(json_file(folder / MANIFEST).get("cluster", folder))
+
+    @property
     def side_by_side_matters(self) -> bool:
-        """Whether fewer clusters at once may help: something took too long, or found no memory."""
-        return self.cause.get("error") in _OF_A_BUSY_MACHINE or self.cause.get("status") == _KILLED
+        """Whether fewer clusters at once may help: something took too long, or memory ran out."""
+        status = self.cause.get("status", "")
+        return status == _KILLED or (not status and self.cause.get("error") in _TOO_LATE)
 
 
 def repeated_failure(runs: Iterable[RunSummary]) -> RepeatedFailure | None:

@@ -21,7 +21,7 @@ from harness.lab.model import Topology
 from run.session import plan_run, prepare
 from run.settings import AppliedSettings
 from studies.assess.battery import Case, battery
-from studies.assess.described import for_runs, header, hold_s, producers
+from studies.assess.described import assessed_topics, for_runs, header, hold_s, producers
 from studies.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
 from studies.assess.outcome import failed, outcome, repeated_failure
 from studies.assess.process import scenario
@@ -209,8 +209,8 @@ class Assessment:
         """What the user has set."""
         return Settings.from_json(self.plan.settings)
 
-    def document(self) -> dict[str, Any]:
-        """What `assessment.json` holds; measures the runs."""
+    def document(self, parallel: int) -> dict[str, Any]:
+        """What `assessment.json` holds; measures the runs, of which ``parallel`` were side by side."""
         judged = [Path(run.folder) for run in self.series.runs if run.judged]
         measures: Measures = {name: [] for name in (*QUERIES, PROMISED)}
         if judged:
@@ -231,13 +231,15 @@ class Assessment:
             "mode": self.plan.mode,
             "header": self.plan.header
             or header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),
+            "topics": [asdict(topic) for topic in assessed_topics(self.settings())],
             "azs": {az: topology.az_name(az) for az in topology.azs},
             "hosts": {host.name: topology.az_name(host.az) for host in topology.hosts},
             "clients": sorted({host.az for host in topology.role("client")}),
             "producers": [producer.name for producer in producers(self.settings())],
             "hold_s": hold_s(self.timings()),
             "lines": [line_as_json(line) for line in table],
-            "consequences": consequences(table, topology.az_names),
+            "parallel": parallel,
+            "consequences": consequences(table, topology.az_names, parallel),
             "queries": dict(QUERIES),
             "runs": str(self.series.path / "runs"),
         }

@@ -308,10 +308,11 @@ def _worst_counts(rows: Sequence[MeasureRow]) -> dict[str, int]:
     return worst
 
 
-def consequences(table: Sequence[CaseLine], az_names: Mapping[str, str]) -> list[str]:
+def consequences(table: Sequence[CaseLine], az_names: Mapping[str, str], parallel: int = 1) -> list[str]:
     """What follows from the numbers: a sentence or two for each fault, over all placements of the roles.
 
-    A last sentence says whether the machine was too busy for its times to be Kafka's.
+    A last sentence says whether the machine was too busy for its times to be Kafka's; ``parallel`` runs were
+    side by side.
     """
     by_fault: dict[str, list[CaseLine]] = {}
     for line in table:
@@ -319,18 +320,18 @@ def consequences(table: Sequence[CaseLine], az_names: Mapping[str, str]) -> list
             by_fault.setdefault(line.subject, []).append(line)
     return [
         *(_sentence(fault, measured, az_names) for fault, measured in by_fault.items()),
-        *_too_busy(table),
+        *_too_busy(table, parallel),
     ]
 
 
-def _too_busy(table: Sequence[CaseLine]) -> Iterator[str]:
+def _too_busy(table: Sequence[CaseLine], parallel: int) -> Iterator[str]:
     cases = {line.case: line.busy_percent for line in table if line.status == "measured"}
     busy = [case for case, percent in cases.items() if percent is not None and percent >= BUSY_PERCENT]
     if busy:
         yield (
             f"The processors of this machine were at least {BUSY_PERCENT} % busy during {len(busy)} of "
-            f"{len(cases)} faults. All times contain waiting for a processor, and vary; on an idle "
-            "machine, with one cluster at a time, they are shorter."
+            f"{len(cases)} faults. All times contain waiting for a processor, and vary; they are shorter "
+            f"{'with --parallel 1' if parallel > 1 else 'if no other program runs'}."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -59,7 +59,7 @@ class Judge:
         reason = ""
         for _ in range(_TRIES):
             try:
-                summary = judge_job(self.start(), run)
+                summary = judge_job(self.start, run)
                 if summary.judged or not session_ended():
                     return summary
                 reason = next(iter(summary.reasons), "")
@@ -72,12 +72,15 @@ class Judge:
         return _unjudged(run, reason)
 
 
-def judge_job(session: SparkSession, run: JobRun) -> RunSummary:
-    """Judge a run; one that cannot be judged has crashed, and the reason says why."""
-    from checkers.judge import judge
+def judge_job(session: Callable[[], SparkSession], run: JobRun) -> RunSummary:
+    """Judge a run; one that cannot be judged has crashed, and the reason says why.
+
+    One that has nothing to judge needs no ``session``, so that it is known at once that it failed.
+    """
+    from checkers.judge import judge, judge_without_logs
 
     try:
-        judgement = judge(session, run.folder)
+        judgement = judge_without_logs(run.folder) or judge(session(), run.folder)
     except AckedError as error:
         return replace(_unjudged(run, error.message), cause=cause_of(error))
     return replace(summarised(judgement, _unjudged(run)), cause=_cause(run.folder))

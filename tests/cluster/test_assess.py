@@ -59,3 +59,44 @@ def _require_one_verdict(folder: Path, document: Mapping[str, Any]) -> None:
         page = (run / "report.html").read_text()
         assert "Kafka kept what it promises" in page
         assert "that the scenario does not declare" not in page
+
+
+CLUSTER = """
+[[az]]
+name = "a"
+
+[[az]]
+name = "b"
+
+[[az]]
+name = "c"
+
+[topic.orders]
+partitions = 7
+
+[topic.single]
+partitions = 1
+
+[topic.single-too]
+partitions = 1
+"""
+
+
+def test_described_partitions(tmp_path: Path) -> None:
+    """Topics have them, all brokers lead some, and topics that are described alike are one."""
+    file = tmp_path / "cluster.toml"
+    file.write_text(CLUSTER)
+    done = acked("assess", file, "--faults", "isolate-a.roles-b", "--runs", tmp_path, "--json")
+    assert done.status == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["header"]["topic orders"].startswith("7 partitions, ")
+    assert document["header"]["topic single"].endswith("described alike: single-too")
+    led = {line["led"]: line for line in document["lines"]}
+    of_topics = {(topic["topic"], led): topic for led, line in led.items() for topic in line["topics"]}
+    assert {key: topic["partitions"] for key, topic in of_topics.items()} == {
+        ("orders", "inside"): 3,
+        ("orders", "outside"): 4,
+        ("single", "inside"): 1,
+    }
+    lost = of_topics["orders", "inside"]["settings"]["acks=1"]["lost"]
+    assert lost > of_topics["single", "inside"]["settings"]["acks=1"]["lost"] > 0

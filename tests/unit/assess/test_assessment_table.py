@@ -269,6 +269,9 @@ def test_a_machine_that_was_too_busy() -> None:
     assert [line.busy_percent for line in rows] == [90]
     (_, text) = consequences(rows, NAMES)
     assert text.startswith("The processors of this machine were at least 90 % busy during 1 of 1 faults.")
+    assert text.endswith("they are shorter if no other program runs.")
+    (_, text) = consequences(rows, NAMES, parallel=3)
+    assert text.endswith("they are shorter with --parallel 1.")
     assert len(consequences(table(measures(busy=89)), NAMES)) == 1
 
 

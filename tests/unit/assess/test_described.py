@@ -30,7 +30,8 @@ from studies.assess.described import (
     setup,
     topic_names,
 )
-from studies.assess.series import describe, seconds, timings
+from studies.assess.series import describe, forecast, seconds, timings
+from studies.series.job import Job
 
 TWO = Layout(tuple(AvailabilityZone(name=name, brokers=3) for name in ("north", "south"))).topology(
     "zookeeper"
@@ -285,6 +286,17 @@ def test_a_fault_lasts_longer_than_sessions_and_lags() -> None:
     assert seconds(ISOLATED, THREE, slow) - seconds(ISOLATED, THREE, Timings()) == pytest.approx(18.0)
     short = replace(Settings(broker=table(zookeeper_session_timeout_ms="18000")), compress_time=2.0)
     assert timings(short, "zookeeper").session_s == pytest.approx(9.0)
+
+
+def test_a_forecast_counts_a_busy_machine_and_the_clusters_that_start_together() -> None:
+    jobs = [Job(scenario=name, version="2.7.1", mode="zookeeper") for name in list(CASES)[:8]]
+
+    def seconds(parallel: int, slowdown: float = 1.0) -> float:
+        return forecast(CASES, THREE, Timings(), parallel, slowdown).left_s(jobs)
+
+    assert seconds(1) > 1.5 * seconds(3) > 1.5 * 60
+    assert 1.2 * seconds(3) < seconds(3, 4.0) < seconds(3, 13.0)
+    assert seconds(3, 0.5) == seconds(3)
 
 
 def test_the_header_says_what_was_assessed() -> None:

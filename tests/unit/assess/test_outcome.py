@@ -100,7 +100,16 @@ def test_the_reason_is_kept_in_full() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "matters"), [(SLOW, True), (DEAD, False), ({**DEAD, "status": "-9"}, True), ({}, False)]
+    ("cause", "matters"),
+    [
+        (SLOW, True),
+        ({"error": "LostClusterError", "place": ""}, True),
+        ({"error": "LostClusterError", "place": "", "status": "1"}, False),
+        (DEAD, False),
+        ({**DEAD, "status": "-9"}, True),
+        ({"error": "LabError", "place": ""}, False),
+        ({}, False),
+    ],
 )
 def test_fewer_clusters_help_against_what_a_busy_machine_causes(
     cause: Mapping[str, str], matters: bool

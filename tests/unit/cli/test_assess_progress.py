@@ -27,7 +27,10 @@ REASON = "Timed out after 60.0 s waiting for every producer to work; last observ
 SLOW = {"error": "WaitTimeoutError", "place": "studies.assess.load.Load.warm_up"}
 
 
-def failed(job: Job, cause: dict[str, str]) -> RunSummary:
+def failed(job: Job, cause: dict[str, str], folder: Path) -> RunSummary:
+    path = folder / "runs" / job.scenario
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "run.json").write_text(json.dumps({"cluster": f"clusters/of-{job.scenario}"}))
     return RunSummary(
         scenario=job.scenario,
         version=job.version,
@@ -35,7 +38,7 @@ def failed(job: Job, cause: dict[str, str]) -> RunSummary:
         verdict="crashed",
         reasons=(f"{job.scenario}: {REASON}",),
         cause=cause,
-        folder=f"runs/{job.scenario}",
+        folder=str(path),
     )
 
 
@@ -81,7 +84,7 @@ def one_line(text: str) -> str:
 def test_two_failures_for_one_reason_stop_it_and_resuming_makes_them_again(
     tmp_path: Path, carry_out: Callable[[Carry], list[Job]]
 ) -> None:
-    began = carry_out(lambda job: failed(job, SLOW))
+    began = carry_out(lambda job: failed(job, SLOW, tmp_path))
     done = assess("--faults", "isolate-*,kill-broker1*", "--parallel", 2, "--runs", tmp_path)
     (folder,) = (tmp_path / "assess").iterdir()
     assert len(began) == 2 and done.exit_code == EXIT_UNKNOWN
@@ -92,14 +95,15 @@ def test_two_failures_for_one_reason_stop_it_and_resuming_makes_them_again(
     assert f"`acked assess --resume {folder} --parallel 1` makes the failed runs again" in said
     document = json.loads((folder / "assessment.json").read_text())
     assert document["repeated_failure"]["cause"] == SLOW
-    again = carry_out(lambda job: failed(job, {"error": "LabError", "place": job.scenario}))
+    assert document["topics"] == [{"name": "assessed", "alike": [], "described": 0, "partitions": 0}]
+    again = carry_out(lambda job: failed(job, {"error": "LabError", "place": job.scenario}, tmp_path))
     done = assess("--resume", folder)
     assert len(again) == 4 and set(began) < set(again)
     assert "nothing further" not in done.stderr
 
 
 def test_different_reasons_do_not_stop_it(tmp_path: Path, carry_out: Callable[[Carry], list[Job]]) -> None:
-    began = carry_out(lambda job: failed(job, {**SLOW, "place": job.scenario}))
+    began = carry_out(lambda job: failed(job, {**SLOW, "place": job.scenario}, tmp_path))
     done = assess("--faults", "isolate-*,kill-broker1*", "--runs", tmp_path)
     assert len(began) == 4
     assert "nothing further" not in done.stderr
@@ -108,9 +112,9 @@ def test_different_reasons_do_not_stop_it(tmp_path: Path, carry_out: Callable[[C
 def test_a_process_that_dies_is_not_blamed_on_other_clusters(
     tmp_path: Path, carry_out: Callable[[Carry], list[Job]]
 ) -> None:
-    carry_out(lambda job: failed(job, {"error": "ProcessDiedError", "place": "x", "status": "1"}))
+    carry_out(lambda job: failed(job, {"error": "ProcessDiedError", "place": "x", "status": "1"}, tmp_path))
     said = one_line(assess("--faults", "isolate-*,kill-*", "--parallel", 2, "--runs", tmp_path).stderr)
-    assert "remedy: remove the cause (the logs of the cluster are below runs/" in said
+    assert "remedy: remove the cause (the logs of the last cluster are below clusters/of-" in said
     assert "--parallel 1" not in said
 
 
@@ -156,16 +160,18 @@ def test_progress_says_whose_messages_are_lost(
     expected = forecast(work.cases(), work.topology(), work.timings(), 1)
     progress = Progress(console=Console(file=stream, width=500))
     work.series.runs.append(run)
-    _Watch(work, expected, Budget(), progress).ended(run)
+    watch = _Watch(work, expected, Budget(), progress)
+    watch.ended(run)
+    assert watch.state() == ["1 of 1 runs have ended; about 10 s left"]
     assert f"1 of 1: az1 isolated: {says} (30 s); about" in stream.getvalue()
 
 
 def test_the_first_line_says_how_many_runs_and_how_long(
     tmp_path: Path, carry_out: Callable[[Carry], list[Job]]
 ) -> None:
-    carry_out(lambda job: failed(job, SLOW))
+    carry_out(lambda job: failed(job, SLOW, tmp_path))
     said = assess("--faults", "isolate-az1.roles-az1", "--runs", tmp_path).stderr
-    assert re.search(r"1 run, 1 side by side, about \d+ s", said)
+    assert re.search(r"1 run, 1 side by side, about \d+ (s|min)", said)
     said = one_line(assess("--parallel", 4, "--runs", tmp_path).stderr)
     assert re.search(r"38 runs, 4 side by side, about \d+ min", said)
     assert "with 4 side by side each run takes longer" in said

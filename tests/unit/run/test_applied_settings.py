@@ -94,6 +94,13 @@ def test_topics_of_ones_own() -> None:
     )
 
 
+def test_a_run_creates_a_hundred_partitions_at_most() -> None:
+    """An assessment would take some of them."""
+    assert applied("canary", "topic.orders.partitions=100").scenario.setup.own_topics[0].partitions == 100
+    with pytest.raises(UsageError, match="partitions = 101: a run creates 100 at most; describe fewer, or"):
+        applied("canary", "topic.orders.partitions=101")
+
+
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft-combined"])
 def test_dedicated_controllers_get_the_users_broker_properties(mode: str) -> None:
     kafka = "2.7.1" if mode == "zookeeper" else "3.9.1"

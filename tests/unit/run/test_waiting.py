@@ -138,3 +138,11 @@ def test_what_is_awaited_is_known_while_it_lasts() -> None:
         assert [one.awaiting for one in current_waits()] == ["client1 to answer Send"]
     assert seen == [["client1 to answer Send", "the ISR to shrink"]]
     assert current_waits() == []
+
+
+def test_how_much_longer_than_alone_a_thread_takes() -> None:
+    """From the start of the thread; where the kernel does not count, it is taken to be alone."""
+    assert Starvation(lambda: "1000 3000 7", from_start=True).slowdown() == 4.0
+    times = iter(["1000 3000 7", "3000 4000 9"])
+    assert Starvation(lambda: next(times)).slowdown() == 1.5
+    assert Starvation(lambda: "", from_start=True).slowdown() == 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,12 @@ from checkers.groups.findings import GROUP_CLASSES
 from checkers.tables.output import FINDINGS
 from checkers.transactions.fates import TRANSACTION_CLASSES
 from checkers.verdict import TRANSACTIONS_AND_GROUPS, Judgement
+from harness.errors import ProcessDiedError
+from harness.history.schema import SCHEMA_VERSION
+from run.folder import RunFolder
 from studies.series import judging
 from studies.series.job import Job
-from studies.series.judging import summarised
+from studies.series.judging import JobRun, judge_job, summarised
 from studies.series.summary import AS_SAID, OTHERWISE, RunSummary
 
 
@@ -79,6 +84,23 @@ def test_a_judged_run_keeps_the_sentences_of_claims_that_are_not_as_declared() -
 def test_the_record_of_a_run_has_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "_commit", lambda: "0a1b2c")
     assert judging.unfit(Job(scenario="a", version="2.7.1", mode="zookeeper"), "why").commit == "0a1b2c"
+
+
+def test_a_run_that_failed_before_its_logs_were_read_is_judged_without_spark(tmp_path: Path) -> None:
+    """So it is known at once that it failed, and why; the cause comes from its folder."""
+    folder = RunFolder.create(tmp_path, "a")
+    folder.update(schema_version=SCHEMA_VERSION, scenario="a")
+    folder.ended("crashed", ProcessDiedError("broker1 ended by itself", facts={"role": "broker"}))
+
+    def no_session() -> Any:
+        raise AssertionError("Spark is not needed")
+
+    run = JobRun(Job(scenario="a", version="2.7.1", mode="kraft"), folder.path, 12.0)
+    summary = judge_job(no_session, run)
+    assert (summary.verdict, summary.seconds) == ("crashed", 12.0)
+    assert summary.reasons[0] == "broker1 ended by itself"
+    assert summary.cause == {"error": "ProcessDiedError", "place": "", "role": "broker"}
+    assert json.loads((folder.path / "judgement.json").read_text())["verdict"] == "crashed"
 
 
 def test_findings_about_transactions_and_groups_are_classes_of_findings() -> None:
