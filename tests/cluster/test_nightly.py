@@ -138,7 +138,7 @@ def test_a_night_that_is_interrupted_resumed_and_merged(tmp_path: Path) -> None:
     assert summary.startswith("## acked: 2 runs: 1 as declared, 1 violated; 1 flaky\n")
     assert ": 1 as declared, 1 violated; claim first: 1 confirmed, 1 refuted (The scenario has " in summary
     assert (
-        "  - The scenario has not been run before. Observed: 1 marks (refuted). Expected: that this is so.\n"
+        "  - The scenario has not been run before. Observed: 1 marks (refuted). Expected: confirmed.\n"
         in summary
     )
     suite = ElementTree.parse(tmp_path / "merged" / "junit.xml").getroot()[0]
