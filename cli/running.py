@@ -241,31 +241,35 @@ def _run_one(
         return outcome.exit_code
 
     status = lab_kind(place.lab).enter(work)
-    if status not in (EXIT_INTERRUPTED, EXIT_UNFIT):
+    if status not in (EXIT_INTERRUPTED, EXIT_UNFIT) and not output.git_bisect:
         _make_archives(options.version, progress.say)
     return status
 
 
 def _make_archives(version: KafkaVersion, say: Callable[[str], None]) -> None:
-    """Make the class-data archives with which later runs start faster, if there are none. Never fails.
+    """Make the class-data archives with which later runs start faster, if there are none.
 
-    The first verdict does not wait for them, and Ctrl-C leaves them out.
+    The first verdict does not wait for them. A failure is reported, and changes nothing else.
     """
     from checkers.spark import class_data
-    from checkers.spark.session import cache_dir
+    from checkers.spark.session import archive_path, cache_dir
     from harness import artifacts
     from harness.lab.embedded.namespaces import with_parent
 
     try:
         artifacts.resolve(version, say=say)
-        if class_data.needed(cache_dir()):
-            say("creating Spark's class-data archive, once for this Java; some 20 s")
-            command = with_parent((sys.executable, "-m", class_data.__name__))
-            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
-    except KeyboardInterrupt:
-        say("the class-data archives are left out; the next run tries again")
-    except (AckedError, OSError) as error:
-        say(f"there are no class-data archives: {error}")
+    except AckedError as error:
+        say(f"there are no class-data archives: {error.message}")
+    if not class_data.needed(cache_dir()):
+        return
+    say("creating Spark's class-data archive, once for this Java; some 20 s")
+    command = with_parent((sys.executable, "-m", class_data.__name__))
+    nowhere = subprocess.DEVNULL
+    subprocess.run(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, check=False)
+    if archive_path(cache_dir()).exists():
+        say("later runs start faster")
+    else:
+        say("Spark's class-data archive could not be made, so Spark starts more slowly")
 
 
 def _run_many(

@@ -89,7 +89,7 @@ def _matches_none(glob: str, catalogue: Sequence[str], own: Sequence[str]) -> st
     searched = f"the catalogue ({len(catalogue)} scenarios)"
     if own:
         shown = ", ".join(own[:_SHOWN]) + (f" and {len(own) - _SHOWN} more" if len(own) > _SHOWN else "")
-        searched += f" nor of --from ({shown})"
+        searched += f" or of --from ({shown})"
     return f"{quoted(glob)} matches no scenario of {searched}; {hint}`acked list` shows the catalogue" + (
         "." if own else ", and --from adds scenarios of your own."
     )

@@ -11,10 +11,11 @@ def deviation(says: str, status: str, observed: str, expected: Sequence[str]) ->
     One of the sentences in ``expected`` should be true; without any, nothing is said of it.
     """
     parts = [_ended(says), _ended(f"Observed: {observed} ({status})" if observed else f"Result: {status}")]
-    if expected:
-        others = [_ended(one) for one in expected if one != says]
-        own = "that this is so" if says in expected else ""
-        parts.append(f"Expected: {' Or: '.join([_ended(own)] * bool(own) + others)}")
+    if says in expected:
+        others = [one for one in expected if one != says]
+        parts.append(_ended(", or: ".join(["Expected: confirmed", *others])))
+    elif expected:
+        parts.append(_ended(f"Expected instead: {', or: '.join(expected)}"))
     return " ".join(parts)
 
 

@@ -136,7 +136,11 @@ def test_a_night_that_is_interrupted_resumed_and_merged(tmp_path: Path) -> None:
     assert merged.returncode == 2, said
     summary = (tmp_path / "merged" / "summary.md").read_text()
     assert summary.startswith("## acked: 2 runs: 1 as declared, 1 violated; 1 flaky\n")
-    assert ": 1 as declared, 1 violated; claim first: 1 confirmed, 1 refuted\n" in summary
+    assert ": 1 as declared, 1 violated; claim first: 1 confirmed, 1 refuted (The scenario has " in summary
+    assert (
+        "  - The scenario has not been run before. Observed: 1 marks (refuted). Expected: confirmed.\n"
+        in summary
+    )
     suite = ElementTree.parse(tmp_path / "merged" / "junit.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "0")
     index = (tmp_path / "merged" / "index.html").read_text()
@@ -174,7 +178,8 @@ def test_shards_are_merged_and_handed_to_the_next_night(tmp_path: Path) -> None:
     done = nightly("merge", tmp_path)
     assert done.returncode == 1, done.stderr
     summary = (tmp_path / "night" / "summary.md").read_text()
-    assert summary.startswith("## acked: 2 runs: 1 as declared, 1 violated; 2 not run\n")
+    assert summary.startswith("## acked: 2 runs: 1 as declared, 1 violated; 2 not run; 1 new\n")
+    assert "[page](../shards/night-1/runs/canary/2026/report.html)" in summary
     assert "- late-1 on 2.7.1 zookeeper\n- late-2 on 2.7.1 zookeeper\n" in summary
     assert "| canary on 2.7.1 zookeeper | ✓✗ |" in summary
     suite = ElementTree.parse(tmp_path / "night" / "junit.xml").getroot()[0]
@@ -209,6 +214,24 @@ def test_a_share_with_nothing_in_it_passes(tmp_path: Path) -> None:
     assert "nothing to run in this share" in done.stderr
     done = nightly("run", tmp_path, SHARD="3/3", VERSIONS="2.7.1", SCENARIOS="canary, canary")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("versions", ["", "2.7.1"])
+def test_own_scenarios_share_a_night_with_the_catalogue(tmp_path: Path, versions: str) -> None:
+    """A glob chooses from both; without FROM, the message names what was searched."""
+    for place in ("cases", "more cases"):
+        (tmp_path / place).mkdir()
+        text = TURNCOAT.format(ran=str(tmp_path / "ran")).replace("turncoat", place.replace(" ", "-"))
+        (tmp_path / place / "one.py").write_text(text)
+    chosen = {"SCENARIOS": "canary,cases,more-*", "SHARD": "4/4", "VERSIONS": versions}
+    done = nightly(
+        "run", tmp_path, FROM=f"{tmp_path / 'cases'},{tmp_path / 'more cases' / 'one.py'}", **chosen
+    )
+    assert done.returncode == 0, done.stderr
+    assert "nothing to run in this share" in done.stderr, "three cases and four shares"
+    done = nightly("run", tmp_path, **chosen)
+    assert done.returncode == 254, done.stderr
+    assert "'cases' matches no scenario of the catalogue" in done.stderr
 
 
 def test_a_night_without_any_shard_fails(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from zipfile import ZipFile
 import pyspark
 import pytest
 
+from harness.kafka.versions import VERSIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.long
 
@@ -59,7 +61,9 @@ def test_the_wheel_holds_every_module_of_every_package(installed: Path) -> None:
     packages = project["tool"]["importlinter"]["root_packages"]
     modules = {path.relative_to(ROOT).as_posix() for name in packages for path in (ROOT / name).rglob("*.py")}
     (wheel,) = installed.parent.glob("acked-*.whl")
-    assert {name for name in ZipFile(wheel).namelist() if name.endswith(".py")} == modules
+    names = ZipFile(wheel).namelist()
+    assert {name for name in names if name.endswith(".py")} == modules
+    assert {f"harness/artifacts/pinned_jars/kafka-{version}.txt" for version in VERSIONS} <= set(names)
 
 
 def test_the_base_installation_says_which_extra_it_lacks(acked: Acked) -> None:

@@ -68,8 +68,8 @@ REFUTED = run(
     commit="0a1b2c3d4e5f",
 )
 SENTENCES = (
-    "Nothing is lost. Observed: 3 of 447 lost (refuted). Expected: that this is so. Or: One is lost.",
-    "The epoch rises by 2. Observed: 2 (confirmed). Expected: It rises by 1.",
+    "Nothing is lost. Observed: 3 of 447 lost (refuted). Expected: confirmed, or: One is lost.",
+    "The epoch rises by 2. Observed: 2 (confirmed). Expected instead: It rises by 1.",
     "Nobody speaks. Result: unknown.",
 )
 

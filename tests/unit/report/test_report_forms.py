@@ -124,7 +124,7 @@ def test_a_claim_that_fails_is_a_failure_and_one_left_open_an_error(model: Repor
     failed = {case.get("name"): case[0] for case in suite if len(case)}
     message = str(failed[f"claim {wrong.name}"].get("message"))
     assert message.startswith(wrong.says)
-    assert "Observed: rose by <1> (refuted). Expected: " in message
+    assert "Observed: rose by <1> (refuted). Expected" in message
     assert failed[f"claim {left_open.name}"].tag == "error"
     text = run_markdown(model)
     assert "- a claim is refuted" in text
