@@ -41,13 +41,18 @@ COPY (
 ) TO 'copies.parquet' (FORMAT parquet);
 """
 
-OUTPUT = """\
+_CAUSE = (
+    "truncated under a later leader: epoch 1 begins at offset 1 in the final log, and an earlier leader had "
+    "acknowledged it"
+)
+
+OUTPUT = f"""\
 What became of every message
 writer  az  acks  kept  lost  moved  unknown dropped
                      1     1      1                1
 
 Findings: 1 lost, 1 moved
- UNEXPECTED 1 lost: truncated under a later leader: epoch 1 begins at offset 1 in the final log, and an earlier leader had acknowledged it
+ UNEXPECTED 1 lost: {_CAUSE}
             message (7/1) in orders/0 at offset 1, acknowledged at 0.00 s
  UNEXPECTED 1 moved
             message (7/2) in orders/0 at offset 2 in epoch 1, acknowledged at 0.00 s

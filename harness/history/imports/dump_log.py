@@ -24,8 +24,8 @@ from harness.history.imports.recording import Recording, Rows
 Identity = tuple[int, int]
 """Writer and number of a message."""
 
-Identify = Callable[[str, str], Identity | None]
-"""What a record's key and value say about its identity; None: nothing. An absent one is empty."""
+Identify = Callable[[int, str, str], Identity | None]
+"""What a record's partition, key and value say about its identity; None: nothing. An absent one is empty."""
 
 _SEGMENT = re.compile(r"Dumping (?:.*/)?(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>[0-9]{1,9})/[^/]+")
 _START = re.compile(r"(?:Log starting|Starting) offset: ([0-9]{1,19})")
@@ -256,9 +256,9 @@ class _Text:
         marker = _MARKER.match(data) if batch.control else None
         control = batch.control
         key, value = ("", "") if control else _key_and_value(data, int(named["key_size"] or -1))
-        identity = None if control else self._logs.identify(key, value)
-        writer, seq = identity or (None, None)
         where = self._where or ("", 0)
+        identity = None if control else self._logs.identify(where[1], key, value)
+        writer, seq = identity or (None, None)
         sequence = named["sequence"]
         time = named["time"]
         self._logs.copies.add(
@@ -295,7 +295,7 @@ def _key_and_value(data: str, key_size: int) -> tuple[str, str]:
 _NUMBERED = re.compile(r"([0-9]{1,9})[ .:/]([0-9]{1,18})(?![0-9])")
 
 
-def identify_by_text(key: str, value: str) -> Identity | None:
+def identify_by_text(partition: int, key: str, value: str) -> Identity | None:
     """The identity that acked's messages carry, or a value that begins with writer and number (`7 12 …`)."""
     own = decode(value.encode())
     if own is not None:

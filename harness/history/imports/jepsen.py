@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from harness.errors import quoted
+from harness.errors import UsageError, quoted
 from harness.history.imports.edn import forms_of
 from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
 from harness.history.imports.json_lines import objects_of
@@ -81,7 +81,7 @@ class Jepsen(Format):
         refuse_named(files, Jepsen)
         paths = unnamed(files, Jepsen)
         if len(paths) > 1:
-            refuse_named([GivenFile(paths[1], "second")], Jepsen)
+            raise UsageError(f"acked import {self.name} takes {self.files}, and {paths[1]} is a second file.")
         history = _History(paths[0])
         for place, op in _operations(paths[0]):
             history.take(place, op)
@@ -206,7 +206,10 @@ class _History:
 
     def _assign(self, place: Place, op: Mapping[str, Any], process: int, ns: int) -> None:
         self._passes.pop(process, None)
-        keys = {self._key(place, key) for key in op.get("value") or ()}
+        names = op.get("value") or []
+        if not isinstance(names, list):
+            raise place.refusal(f":value {quoted(names)} is no list of keys", _NO_WORKLOAD)
+        keys = {self._key(place, key) for key in names}
         if op["f"] == "subscribe":
             self._groups.add(ns, "", process, "sought", None, None)
             return

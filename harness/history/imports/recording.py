@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +98,22 @@ class Recording:
         self.left_out: Counter[str] = Counter()
         """Numbers of what the tables cannot hold, by what it is."""
 
-    def find_unanswered(self, last_ns: int) -> None:
-        """Add to `sends` the messages of known writers that logs or readers hold, and that no line names.
+    def settle(self, last_ns: int, writers: Iterable[int]) -> None:
+        """Add to `sends` the messages of ``writers`` that logs or readers hold, and that no line names.
 
         They were sent, and their outcome was not recorded. ``last_ns`` stands for the time of sending.
         Messages without a partition get that in which they are found; those that are nowhere are left out,
-        unless the recording has one partition only.
+        unless the recording has one partition only. So are records of topics to which nobody sent.
         """
         sends = self.tables["sends"]
+        topics = sends["topic"].unique()
+        for name in ("copies", "replicas", "reads"):
+            if name in self.tables:
+                rows = self.tables[name]
+                self.tables[name] = rows.filter(pc.is_in(rows["topic"], value_set=topics))
+                others = rows.num_rows - self.tables[name].num_rows
+                if others and name == "copies":
+                    self.left_out["records of topics to which no producer sent"] = others
         sent = (longs(sends["writer"]), longs(sends["seq"]))
         held = [
             self.tables[name].select(["topic", "partition", "writer", "seq"])
@@ -115,7 +123,7 @@ class Recording:
         seen = pa.concat_tables(held).combine_chunks() if held else None
         if seen is not None and seen.num_rows:
             named = (longs(seen["writer"]), longs(seen["seq"]))
-            fresh = (find_rows(named, sent) < 0) & np.isin(named[0], np.unique(sent[0])) & (named[1] >= 0)
+            fresh = (find_rows(named, sent) < 0) & np.isin(named[0], list(writers)) & (named[1] >= 0)
             rows = seen.filter(pa.array(fresh)).group_by(["writer", "seq"], use_threads=False)
             added = rows.aggregate([("topic", "first"), ("partition", "first")])
             if added.num_rows:
@@ -129,20 +137,39 @@ class Recording:
                 sends = pa.concat_tables([sends, pa.table(more)], promote_options="default")
             if sends["partition"].null_count:
                 sends = _placed(sends, seen, named)
-        unplaced = sends["partition"].null_count
-        if unplaced:
-            places = sends.select(["topic", "partition"]).filter(pc.is_valid(sends["partition"]))
-            places = places.group_by(["topic", "partition"]).aggregate([])
-            if places.num_rows == 1:
-                for name in ("topic", "partition"):
-                    sends = _with(sends, name, pc.fill_null(sends[name], places[name][0]))
-            else:
-                lost = pc.and_(pc.is_null(sends["partition"]), pc.equal(sends["outcome"], "ok"))
-                self.left_out["messages that name no partition and that no log or reader holds"] += unplaced
-                if pc.any(lost).as_py():
-                    self.left_out["of these acknowledged, and therefore lost"] += pc.sum(lost).as_py()
-                sends = sends.filter(pc.is_valid(sends["partition"]))
+        if sends["partition"].null_count:
+            sends = self._placed_anywhere(sends)
         self.tables["sends"] = sends
+
+    def _placed_anywhere(self, sends: pa.Table) -> pa.Table:
+        """The sends, each with a partition.
+
+        A message that nobody acknowledged and that is nowhere is left out. One that was acknowledged is lost,
+        whatever its partition was.
+        """
+        placed = sends.filter(pc.is_valid(sends["partition"]))
+        partitions = placed.group_by("topic").aggregate(
+            [("partition", "count_distinct"), ("partition", "min")]
+        )
+        lowest = dict(
+            zip(*(partitions[name].to_pylist() for name in ("topic", "partition_min")), strict=True)
+        )
+        alone = partitions.filter(pc.equal(partitions["partition_count_distinct"], 1))["topic"]
+        nowhere = pc.is_null(sends["partition"])
+        acked = pc.fill_null(pc.equal(sends["outcome"], "ok"), False)
+        guessed = pc.and_(nowhere, pc.invert(pc.is_in(sends["topic"], value_set=alone)))
+        kept = pc.or_(acked, pc.invert(guessed))
+        dropped = sends.num_rows - pc.sum(kept).as_py()
+        if dropped:
+            what = "messages that were not acknowledged, name no partition, and are in no log"
+            self.left_out[what] += dropped
+        lost = pc.sum(pc.and_(guessed, acked)).as_py()
+        if lost:
+            self.notes.append(
+                f"{lost} acknowledged messages name no partition and are in no log; they stand in the first"
+            )
+        first = pa.array([lowest.get(topic, 0) for topic in sends["topic"].to_pylist()], pa.int32())
+        return _with(sends, "partition", pc.coalesce(sends["partition"], first)).filter(kept)
 
     def write(self, folder: Path) -> Mapping[str, int]:
         """Write the tables into a new folder, all or none; returns their numbers of rows.

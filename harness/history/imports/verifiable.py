@@ -77,7 +77,7 @@ class Verifiable(Format):
         if readers:
             recording.tables["reads"] = self._reads.table()
         read_logs(logs, self._identify, recording)
-        recording.find_unanswered(self._last_ns)
+        recording.settle(self._last_ns, self._writer_names)
         writers = Rows("writers", "writer name client")
         for writer, name in self._writer_names.items():
             writers.add(writer, name, "java")
@@ -139,7 +139,7 @@ class Verifiable(Format):
             if name == "record_data":
                 where = _where(place, event)
                 offset = place.number(event.get("offset"), "offset")
-                identity = self._identify("", str(event.get("value") or ""))
+                identity = self._identify(where[1], "", str(event.get("value") or ""))
                 self._reads.add(*where, reader, ns, offset, *(identity or (None, None)), poll, _GROUP)
             elif name == "records_consumed":
                 poll += 1
@@ -153,7 +153,7 @@ class Verifiable(Format):
                     kind = name.removeprefix("partitions_")
                     self._groups.add(ns, _GROUP, reader, kind, *_where(place, one), None)
 
-    def _identify(self, key: str, value: str) -> Identity | None:
+    def _identify(self, partition: int, key: str, value: str) -> Identity | None:
         match = _VALUE.fullmatch(value)
         if match is None:
             return None
