@@ -214,10 +214,9 @@ def require_new(folder: Path) -> None:
 
 def _placed(sends: pa.Table, seen: pa.Table, named: tuple[Longs, Longs]) -> pa.Table:
     """The sends, with the place of a record of each that names none."""
-    lacking = pc.is_null(sends["partition"])
     row = nullable(find_rows((longs(sends["writer"]), longs(sends["seq"])), named))
     for name in ("topic", "partition"):
-        sends = _with(sends, name, pc.if_else(lacking, seen[name].take(row), sends[name]))
+        sends = _with(sends, name, pc.coalesce(sends[name], seen[name].take(row)))
     return sends
 
 
