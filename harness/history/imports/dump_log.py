@@ -308,9 +308,10 @@ def broker_of(file: GivenFile) -> int:
     """The broker that a file `BROKER=FILE` is about. Raises UsageError."""
     name = file.name.removeprefix("broker")
     if not (name.isascii() and name.isdigit() and len(name) < 10):
+        given = f"{file.name}={file.path}" if file.name else file.path
         raise UsageError(
-            f"{quoted(file.name)} in {quoted(f'{file.name}={file.path}', 120)} is no broker's number; write "
-            f"for example 1=broker1.txt."
+            f"{quoted(file.name)} in {quoted(str(given), 120)} is no broker's number; write for example "
+            f"1=broker1.txt."
         )
     return int(name)
 

@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,38 @@ def forms_of(file: Path) -> Iterator[tuple[Place, Any]]:
     reader.finish()
 
 
+_NOT_SIMPLE = re.compile(r"""["\\;#'()]|[0-9]{19}""")
+_KEYWORD = re.compile(r":([^\s,\[\]{}:]+)")
+_BLANKS = re.compile(r"[\s,]+")
+_NIL = re.compile(r"(?<![\w\"])nil(?![\w\"])")
+
+
+def _simple_map(line: str) -> dict[Any, Any] | None:
+    """The map that is a whole line of keywords, numbers, vectors and maps; None: read the line as usual.
+
+    Such a line becomes JSON, which is parsed ten times as fast. A map becomes an object with one list of its
+    keys and values, because JSON has no other keys than texts.
+    """
+    if _NOT_SIMPLE.search(line):
+        return None
+    text = _BLANKS.sub(",", '"'.join(_KEYWORD.split(line.strip())))  # quotes each keyword
+    if "nil" in text:
+        text = _NIL.sub("null", text)
+    try:
+        form = _SIMPLE.decode(text.replace("{", '{"":[').replace("}", "]}"))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return form if isinstance(form, dict) else None
+
+
+def _pairs(object_: dict[str, list[Any]]) -> dict[Any, Any]:
+    items = object_[""]
+    return dict(zip(items[::2], items[1::2], strict=True))
+
+
+_SIMPLE = json.JSONDecoder(object_hook=_pairs)
+
+
 class _Reader:
     """Takes a file's text line by line."""
 
@@ -73,6 +106,12 @@ class _Reader:
         """The forms that end in this line."""
         at, end = 0, len(line)
         opened = self._open
+        if not opened and not self._skipping and not self._ended and line.startswith("{"):
+            form = _simple_map(line)
+            if form is not None:
+                self._began = True
+                yield form
+                return
         while at < end:
             match = _TOKEN.match(line, at)
             if match is None:
