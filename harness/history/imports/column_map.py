@@ -136,7 +136,8 @@ class _Reader:
         try:
             parquet = self.file.suffix == ".parquet"
             rows = pq.ParquetFile(self.file).read() if parquet else self._csv()
-        except (pa.ArrowException, OSError) as error:
+            names = rows.column_names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise BadDataError(
                 f"{self.file} cannot be read: {_line(error)}; is it CSV or .parquet?"
             ) from None
@@ -148,12 +149,12 @@ class _Reader:
                 columns[column.name] = self._cast(
                     pa.array([value]).take(pa.array([0] * rows.num_rows, pa.int8())), column.name
                 )
-            elif source in rows.column_names:
+            elif source in names:
                 columns[column.name] = self._cast(rows[source], column.name)
             elif column.name in self.table.columns or column.required:
                 raise BadDataError(
                     f"{self.file} has no column {quoted(source)} for {column.name}; its columns are "
-                    f"{', '.join(rows.column_names)[:100]}; name one in [{self.name}] columns or values."
+                    f"{', '.join(names)[:100]}; name one in [{self.name}] columns or values."
                 )
         return pa.table(columns)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from harness.errors import UsageError, quoted
 from harness.history.identity import decode
 from harness.history.imports.format import Format, GivenFile
-from harness.history.imports.lines import MAX_INT, MAX_LONG, Place, lines_of
+from harness.history.imports.lines import MAX_INT, MAX_LONG, MAX_OFFSET, Place, lines_of
 from harness.history.imports.recording import Recording, Rows
 
 Identity = tuple[int, int]
@@ -138,7 +138,7 @@ class _Text:
         elif line.startswith("Dumping "):
             self._begin_segment(line)
         elif (match := _START.fullmatch(line)) is not None:
-            self._start_at(self._place.number(match[1], "a starting offset"))
+            self._start_at(self._place.number(match[1], "a starting offset", most=MAX_OFFSET))
         elif _DAMAGED.match(line):
             if self._replica is not None:
                 self._replica.problem = line[:200]
@@ -180,7 +180,8 @@ class _Text:
         if match is None:
             raise self._refusal(f"{quoted(line, 120)} is no line about a batch")
         number = self._place.number
-        base, last = number(match["base"], "baseOffset"), number(match["last"], "lastOffset")
+        base = number(match["base"], "baseOffset", most=MAX_OFFSET)
+        last = number(match["last"], "lastOffset", most=MAX_OFFSET)
         valid = match["valid"] == "true"
         epoch = number(match["epoch"], "partitionLeaderEpoch", least=-1, most=MAX_INT)
         self._batch = _Batch(
@@ -222,7 +223,7 @@ class _Text:
         if match is None or (not old and batch is None):
             raise self._refusal(f"{quoted(text, 120)} is no line about a record")
         number, named = self._place.number, match.groupdict()
-        offset = number(match["offset"], "offset")
+        offset = number(match["offset"], "offset", most=MAX_OFFSET)
         data = match["data"]
         if old:
             codec = named["codec"]
@@ -238,7 +239,9 @@ class _Text:
                 epoch=None,
                 crc=None if named["crc"] is None else number(named["crc"], "crc"),
                 producer=number(named["producer"] or "-1", "producerId", least=-1),
-                producer_epoch=number(named["producer_epoch"] or "-1", "producerEpoch", least=-1),
+                producer_epoch=number(
+                    named["producer_epoch"] or "-1", "producerEpoch", least=-1, most=MAX_INT
+                ),
                 transactional=named["transactional"] == "true",
                 control=_MARKER.match(data) is not None,
                 valid=named["valid"] == "true",

@@ -107,10 +107,10 @@ class _Reader:
         at, end = 0, len(line)
         opened = self._open
         if not opened and not self._skipping and not self._ended and line.startswith("{"):
-            form = _simple_map(line)
-            if form is not None:
+            simple = _simple_map(line)
+            if simple is not None:
                 self._began = True
-                yield form
+                yield simple
                 return
         while at < end:
             match = _TOKEN.match(line, at)

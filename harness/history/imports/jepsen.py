@@ -24,7 +24,7 @@ from harness.errors import UsageError, quoted
 from harness.history.imports.edn import forms_of
 from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
 from harness.history.imports.json_lines import objects_of
-from harness.history.imports.lines import MAX_INT, MAX_LONG, Place
+from harness.history.imports.lines import MAX_INT, MAX_LONG, MAX_NS, MAX_OFFSET, Place
 from harness.history.imports.recording import Longs, Recording, Rows, find_rows, nullable
 
 WRITER_STEP = 10**12
@@ -124,7 +124,7 @@ class _History:
         """One operation: its invocation or its completion."""
         self._index += 1
         process, function = op.get("process"), op["f"]
-        ns = place.number(op.get("time", self._index), ":time", least=-MAX_LONG)
+        ns = place.number(op.get("time", self._index), ":time", least=-MAX_NS, most=MAX_NS)
         if not isinstance(process, int):
             if op["type"] == "info":
                 self._marks.add(ns, str(function), None if op.get("value") is None else str(op["value"]))
@@ -180,7 +180,7 @@ class _History:
             if len(value) != 2:
                 raise place.refusal(f"{quoted(mop)} is not [:send key [offset value]]", _NO_WORKLOAD)
             offset, value = value
-        at = -1 if offset is None else place.number(offset, "an offset")
+        at = -1 if offset is None else place.number(offset, "an offset", most=MAX_OFFSET)
         row = (process, self._key(place, key), self._value(value), sent_ns, done_ns, kind, at, error)
         self._sends.add(*row)
 
@@ -201,7 +201,7 @@ class _History:
                 if pair[0] is None:
                     self._without_offset += 1
                     continue
-                offset = place.number(pair[0], "an offset")
+                offset = place.number(pair[0], "an offset", most=MAX_OFFSET)
                 self._reads.add(process, key, self._value(pair[1]), ns, offset, self._polls, in_pass)
 
     def _assign(self, place: Place, op: Mapping[str, Any], process: int, ns: int) -> None:
@@ -222,7 +222,7 @@ class _History:
             ends = op.get("log-ends")
             self._is_export |= ends is not None
             stated = {
-                self._key(place, name): place.number(end, "the end of a log")
+                self._key(place, name): place.number(end, "the end of a log", most=MAX_OFFSET)
                 for name, end in (ends.items() if isinstance(ends, dict) else ())
             }
             self._passes[process] = len(self._all_passes)

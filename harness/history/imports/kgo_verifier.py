@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from harness.errors import BadDataError, UsageError
 from harness.history.imports.dump_log import Identity, read_logs, split_logs
 from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
+from harness.history.imports.lines import MAX_OFFSET
 from harness.history.imports.recording import Recording, find_rows, longs
 from harness.plain_files import require_file
 
@@ -140,7 +141,7 @@ def _read_state(file: Path) -> tuple[str, Sequence[_Partition]]:
     for number, partition in enumerate(state.PartitionRanges):
         end = 0
         for one in partition.Ranges or ():
-            if not end <= one.Lower <= one.Upper:
+            if not end <= one.Lower <= one.Upper <= MAX_OFFSET:
                 raise BadDataError(
                     f"{file}: partition {number} has a range from {one.Lower} to {one.Upper} after one up to "
                     f"{end}; ranges rise. Is the file complete?"

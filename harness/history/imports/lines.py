@@ -13,6 +13,9 @@ LONGEST_LINE = 16 << 20
 """Bytes of a line. A poll of 100,000 records takes 3 MB."""
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
+MAX_OFFSET = MAX_NS = 2**62
+"""Offsets and times with room for sums and differences that fit 64 bits."""
+NS_OF_MS = 10**6
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 

@@ -19,12 +19,10 @@ import pyarrow as pa
 from harness.errors import UsageError, quoted
 from harness.history.imports.dump_log import Identity, read_logs, split_logs
 from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
-from harness.history.imports.lines import MAX_INT, Place, lines_of
+from harness.history.imports.lines import MAX_INT, MAX_NS, NS_OF_MS, Place, lines_of
 from harness.history.imports.recording import Recording, Rows, find_rows, longs
 
 _NO_HISTORY = "is this a history file of OpenChaos with the queue model?"
-_NS_OF_MS = 10**6
-_LATEST_MS = 10**13 - 1
 _OUTCOMES = {"SUCCESS": "ok", "FAILURE": "info", "UNKNOWN": "info"}
 """Of an enqueue. The driver calls any error but a time-out a failure; the message may have been written."""
 
@@ -90,7 +88,7 @@ class OpenChaos(Format):
 
     def _take(self, place: Place, fields: Sequence[str]) -> None:
         if len(fields) == 4 and fields[0] == "fault":
-            ns = place.number(fields[3], "timestamp", most=_LATEST_MS) * _NS_OF_MS
+            ns = place.number(fields[3], "timestamp", most=MAX_NS // NS_OF_MS) * NS_OF_MS
             self._marks.add(ns, f"{fields[1]} {fields[2]}", None)
             return
         if len(fields) < 6 or fields[1] not in ("enqueue", "dequeue") or fields[2] not in _FIELDS:
@@ -99,7 +97,7 @@ class OpenChaos(Format):
         if len(fields) <= time_at:
             raise place.refusal(f"the line has {len(fields)} fields", _NO_HISTORY)
         client = place.number(fields[0], "a client", most=MAX_INT)
-        ns = place.number(fields[time_at], "timestamp", most=_LATEST_MS) * _NS_OF_MS
+        ns = place.number(fields[time_at], "timestamp", most=MAX_NS // NS_OF_MS) * NS_OF_MS
         value, result = fields[value_at], fields[3]
         if fields[1] == "enqueue" and fields[2] == "REQUEST":
             if value in self._numbers:

@@ -16,13 +16,11 @@ import msgspec
 from harness.errors import BadDataError, quoted
 from harness.history.imports.dump_log import Identity, read_logs, split_logs
 from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
-from harness.history.imports.lines import MAX_INT, Place, lines_of
+from harness.history.imports.lines import MAX_INT, MAX_NS, MAX_OFFSET, NS_OF_MS, Place, lines_of
 from harness.history.imports.recording import Recording, Rows
 
 _VALUE = re.compile(r"(?:([0-9]{1,9})\.)?([0-9]{1,18})")
 _NO_EVENT = "is this a line of VerifiableProducer or VerifiableConsumer?"
-_NS_OF_MS = 10**6
-_LATEST_MS = 10**13 - 1
 
 _PRODUCER = frozenset(("producer_send_success", "producer_send_error", "tool_data"))
 _CONSUMER = frozenset(
@@ -122,7 +120,7 @@ class Verifiable(Format):
                 self._sends.add(topic, None, *row, "info", None, value)
                 continue
             partition = place.number(event.get("partition"), "partition", most=MAX_INT)
-            offset = place.number(event.get("offset"), "offset", least=-1)
+            offset = place.number(event.get("offset"), "offset", least=-1, most=MAX_OFFSET)
             self._sends.add(topic, partition, *row, "ok", None if offset < 0 else offset, value)
 
     def _read_consumer(self, events: _Events, reader: int, recording: Recording) -> None:
@@ -138,7 +136,7 @@ class Verifiable(Format):
             name = event["name"]
             if name == "record_data":
                 where = _where(place, event)
-                offset = place.number(event.get("offset"), "offset")
+                offset = place.number(event.get("offset"), "offset", most=MAX_OFFSET)
                 identity = self._identify(where[1], "", str(event.get("value") or ""))
                 self._reads.add(*where, reader, ns, offset, *(identity or (None, None)), poll, _GROUP)
             elif name == "records_consumed":
@@ -146,7 +144,7 @@ class Verifiable(Format):
             elif name == "offsets_committed":
                 kind = "committed" if event.get("success") is True else "commit_failed"
                 for one in _entries(place, event, "offsets"):
-                    offset = place.number(one.get("offset"), "offset")
+                    offset = place.number(one.get("offset"), "offset", most=MAX_OFFSET)
                     self._groups.add(ns, _GROUP, reader, kind, *_where(place, one), offset)
             elif name in ("partitions_assigned", "partitions_revoked"):
                 for one in _entries(place, event, "partitions"):
@@ -190,7 +188,7 @@ class _Events:
 
 def _ns(place: Place, event: Mapping[str, Any]) -> int:
     time = event.get("timestamp", event.get("time_ms"))
-    return place.number(time, "timestamp", most=_LATEST_MS) * _NS_OF_MS
+    return place.number(time, "timestamp", most=MAX_NS // NS_OF_MS) * NS_OF_MS
 
 
 def _where(place: Place, event: Mapping[str, Any]) -> tuple[str, int]:
