@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from checkers.evidence import DATA_LOSS, Evidence, FaultSpan, Row, Sightings, broker_of
 from checkers.partition.fate import CODE, LOSSES
 from checkers.partition.fates import Fates
-from checkers.partition.logs import PartitionReplicas
+from checkers.partition.logs import Log, PartitionReplicas, epoch_starts
 from checkers.partition.messages import FOREVER, INFO, OK, Ints, SendArrays
 from checkers.records import Cause, evidence_row
 from checkers.tables.source import numbers
@@ -106,6 +106,10 @@ class _Loss:
     gone_ns: int
     again_ns: int
     """When it was last seen again on the broker that acknowledged it; -1 for never."""
+    epoch_there: int
+    """The epoch of the record that the final log holds at its offset, and where that epoch begins; -1: there
+    is none, or it is not known."""
+    epoch_start: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +186,9 @@ def loss_causes(
     acked_by: Ints,
     offset: Ints,
     seen: Sightings,
+    reference: Log,
 ) -> Causes:
-    """A cause for every message whose fate is a loss; null for the others."""
+    """A cause for every message whose fate is a loss; null for the others. ``reference``: the final log."""
     rows = np.flatnonzero(np.isin(fate, [CODE[name] for name in LOSSES]))
     if not len(rows):
         return Causes.none(len(fate))
@@ -204,6 +209,8 @@ def loss_causes(
     places.append(partition.log_start)
     offsets = np.unique(np.array(places, dtype=np.int64))
     cell += [np.searchsorted(offsets, at), np.searchsorted(offsets, at, side="right")]
+    epoch_there, epoch_start = epoch_starts(reference, at)
+    cell += [epoch_there, epoch_start]
     table = np.stack([np.asarray(values, dtype=np.int64) for values in cell], axis=1)
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
     causes = [
@@ -217,6 +224,8 @@ def loss_causes(
                 offset=int(at[i]),
                 gone_ns=int(end[i]),
                 again_ns=int(again[i]),
+                epoch_there=int(epoch_there[i]),
+                epoch_start=int(epoch_start[i]),
             ),
         )
         for i in first
@@ -280,7 +289,32 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
     if cut is not None:
         facts = {"broker": cut.broker, "offset": cut.offset}
         return Cause(kind="truncated_without_election", facts=facts, rows=cut_row)
-    return Cause(kind="unexplained_loss")
+    return _later_epoch(scene, loss) or Cause(kind="unexplained_loss")
+
+
+def _later_epoch(scene: _Scene, loss: _Loss) -> Cause | None:
+    """What the final log alone shows: another record stands at the message's offset, of a later epoch.
+
+    A leader gives each offset once in its epoch, so an earlier leader acknowledged the message, and the later
+    one did not have it. The first epoch in a log shows that only if the log begins at offset 0: else it may
+    have begun in what was removed since.
+    """
+    log_start = scene.partition.spans.get(scene.partition.reference, (0, 0))[0]
+    if loss.epoch_there <= 0 or (loss.epoch_start == log_start and log_start > 0):
+        return None
+    what = (
+        f"epoch {loss.epoch_there} begins at offset {loss.epoch_start} in the log of "
+        f"broker{scene.partition.reference}"
+    )
+    return Cause(
+        kind="later_epoch",
+        facts={"epoch": loss.epoch_there, "offset": loss.epoch_start},
+        rows=(
+            evidence_row(
+                "copies", read_ns(scene.evidence, scene.partition.topic, scene.partition.number), what
+            ),
+        ),
+    )
 
 
 def _named(fault: FaultSpan) -> dict[str, object]:

@@ -20,6 +20,7 @@ CAUSES: Mapping[str, str] = MappingProxyType(
         "deposed_leader": "`broker` acknowledged it and lost it when it followed the `leader` of `epoch`",
         "zombie_after_heal": "the same, after the `fault` that hid the election had been healed",
         "truncated_without_election": "`broker` truncated its log to `offset`, and no election was seen",
+        "later_epoch": "the final log has another record there, of `epoch`, which begins at `offset`",
         "unflushed_data_lost": "the power cut `fault` took what `broker` had not flushed",
         "last_replica_wiped": "`fault` emptied `broker`, which then led as the only member of the ISR",
         "storage_fault": "`fault` took it from `broker`",

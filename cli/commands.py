@@ -93,6 +93,10 @@ GROUPS: Mapping[str, Mapping[str, CommandSource]] = {
         "sql": CommandSource(
             "cli.sql:sql", "Query stored runs: all tables of all runs, told apart by the column `run`."
         ),
+        "import": CommandSource(
+            "cli.importing:import_",
+            "Turn a recording of another program into a history, for `acked check --import`.",
+        ),
         "export": CommandSource(
             "cli.export:export",
             "Write a stored history in the form of Jepsen's Kafka workload, as described in "

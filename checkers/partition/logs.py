@@ -176,6 +176,20 @@ class Log:
         return np.where(self.offset[place] == offsets, place, -1)
 
 
+def epoch_starts(log: Log, offsets: Ints) -> tuple[Ints, Ints]:
+    """The epoch of the record that a log holds at each offset, and the first offset of that epoch in the log.
+
+    Both are -1 where the log holds no record, or where its epoch is not known.
+    """
+    place = log.at(offsets)
+    if not len(log):
+        return place, place
+    epochs, first = np.unique(log.epoch, return_index=True)
+    epoch = np.where(place >= 0, log.epoch[place], -1)
+    start = log.offset[first[np.searchsorted(epochs, np.maximum(epoch, epochs[0]))]]
+    return epoch, np.where(epoch >= 0, start, -1)
+
+
 def empty_log(broker: int) -> Log:
     """A log without records."""
     numbers, flags = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)

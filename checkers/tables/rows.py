@@ -136,6 +136,7 @@ def life_of(
         acked_by=acked_by,
         offset=sends.offset,
         seen=seen,
+        reference=reference_of(partition, logs),
     )
     twice = duplicate_causes(partition, evidence, table=table, sends=sends, fates=fates)
     removed = removal_causes(partition, evidence, fates.removal)

@@ -41,13 +41,18 @@ COPY (
 ) TO 'copies.parquet' (FORMAT parquet);
 """
 
-OUTPUT = """\
+_CAUSE = (
+    "truncated under a later leader: epoch 1 begins at offset 1 in the final log, and an earlier leader had "
+    "acknowledged it"
+)
+
+OUTPUT = f"""\
 What became of every message
 writer  az  acks  kept  lost  moved  unknown dropped
                      1     1      1                1
 
 Findings: 1 lost, 1 moved
- UNEXPECTED 1 lost: not known: no election, truncation or fault in the history explains it
+ UNEXPECTED 1 lost: {_CAUSE}
             message (7/1) in orders/0 at offset 1, acknowledged at 0.00 s
  UNEXPECTED 1 moved
             message (7/2) in orders/0 at offset 2 in epoch 1, acknowledged at 0.00 s
@@ -60,5 +65,5 @@ Run folder: DIR
 
 FINDING = """\
 {"class": "lost", "topic": "orders", "partition": 0, "offset": 1, "message": "7/1", "writer": 7, "seq": 1,
- "cause": "unexplained_loss"}
+ "cause": "later_epoch"}
 """

@@ -25,7 +25,12 @@ def write_table(run_dir: Path, name: str, table: pa.Table) -> None:
 
     The files of a folder are numbered: a topic's name is a value, and never part of a path.
     """
-    target = history_dir(run_dir) / f"{name}.parquet"
+    write_into(history_dir(run_dir), name, table)
+
+
+def write_into(folder: Path, name: str, table: pa.Table) -> None:
+    """The same in the folder that holds the tables themselves."""
+    target = folder / f"{name}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     clear(target)
     whole = table.cast(TABLES[name].arrow())

@@ -164,6 +164,8 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "zombie_after_heal": _zombie,
     "truncated_without_election": "truncated: broker{broker} cut its log at offset {offset}; no election was "
     "seen afterwards",
+    "later_epoch": "truncated under a later leader: epoch {epoch} begins at offset {offset} in the final "
+    "log, and an earlier leader had acknowledged it",
     "unflushed_data_lost": "un-fsynced data lost: `{fault_name}` took what broker{broker} had acknowledged "
     "but not flushed",
     "last_replica_wiped": "last in-sync replica wiped: `{fault_name}` emptied broker{broker}, which then led "

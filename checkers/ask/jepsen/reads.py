@@ -149,8 +149,12 @@ def poll_ops(reads: pa.Table, keys: Keys, audit: Audit, form: Form) -> Operation
 
 
 def final_ops(source: Source, keys: Keys, audit: Audit, end_ns: int, form: Form) -> list[Operations]:
-    """A process that is assigned every partition from its beginning, and polls the final logs."""
-    log = _final_log(source, keys)
+    """A process that is assigned every partition from its beginning, and polls the final logs.
+
+    The assignment names the end of each log that was read to its end, in a field of its own, which Jepsen's
+    checker does not look at.
+    """
+    log, ends = _final_log(source, keys)
     records = ReadRecords(key=keys_of(log, keys), value=values_of(log), offset=numbers(log, "offset"))
     records = records.take(np.lexsort((records.offset, records.key, records.offset // POLL_RECORDS)))
     records = records.take(audit.kept(records, np.ones(len(records.key), np.bool_)))
@@ -159,7 +163,9 @@ def final_ops(source: Source, keys: Keys, audit: Audit, end_ns: int, form: Form)
     poll = np.cumsum(np.concatenate([[0], new])) if len(chunk) else chunk
     count = int(poll[-1]) + 1 if len(poll) else 0
     everything = f"[{form.comma.join(map(str, sorted(keys.values())))}]"
-    assigned = pa.array([f"{everything}{form.field('seek-to-beginning?')}true"], pa.large_string())
+    read_to_end = ", ".join(f"{str(key).join(form.key)}{end}" for key, end in sorted(ends.items()))
+    whole = f"{form.field('seek-to-beginning?')}true{form.field('log-ends')}{{{read_to_end}}}"
+    assigned = pa.array([f"{everything}{whole}"], pa.large_string())
 
     def at_the_end(function: int, rank: int, invocation: pa.Array, completion: pa.Array) -> Operations:
         length = len(invocation)
@@ -181,8 +187,11 @@ def final_ops(source: Source, keys: Keys, audit: Audit, end_ns: int, form: Form)
     ]
 
 
-def _final_log(source: Source, keys: Keys) -> pa.Table:
-    """Messages in the log of each partition's reference replica, by which the checker judges."""
+def _final_log(source: Source, keys: Keys) -> tuple[pa.Table, dict[int, int]]:
+    """Messages in the log of each partition's reference replica, by which the checker judges.
+
+    Also the end of each log whose absences prove something, by key.
+    """
     replicas: dict[tuple[str, int], dict[int, Replica]] = {}
     for row in load(source, "replicas").to_pylist():
         replicas.setdefault((row["topic"], row["partition"]), {})[row["broker"]] = Replica(
@@ -194,15 +203,21 @@ def _final_log(source: Source, keys: Keys) -> pa.Table:
         )
     ends = _ends(source, keys)
     broker_of_key = np.full(len(keys), UNKNOWN)
+    end_of_key: dict[int, int] = {}
     for partition, key in keys.items():
         states, listed = replicas.get(partition, {}), "replicas" in source.files
-        broker_of_key[key], _ = choose_reference(states, ends.get(key, {}), listed)
+        broker, conclusive = choose_reference(states, ends.get(key, {}), listed)
+        broker_of_key[key] = broker
+        if conclusive:
+            last = ends.get(key, {}).get(broker, (UNKNOWN, -1))[1]
+            stated = states[broker].leo if broker in states else -1
+            end_of_key[key] = int(max(stated, last + 1))
 
     def of_reference(rows: pa.Table) -> pa.Table:
         chosen = broker_of_key[keys_of(rows, keys)] == numbers(rows, "broker")
         return rows.filter(pa.array(chosen & (numbers(rows, "control", 0) == 0)))
 
-    return load(source, "copies", of_reference)
+    return load(source, "copies", of_reference), end_of_key
 
 
 def _ends(source: Source, keys: Keys) -> dict[int, dict[int, tuple[int, int]]]:
