@@ -1,27 +1,44 @@
-"""`acked sql`: free SQL over stored runs."""
+"""`acked sql`: free SQL over stored runs, one query or a prompt."""
 
 from __future__ import annotations
 
-import json
+import re
+import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from harness.console import Console, echo
-from harness.errors import UsageError
+from harness.console import Console, Progress, echo
+from harness.errors import UsageError, quoted
+
+if TYPE_CHECKING:
+    from checkers.ask.sql import Answer, Queries
+
+
+class RowForm(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
 
 
 def sql(
-    text: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT statement, in Spark SQL.")],
-    runs: Annotated[
-        list[Path] | None, typer.Argument(help="Run folders, imported folders, or folders of runs.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUERY] RUN...",
+            help="One SELECT statement in Spark SQL; then run folders, imported folders, or folders of runs. "
+            "Without a query: a prompt, or the queries of standard input, each of which ends in a semicolon.",
+            show_default=False,
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(help="Rows to show at most; 0 shows all.", min=0, max=10**9)] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+    form: Annotated[RowForm, typer.Option("--format", help="How to print the rows.")] = RowForm.TABLE,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Query stored runs: all tables of all runs, told apart by the column `run`.
 
@@ -31,47 +48,91 @@ def sql(
 
     acked sql "select az, sum(sent), sum(ok) from availability group by az" runs/leader-az-isolated/latest
     """
+    text, runs = _taken_apart(words or [])
     if not runs:
         raise UsageError(
             'Name the runs to query, for example `acked sql "select * from lost" runs/*/latest`.'
         )
-    from checkers.ask.sql import query, run_folders
+    from checkers.ask.sql import Queries, run_folders
+
+    queries = Queries(run_folders(runs))
+    chosen = "json" if as_json else form.value
+    if text is not None:
+        _answer([text], queries, limit, chosen)
+    elif sys.stdin.isatty() and sys.stdout.isatty():
+        from cli.sql_prompt import Prompt
+
+        Prompt(queries, limit, chosen).run()
+    else:
+        from checkers.ask.names import statements
+
+        complete, rest = statements(sys.stdin.read())
+        texts = [*complete, *([rest] if rest else [])]
+        if not texts:
+            raise UsageError(
+                "Standard input holds no query; give one as the first argument, or start a prompt in a "
+                "terminal."
+            )
+        _answer(texts, queries, limit, chosen)
+
+
+_BEGINS_A_QUERY = re.compile(r"\s*(\(|(select|with|from|values|table)\b(?!\W*$))", re.IGNORECASE)
+
+
+def _taken_apart(words: Sequence[str]) -> tuple[str | None, list[Path]]:
+    """The query, if there is one, and the runs. A word that names a file or folder is never a query."""
+    texts = [word for word in words if _is_query(word)]
+    if len(texts) > 1:
+        raise UsageError(
+            f"{quoted(texts[0])} and {quoted(texts[1])} are two queries; give one, or write them to "
+            "standard input, each with a semicolon at its end."
+        )
+    return (texts[0] if texts else None), [Path(word) for word in words if not _is_query(word)]
+
+
+def _is_query(word: str) -> bool:
+    try:
+        there = Path(word).exists()
+    except (OSError, ValueError):  # too long for a name, or with a null character
+        there = False
+    return not there and (" " in word.strip() or "\n" in word or bool(_BEGINS_A_QUERY.match(word)))
+
+
+def _answer(texts: Sequence[str], queries: Queries, limit: int, form: str) -> None:
+    """Answer one query after the other; the first that is refused ends the command."""
     from checkers.spark.session import start_session
 
-    folders = run_folders(runs)
-    columns, rows = query(start_session(), text, folders, limit + 1 if limit else None)
-    more = bool(limit) and len(rows) > limit
-    rows = rows[:limit] if limit else rows
-    if as_json:
-        echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2, default=str))
-    else:
-        _show(columns, rows)
-    if more:
-        note = f"There are more than {limit} rows; --limit 0 shows all."
-        Console(stderr=True, highlight=False).print(note, style="dim")
+    prepared = [queries.prepared(text) for text in texts]
+    for text in prepared:
+        note_quotes(text)
+    progress = Progress()
+    with progress.phase("spark", "Spark is starting"):
+        session = start_session()
+    for number, text in enumerate(prepared):
+        with progress.phase("query", "the query is running"):
+            answer = queries.ask(session, text, limit + 1 if limit else None)
+        if number and form != "json":
+            echo("")
+        show_answer(answer, limit, form)
 
 
-def _show(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table, or one block of lines per row where the terminal is too narrow for it."""
-    console = Console(highlight=False)
-    cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True)]
-    if console.is_terminal and sum(widths) > console.width:
-        for row in cells:
-            console.rule(style="dim")
-            for name, value in zip(columns, row, strict=True):
-                console.print(f"[bold]{escape(name):>16}[/]  {escape(value)}", soft_wrap=True)
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(escape(column), no_wrap=True)
-    for row in cells:
-        table.add_row(*map(escape, row))
-    console.width = max(console.width, sum(widths))
-    console.print(table if rows else "[dim]no rows[/]", soft_wrap=True)
+def note_quotes(text: str) -> None:
+    """Say which columns a query has in double quotes, which is how Spark writes texts."""
+    from checkers.ask.names import quoted_columns
+
+    for name in quoted_columns(text)[:1]:
+        note(f'"{name}" in double quotes is a text in Spark SQL; write `{name}` in backticks for the column.')
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)
+def show_answer(answer: Answer, limit: int, form: str) -> None:
+    """Print rows, ``limit`` at most (0: all), and say if there are more."""
+    from report.rows import show_rows
+
+    show_rows(answer.columns, answer.rows[:limit] if limit else answer.rows, form)
+    if limit and len(answer.rows) > limit:
+        note(f"There are more than {limit} rows; --limit 0 shows all.")
+
+
+def note(text: str) -> None:
+    """Print a remark to stderr."""
+    Console(stderr=True, highlight=False, markup=False).print(text, style="dim", soft_wrap=True)

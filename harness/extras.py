@@ -6,7 +6,10 @@ import importlib.util
 from collections.abc import Mapping
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "check": ("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec", "fsspec", "requests"),
+    "check": (
+        *("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec", "sqlglot", "prompt_toolkit"),
+        *("fsspec", "requests"),
+    ),
     "lab": (
         *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "javaproperties", "yaml"),
         *("cryptography",),

@@ -5,105 +5,124 @@ Only queries run; a statement that would change or write something is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from checkers.ask.names import refuse_unknown_names
+from checkers.ask.views import ALL_VIEWS, QUERYABLE
 from checkers.claims.moments import names_moments, read_moments, resolve
-from checkers.partition.fate import LOST
 from checkers.spark.errors import reason, spark_errors
 from checkers.spark.gate import RefusedQueryError, require_query
-from checkers.spark.reader_views import READER_VIEWS
-from checkers.spark.views import DERIVED, names_in, table_frame
+from checkers.spark.session import session_lost, settings_for_small_data
+from checkers.spark.views import DERIVED, SMALL_ROWS, names_in, table_frame
 from checkers.tables.output import ddl
-from checkers.tables.source import open_source
+from checkers.tables.source import Source, open_source
 from harness.errors import BadDataError, UsageError
-from harness.history.schema import TABLES, VIEWS
+from harness.history.schema import TABLES
 from harness.plain_files import folders_with, require_plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-_SECOND = "cast(floor((l.sent_ns - b.start_ns) / 1e9) as int)"
-_BEGIN = "(SELECT run, min(sent_ns) AS start_ns FROM life GROUP BY run) b"
-_LOST = str(LOST)
 
-RUN_VIEWS: Mapping[str, str] = MappingProxyType(
-    {
-        "lost": f"""
-            SELECT run, topic, partition, offset, label, writer, seq, writer_name, az, acks, acked_by,
-                   acked_during, last_broker, fate, cause, cause_facts
-            FROM life WHERE fate IN {_LOST}""",
-        "losses": f"SELECT * FROM life WHERE fate IN {_LOST}",
-        "availability": f"""
-            SELECT l.run, {_SECOND} AS second, l.az, count(*) AS sent,
-                   count_if(l.outcome = 'ok') AS ok, count_if(l.outcome = 'fail') AS fail,
-                   count_if(l.outcome = 'info') AS info,
-                   round(count_if(l.outcome = 'ok') / count(*), 4) AS share
-            FROM life l JOIN {_BEGIN} ON l.run = b.run GROUP BY l.run, second, l.az""",
-        "latency": """
-            SELECT run, az, acks, sent_during, count(*) AS acknowledged,
-                   round(percentile_approx((done_ns - sent_ns) / 1e6, 0.5), 3) AS p50_ms,
-                   round(percentile_approx((done_ns - sent_ns) / 1e6, 0.99), 3) AS p99_ms,
-                   round(max((done_ns - sent_ns) / 1e6), 3) AS max_ms
-            FROM life WHERE outcome = 'ok' GROUP BY run, az, acks, sent_during""",
-        "latencies": """
-            SELECT run, writer_name, az, acks, outcome, (done_ns - sent_ns) / 1e6 AS ms, sent_ns,
-                   sent_during FROM life WHERE done_ns IS NOT NULL""",
-        "leaders": """
-            SELECT run, topic, partition, epoch, leader, min(ns) AS since_ns,
-                   collect_set(source) AS named_by
-            FROM views WHERE subject = 'partition' AND leader IS NOT NULL AND topic IS NOT NULL
-            GROUP BY run, topic, partition, epoch, leader""",
-        "timeline": """
-            SELECT run, ns, 'mark' AS kind, name AS what, text FROM marks
-            UNION ALL SELECT run, ns, 'fault', concat(name, ': ', moment), targets FROM faults
-            UNION ALL SELECT run, ns, 'process', concat(host, ' ', event), detail FROM processes
-            UNION ALL SELECT run, ns, 'log', concat(host, ' ', kind), text FROM log_events""",
-        **{name: view("run") for name, view in READER_VIEWS.items()},
-    }
-)
-"""Views for common questions, besides those of the schema: `lost` messages (`losses`: with every column of
-`life`), `availability` per second (since the first send) and AZ, `latency` per AZ and fault (`latencies`: of
-each message), `leaders` that any source reported, by epoch, the `timeline` of events, `blocked_readers` by
-partition and transaction, and when transactions were `readable_since`."""
+@dataclass(frozen=True)
+class Answer:
+    """What a query returned."""
 
-_VIEWS: Mapping[str, str] = {
-    **{name: text.replace("SELECT ns,", "SELECT run, ns,", 1) for name, text in VIEWS.items()},
-    **RUN_VIEWS,
-}
-"""All views, those that others name first."""
+    columns: Sequence[str]
+    rows: Sequence[tuple[Any, ...]]
 
-QUERYABLE = (*TABLES, *DERIVED, *_VIEWS)
-"""Every table and view that a query may name."""
+
+class Queries:
+    """Asks queries about some runs; each table is registered in the session when a query first names it."""
+
+    def __init__(self, runs: Sequence[Path]) -> None:
+        """Raises BadDataError for a folder that holds no history. Needs no session."""
+        if not runs:
+            raise BadDataError("No run was named; give at least one run folder, for example runs/*/latest.")
+        self._folders = list(runs)
+        self._runs = [(_name(folder), open_source(history_of(folder)), folder) for folder in runs]
+        self._session: SparkSession | None = None
+        self._registered: set[str] = set()
+        rows = sum(source.rows(table) for _, source, _ in self._runs for table in TABLES)
+        self._small = rows <= SMALL_ROWS
+
+    @property
+    def runs(self) -> list[str]:
+        """The values of the column `run`."""
+        return [name for name, _, _ in self._runs]
+
+    def prepared(self, text: str) -> str:
+        """The query with the times of the moments that it names; needs no session.
+
+        Raises UsageError for a table or column that no table of the query has, and for an unknown moment.
+        """
+        text = with_moments(text, self._folders)
+        refuse_unknown_names(text)
+        return text
+
+    def ask(self, session: SparkSession, text: str, limit: int | None = None) -> Answer:
+        """The answer to a query, with ``limit`` rows at most.
+
+        A query over one run may name its moments as claims do, for example `{mark:cut}`. Raises UsageError
+        when ``text`` is not a query or cannot be run, BadDataError for a damaged run, and UnfitError when
+        Spark's JVM has ended.
+        """
+        from py4j.protocol import Py4JError
+
+        try:
+            text = require_query(session, with_moments(text, self._folders), QUERYABLE)
+        except RefusedQueryError as error:
+            raise UsageError(
+                "Only one query (SELECT, or WITH … SELECT) over the tables of docs/history.md can be run, "
+                f"and {error}."
+            ) from None
+        with settings_for_small_data(session) if self._small else nullcontext():
+            self.register(session, _needed(text))
+            try:
+                frame = session.sql(text)
+                rows = (frame if limit is None else frame.limit(limit)).collect()
+            except spark_errors() as error:
+                if isinstance(error, Py4JError) and (lost := session_lost()) is not None:
+                    raise lost from None
+                raise UsageError(
+                    f"The SQL cannot be run: {reason(error)} The tables are those of docs/history.md."
+                ) from None
+        return Answer(frame.columns, [_values(row) for row in rows])
+
+    def register(self, session: SparkSession, names: Collection[str] = QUERYABLE) -> None:
+        """Register tables and views of the runs in the session; each row has a column `run`.
+
+        By default all of them, which takes longer than most queries.
+        """
+        if session is not self._session:
+            for name in QUERYABLE:
+                session.catalog.dropTempView(name)  # an earlier query's, of other runs
+            self._session, self._registered = session, set()
+        for table in [*TABLES, *DERIVED]:
+            if table in names and table not in self._registered:
+                frames = [self._frame(session, table, source, folder) for _, source, folder in self._runs]
+                _union(list(map(_with_run, frames, self.runs))).createOrReplaceTempView(table)
+                self._registered.add(table)
+        for name, view in ALL_VIEWS.items():
+            if name in names and name not in self._registered:
+                session.sql(view).createOrReplaceTempView(name)
+                self._registered.add(name)
+
+    def _frame(self, session: SparkSession, table: str, source: Source, folder: Path) -> DataFrame:
+        return table_frame(session, source, table) if table in TABLES else _output(session, folder, table)
 
 
 def query(
     session: SparkSession, text: str, folders: Sequence[Path], limit: int | None = None
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Column names and rows of one query over the runs; ``limit`` rows at most.
-
-    A query over one run may name its moments as claims do, for example `{mark:cut}`. Raises UsageError when
-    ``text`` is not a query or cannot be run, BadDataError for a damaged run.
-    """
-    try:
-        text = require_query(session, with_moments(text, folders), QUERYABLE)
-    except RefusedQueryError as error:
-        raise UsageError(
-            "Only one query (SELECT, or WITH … SELECT) over the tables of docs/history.md can be run, "
-            f"and {error}."
-        ) from None
-    register_runs(session, folders, text)
-    try:
-        frame = session.sql(text)
-        rows = (frame if limit is None else frame.limit(limit)).collect()
-    except spark_errors() as error:
-        raise UsageError(
-            f"The SQL cannot be run: {reason(error)} The tables are those of docs/history.md."
-        ) from None
-    return list(frame.columns), [_values(row) for row in rows]
+    """Column names and rows of one query over the runs; see `Queries.ask`."""
+    answer = Queries(folders).ask(session, text, limit)
+    return list(answer.columns), list(answer.rows)
 
 
 def with_moments(text: str, folders: Sequence[Path]) -> str:
@@ -124,34 +143,10 @@ def with_moments(text: str, folders: Sequence[Path]) -> str:
     return resolved.sql
 
 
-def register_runs(session: SparkSession, runs: Sequence[Path], text: str | None = None) -> list[str]:
-    """Register tables and views of the runs in the session; each row has a column `run`.
-
-    With ``text``, only those that this query needs: registering all of them takes longer than most queries.
-    Returns all names that can be queried. Raises BadDataError for a folder that holds no history.
-    """
-    if not runs:
-        raise BadDataError("No run was named; give at least one run folder, for example runs/*/latest.")
-    sources = [(_name(folder), open_source(history_of(folder)), folder) for folder in runs]
-    needed = set(QUERYABLE) if text is None else _needed(text)
-    for name in QUERYABLE:
-        session.catalog.dropTempView(name)  # an earlier query's, of other runs
-    for table in TABLES.keys() & needed:
-        frames = [_with_run(table_frame(session, source, table), name) for name, source, _ in sources]
-        _union(frames).createOrReplaceTempView(table)
-    for table in DERIVED.keys() & needed:
-        frames = [_with_run(_output(session, folder, table), name) for name, _, folder in sources]
-        _union(frames).createOrReplaceTempView(table)
-    for name, view in _VIEWS.items():
-        if name in needed:
-            session.sql(view).createOrReplaceTempView(name)
-    return sorted(QUERYABLE)
-
-
 def _needed(text: str) -> set[str]:
     """Tables and views that a query names, and those that these views name."""
     words = names_in([text])
-    while more := names_in(_VIEWS[name] for name in words & _VIEWS.keys()) - words:
+    while more := names_in(ALL_VIEWS[name] for name in words & ALL_VIEWS.keys()) - words:
         words |= more
     return words & set(QUERYABLE)
 

@@ -159,21 +159,26 @@ class Deadline:
     expired: bool = False
 
 
-@contextmanager
-def deadline(session: SparkSession, limit_s: float = LIMIT_S) -> Iterator[Deadline]:
-    """Interrupt the queries of the session that still run after ``limit_s``; they raise Spark's error.
+def interrupt(session: SparkSession, over: Event) -> None:
+    """Interrupt the queries of the session, which raise Spark's error; ``over`` is set when they have ended.
 
     Spark computes constants while it plans, where it cannot be interrupted; its JVM is then ended.
     """
+    session.interruptAll()
+    if not over.wait(_KILL_S):
+        forget_session()
+
+
+@contextmanager
+def deadline(session: SparkSession, limit_s: float = LIMIT_S) -> Iterator[Deadline]:
+    """Interrupt the queries of the session that still run after ``limit_s``; they raise Spark's error."""
     over, state = Event(), Deadline()
 
     def watch() -> None:
         if over.wait(limit_s):
             return
         state.expired = True
-        session.interruptAll()
-        if not over.wait(_KILL_S):
-            forget_session()
+        interrupt(session, over)
 
     watcher = Thread(target=watch, name="deadline", daemon=True)
     watcher.start()

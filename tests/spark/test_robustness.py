@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import checkers.spark.session
-from checkers.ask.sql import register_runs
+from checkers.ask.sql import Queries
 from checkers.judge import judge
 from checkers.spark.cluster import cluster_session
 from cli.commands import app
@@ -38,7 +38,7 @@ def run(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shown(spark: Any, run: Path) -> Path:
     """The run, once its tables are registered; a query replaces them, a refused statement does not."""
-    register_runs(spark, [run])
+    Queries([run]).register(spark)
     return run
 
 
