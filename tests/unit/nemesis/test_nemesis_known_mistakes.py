@@ -27,11 +27,11 @@ TIMED = sorted(
 )
 TELL_THE_DATE = {
     "harness/clock.py",
+    "harness/cluster/certificates.py",
     "harness/kafka/wire/produce.py",
     "harness/kafka/wire/transactions.py",
     "run/folder.py",
     "studies/series/folder.py",
-    "studies/series/pool.py",
     "studies/series/stored.py",
 }
 """Where the wall clock is meant: it says when something was, and no duration is taken from it."""
