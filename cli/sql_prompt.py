@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -26,10 +26,11 @@ from checkers.spark.gate import interrupt
 from checkers.spark.pure import FUNCTIONS
 from checkers.spark.session import forget_session, start_session
 from checkers.spark.views import DERIVED
+from checkers.tables.output import ddl
 from cli.sql import note, note_quotes, show_answer
 from harness.console import Progress, echo
 from harness.errors import AckedError, UnfitError, UsageError, quoted
-from harness.history.schema import SPARK, TABLES
+from harness.history.schema import TABLES
 from report.rows import FORMS, show_rows
 from report.terminal import show_error
 
@@ -239,7 +240,7 @@ class Prompt:
                 raise UsageError(
                     f"{quoted(line)}: .schema takes the name of a table or view; .tables lists them."
                 )
-            show_rows(("column", "type"), _columns(words[0].lower()))
+            show_rows(*_columns(words[0].lower()), self._form)
         elif command == ".mode":
             if len(words) != 1 or words[0] not in FORMS:
                 raise UsageError(f"{quoted(line)}: .mode takes one of {', '.join(FORMS)}.")
@@ -249,14 +250,13 @@ class Prompt:
         return True
 
 
-def _columns(table: str) -> list[tuple[str, str | None]]:
-    """Columns with their types; those of views have none before Spark analyses the view."""
-    types: dict[str, str] = {"run": "string"}
-    if table in TABLES:
-        types |= {column.name: SPARK[column.kind] for column in TABLES[table].columns}
-    elif table in DERIVED:
-        types |= {field.name: str(field.type) for field in DERIVED[table]}
-    return [(name, types.get(name)) for name in columns_of(table)]
+def _columns(table: str) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Columns with their types; those of a view have none before Spark analyses it."""
+    if table in ALL_VIEWS:
+        return ("column",), [(name,) for name in columns_of(table)]
+    schema = TABLES[table].spark_ddl() if table in TABLES else ddl(DERIVED[table])
+    types = {"run": "string", **dict(re.findall(r"`(\w+)` (\S+?)(?:, |$)", schema))}
+    return ("column", "type"), [(name, types[name]) for name in columns_of(table)]
 
 
 def _history() -> History:
