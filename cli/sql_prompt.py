@@ -27,7 +27,7 @@ from checkers.spark.pure import FUNCTIONS
 from checkers.spark.session import forget_session, start_session
 from checkers.spark.views import DERIVED
 from checkers.tables.output import ddl
-from cli.sql import note, note_quotes, show_answer
+from cli.answers import note, note_quotes, show_answer
 from harness.console import Progress, echo
 from harness.errors import AckedError, UnfitError, UsageError, quoted
 from harness.history.schema import TABLES
