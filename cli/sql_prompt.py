@@ -116,7 +116,7 @@ class Prompt:
         self._limit = limit
         self._form = form
         self._session: SparkSession | None = None
-        self._since = time.monotonic()
+        self._starting_since: float | None = None
         self._stopped = False
 
     def run(self) -> None:
@@ -168,8 +168,9 @@ class Prompt:
                     raise
 
     def _state(self) -> str:
-        if self._session is None:
-            return f" Spark is starting ({time.monotonic() - self._since:.0f} s); you can type meanwhile."
+        if self._starting_since is not None:
+            elapsed_s = time.monotonic() - self._starting_since
+            return f" Spark is starting ({elapsed_s:.0f} s); you can type meanwhile."
         first, *others = self._queries.runs
         runs = f"{first} and {len(others)} more" if others else first
         return f" {runs} · rows as {self._form} · .help"
@@ -180,15 +181,19 @@ class Prompt:
 
     def _started(self) -> SparkSession:
         """The session; in the thread that talks to Spark."""
+        if self._session is None:
+            self._starting_since = time.monotonic()
         try:
             self._session = start_session()
         except UnfitError:
             self._forget()
             raise
+        finally:
+            self._starting_since = None
         return self._session
 
     def _forget(self) -> None:
-        self._session, self._since = None, time.monotonic()
+        self._session = None
         forget_session()
 
     def _answer(self, spark: ThreadPoolExecutor, text: str) -> None:
@@ -213,7 +218,7 @@ class Prompt:
             show_answer(answer, self._limit, self._form)
 
     def _waits(self) -> tuple[str, ...]:
-        return () if self._session else ("Spark is still starting",)
+        return () if self._starting_since is None else ("Spark is still starting",)
 
     def _interrupt(self, answering: Future[Any], over: Event) -> None:
         """End the query that runs. A further Ctrl-C ends Spark, which the next query starts again."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,15 +43,16 @@ class Terminal:
 
     def __init__(self, arguments: list[str], state: Path) -> None:
         ours, theirs = pty.openpty()
-        more = {"PROMPT_TOOLKIT_NO_CPR": "1", "XDG_STATE_HOME": str(state), "TERM": "xterm"}
+        termios.tcsetwinsize(ours, (30, 100))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cli.main", *arguments],
             cwd=ROOT,
-            env={**os.environ, **more, "COLUMNS": "100", "LINES": "30"},
+            env={**os.environ, "XDG_STATE_HOME": str(state), "TERM": "xterm"},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C reaches it
         )
         os.close(theirs)
         os.set_blocking(ours, False)
@@ -74,6 +77,8 @@ class Terminal:
     def _read(self) -> str:
         try:
             while data := os.read(self._terminal, 1 << 16):
+                if b"\x1b[6n" in data:  # where is the cursor?
+                    self.type("\x1b[1;1R")
                 self._shown += _CONTROL.sub("", data.decode(errors="replace")).replace("\r", "")
         except OSError:  # nothing there, or the process has ended
             pass
@@ -99,10 +104,15 @@ def test_one_session_answers_many_queries(terminal: Terminal, tmp_path: Path) ->
     terminal.expect("Spark is starting")
     terminal.type("select label, lable from lost;\r")
     terminal.expect("no column 'lable' in lost; did you mean label", 30)  # Spark still starts
-    terminal.type("sel\tfate, count(*) as n from life\rgroup by fate order by n;\r")
+    terminal.type("sel\t")
+    terminal.expect("ect")
+    terminal.type(" fate, count(*) as n from life\rgroup by fate order by n;\r")
     assert re.search(r"fate +n *\n *kept +2 *\n *lost +4", terminal.expect(r"lost +4"))
+    terminal.expect("sql>")
     terminal.type(".mode csv\r")
+    terminal.expect(r"csv\n(.*\n)*sql>")
     terminal.type("select fate, max(seq) as s from life where fate = 'lo\x03")
+    terminal.expect(r"'lo(.*\n)*sql>")
     begun = time.monotonic()
     terminal.type("select fate, count(*) as n from life group by fate order by n;\r")
     terminal.expect("fate,n\nkept,2\nlost,4\n", 60)
@@ -114,7 +124,9 @@ def test_one_session_answers_many_queries(terminal: Terminal, tmp_path: Path) ->
     terminal.type('.mode json\rselect "label" as text from lost limit 1;\r')
     terminal.expect('"label" in double quotes is a text in Spark SQL; write `label` in backticks')
     terminal.expect('"text": "label"')
-    terminal.type(".schema availab\t\r")
+    terminal.type(".schema availab\t")
+    terminal.expect("ility")
+    terminal.type("\r")
     terminal.expect('"column": "share"')
     terminal.type("drop table sends;\r")
     terminal.expect("Only one query")

@@ -43,7 +43,7 @@ ACCEPTED = (
     "with life as (select 1 as n) select life.n from life",
     "with recent(a, b) as (select seq, writer from sends) select r.a, b from recent r",
     "select l.a, b from (select seq, writer from life) as l(a, b)",
-    "select l.a from marks as l(a, b, c, d)",
+    "select l.a from marks as l(a, b, c, d, e)",
     "from life select fate",
     "select x.c from (values (1)) x(c)",
     "select count(*) n from life having n > 1 order by n",
