@@ -49,6 +49,10 @@ def test_a_misspelt_name_starts_no_spark(refused: Callable[..., AckedError], run
 
 def test_arguments_that_make_no_sense(refused: Callable[..., AckedError], run: Path) -> None:
     assert "Name the runs" in refused("select 1").message
+    assert (
+        "'nowhere' names no file or folder, so it is the query. Name the runs" in refused("nowhere").message
+    )
+    assert isinstance(refused("select 1", "nowhere", run), BadDataError)
     assert "Name the runs" in refused().message
     assert "are two queries" in refused("select 1", "select 2", run).message
     assert "holds no query" in refused(run, given=" ;; ").message
