@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.console import Console, Progress, echo
+from cli.answers import note_quotes, show_answer
+from harness.console import Progress, echo
 from harness.errors import UsageError, quoted
 
 if TYPE_CHECKING:
-    from checkers.ask.sql import Answer, Queries
+    from checkers.ask.sql import Queries
 
 
 class RowForm(StrEnum):
@@ -50,8 +50,9 @@ def sql(
     """
     text, runs = _taken_apart(words or [])
     if not runs:
+        taken = f"{quoted(text)} names no file or folder, so it is the query. " if text else ""
         raise UsageError(
-            'Name the runs to query, for example `acked sql "select * from lost" runs/*/latest`.'
+            f'{taken}Name the runs to query, for example `acked sql "select * from lost" runs/*/latest`.'
         )
     from checkers.ask.sql import Queries, run_folders
 
@@ -76,26 +77,30 @@ def sql(
         _answer(texts, queries, limit, chosen)
 
 
-_BEGINS_A_QUERY = re.compile(r"\s*(\(|(select|with|from|values|table)\b(?!\W*$))", re.IGNORECASE)
-
-
 def _taken_apart(words: Sequence[str]) -> tuple[str | None, list[Path]]:
-    """The query, if there is one, and the runs. A word that names a file or folder is never a query."""
-    texts = [word for word in words if _is_query(word)]
+    """The query, if there is one, and the runs: a query is a word that names nothing and looks like no path.
+
+    Of several such words, those without a blank are mistyped names of folders.
+    """
+    candidates = [word for word in words if not _is_there(word) and (_has_blank(word) or "/" not in word)]
+    texts = [word for word in candidates if _has_blank(word)] or candidates[:1]
     if len(texts) > 1:
         raise UsageError(
             f"{quoted(texts[0])} and {quoted(texts[1])} are two queries; give one, or write them to "
             "standard input, each with a semicolon at its end."
         )
-    return (texts[0] if texts else None), [Path(word) for word in words if not _is_query(word)]
+    return (texts[0] if texts else None), [Path(word) for word in words if word not in texts]
 
 
-def _is_query(word: str) -> bool:
+def _is_there(word: str) -> bool:
     try:
-        there = Path(word).exists()
+        return bool(word) and Path(word).exists()
     except (OSError, ValueError):  # too long for a name, or with a null character
-        there = False
-    return not there and (" " in word.strip() or "\n" in word or bool(_BEGINS_A_QUERY.match(word)))
+        return False
+
+
+def _has_blank(word: str) -> bool:
+    return any(letter.isspace() for letter in word.strip())
 
 
 def _answer(texts: Sequence[str], queries: Queries, limit: int, form: str) -> None:
@@ -114,25 +119,3 @@ def _answer(texts: Sequence[str], queries: Queries, limit: int, form: str) -> No
         if number and form != "json":
             echo("")
         show_answer(answer, limit, form)
-
-
-def note_quotes(text: str) -> None:
-    """Say which columns a query has in double quotes, which is how Spark writes texts."""
-    from checkers.ask.names import quoted_columns
-
-    for name in quoted_columns(text)[:1]:
-        note(f'"{name}" in double quotes is a text in Spark SQL; write `{name}` in backticks for the column.')
-
-
-def show_answer(answer: Answer, limit: int, form: str) -> None:
-    """Print rows, ``limit`` at most (0: all), and say if there are more."""
-    from report.rows import show_rows
-
-    show_rows(answer.columns, answer.rows[:limit] if limit else answer.rows, form)
-    if limit and len(answer.rows) > limit:
-        note(f"There are more than {limit} rows; --limit 0 shows all.")
-
-
-def note(text: str) -> None:
-    """Print a remark to stderr."""
-    Console(stderr=True, highlight=False, markup=False).print(text, style="dim", soft_wrap=True)

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -26,10 +26,11 @@ from checkers.spark.gate import interrupt
 from checkers.spark.pure import FUNCTIONS
 from checkers.spark.session import forget_session, start_session
 from checkers.spark.views import DERIVED
-from cli.sql import note, note_quotes, show_answer
+from checkers.tables.output import ddl
+from cli.answers import note, note_quotes, show_answer
 from harness.console import Progress, echo
 from harness.errors import AckedError, UnfitError, UsageError, quoted
-from harness.history.schema import SPARK, TABLES
+from harness.history.schema import TABLES
 from report.rows import FORMS, show_rows
 from report.terminal import show_error
 
@@ -115,7 +116,7 @@ class Prompt:
         self._limit = limit
         self._form = form
         self._session: SparkSession | None = None
-        self._since = time.monotonic()
+        self._starting_since: float | None = None
         self._stopped = False
 
     def run(self) -> None:
@@ -167,8 +168,9 @@ class Prompt:
                     raise
 
     def _state(self) -> str:
-        if self._session is None:
-            return f" Spark is starting ({time.monotonic() - self._since:.0f} s); you can type meanwhile."
+        if self._starting_since is not None:
+            elapsed_s = time.monotonic() - self._starting_since
+            return f" Spark is starting ({elapsed_s:.0f} s); you can type meanwhile."
         first, *others = self._queries.runs
         runs = f"{first} and {len(others)} more" if others else first
         return f" {runs} · rows as {self._form} · .help"
@@ -179,15 +181,19 @@ class Prompt:
 
     def _started(self) -> SparkSession:
         """The session; in the thread that talks to Spark."""
+        if self._session is None:
+            self._starting_since = time.monotonic()
         try:
             self._session = start_session()
         except UnfitError:
             self._forget()
             raise
+        finally:
+            self._starting_since = None
         return self._session
 
     def _forget(self) -> None:
-        self._session, self._since = None, time.monotonic()
+        self._session = None
         forget_session()
 
     def _answer(self, spark: ThreadPoolExecutor, text: str) -> None:
@@ -212,7 +218,7 @@ class Prompt:
             show_answer(answer, self._limit, self._form)
 
     def _waits(self) -> tuple[str, ...]:
-        return () if self._session else ("Spark is still starting",)
+        return () if self._starting_since is None else ("Spark is still starting",)
 
     def _interrupt(self, answering: Future[Any], over: Event) -> None:
         """End the query that runs. A further Ctrl-C ends Spark, which the next query starts again."""
@@ -239,7 +245,7 @@ class Prompt:
                 raise UsageError(
                     f"{quoted(line)}: .schema takes the name of a table or view; .tables lists them."
                 )
-            show_rows(("column", "type"), _columns(words[0].lower()))
+            show_rows(*_columns(words[0].lower()), self._form)
         elif command == ".mode":
             if len(words) != 1 or words[0] not in FORMS:
                 raise UsageError(f"{quoted(line)}: .mode takes one of {', '.join(FORMS)}.")
@@ -249,14 +255,13 @@ class Prompt:
         return True
 
 
-def _columns(table: str) -> list[tuple[str, str | None]]:
-    """Columns with their types; those of views have none before Spark analyses the view."""
-    types: dict[str, str] = {"run": "string"}
-    if table in TABLES:
-        types |= {column.name: SPARK[column.kind] for column in TABLES[table].columns}
-    elif table in DERIVED:
-        types |= {field.name: str(field.type) for field in DERIVED[table]}
-    return [(name, types.get(name)) for name in columns_of(table)]
+def _columns(table: str) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Columns with their types; those of a view have none before Spark analyses it."""
+    if table in ALL_VIEWS:
+        return ("column",), [(name,) for name in columns_of(table)]
+    schema = TABLES[table].spark_ddl() if table in TABLES else ddl(DERIVED[table])
+    types = {"run": "string", **dict(re.findall(r"`(\w+)` (\S+?)(?:, |$)", schema))}
+    return ("column", "type"), [(name, types[name]) for name in columns_of(table)]
 
 
 def _history() -> History:

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.console import echo
-from run.folder import RunFolder
+from harness.console import Progress, echo
 
 
 def story(
@@ -19,7 +18,7 @@ def story(
             help="Its label, topic/label, or writer/seq: c, t/c, 5/0; or a transaction, txn:WRITER/NUMBER."
         ),
     ],
-    run: Annotated[Path, typer.Argument(help="A judged run folder.")],
+    run: Annotated[Path, typer.Argument(help="A judged run folder, or an imported one.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as a JSON array.")] = False,
 ) -> None:
     """Tell what happened to one message: who acknowledged it, where it appeared and vanished, and why.
@@ -29,9 +28,13 @@ def story(
 
     acked story c runs/leader-az-isolated/latest
     """
+    from checkers.ask.sql import one_run
     from checkers.ask.story import story as story_of
     from checkers.spark.session import start_session
     from report.words.causes import cause_of
 
-    lines = story_of(start_session(), RunFolder.open(run).path, message, cause_of)
+    folder = one_run(run)
+    with Progress().phase("spark", "Spark is starting"):
+        session = start_session()
+    lines = story_of(session, folder, message, cause_of)
     echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))

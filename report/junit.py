@@ -67,11 +67,13 @@ def run_junit(model: ReportModel) -> str:
         expected = [claim.instead] if claim.instead_kind == "erratum" else [claim.says]
         sentence = deviation(claim.says, claim.status, claim.observed, expected)
         case(f"claim {claim.name}", _kind_of(claim), sentence)
+    imported = model.run.imported
+    unexpected_by = "nobody expects" if imported else "the scenario does not expect"
     unexpected = [group for group in model.groups if not group.expected]
     for group in unexpected:
-        case(_title(group), "failure", f"{group.count} that the scenario does not expect")
+        case(_title(group), "failure", f"{group.count} that {unexpected_by}")
     if not unexpected:
-        case("no finding but those that the scenario expects", "", "")
+        case("no finding" if imported else "no finding but those that the scenario expects", "", "")
     return _document(suite, kinds, model.run.duration_s)
 
 

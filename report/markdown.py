@@ -17,7 +17,7 @@ def run_markdown(model: ReportModel) -> str:
 
 def _parts(model: ReportModel) -> Iterator[str]:
     run, verdict = model.run, model.verdict
-    yield f"## {plain(run.scenario)}: {verdict.verdict}"
+    yield f"## {'Import ' if run.imported else ''}{plain(run.scenario)}: {verdict.verdict}"
     facts = (
         f"Kafka {run.kafka}" if run.kafka else "",
         run.mode,
@@ -41,7 +41,7 @@ def _parts(model: ReportModel) -> Iterator[str]:
     if model.writers:
         yield "### What became of every message\n\n" + _fates(model.writers)
     if run.command:
-        yield f"Repeat it with `{run.command}`."
+        yield f"{'Judge it again' if run.imported else 'Repeat it'} with `{run.command}`."
 
 
 def _list(lines: Iterable[str]) -> str:

@@ -165,6 +165,23 @@ def run_folders(paths: Sequence[Path]) -> list[Path]:
     return list(folders.values())
 
 
+def one_run(path: Path) -> Path:
+    """The one run or import in a folder. Raises BadDataError for none, UsageError for several."""
+    folders = run_folders([path])
+    if len(folders) > 1:
+        raise UsageError(f"{path} holds {len(folders)} runs; name one of them, such as {folders[0]}.")
+    return folders[0].resolve()
+
+
+def judged_life(folder: Path) -> Path:
+    """The `life.parquet` of a run or import. Raises BadDataError if it has not been judged."""
+    path = folder / "life.parquet"
+    if not path.exists():
+        command = "acked check" if (folder / "history").is_dir() else "acked check --import"
+        raise BadDataError(f"{folder} has not been judged yet (no life.parquet); run `{command} {folder}`.")
+    return path
+
+
 def history_of(run: Path) -> Path:
     """Where a run's tables are: in `history/`, or for an imported run in the folder itself."""
     return run / "history" if (run / "history").is_dir() else run

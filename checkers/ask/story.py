@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from checkers.ask.sql import history_of
+from checkers.ask.sql import history_of, judged_life
 from checkers.ask.transaction import PREFIX, StoryLine, transaction_story
 from checkers.evidence import Evidence, broker_events, gather
 from checkers.partition.fate import BENIGN
@@ -21,7 +21,7 @@ from checkers.records import CauseWords
 from checkers.spark.views import table_frame
 from checkers.tables.output import LIFE, ddl
 from checkers.tables.source import Source, open_source
-from harness.errors import BadDataError, UsageError, quoted
+from harness.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -98,9 +98,7 @@ def _relevant(
 
 
 def _find(session: SparkSession, folder: Path, message: str) -> Mapping[str, Any]:
-    path = folder / "life.parquet"
-    if not path.exists():
-        raise BadDataError(f"{folder} has not been judged yet (no life.parquet); run `acked check {folder}`.")
+    path = judged_life(folder)
     life = session.read.schema(ddl(LIFE)).parquet(str(path))
     chosen = life.filter(_is_called(message)).orderBy("topic", "partition", "writer", "seq")
     matches = _rows(chosen.limit(6))

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checkers.ask.sql import history_of
+from checkers.ask.sql import history_of, judged_life
 from checkers.evidence import Evidence, broker_events, gather
 from checkers.records import CauseWords
 from checkers.spark.reader_views import readable_since
 from checkers.spark.views import register, table_frame
 from checkers.tables.output import FINDING, TRANSACTION_TABLES, ddl
 from checkers.tables.source import Source, open_source
-from harness.errors import BadDataError, UsageError
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,8 +77,7 @@ def _parsed(name: str) -> tuple[int, int]:
 
 def _output(session: SparkSession, folder: Path, table: str) -> DataFrame:
     path = folder / f"{table}.parquet"
-    if not (folder / "life.parquet").exists():
-        raise BadDataError(f"{folder} has not been judged yet (no life.parquet); run `acked check {folder}`.")
+    judged_life(folder)
     schema = ddl(TRANSACTION_TABLES[table])
     if not path.exists():
         return session.createDataFrame([], schema)

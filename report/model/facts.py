@@ -10,6 +10,7 @@ from harness.history.mechanisms import MECHANISMS
 from report.model.beliefs import ToSeconds, Zombie, node_number
 from report.model.messages import LOST
 from report.model.model import (
+    NO_AZ,
     Availability,
     Claim,
     Fault,
@@ -39,17 +40,20 @@ def sentences(
     partitions: Sequence[PartitionStory],
     consequences: Mapping[int, str] | None = None,
     by_promises: bool = False,
+    imported: bool = False,
 ) -> tuple[str, ...]:
     """What happened, in the order in which a reader asks: faults, beliefs, losses, gaps, claims.
 
-    If the run proves nothing, claims are left out. ``consequences`` say, by the number of a fault, what it
-    did to the lost messages.
+    If the run proves nothing, claims are left out. An ``imported`` history expects nothing, and that it
+    records no fault does not mean that there was none. ``consequences`` say, by the number of a fault, what
+    it did to the lost messages.
     """
     void = verdict in ("invalid", "crashed")
     sentences = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
-    sentences += _of_faults(faults, consequences or {})
+    if faults or not imported:
+        sentences += _of_faults(faults, consequences or {})
     sentences += _of_zombies(list(zombies), partitions)
-    sentences += _of_losses(fates, () if void or by_promises else groups)
+    sentences += _of_losses(fates, () if void or by_promises or imported else groups)
     sentences += _of_promises(promises)
     sentences += _of_gaps(availability)
     sentences += [] if void else _of_claims(claims)
@@ -203,7 +207,9 @@ def _of_gaps(availability: Sequence[Availability]) -> list[str]:
     gaps = [one for one in availability if one.longest_gap_s >= WORTH_A_SENTENCE_S]
     if not gaps:
         return []
-    gaps_text = ", ".join(f"{gap.az} {gap.longest_gap_s:.1f} s" for gap in gaps)
+    gaps_text = ", ".join(
+        f"{'' if gap.az == NO_AZ else f'{gap.az} '}{gap.longest_gap_s:.1f} s" for gap in gaps
+    )
     return [f"Background producers were without an acknowledgement for at most: {gaps_text}."]
 
 

@@ -118,7 +118,8 @@ class _ModelBuilder:
         )
         azs = availability(self.life, self.zero_ns, fault_in_force(self.faults))
         promises = promises_of(self.judgement.get("promises") or ())
-        verdict = verdict_of(self.judgement, groups)
+        imported = not self._scenario()
+        verdict = verdict_of(self.judgement, groups, imported=imported)
         return ReportModel(
             run=self._run(from_s, to_s),
             verdict=replace(
@@ -134,6 +135,7 @@ class _ModelBuilder:
                     claims=claims,
                     partitions=drawn,
                     by_promises=by_promises(self.judgement),
+                    imported=imported,
                     consequences=consequences(
                         self.tables, self.findings, self.faults, self.small["log_events"], self.seconds
                     ),
@@ -210,7 +212,7 @@ class _ModelBuilder:
         if "wall_ns" in anchor:
             wall_ns = int(anchor["wall_ns"]) + self.zero_ns - int(anchor["monotonic_ns"])
             started = datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="seconds")
-        scenario = str(manifest.get("scenario") or self.judgement.get("scenario") or "")
+        scenario = self._scenario()
         durations: Mapping[str, float] = manifest.get("durations") or {}
         kafka, mode, lab = (str(manifest.get(key) or "") for key in ("kafka", "mode", "lab"))
         return Run(
@@ -225,14 +227,19 @@ class _ModelBuilder:
             status=str(manifest.get("status") or ""),
             problem=str(manifest.get("problem") or ""),
             started=started,
-            duration_s=round(float(durations.get("scenario") or to_s - from_s), 1),
+            duration_s=round(float(durations.get("scenario") or to_s - from_s), 1) if scenario else 0.0,
             azs={str(key): str(value) for key, value in (manifest.get("azs") or {}).items()},
             roles={str(key): str(value) for key, value in (manifest.get("roles") or {}).items()},
             command=command_to_repeat(manifest, scenario)
             if scenario
             else f"acked check --import {self.folder}",
             made_by=tuple(_made_by(manifest)),
+            imported=not scenario,
         )
+
+    def _scenario(self) -> str:
+        """Empty for a history that another program recorded."""
+        return str(self.manifest.get("scenario") or self.judgement.get("scenario") or "")
 
     def _window(self) -> tuple[float, float]:
         """From shortly before the first step of the scenario to shortly after its last event."""
@@ -313,6 +320,7 @@ class _ModelBuilder:
                 seconds=self.seconds,
                 end_s=to_s,
                 damaged=self._damaged(place),
+                lost=_lost(own),
             )
         return PartitionStory(
             topic=place[0],
@@ -415,6 +423,15 @@ def _acknowledged(life: pa.Table) -> set[tuple[int, int]]:
 
     acked = life.filter(pc.fill_null(pc.equal(life["outcome"].cast(pa.string()), "ok"), False))
     return set(zip(acked["writer"].to_pylist(), acked["seq"].to_pylist(), strict=True))
+
+
+def _lost(life: pa.Table) -> dict[int, tuple[int, int]]:
+    """Writer and seq of the lost messages, by the offset at which each was acknowledged."""
+    import pyarrow.compute as pc
+
+    lost = life.filter(pc.is_in(life["fate"].cast(pa.string()), pa.array(LOST, pa.string())))
+    places = zip(*(lost[name].to_pylist() for name in ("offset", "writer", "seq")), strict=True)
+    return {offset: (writer, seq) for offset, writer, seq in places if offset is not None}
 
 
 def _offsets(rows: Sequence[Row], seconds: ToSeconds) -> dict[int, tuple[Offsets, ...]]:

@@ -31,13 +31,15 @@ def judged_model(judgement: Mapping[str, Any]) -> ReportModel:
     )
 
 
-def verdict_of(judgement: Mapping[str, Any], groups: Sequence[FindingGroup]) -> Verdict:
+def verdict_of(
+    judgement: Mapping[str, Any], groups: Sequence[FindingGroup], *, imported: bool = False
+) -> Verdict:
     """The verdict of a judgement, and what it means with these findings."""
     verdict = str(judgement.get("verdict") or "not judged")
     fates = dict(judgement.get("fates") or {})
     return Verdict(
         verdict=verdict,
-        meaning=meaning(verdict, fates, groups, by_promises=by_promises(judgement)),
+        meaning=meaning(verdict, fates, groups, by_promises=by_promises(judgement), imported=imported),
         reasons=tuple(judgement.get("reasons") or ()),
         messages=int(judgement.get("messages") or 0),
         fates=fates,

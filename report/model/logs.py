@@ -26,6 +26,14 @@ ROWS = 20_000
 
 MessageFacts = Mapping[tuple[int, int], tuple[str, bool, bool]]
 """By writer and seq: label, whether it was acknowledged, whether it is lost."""
+LostMessages = Mapping[int, tuple[int, int]]
+"""Writer and seq of lost messages by the offset at which each was acknowledged."""
+_MISSING = pa.schema(
+    [
+        *(("offset", pa.int64()), ("epoch", pa.int32()), ("broker", pa.int32())),
+        *(("writer", pa.int32()), ("seq", pa.int64())),
+    ]
+)
 Meta = Callable[[pa.Table], MessageFacts]
 """The messages that the rows of a table name."""
 
@@ -59,13 +67,15 @@ def log_figure(
     seconds: ToSeconds,
     end_s: float,
     damaged: Mapping[tuple[int, int], DamagedRecord] | None = None,
+    lost: LostMessages | None = None,
 ) -> LogFigure | None:
     """The figure of one topic partition; None if nothing is known of its logs.
 
     ``sightings`` and ``copies`` are those of the partition. ``killed`` says when the process of each broker
-    was killed, and ``damaged`` which records are damaged in the final logs, by broker and offset.
+    was killed, and ``damaged`` which records are damaged in the final logs, by broker and offset. ``lost``
+    are the lost messages of the partition.
     """
-    sightings, copies = _remarkable(sightings, copies)
+    sightings, copies, lost = _remarkable(sightings, copies, lost or {})
     messages = meta(sightings if sightings.num_rows else copies)
     final = _records(copies, messages, seconds, at_end=end_s)
     seen = _records(sightings, messages, seconds)
@@ -87,27 +97,54 @@ def log_figure(
         )
         for mark, then in zip(moments, nexts, strict=True)
     ]
-    panels = _telling(panels)
+    panels = _with_missing(_telling(panels), _never_seen(lost, meta, (*seen, *final)))
     columns = _columns(panels)
     difference = _first_difference(panels)
     return LogFigure(columns, tuple(_by_column(panel, columns) for panel in panels), difference)
 
 
-def _remarkable(sightings: pa.Table, copies: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The part of long logs around the first truncated record, or their end."""
+def _never_seen(lost: LostMessages, meta: Meta, records: Sequence[_Sighting]) -> tuple[ReplicaRecord, ...]:
+    """The lost messages that no replica was seen to hold where they were acknowledged."""
+    seen = {(one.record.offset, one.record.message) for one in records}
+    rows = [
+        {"offset": offset, "epoch": None, "writer": writer, "seq": seq, "broker": -1}
+        for offset, (writer, seq) in sorted(lost.items())
+        if (offset, f"{writer}/{seq}") not in seen
+    ]
+    table = pa.Table.from_pylist(rows, _MISSING)
+    return tuple(one.record for one in _records(table, meta(table), float, at_end=0.0))
+
+
+def _with_missing(panels: Sequence[Panel], missing: tuple[ReplicaRecord, ...]) -> list[Panel]:
+    """The panels, of which the last shows what is missing in every log."""
+    if not panels or not missing:
+        return list(panels)
+    last = panels[-1]
+    return [
+        *panels[:-1],
+        replace(last, replicas=tuple(replace(one, missing=missing) for one in last.replicas)),
+    ]
+
+
+def _remarkable(
+    sightings: pa.Table, copies: pa.Table, lost: LostMessages
+) -> tuple[pa.Table, pa.Table, LostMessages]:
+    """The part of long logs around the first truncated record or lost offset, or their end."""
     if max(sightings.num_rows, copies.num_rows) <= ROWS:
-        return sightings, copies
+        return sightings, copies, lost
     basis = sightings if sightings.num_rows else copies
     offset = basis["offset"].to_numpy()
-    first = int(offset.max()) - 50
+    first = min(lost, default=int(offset.max()) - 50)
     if sightings.num_rows and sightings["gone_ns"].null_count < sightings.num_rows:
         first = int(offset[~np.asarray(sightings["gone_ns"].is_null())].min())
 
+    window = range(first - 20, first + 400)
+
     def near(table: pa.Table) -> pa.Table:
         at = table["offset"].to_numpy()
-        return table.filter(pa.array((at >= first - 20) & (at < first + 400)))
+        return table.filter(pa.array((at >= window.start) & (at < window.stop)))
 
-    return near(sightings), near(copies)
+    return near(sightings), near(copies), {at: key for at, key in lost.items() if at in window}
 
 
 def _records(
@@ -306,7 +343,11 @@ def _columns(panels: Sequence[Panel]) -> tuple[LogColumn, ...]:
     for number, panel in enumerate(panels):
         for replica in panel.replicas:
             above = replica.high_watermark
-            for kind, records in (("there", replica.records), ("gone", replica.gone)):
+            for kind, records in (
+                ("there", replica.records),
+                ("gone", replica.gone),
+                ("missing", replica.missing),
+            ):
                 for record in records:
                     looks.setdefault(record.offset, []).append(
                         (
@@ -318,9 +359,11 @@ def _columns(panels: Sequence[Panel]) -> tuple[LogColumn, ...]:
     messages: dict[int, set[str]] = {}
     for panel in panels:
         for replica in panel.replicas:
-            for record in (*replica.records, *replica.gone):
+            for record in (*replica.records, *replica.gone, *replica.missing):
                 messages.setdefault(record.offset, set()).add(record.message)
-    first = _first_difference(panels)
+    missing = {record.offset for panel in panels for one in panel.replicas for record in one.missing}
+    remarkable = [_first_difference(panels), min(missing, default=None)]
+    first = min((offset for offset in remarkable if offset is not None), default=None)
     everything = sorted(looks)
     same_until = first - 2 if first is not None else everything[-1] - 2
     alike = [offset for offset in everything[2:] if offset < same_until]
@@ -344,7 +387,11 @@ def _columns(panels: Sequence[Panel]) -> tuple[LogColumn, ...]:
         middle = next((n for n, one in enumerate(columns) if first is not None and one.offset >= first), 0)
         start = min(max(0, middle - COLUMNS // 3), len(columns) - COLUMNS)
         damaged = {offset for panel in panels for one in panel.replicas for offset in _damaged(one)}
-        kept = [n for n, one in enumerate(columns) if one.count == 1 and one.offset in damaged][:COLUMNS]
+        kept = [
+            number
+            for number, one in enumerate(columns)
+            if one.offset in missing or (one.count == 1 and one.offset in damaged)
+        ][:COLUMNS]
         columns = _only(columns, {*range(start, start + COLUMNS), *kept})
     return tuple(columns)
 
@@ -404,6 +451,7 @@ def _by_column(panel: Panel, columns: Sequence[LogColumn]) -> Panel:
     return replace(
         panel,
         replicas=tuple(
-            replace(one, records=folded(one.records), gone=folded(one.gone)) for one in panel.replicas
+            replace(one, records=folded(one.records), gone=folded(one.gone), missing=folded(one.missing))
+            for one in panel.replicas
         ),
     )

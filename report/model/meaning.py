@@ -16,6 +16,10 @@ _OF_DECLARATION = {
     "violated": "Something happened that the scenario does not declare.",
     "unknown": "The history does not decide everything that the scenario declares.",
 }
+_OF_IMPORT = {
+    "violated": "Something happened that does not happen to a healthy cluster; the findings say what.",
+    "unknown": "The history does not decide what became of every message.",
+}
 _VOID = {
     "invalid": "A precondition does not hold, or a fault did not take effect.",
     "crashed": "The run ended early.",
@@ -23,14 +27,23 @@ _VOID = {
 
 
 def meaning(
-    verdict: str, fates: Mapping[str, int], groups: Sequence[FindingGroup], *, by_promises: bool = False
+    verdict: str,
+    fates: Mapping[str, int],
+    groups: Sequence[FindingGroup],
+    *,
+    by_promises: bool = False,
+    imported: bool = False,
 ) -> str:
     """What the verdict means for a run, so that nobody overlooks an expected loss.
 
-    With ``by_promises``, the promises of Kafka decided, and not a scenario's declaration.
+    With ``by_promises``, the promises of Kafka decided, and not a scenario's declaration. An ``imported``
+    history declares nothing.
     """
     if verdict != "as declared":
-        return {**(_OF_PROMISES if by_promises else _OF_DECLARATION), **_VOID}.get(verdict, "")
+        of = _OF_IMPORT if imported else _OF_PROMISES if by_promises else _OF_DECLARATION
+        return {**of, **_VOID}.get(verdict, "")
+    if imported:
+        return "Nothing went wrong, and no acknowledged message was lost."
     begin = "Kafka kept what it promises" if by_promises else "Everything happened as the scenario declares"
     lost = lost_messages(fates)
     besides = "; ".join(clauses(other for other in others(groups, lost) if other.expected))

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from checkers.partition.fate import LOSSES
 from report.model.logs import MessageFacts, Meta
-from report.model.model import Availability, Fault, SendBin
+from report.model.model import NO_AZ, Availability, Fault, SendBin
 
 LOST = LOSSES
 COLUMNS = (
     *("topic", "partition", "writer", "seq", "label", "az", "role", "sent_ns", "done_ns", "outcome"),
-    *("fate", "acked_by", "copies"),
+    *("offset", "fate", "acked_by", "copies"),
 )
 BINS = 180
 
@@ -49,7 +49,7 @@ def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[
         ok, fail = counted(outcome == "ok"), counted(outcome == "fail")
         info = counted((outcome != "ok") & (outcome != "fail"))
         lost = counted((outcome == "ok") & np.isin(fate, LOST))
-        bins[one or "?"] = tuple(
+        bins[one or NO_AZ] = tuple(
             SendBin(
                 s=from_s + n * width,
                 width_s=width,
@@ -98,7 +98,7 @@ def availability(
         gap_from, gap_to = float(edges[widest]), float(edges[widest + 1])
         rows.append(
             Availability(
-                az=one or "?",
+                az=one or NO_AZ,
                 sent=int(here.sum()),
                 acknowledged=int(good.sum()),
                 failed=int(failed.sum()),

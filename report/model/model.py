@@ -30,13 +30,19 @@ class Run:
     started: str = ""
     """UTC, ISO 8601; empty if the manifest has no clock anchor."""
     duration_s: float = 0.0
-    """Duration of the scenario's steps, without the start and stop of the cluster."""
+    """Duration of the scenario's steps, without the start and stop of the cluster; 0 for an import."""
     azs: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     """The command that repeats this run; for a user's own build of Kafka, the command that made the run."""
     made_by: tuple[tuple[str, str], ...] = ()
     """Versions and machine that made the run, as name and value; empty if the manifest does not have them."""
+    imported: bool = False
+    """Whether another program recorded the history; `scenario` is then the name of its folder."""
+
+
+NO_AZ = "?"
+"""Stands for the AZ of producers whose AZ is not recorded."""
 
 
 def grouped(number: int) -> str:
@@ -219,6 +225,8 @@ class ReplicaState:
     """Whether the broker does not answer, so that the content of its log is unknown."""
     since_s: float | None = None
     """Since when a silent broker has not answered."""
+    missing: tuple[ReplicaRecord, ...] = ()
+    """At the end: lost messages of these offsets that no replica's log was ever seen to hold."""
     older: bool = False
     """Whether other replicas show that this log must hold more than was last read of it."""
 

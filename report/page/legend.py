@@ -123,7 +123,7 @@ _KEYS: Mapping[str, Sequence[_Key]] = {
         ),
         _Key(
             drawn="ghostcell",
-            words="no longer in this log (truncated or erased)",
+            words="lost, or no longer in this log (truncated or erased)",
             width=30,
             height=18,
             symbol=_GONE,

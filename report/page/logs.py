@@ -29,7 +29,12 @@ class _Room:
 
     @classmethod
     def of(cls, figure: LogFigure) -> _Room:
-        records = [r for panel in figure.panels for one in panel.replicas for r in (*one.records, *one.gone)]
+        records = [
+            r
+            for panel in figure.panels
+            for one in panel.replicas
+            for r in (*one.records, *one.gone, *one.missing)
+        ]
         longest = max((len(record.text) for record in records), default=1)
         digits = max((len(str(column.offset + column.count)) for column in figure.columns), default=1)
         marks = max((len(str(one.leo or 0)) for panel in figure.panels for one in panel.replicas), default=1)
@@ -124,6 +129,7 @@ def _replica(
     parts.append(text(x + room.left - 8, y + 26, below, "sublabel", text_anchor="end"))
     there = {record.offset: record for record in replica.records}
     gone = {record.offset: record for record in replica.gone}
+    missing = {record.offset: record for record in replica.missing}
     at = x + room.left
     watermark_x: float | None = None
     shown_gone = False
@@ -144,7 +150,12 @@ def _replica(
             parts.append(_cell(record, column, leaders, at, y, wide, name, above=above))
         if column.offset in gone:
             shown_gone = True
-            parts.append(_ghost(gone[column.offset], column, at, y + _ROW + 1, wide, name))
+            words = _words(gone[column.offset], column, name, "no longer in this log")
+            parts.append(_ghost(gone[column.offset], column, at, y + _ROW + 1, wide, words))
+        elif column.offset in missing:
+            shown_gone = True
+            words = _words(missing[column.offset], column, name, "never seen in this log")
+            parts.append(_ghost(missing[column.offset], column, at, y + _ROW + 1, wide, words))
         at += wide
     if replica.high_watermark is not None:
         edge = watermark_x if watermark_x is not None else at
@@ -190,9 +201,9 @@ def _cell(
     return titled(joined(parts), _words(record, column, name, "uncommitted" if above else ""))
 
 
-def _ghost(record: ReplicaRecord, column: LogColumn, x: float, y: float, wide: float, name: str) -> Markup:
-    words = record.text if column.count == 1 else f"×{record.count}"
-    shown = fit(words, wide - 12, 10) or words[:3]
+def _ghost(record: ReplicaRecord, column: LogColumn, x: float, y: float, wide: float, words: str) -> Markup:
+    inside = record.text if column.count == 1 else f"×{record.count}"
+    shown = fit(inside, wide - 12, 10) or inside[:3]
     parts = [
         tag("rect", x=x + 1.5, y=y, width=wide - 3, height=_GHOST - 4, class_="ghostcell", rx=3),
         text(
@@ -204,7 +215,7 @@ def _ghost(record: ReplicaRecord, column: LogColumn, x: float, y: float, wide: f
         ),
         tag("line", x1=x + 4, x2=x + wide - 4, y1=y + 7.5, y2=y + 7.5, class_="strike"),
     ]
-    return titled(joined(parts), _words(record, column, name, "no longer in this log"))
+    return titled(joined(parts), words)
 
 
 def _words(record: ReplicaRecord, column: LogColumn, name: str, state: str) -> str:

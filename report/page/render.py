@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from report.model.beliefs import node_name
-from report.model.model import Claim, FindingGroup, ReportModel, grouped
+from report.model.model import NO_AZ, Claim, FindingGroup, ReportModel, grouped
 from report.page.ladder import ladder
 from report.page.legend import legend_keys
 from report.page.logs import logs_picture
@@ -90,6 +90,7 @@ def page(model: ReportModel) -> str:
             ),
             where=_where,
             anchor=_anchor,
+            no_az=NO_AZ,
             total=_total(model.groups),
             patterns=PATTERNS,
             style=Markup(style),

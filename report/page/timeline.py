@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from report.model.beliefs import node_name
 from report.model.model import (
+    NO_AZ,
     Availability,
     Belief,
     Fault,
@@ -119,7 +120,7 @@ def rates_timeline(
     most = max((count for one in azs for _, count in one.per_second), default=1)
     for one in azs:
         highest = max((count for _, count in one.per_second), default=0)
-        base = _bars(canvas, one.az, f"at most {grouped(highest)}")
+        base = _bars(canvas, "" if one.az == NO_AZ else one.az, f"at most {grouped(highest)}")
         for second, count in one.per_second:
             x, height = canvas.x(second), max(1.5, (_SENDS - 16) * count / most)
             width = max(canvas.x(second + 1) - x - 0.8, 0.8)
@@ -278,7 +279,7 @@ def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
     for az, bins in sends.items():
         total = sum(one.ok + one.info + one.fail for one in bins)
         lost, failed = sum(one.lost for one in bins), sum(one.fail for one in bins)
-        base = _bars(canvas, "sends" if az == "?" else f"{az} sends", f"{grouped(total)} sent")
+        base = _bars(canvas, "sends" if az == NO_AZ else f"{az} sends", f"{grouped(total)} sent")
         if lost:
             canvas.add(text(WIDTH - RIGHT + 6, base - 2, f"{grouped(lost)} lost", "value lostvalue"))
         elif failed:

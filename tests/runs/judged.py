@@ -78,6 +78,32 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
     return folder
 
 
+def judged_import(folder: Path) -> Path:
+    """Judge the tables that a folder holds itself, as `acked check --import` does."""
+    derived = derive(folder)
+    pq.write_table(derived.life, folder / "life.parquet")
+    pq.write_table(derived.findings, folder / "findings.parquet")
+    fates = Counter(derived.life["fate"].to_pylist())
+    counts = dict(Counter(derived.findings["class"].to_pylist()))
+    evidence = gather(open_source(folder))
+    verdict = "violated" if counts else "as declared"
+    judgement = Judgement(
+        verdict=verdict,
+        exit_code=VERDICTS[verdict],
+        reasons=tuple(f"{count} {name} that nothing declared" for name, count in counts.items()),
+        messages=derived.life.num_rows,
+        fates={fate: fates[fate] for fate in FATE_MEANINGS if fates[fate]},
+        fates_by_writer=_fates_by_writer(derived.life),
+        findings_by_class=counts,
+        findings=tuple(
+            described(derived.findings.slice(0, SAMPLE).to_pylist(), evidence.start_ns, evidence.acks)
+        ),
+        run=str(folder),
+    )
+    (folder / "judgement.json").write_text(json.dumps(judgement.as_json()))
+    return folder
+
+
 def _fates_by_writer(life: pa.Table) -> tuple[Mapping[str, Any], ...]:
     """Rows of `Judgement.fates_by_writer`."""
     columns = ["writer", "writer_name", "az", "acks", "outcome", "fate"]

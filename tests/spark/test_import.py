@@ -68,6 +68,22 @@ def test_the_documented_output_is_real(shared: Any, written: Path) -> None:
     assert re.sub(r"\s+", " ", shown).strip() == re.sub(r"\s+", " ", example.OUTPUT).strip()
 
 
+def test_an_import_has_stories(shared: Any, written: Path) -> None:
+    def story(*words: str) -> Any:
+        return CliRunner().invoke(app, ["story", *words, str(written)])
+
+    assert "has not been judged yet (no life.parquet); run `acked check --import " in str(
+        story("7/1").exception
+    )
+    check(written)
+    told = story("7/1")
+    assert told.exit_code == 0, told.exception
+    lines = told.stdout.splitlines()
+    assert lines[0] == "Message 7/1 of an unnamed writer to orders/0: lost"
+    assert "acknowledged at offset 1" in told.stdout and "on no replica" in lines[-2]
+    assert "election, truncation or fault" in lines[-1]
+
+
 def test_columns_of_other_widths_and_in_other_order(shared: Any, tmp_path: Path) -> None:
     """What pyarrow makes of plain Python values (64-bit integers) will do, and so will foreign columns."""
     sends = [

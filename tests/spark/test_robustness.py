@@ -162,7 +162,8 @@ def test_a_query_that_starts_a_program_is_refused(acked: Run, run: Path, tmp_pat
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ("select nothing from sends", "`nothing`"),
+        ("select nothing from sends", "no column 'nothing'"),
+        ("select writer from (select seq from sends)", "`writer`"),
         ("select assert_true(false)", "is not true"),
         ("select 1 / 0", "Division by zero"),
         ("select cast('x' as int)", "cannot be cast"),
