@@ -116,6 +116,8 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/d
     say "making .venv with Python $found"
     "$python" -m venv --clear .venv || unfit "Making .venv with $python failed; install python$found-venv (sudo apt-get install -y python$found-venv)."
 fi
+cache=${ACKED_CACHE:-~/.cache/acked} home=~
+cache=${cache/#\~/$home}
 say "installing the pinned dependencies into .venv"
 pip=(.venv/bin/python -m pip install --disable-pip-version-check --constraint constraints.txt)
 packages=(--constraint constraints.txt --editable '.[dev]')
@@ -130,8 +132,10 @@ by_uv() {
     index=$(pip_setting index-url) extra=$(pip_setting extra-index-url)
     [ -z "$index" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"
     [ -z "$extra" ] || export UV_INDEX="${UV_INDEX:-$extra}"
-    install=(.venv/bin/uv pip install --python .venv/bin/python "${packages[@]}")
-    if [ -t 2 ]; then "${install[@]}"; else during "installing" shown "${install[@]}"; fi
+    install=(.venv/bin/uv --cache-dir "$cache/uv" pip install --python .venv/bin/python "${packages[@]}")
+    if [ -t 2 ]; then "${install[@]}"; else during "installing" shown "${install[@]}"; fi || return
+    # Of more than 3 GB, keep PySpark's wheel alone, which is what takes long to make again.
+    during "removing downloads" .venv/bin/uv --cache-dir "$cache/uv" cache prune --ci || true
 }
 shown() { # command...: runs it; says each line of its output, but those that list packages
     local line
@@ -145,7 +149,7 @@ by_uv || {
     during "installing with pip" "${pip[@]}" --quiet --editable '.[dev]'
 } || failed "Installing the dependencies failed; check that the package index is reachable from here."
 
-say "fetching Kafka into ${ACKED_CACHE:-~/.cache/acked}"
+say "fetching Kafka into $cache"
 .venv/bin/python -m harness.artifacts --without-archives
 echo "$key" >"$stamp"
 say "ready"

@@ -193,7 +193,7 @@ def test_globs_choose_from_the_catalogue_and_from_own_scenarios_together(tmp_pat
     assert str(caught.value).startswith(
         f"'my-cise' matches no scenario of the catalogue ({len(known_scenarios())}"
     )
-    assert "nor of --from (my-case); did you mean 'my-case'?" in str(caught.value)
+    assert " or of --from (my-case); did you mean 'my-case'?" in str(caught.value)
     with pytest.raises(UsageError, match="--from adds scenarios of your own"):
         select(["my-case"])
 
