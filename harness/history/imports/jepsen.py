@@ -24,7 +24,7 @@ from harness.errors import UsageError, quoted
 from harness.history.imports.edn import forms_of
 from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
 from harness.history.imports.json_lines import objects_of
-from harness.history.imports.lines import MAX_INT, MAX_LONG, MAX_NS, MAX_OFFSET, Place
+from harness.history.imports.lines import LONGEST_LABEL, MAX_INT, MAX_LONG, MAX_NS, MAX_OFFSET, Place
 from harness.history.imports.recording import Longs, Recording, Rows, find_rows, nullable
 
 WRITER_STEP = 10**12
@@ -127,7 +127,10 @@ class _History:
         ns = place.number(op.get("time", self._index), ":time", least=-MAX_NS, most=MAX_NS)
         if not isinstance(process, int):
             if op["type"] == "info":
-                self._marks.add(ns, str(function), None if op.get("value") is None else str(op["value"]))
+                value = op.get("value")
+                self._marks.add(
+                    ns, str(function)[:LONGEST_LABEL], None if value is None else str(value)[:1000]
+                )
             return
         place.number(process, ":process", most=MAX_INT)
         if function in ("r", "append", "read", "write", "cas"):
@@ -242,6 +245,8 @@ class _History:
             raise place.refusal(f"key {quoted(name)} is neither a number nor a name", _NO_WORKLOAD)
         if isinstance(name, int):
             place.number(name, "a key", most=MAX_INT)
+        else:
+            place.topic(f"{TOPIC}-{name}")
         return self._keys.setdefault(name, len(self._keys))
 
     def _value(self, value: Any) -> int:
@@ -368,7 +373,9 @@ class _History:
             texts = {code: text for text, code in self._values.items()}
             labels = pa.array(value).cast(pa.string())
             if texts:
-                labels = pa.array([str(texts.get(code, code)) for code in value.tolist()], pa.string())
+                labels = pa.array(
+                    [str(texts.get(code, code))[:LONGEST_LABEL] for code in value.tolist()], pa.string()
+                )
         table = pa.table({"writer": pa.array(numbers, pa.int32()), "name": pa.array(names, pa.string())})
         return writer, seq, table, labels
 
