@@ -104,6 +104,7 @@ class _History:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._keys: dict[int | str, int] = {}
+        self._names: list[int | str] = []
         self._values: dict[object, int] = {}
         """Numbers of values that are no integers, below -1."""
         self._sends = _Columns(("process", "key", "value", "sent", "done", "kind", "offset", "error"))
@@ -247,7 +248,10 @@ class _History:
             place.number(name, "a key", most=MAX_INT)
         else:
             place.topic(f"{TOPIC}-{name}")
-        return self._keys.setdefault(name, len(self._keys))
+        if name not in self._keys:
+            self._keys[name] = len(self._names)
+            self._names.append(name)
+        return self._keys[name]
 
     def _value(self, value: Any) -> int:
         """An integer for a message's value; other values than small integers are numbered below -1."""
@@ -258,10 +262,6 @@ class _History:
     def _place_of(self, key: int) -> tuple[str, int]:
         name = self._names[key]
         return (TOPIC, name) if isinstance(name, int) else (f"{TOPIC}-{name}", 0)
-
-    @property
-    def _names(self) -> Sequence[int | str]:
-        return list(self._keys)
 
     # ---- at the end
 
@@ -391,22 +391,26 @@ class _History:
         acked = sends["kind"] == 0
         np.maximum.at(highest, sends["key"][acked], sends["offset"][acked])
         np.maximum.at(highest, reads["key"], reads["offset"])
-        in_log = np.zeros(len(row), np.bool_)
         complete, ends = np.zeros(keys, np.bool_), np.full(keys, -1, np.int64)
+        unplaced = np.flatnonzero(acked & (sends["offset"] < 0))
+        order = np.argsort(reads["in_pass"], kind="stable")
+        passes = range(len(self._all_passes))
+        bounds = np.searchsorted(reads["in_pass"][order], np.arange(len(passes) + 1))
         best: dict[int, tuple[bool, int, int]] = {}
-        final = [number for number, one in enumerate(self._all_passes) if one.index > self._last_send]
-        for number in final:
-            mine = reads["in_pass"] == number
-            reached = np.full(keys, -1, np.int64)
-            np.maximum.at(reached, reads["key"][mine], reads["offset"][mine])
-            held = np.zeros(len(sends["key"]), np.bool_)
-            held[row[mine & (row >= 0)]] = True
-            unplaced = np.zeros(keys, np.bool_)
-            unplaced[sends["key"][acked & (sends["offset"] < 0) & ~held]] = True
+        for number in passes:
+            if self._all_passes[number].index <= self._last_send:
+                continue
+            polled = order[bounds[number] : bounds[number + 1]]
+            by_key = polled[np.argsort(reads["key"][polled], kind="stable")]
+            polled_keys, first = np.unique(reads["key"][by_key], return_index=True)
+            last_offsets = np.maximum.reduceat(reads["offset"][by_key], first) if len(by_key) else first
+            reached = dict(zip(polled_keys.tolist(), last_offsets.tolist(), strict=True))
+            lacking = set(sends["key"][unplaced[~np.isin(unplaced, row[polled])]].tolist())
             stated = self._all_passes[number].ends
-            for key in np.flatnonzero((reached >= 0) | np.isin(np.arange(keys), list(stated))).tolist():
-                whole = key in stated or (reached[key] >= highest[key] and not unplaced[key])
-                end = stated.get(key, int(reached[key]) + 1)
+            for key in reached.keys() | stated.keys():
+                last = reached.get(key, -1)
+                whole = key in stated or (last >= highest[key] and key not in lacking)
+                end = stated.get(key, last + 1)
                 best[key] = max(best.get(key, (False, -1, -1)), (bool(whole), end, number))
         chosen = np.full(keys, -2, np.int64)
         for key, (whole, end, number) in best.items():
