@@ -260,7 +260,9 @@ def test_losses_of_openchaos(tmp_path: Path) -> None:
         ("8", "unknown_dropped"),
     ]
     assert result.recording.tables["reads"].num_rows == 1
-    assert result.recording.tables["marks"].to_pylist()[0]["name"] == "minor-kill start"
+    begin, fault = result.recording.tables["marks"].to_pylist()
+    assert (begin["ns"], begin["name"]) == (NOW_MS * 10**6, "begin"), "reports count seconds from here"
+    assert (fault["ns"], fault["name"]) == (NOW_MS * 10**6, "minor-kill start")
 
 
 def test_a_loss_whose_partition_nobody_names(tmp_path: Path) -> None:
