@@ -15,7 +15,7 @@ from harness.errors import UsageError, quoted
 
 def import_(
     format_: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="Format of the recording; docs/import.md lists them.")
+        str, typer.Argument(metavar="FORMAT", help="Format of the recording, as docs/import.md describes it.")
     ],
     files: Annotated[
         list[str],
@@ -28,9 +28,9 @@ def import_(
 ) -> None:
     """Turn a recording of another program into a history, for `acked check --import`.
 
-    Reads Jepsen's Kafka histories, the output of Kafka's verifiable clients,
-    texts of kafka-dump-log, and others. What a format does not tell stays
-    unknown, and is never taken as kept.
+    FORMAT is jepsen, verifiable (Kafka's verifiable clients), kgo-verifier,
+    openchaos, kafka-dump-log or columns (CSV or Parquet with a map). What a
+    format does not tell stays unknown, and never counts as kept.
     """
     from harness.history.imports.format import GivenFile
     from harness.history.imports.formats import FORMATS

@@ -18,7 +18,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 }
 """The modules that each extra of `pyproject.toml` installs; `lab` installs those of `check` as well."""
 
-OF_STORED_RUNS = ("check", "story", "sql", "export", "report", "compare", "runs", "summary")
+OF_STORED_RUNS = ("check", "story", "sql", "import", "export", "report", "compare", "runs", "summary")
 """The commands for which the extra `check` is enough."""
 
 

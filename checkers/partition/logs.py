@@ -184,9 +184,10 @@ def epoch_starts(log: Log, offsets: Ints) -> tuple[Ints, Ints]:
     place = log.at(offsets)
     if not len(log):
         return place, place
-    epochs, first = np.unique(log.epoch, return_index=True)
     epoch = np.where(place >= 0, log.epoch[place], -1)
-    start = log.offset[first[np.searchsorted(epochs, np.maximum(epoch, epochs[0]))]]
+    changes = np.append(0, np.flatnonzero(np.diff(log.epoch)) + 1)
+    epochs, first = np.unique(log.epoch[changes], return_index=True)
+    start = log.offset[changes[first[np.searchsorted(epochs, np.maximum(epoch, epochs[0]))]]]
     return epoch, np.where(epoch >= 0, start, -1)
 
 

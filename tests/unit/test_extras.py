@@ -128,6 +128,7 @@ def test_commands_of_stored_runs_need_only_the_extra_check(tmp_path: Path) -> No
         ["sql", "SELECT count(*) AS n FROM marks", str(run)],
         ["report", str(run), "--output", str(tmp_path / "page.html")],
         ["export", str(run), "--to", str(tmp_path / "history.edn")],
+        ["import", "jepsen", str(tmp_path / "history.edn"), "--to", str(tmp_path / "imported")],
         ["compare", str(run), str(run)],
         ["runs", "--runs", str(tmp_path)],
     ]

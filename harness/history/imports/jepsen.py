@@ -24,7 +24,7 @@ from harness.errors import UsageError, quoted
 from harness.history.imports.edn import forms_of
 from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
 from harness.history.imports.json_lines import objects_of
-from harness.history.imports.lines import MAX_INT, MAX_LONG, MAX_NS, MAX_OFFSET, Place
+from harness.history.imports.lines import LONGEST_LABEL, MAX_INT, MAX_LONG, MAX_NS, MAX_OFFSET, Place
 from harness.history.imports.recording import Longs, Recording, Rows, find_rows, nullable
 
 WRITER_STEP = 10**12
@@ -104,6 +104,7 @@ class _History:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._keys: dict[int | str, int] = {}
+        self._names: list[int | str] = []
         self._values: dict[object, int] = {}
         """Numbers of values that are no integers, below -1."""
         self._sends = _Columns(("process", "key", "value", "sent", "done", "kind", "offset", "error"))
@@ -127,7 +128,10 @@ class _History:
         ns = place.number(op.get("time", self._index), ":time", least=-MAX_NS, most=MAX_NS)
         if not isinstance(process, int):
             if op["type"] == "info":
-                self._marks.add(ns, str(function), None if op.get("value") is None else str(op["value"]))
+                value = op.get("value")
+                self._marks.add(
+                    ns, str(function)[:LONGEST_LABEL], None if value is None else str(value)[:1000]
+                )
             return
         place.number(process, ":process", most=MAX_INT)
         if function in ("r", "append", "read", "write", "cas"):
@@ -242,7 +246,12 @@ class _History:
             raise place.refusal(f"key {quoted(name)} is neither a number nor a name", _NO_WORKLOAD)
         if isinstance(name, int):
             place.number(name, "a key", most=MAX_INT)
-        return self._keys.setdefault(name, len(self._keys))
+        else:
+            place.topic(f"{TOPIC}-{name}")
+        if name not in self._keys:
+            self._keys[name] = len(self._names)
+            self._names.append(name)
+        return self._keys[name]
 
     def _value(self, value: Any) -> int:
         """An integer for a message's value; other values than small integers are numbered below -1."""
@@ -253,10 +262,6 @@ class _History:
     def _place_of(self, key: int) -> tuple[str, int]:
         name = self._names[key]
         return (TOPIC, name) if isinstance(name, int) else (f"{TOPIC}-{name}", 0)
-
-    @property
-    def _names(self) -> Sequence[int | str]:
-        return list(self._keys)
 
     # ---- at the end
 
@@ -368,7 +373,9 @@ class _History:
             texts = {code: text for text, code in self._values.items()}
             labels = pa.array(value).cast(pa.string())
             if texts:
-                labels = pa.array([str(texts.get(code, code)) for code in value.tolist()], pa.string())
+                labels = pa.array(
+                    [str(texts.get(code, code))[:LONGEST_LABEL] for code in value.tolist()], pa.string()
+                )
         table = pa.table({"writer": pa.array(numbers, pa.int32()), "name": pa.array(names, pa.string())})
         return writer, seq, table, labels
 
@@ -384,22 +391,26 @@ class _History:
         acked = sends["kind"] == 0
         np.maximum.at(highest, sends["key"][acked], sends["offset"][acked])
         np.maximum.at(highest, reads["key"], reads["offset"])
-        in_log = np.zeros(len(row), np.bool_)
         complete, ends = np.zeros(keys, np.bool_), np.full(keys, -1, np.int64)
+        unplaced = np.flatnonzero(acked & (sends["offset"] < 0))
+        order = np.argsort(reads["in_pass"], kind="stable")
+        passes = range(len(self._all_passes))
+        bounds = np.searchsorted(reads["in_pass"][order], np.arange(len(passes) + 1))
         best: dict[int, tuple[bool, int, int]] = {}
-        final = [number for number, one in enumerate(self._all_passes) if one.index > self._last_send]
-        for number in final:
-            mine = reads["in_pass"] == number
-            reached = np.full(keys, -1, np.int64)
-            np.maximum.at(reached, reads["key"][mine], reads["offset"][mine])
-            held = np.zeros(len(sends["key"]), np.bool_)
-            held[row[mine & (row >= 0)]] = True
-            unplaced = np.zeros(keys, np.bool_)
-            unplaced[sends["key"][acked & (sends["offset"] < 0) & ~held]] = True
+        for number in passes:
+            if self._all_passes[number].index <= self._last_send:
+                continue
+            polled = order[bounds[number] : bounds[number + 1]]
+            by_key = polled[np.argsort(reads["key"][polled], kind="stable")]
+            polled_keys, first = np.unique(reads["key"][by_key], return_index=True)
+            last_offsets = np.maximum.reduceat(reads["offset"][by_key], first) if len(by_key) else first
+            reached = dict(zip(polled_keys.tolist(), last_offsets.tolist(), strict=True))
+            lacking = set(sends["key"][unplaced[~np.isin(unplaced, row[polled])]].tolist())
             stated = self._all_passes[number].ends
-            for key in np.flatnonzero((reached >= 0) | np.isin(np.arange(keys), list(stated))).tolist():
-                whole = key in stated or (reached[key] >= highest[key] and not unplaced[key])
-                end = stated.get(key, int(reached[key]) + 1)
+            for key in reached.keys() | stated.keys():
+                last = reached.get(key, -1)
+                whole = key in stated or (last >= highest[key] and key not in lacking)
+                end = stated.get(key, last + 1)
                 best[key] = max(best.get(key, (False, -1, -1)), (bool(whole), end, number))
         chosen = np.full(keys, -2, np.int64)
         for key, (whole, end, number) in best.items():

@@ -16,6 +16,9 @@ MAX_LONG = 2**63 - 1
 MAX_OFFSET = MAX_NS = 2**62
 """Offsets and times with room for sums and differences that fit 64 bits."""
 NS_OF_MS = 10**6
+LONGEST_LABEL = 100
+"""Characters of a message's value that are shown as its name."""
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -41,6 +44,14 @@ class Place:
             raise self.refusal(
                 f"{what} is {quoted(value)}, not a whole number from {least} to {most}",
                 "is this a file of this format?",
+            )
+        return value
+
+    def topic(self, value: object) -> str:
+        """The name of a topic, as Kafka allows it. Raises BadDataError."""
+        if not isinstance(value, str) or not _TOPIC.fullmatch(value):
+            raise self.refusal(
+                f"topic {quoted(value)} is no name of a topic", "is this a file of this format?"
             )
         return value
 

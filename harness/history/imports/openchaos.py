@@ -19,7 +19,7 @@ import pyarrow as pa
 from harness.errors import UsageError, quoted
 from harness.history.imports.dump_log import Identity, read_logs, split_logs
 from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
-from harness.history.imports.lines import MAX_INT, MAX_NS, NS_OF_MS, Place, lines_of
+from harness.history.imports.lines import LONGEST_LABEL, MAX_INT, MAX_NS, NS_OF_MS, Place, lines_of
 from harness.history.imports.recording import Recording, Rows, find_rows, longs
 
 _NO_HISTORY = "is this a history file of OpenChaos with the queue model?"
@@ -72,7 +72,7 @@ class OpenChaos(Format):
         sends = Rows("sends", "topic writer seq sent_ns done_ns outcome label")
         for value, (writer, seq) in self._numbers.items():
             done_ns, outcome = self._answers.get(value, (None, None))
-            sends.add(topics[0], writer, seq, self._sent[value], done_ns, outcome, value)
+            sends.add(topics[0], writer, seq, self._sent[value], done_ns, outcome, value[:LONGEST_LABEL])
         table = sends.table()
         recording.tables["sends"] = table.append_column("partition", pa.nulls(table.num_rows, pa.int32()))
         recording.tables["marks"] = self._marks.table()
@@ -89,7 +89,7 @@ class OpenChaos(Format):
     def _take(self, place: Place, fields: Sequence[str]) -> None:
         if len(fields) == 4 and fields[0] == "fault":
             ns = place.number(fields[3], "timestamp", most=MAX_NS // NS_OF_MS) * NS_OF_MS
-            self._marks.add(ns, f"{fields[1]} {fields[2]}", None)
+            self._marks.add(ns, f"{fields[1]} {fields[2]}"[:LONGEST_LABEL], None)
             return
         if len(fields) < 6 or fields[1] not in ("enqueue", "dequeue") or fields[2] not in _FIELDS:
             raise place.refusal(f"{quoted(' '.join(fields))} is no event of a queue", _NO_HISTORY)

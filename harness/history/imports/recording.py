@@ -141,6 +141,20 @@ class Recording:
             sends = self._placed_anywhere(sends)
         self.tables["sends"] = sends
 
+    def _mark_the_beginning(self) -> None:
+        """Add a mark at the earliest time, from which reports count seconds."""
+        columns = [
+            table[name]
+            for table in self.tables.values()
+            for name in ("ns", "sent_ns")
+            if name in table.column_names and table.num_rows
+        ]
+        if columns:
+            first = min(pc.min(column).as_py() for column in columns)
+            row = {"ns": [first], "name": ["begin"], "text": ["the recording begins"]}
+            marks = [pa.table(row), *([self.tables["marks"]] if "marks" in self.tables else [])]
+            self.tables["marks"] = pa.concat_tables(marks, promote_options="default")
+
     def _placed_anywhere(self, sends: pa.Table) -> pa.Table:
         """The sends, each with a partition.
 
@@ -178,6 +192,7 @@ class Recording:
         """
         require_new(folder)
         missing = [name for name in NEEDED if name not in self.tables]
+        self._mark_the_beginning()
         whole = {**self.tables, **{name: TABLES[name].arrow().empty_table() for name in missing}}
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)

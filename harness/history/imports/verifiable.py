@@ -112,9 +112,7 @@ class Verifiable(Format):
                 )
             writer = self._writers.setdefault(prefix, 0 if prefix is None else prefix + 1)
             self._writer_names.setdefault(writer, events.path.name[:200])
-            topic = event.get("topic")
-            if not isinstance(topic, str) or not topic:
-                raise place.refusal(f"topic {quoted(topic)} is no name", _NO_EVENT)
+            topic = place.topic(event.get("topic"))
             row = (writer, int(match[2]), ns, ns)
             if name == "producer_send_error":
                 self._sends.add(topic, None, *row, "info", None, value)
@@ -192,10 +190,7 @@ def _ns(place: Place, event: Mapping[str, Any]) -> int:
 
 
 def _where(place: Place, event: Mapping[str, Any]) -> tuple[str, int]:
-    topic = event.get("topic")
-    if not isinstance(topic, str) or not topic:
-        raise place.refusal(f"topic {quoted(topic)} is no name", _NO_EVENT)
-    return topic, place.number(event.get("partition"), "partition", most=MAX_INT)
+    return place.topic(event.get("topic")), place.number(event.get("partition"), "partition", most=MAX_INT)
 
 
 def _entries(place: Place, event: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:

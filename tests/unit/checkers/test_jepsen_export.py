@@ -74,6 +74,17 @@ def test_the_final_log_is_polled_in_order(tmp_path: Path) -> None:
     assert [len(op["value"][0][1]["0"]) for op in polls(ops)] == [1000, 1000, 1000, 500]
 
 
+def test_the_ends_of_logs_that_were_read_to_their_end(tmp_path: Path) -> None:
+    """A log that was not has no end; Jepsen's checker looks at no such field."""
+    history = kept(3).add("sends", **{**kept(1).rows["sends"][0], "partition": 1, "seq": 7})
+    for broker in (1, 2, 3):
+        history.replica(broker, leader=broker == 1, leo=5)
+        history.replica(broker, partition=1, complete=False, leo=9)
+    _, ops = exported(history, tmp_path)
+    (assigned,) = [op for op in ops if op["f"] == "assign" and op["type"] == "ok"]
+    assert (assigned["value"], assigned["log-ends"]) == ([0, 1], {"0": 5})
+
+
 def test_the_log_of_a_leader_that_holds_nothing_is_empty(tmp_path: Path) -> None:
     history = History().send(0, offset=0).log(2, [(0, 0)]).log(3, [(0, 0)])
     history.replica(1, leader=True, leo=0).replica(2, leo=1).replica(3, leo=1)

@@ -27,6 +27,11 @@ def test_the_page_has_the_table_of_formats() -> None:
     assert f"\n\n{table()}\n\n<!-- end of formats -->" in page
 
 
+def test_the_help_names_every_format() -> None:
+    shown = imported("--help")
+    assert [name for name in FORMATS if name not in shown] == []
+
+
 def test_what_is_printed(tmp_path: Path) -> None:
     texts = dump(tmp_path, {1: [(0, 0, None, "7 0 x")], 2: [(0, 0, None, "7 0 x")]})
     shown = imported("kafka-dump-log", *texts, "--to", tmp_path / "one")

@@ -148,7 +148,7 @@ def test_an_error_in_several_partitions_is_placed_where_the_log_has_it(tmp_path:
         ([{"name": "tool_data"}, {**success(0, 0), "value": "x"}], "value 'x' is neither NUMBER nor"),
         ([success(0, -2)], "offset is -2"),
         ([{**success(0, 0), "partition": 2**40}], "partition is 1099511627776"),
-        ([{**success(0, 0), "topic": None}], "topic None is no name"),
+        ([{**success(0, 0), "topic": None}], "topic None is no name of a topic"),
         ([{**success(0, 0), "timestamp": "now"}], "timestamp is 'now'"),
         ([{**success(0, 0), "timestamp": 10**17}], "timestamp is 100000000000000000"),
         ([{"name": "hello"}], "has no event of a producer or consumer"),
@@ -260,7 +260,9 @@ def test_losses_of_openchaos(tmp_path: Path) -> None:
         ("8", "unknown_dropped"),
     ]
     assert result.recording.tables["reads"].num_rows == 1
-    assert result.recording.tables["marks"].to_pylist()[0]["name"] == "minor-kill start"
+    begin, fault = result.recording.tables["marks"].to_pylist()
+    assert (begin["ns"], begin["name"]) == (NOW_MS * 10**6, "begin"), "reports count seconds from here"
+    assert (fault["ns"], fault["name"]) == (NOW_MS * 10**6, "minor-kill start")
 
 
 def test_a_loss_whose_partition_nobody_names(tmp_path: Path) -> None:
