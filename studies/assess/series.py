@@ -46,11 +46,9 @@ _AGAIN_S = 5.0
 """Until the roles are back at their hosts, and no node logs anything more."""
 _START_S = 5.0
 """Until a broker that starts again is in every ISR."""
-_REST_S = 8.0
-"""The session that judges, the last judgement, and the measures of a few runs."""
+_REST_S, _MEASURE_S = 8.0, 0.4
+"""The session that judges, the last judgement and the measures, and what each run adds to the measures."""
 _BUSY_POWER = 2 / 3
-_MEASURE_S = 0.1
-"""Seconds that each further run adds to the measures."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +296,8 @@ def forecast(
         start_s=starting_s(topology, parallel) * busy,
         again_s=_AGAIN_S,
         run_s=lambda job: seconds(cases[job.scenario], topology, timings),
-        rest_s=(_REST_S + _MEASURE_S * len(cases)) * busy,
+        rest_s=_REST_S * busy,
+        each_s=_MEASURE_S * busy,
     )
 
 

@@ -41,7 +41,9 @@ class Forecast:
     run_s: Callable[[Job], float]
     """A run on a cluster that is up."""
     rest_s: float
-    """What remains when the last run has ended: to judge it, and to measure all."""
+    """To judge the last run, and whatever follows."""
+    each_s: float
+    """What each run adds to that."""
     _starts: list[float] = field(default_factory=list)
     _agains: list[float] = field(default_factory=list)
     _paces: list[float] = field(default_factory=list)
@@ -64,7 +66,10 @@ class Forecast:
         return self.run_s(job) * statistics.median(self._paces or [1.0])
 
     def left_s(self, waiting: Iterable[Job], running: Iterable[tuple[Job, float]] = ()) -> float:
-        """Until everything has ended. ``running`` has the jobs that run, and for how long they have."""
+        """Until everything has ended. ``running`` has the jobs that run, and for how long they have.
+
+        What follows the last run needs processors, as a start does, and so takes as much longer.
+        """
         start_s = statistics.median(self._starts or [self.start_s])
         again_s = statistics.median(self._agains or [self.again_s])
         first_s = again_s if self._paces else start_s
@@ -97,4 +102,5 @@ class Forecast:
             left.remove(job)
             ends.append(now_s + self.seconds(job))
             heapq.heappush(free, (ends[-1], next(order), job, served + 1))
-        return max(ends) + self.rest_s
+        runs = len(ends) - 1 + len(self._paces)
+        return max(ends) + (self.rest_s + self.each_s * runs) * start_s / self.start_s

@@ -87,7 +87,7 @@ def test_described_partitions(tmp_path: Path) -> None:
     file = tmp_path / "cluster.toml"
     file.write_text(CLUSTER)
     done = acked("assess", file, "--faults", "isolate-a.roles-b", "--runs", tmp_path, "--json")
-    assert done.status == 0, done.stderr
+    assert done.status in (0, 2), done.stderr  # which broker acknowledged a message may stay unknown
     document = json.loads(done.stdout)
     assert document["header"]["topic orders"].startswith("7 partitions, ")
     assert document["header"]["topic single"].endswith("described alike: single-too")

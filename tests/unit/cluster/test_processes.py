@@ -13,6 +13,7 @@ from harness.cluster.processes import Processes
 from harness.errors import ProcessDiedError
 from harness.history.journal import Journal
 from harness.host_files import Folder
+from harness.lab.layout import THREE_AZS
 
 HOST = "broker1"
 JAVA: Any = type("Java", (), {"argv": lambda self: ("java",)})()
@@ -20,6 +21,8 @@ JAVA: Any = type("Java", (), {"argv": lambda self: ("java",)})()
 
 class FakeLab:
     """One host, whose process runs from `start` until `end`."""
+
+    topology = THREE_AZS.topology("zookeeper")
 
     def __init__(self) -> None:
         self.running = False
@@ -84,8 +87,9 @@ def test_a_process_that_ends_by_itself_is_reported_once(processes: Processes, la
     processes.start(HOST, JAVA)
     processes.check_started(HOST)
     lab.end()
-    with pytest.raises(ProcessDiedError, match="broker1 ended by itself with exit status 143"):
+    with pytest.raises(ProcessDiedError, match="broker1 ended by itself with exit status 143") as raised:
         processes.check_alive()
+    assert raised.value.facts == {"role": "broker", "status": "143"}
     processes.check_alive()
     assert processes.ended == set()
 

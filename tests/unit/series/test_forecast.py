@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def forecast(parallel: int = 1, **kind: Any) -> Forecast:
         again_s=AGAIN_S,
         run_s=lambda one: 20.0,
         rest_s=REST_S,
+        each_s=0.0,
     )
 
 
@@ -78,12 +80,19 @@ def test_finished_runs_correct_it(tmp_path: Path) -> None:
     one = forecast()
     one.ended(ended(tmp_path, "a1", 50.0, {"lab": 1.0, "boot": 16.0, "scenario": 29.0, "history": 1.0}))
     assert one.seconds(job("x")) == pytest.approx(30.0)
-    assert one.left_s([job("b")]) == pytest.approx(20.0 + 30.0 + REST_S)
+    assert one.left_s([job("b")]) == pytest.approx(20.0 + 30.0 + 2 * REST_S)
     one.ended(ended(tmp_path, "a2", 37.0, {"boot": 1.0, "scenario": 28.0, "history": 2.0}))
-    assert one.left_s([job("b1"), job("b2")]) == pytest.approx(20.0 + 30.0 + 7.0 + 30.0 + REST_S)
+    assert one.left_s([job("b1"), job("b2")]) == pytest.approx(20.0 + 30.0 + 7.0 + 30.0 + 2 * REST_S)
     one.ended(ended(tmp_path, "a3", 27.0, {"scenario": 20.0}))
     one.ended(ended(tmp_path, "a4", 29.0, {"scenario": 22.0}))
     assert one.seconds(job("x")) == pytest.approx(26.0)
+
+
+def test_every_run_adds_to_what_follows_the_last_one(tmp_path: Path) -> None:
+    one = replace(forecast(), each_s=3.0)
+    assert one.left_s([job("a1"), job("a2")]) - forecast().left_s([job("a1"), job("a2")]) == 6.0
+    one.ended(ended(tmp_path, "a1", 30.0, {"lab": 1.0, "boot": 9.0, "scenario": 20.0}))
+    assert one.left_s([]) == REST_S + 3.0
 
 
 def test_a_run_that_failed_says_nothing(tmp_path: Path) -> None:
