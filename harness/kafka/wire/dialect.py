@@ -133,6 +133,11 @@ def spoken(ranges: Mapping[int, tuple[int, int]]) -> Dialect:
             chosen[field.name] = None
         else:
             least, most = theirs[0]
+            if most < 0:
+                raise UnfitError(
+                    f"The node does not know the request {field.name}; name a broker's listener for clients, "
+                    "and not that of a controller."
+                )
             raise UnfitError(
                 f"The broker knows versions {least} to {most} of the request {field.name}, and acked sends "
                 f"version {ours} or older; use Kafka 0.10.2 to 4.x."
