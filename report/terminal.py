@@ -50,6 +50,8 @@ def show(
     _findings(model, out)
     _blocked(blocked or model.blocked, out)
     _promises(model.promises, out)
+    if model.verdict.seen:
+        out.print(escape(model.verdict.seen), soft_wrap=True)
     verdict = model.verdict.verdict
     reasons = f" ({escape('; '.join(model.verdict.reasons))})" if model.verdict.reasons else ""
     out.print()

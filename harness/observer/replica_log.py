@@ -12,7 +12,7 @@ from harness.kafka.segments import first_offset, high_watermarks, leader_epochs,
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
-from harness.kafka.wire.offsets import EARLIEST, LATEST, end_offsets
+from harness.kafka.wire.offsets import CONSUMER, DEBUGGER, EARLIEST, LATEST, end_offsets
 from harness.observer.copies import Copies
 from harness.observer.targets import Node
 
@@ -71,9 +71,7 @@ def read_broker(
                 elif data is not None:
                     _read_files(data, log, copies)
                 else:
-                    log.error = (
-                        "this Kafka version cannot show a replica's own log, and no data folder was given"
-                    )
+                    _read_by_fetch(connection, log, dialect, copies)
             except OSError as error:
                 silent = str(error)  # the next replica would only time out as well
                 _give_up(log, data, silent, copies)
@@ -93,16 +91,20 @@ def _give_up(log: ReplicaLog, data: HostFiles | None, why: str, copies: Copies) 
 
 
 def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect, copies: Copies) -> None:
+    """Read the replica's own log; where brokers do not show it, what the leader shows to consumers."""
     key = log.topic_partition
-    start = end_offsets(connection, [key], at=EARLIEST, dialect=dialect)[key]
-    end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
+    fetch, asking = fetch_own_log, DEBUGGER
+    if not dialect.own_log_by_fetch:
+        fetch, asking = fetch_as_consumer, CONSUMER
+    start = end_offsets(connection, [key], at=EARLIEST, replica_id=asking, dialect=dialect)[key]
+    end = end_offsets(connection, [key], at=LATEST, replica_id=asking, dialect=dialect)[key]
     if start.error or end.error:
         log.error = f"Kafka error {start.error or end.error} for the offsets of the log's start and end"
         return
     position, size, damaged, transactional = start.offset, FETCH_BYTES, list[str](), False
     log.size_bytes = 0
     while True:
-        got = fetch_own_log(connection, *key, position, size, dialect=dialect)
+        got = fetch(connection, *key, position, size, dialect=dialect)
         if got.error:
             log.error = f"Kafka error {got.error} at offset {position}"
             return
@@ -119,7 +121,7 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect, co
             size *= 2  # one batch is larger than what was requested
         else:
             break
-    end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
+    end = end_offsets(connection, [key], at=LATEST, replica_id=asking, dialect=dialect)[key]
     log.leo = end.offset
     log.complete = position >= end.offset
     cut = f"the read ended at offset {position}, before the log's end {end.offset}"

@@ -134,6 +134,7 @@ class _ModelBuilder:
                     claims=claims,
                     partitions=drawn,
                     by_promises=by_promises(self.judgement),
+                    recorded=bool(verdict.seen),
                     consequences=consequences(
                         self.tables, self.findings, self.faults, self.small["log_events"], self.seconds
                     ),

@@ -68,6 +68,8 @@ class Verdict:
     fates: Mapping[str, int]
     lost: int
     """Acknowledged messages that are lost, whether the scenario expects it or not."""
+    seen: str = ""
+    """What was seen to break in a recording of a cluster that acked did not start; empty for other runs."""
     sentences: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     """Why they are lost, in plain sentences, the most frequent cause first."""
@@ -108,6 +110,8 @@ class Fault:
     lasting: bool
     """It has a duration: it was healed, or it lasts until the run ends."""
     injected: bool
+    stated: bool
+    """Somebody stated it, and nothing proves it."""
     proven: bool
     """It took effect, and lasted until it was healed."""
     hosts: tuple[str, ...]

@@ -112,7 +112,8 @@ class Marks:
     def take(self, statement: Statement) -> int:
         """Write a statement; returns how many faults it begins or ends."""
         with self._lock:
-            ns = self._journal.mark("stated", statement.text, **asdict(statement))
+            facts = {"fault": statement.fault, "hosts": statement.hosts, "healed": statement.healed}
+            ns = self._journal.mark("stated", statement.text, **facts)
             self._say(statement.text)
             if statement.fault:
                 number = next(self._numbers)
@@ -171,6 +172,7 @@ def listening(folder: Path, marks: Marks, address: tuple[str, int]) -> Iterator[
             "or leave the option out."
         ) from None
     server.daemon_threads = True
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that hung up
     host, port = server.server_address[:2]
     (folder / HEADER).unlink(missing_ok=True)
     (folder / HEADER).touch(mode=0o600)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -28,7 +29,7 @@ from run.folder import CLAIMS, RunFolder, write_json
 from run.live import LiveState
 from run.recording.marks import Marks, listening
 from run.recording.plan import RecordingPlan, settings_of
-from run.recording.preflight import shows_its_log
+from run.recording.preflight import Presence, shows_its_log
 from run.recording.seen import Seen
 from run.recording.stored import KEY, StoredRecording, boot, delete_topic, keep
 from run.runner import RunResult, ended
@@ -46,6 +47,8 @@ _DRAIN_S = 15.0
 _SETTLE_S = 60.0
 """How long followers may take to catch up at the end; one that does not is only a finding."""
 _LOOK_S = 0.2
+_KNOWN_S = 10.0
+"""How long a broker may take to know of a new replica of its own."""
 _PRODUCERS_OF_AN_ATTEMPT = 10
 """Numbers of producers and consumers that one process may use."""
 _FAULT = re.compile(rb'"table":"faults".*?"fault":(\d+)')
@@ -209,7 +212,7 @@ class _Attempt:
         for key, replicas in zip(self.partitions, self.plan.assignment, strict=True):
             for broker in replicas:
                 endpoint = self.cluster.topology.host(broker_name(broker)).broker_endpoint
-                presence, why = shows_its_log(self.cluster, endpoint, key)
+                presence, why = _settled(partial(shows_its_log, self.cluster, endpoint, key))
                 if presence == "no":
                     self.progress.say(f"only the leaders' logs can be read: {why}")
                     self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "replica_logs": why}})
@@ -344,6 +347,19 @@ class _Attempt:
         file = self.folder.path / "nodes" / HERE / JOURNAL
         if file.exists():
             file.rename(self.folder.journal(HERE))
+
+
+def _settled(ask: Callable[[], tuple[Presence, str]]) -> tuple[Presence, str]:
+    """The last answer: a follower refuses its log for a moment until it knows that it is one."""
+    last: list[tuple[Presence, str]] = []
+
+    def shown() -> bool:
+        last[:] = [ask()]
+        return last[0][0] == "yes"
+
+    with suppress(WaitTimeoutError):
+        wait_until(shown, within_s=_KNOWN_S, poll_s=_LOOK_S, awaiting="a follower to show its log")
+    return last[0]
 
 
 def _own(user: UserClients) -> dict[str, str | int | float | bool]:
