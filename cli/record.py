@@ -391,12 +391,18 @@ def _shown(folder: RunFolder, outcome: Any, progress: Progress, *, as_json: bool
     """Print how a recording ended; returns the exit code."""
     from report import terminal
     from report.model.judged import judged_model
+    from report.model.recorded import recorded_availability
 
     if outcome.problem is not None:
         terminal.show_error(outcome.problem)
+    available = None if outcome.judgement is None else recorded_availability(folder.path)
     if outcome.judgement is not None and as_json:
-        echo(json.dumps(outcome.judgement.as_json(), indent=2, default=str))
+        shown = outcome.judgement.as_json()
+        shown["availability"] = None if available is None else asdict(available)
+        echo(json.dumps(shown, indent=2, default=str))
     elif outcome.judgement is not None:
+        if available is not None:
+            terminal.show_availability(available)
         terminal.show(judged_model(outcome.judgement.as_json()))
         terminal.show_durations(outcome.durations)
     if outcome.judgement is not None:

@@ -91,6 +91,8 @@ class Recording:
             boot=boot(),
         )
         keep(self.folder, stored)
+        zones = {str(host.node_id): host.az for host in cluster.brokers}
+        self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "brokers": zones}})
         return self._carried_out(stored)
 
     def go_on(self) -> RunResult:
