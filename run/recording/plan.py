@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.cluster.attached import PREFIX, AttachedCluster, spread_over_azs
-from harness.errors import BadDataError, UsageError
+from harness.errors import BadDataError, UsageError, quoted
 from harness.kafka.model import Topic
 from run.clients import ProducerSetting, UserClients, compared
 
+_NAME = re.compile(rf"{PREFIX}[A-Za-z0-9._-]{{1,200}}")
 MOST_RATE = 1000.0
 """Messages per second of all producers together, unless the user says otherwise."""
 MOST_BYTES_PER_S = 1_000_000
@@ -87,7 +89,7 @@ class RecordingPlan:
                 f"run.json of the recording has no usable plan ({type(error).__name__}: {error}); record "
                 "anew."
             ) from None
-        if not plan.topic.startswith(PREFIX) or not assignment or not all(assignment):
+        if not _NAME.fullmatch(plan.topic) or not assignment or not all(assignment):
             raise BadDataError(
                 f"run.json names the topic {plan.topic!r}, which acked has not made; record anew."
             )
@@ -116,9 +118,10 @@ def plan_recording(
         raise UsageError(
             f"--replication-factor {factor}: the cluster has {len(brokers)} broker(s); use at most as many."
         )
-    if topic and not topic.startswith(PREFIX):
+    if topic and not _NAME.fullmatch(topic):
         raise UsageError(
-            f"--topic {topic}: acked writes only to topics of its own; begin the name with {PREFIX}."
+            f"--topic {quoted(topic, 60)}: acked writes only to topics of its own; begin the name with "
+            f"{PREFIX}, and go on with letters, digits, '.', '_' and '-'."
         )
     if not uncapped and rate > MOST_RATE:
         raise UsageError(

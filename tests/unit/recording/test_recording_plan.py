@@ -104,6 +104,9 @@ def test_caps_can_be_lifted() -> None:
     assert plan(rate=5000, uncapped=True).rate == 5000
 
 
+PLAN = {"topic": "acked-x", "assignment": [[1]], "rate": 1.0, "size_bytes": 100, "for_s": 5.0}
+
+
 def stored_in(folder: Path, **more: Any) -> RunFolder:
     run = RunFolder.create(folder, "record")
     run.update(status="running")
@@ -127,6 +130,7 @@ def test_a_stored_recording_is_read_back(tmp_path: Path) -> None:
         {"recording": {"plan": 7}},
         {"recording": {"plan": {"topic": "orders", "assignment": [[1]]}}},
         {"recording": {"plan": {"topic": "acked-x", "assignment": "none"}}},
+        {"recording": {"plan": {**PLAN, "topic": "acked-/../../x"}}},
     ],
 )
 def test_a_damaged_recording_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
