@@ -15,6 +15,9 @@ DELIVERY = "delivery.timeout.ms"
 _IDEMPOTENCE, _IN_FLIGHT = "enable.idempotence", "max.in.flight.requests.per.connection"
 _JAVA_DELIVERY_S = 120.0
 """The default of delivery.timeout.ms, which bounds the time of a user's retries if nothing else does."""
+CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
+"""A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
+costs brokers more than the producers do."""
 _SMALL_BATCHES = {"batch.num.messages": 4}
 """An idempotent librdkafka producer polls without pause, and takes a whole core, while five messages of a
 partition are in flight and more are queued: during a cut, for seconds. Batches of four avoid that, and are

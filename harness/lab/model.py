@@ -197,26 +197,28 @@ class MainProcess:
 
 
 class ClientHosts(Protocol):
-    """Hosts in which clients run: those of a lab, or this machine itself (`harness.lab.here`)."""
+    """Hosts in which clients run: a `Lab`, or this machine itself (`harness.lab.here`)."""
 
     topology: Topology
     """All hosts, also those of brokers."""
 
     def files(self, host: str) -> HostFiles:
-        """The files below the host's own folder: its configuration, its logs (`SERVER_LOG`), its `DATA`."""
+        """The files below the host's own folder."""
 
     def inside(self, host: str, path: Path | str) -> str:
-        """The path inside the host of one of its `files` (a str), or of one of `data_dir` or the cache."""
+        """The path inside the host of one of its `files`."""
 
     def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
-        """Start a module of this project (its function `main`) as a helper process in the host's network."""
+        """Start a module of this project as a helper process in the host's network."""
 
 
-class Lab(ClientHosts, Protocol):
+class Lab(Protocol):
     """A set of hosts, up or down."""
 
     kind: str
     """`embedded` or `compose`."""
+    topology: Topology
+    """Its hosts."""
     run_dir: Path
     """The run folder."""
     shares_files: bool
@@ -230,6 +232,12 @@ class Lab(ClientHosts, Protocol):
 
     def data_dir(self, host: str) -> Path:
         """The host's own folder as the harness sees it (`<run_dir>/nodes/<host>`)."""
+
+    def files(self, host: str) -> HostFiles:
+        """The files below the host's own folder: its configuration, its logs (`SERVER_LOG`), its `DATA`."""
+
+    def inside(self, host: str, path: Path | str) -> str:
+        """The path inside the host of one of its `files` (a str), or of one of `data_dir` or the cache."""
 
     def start(self, host: str, process: MainProcess) -> int:
         """Start the host's main process; output goes to `data_dir/out.log`. Returns its pid as seen here."""
@@ -256,6 +264,9 @@ class Lab(ClientHosts, Protocol):
         self, commands: Mapping[str, tuple[Sequence[str], str]], *, timeout_s: float = 10.0
     ) -> dict[str, Result]:
         """Run one command (argv, stdin) in each of several hosts at the same time."""
+
+    def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
+        """Start a module of this project (its function `main`) as a helper process in the host's network."""
 
     def run_first(self) -> AbstractContextManager[bool]:
         """Let the hosts' processes have the processors first; False if that is not possible here."""

@@ -22,7 +22,7 @@ from harness.kafka.wire.dialect import Dialect
 from harness.lab.here import HERE, Here
 from harness.observer.targets import Targets
 from harness.waiting import wait_until
-from run.clients import UserClients, stream_spec
+from run.clients import CALM_FETCHES, UserClients, stream_spec
 from run.configs import record_configs_of_others
 from run.environment import environment
 from run.folder import CLAIMS, RunFolder, write_json
@@ -40,7 +40,6 @@ from workloads.protocol.spec import ConsumerSpec, StreamLoad
 
 NAME = "record"
 """The name of a recording where runs have that of their scenario."""
-_CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
 _WARM_S = 60.0
 _DRAIN_S = 15.0
 """How long producers may take to stop."""
@@ -257,7 +256,7 @@ class _Attempt:
                 name="acked-reader",
                 brokers=brokers,
                 partitions=tuple(self.partitions),
-                config={**_CALM_FETCHES, **self.user.consumer.librdkafka("consumer")},
+                config={**CALM_FETCHES, **self.user.consumer.librdkafka("consumer")},
             )
         )
         streams = []

@@ -31,9 +31,6 @@ TOPIC = "assessed"
 """Name of the topic where the description has none."""
 RATE_PER_PARTITION = 5.0
 """Messages per second of each producer to each partition: gaps are measured to about 1/5 s."""
-CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
-"""A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
-costs brokers more than the producers do."""
 MOST_PARTITIONS = 48
 """Partitions of all topics together, as far as they are described: each costs every AZ ten messages a second,
 a place in each look at the cluster, and a judgement."""
