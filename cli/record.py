@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,13 +14,14 @@ import typer
 from cli.options import RUNS, Quiet, Runs, count
 from cli.pages import add_page
 from harness.console import Progress, echo
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, UsageError
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, UsageError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.cluster.attached import AttachedCluster
     from harness.kafka.model import Endpoint
+    from harness.kafka.security import ClientSecurity
     from run.clients import UserClients
     from run.folder import RunFolder
     from run.recording.plan import RecordingPlan
@@ -123,9 +124,8 @@ def record(
     if sum(chosen) != 1:
         raise UsageError("Give one of --check-only, --for, --resume and --clean, such as --for 10m.")
     with guarded():
-        endpoints = _endpoints(_bootstrap(bootstrap, resume))
-        user = _user_clients(client_config)
-        cluster = attach(endpoints)
+        security, user = _user_clients(client_config)
+        cluster = attach(_endpoints(_bootstrap(bootstrap, resume), security))
         if check_only:
             raise typer.Exit(_check(cluster, as_json=as_json))
         if clean:
@@ -192,36 +192,40 @@ def _bootstrap(bootstrap: str, resume: Path | None) -> str:
     return StoredRecording.of(RunFolder.open(resume)).bootstrap
 
 
-def _endpoints(bootstrap: str) -> list[Endpoint]:
+def _endpoints(bootstrap: str, security: ClientSecurity) -> list[Endpoint]:
     from harness.kafka.model import Endpoint
 
     endpoints = []
     for text in filter(None, (part.strip() for part in bootstrap.split(","))):
         try:
-            endpoint = Endpoint.parse(text)
+            endpoint = replace(Endpoint.parse(text), security=security)
         except ValueError:
             endpoint = Endpoint("", 0)
         if not endpoint.host or not 0 < endpoint.port < 65536:
-            raise UsageError(f"--bootstrap {text}: give host:port, such as kafka1.example.org:9092.")
+            raise UsageError(f"--bootstrap {quoted(text)}: give host:port, such as kafka1.example.org:9092.")
         endpoints.append(endpoint)
     if not endpoints:
         raise UsageError("Name the cluster with --bootstrap host:port,host:port.")
     return endpoints
 
 
-def _user_clients(file: Path | None) -> UserClients:
-    """The settings of the user's clients. Raises UsageError."""
-    from dataclasses import replace
-
-    from harness.cluster.client_settings import check_client
-    from harness.cluster.settings_files import read_properties
+def _user_clients(file: Path | None) -> tuple[ClientSecurity, UserClients]:
+    """How the user's clients reach the cluster, and their settings. Raises UsageError."""
+    from harness.cluster.client_config import read_client_config
+    from harness.cluster.client_settings import CONSUMER, PRODUCER, check_client
+    from harness.cluster.librdkafka_names import in_java_names
+    from harness.kafka.security import PLAINTEXT
     from run.clients import NO_CLIENTS, UserClients
 
     if file is None:
-        return NO_CLIENTS
-    given = read_properties(file, "producer").producer
-    given = {key: one for key, one in given.items() if key != "bootstrap.servers"}
-    return replace(UserClients(), producer=check_client("producer", given))
+        return PLAINTEXT, NO_CLIENTS
+    config = read_client_config(file)
+    settings = in_java_names(config.settings)
+    producer = {key: one for key, one in settings.items() if key in PRODUCER}
+    consumer = {key: one for key, one in settings.items() if key in CONSUMER}
+    return config.security, UserClients(
+        producer=check_client("producer", producer), consumer=check_client("consumer", consumer)
+    )
 
 
 def _check(cluster: AttachedCluster, *, as_json: bool) -> int:

@@ -19,6 +19,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from harness.errors import AckedError, UnfitError, UsageError
 from harness.kafka.model import Endpoint, PartitionState, Topic, TopicPartition, broker_name
@@ -38,6 +39,7 @@ from harness.lab.model import Host, Topology
 from harness.waiting import wait_until
 
 ALLOWED = (
+    *(SaslHandshakeRequest, SaslAuthenticateRequest),
     *(ApiVersionsRequest, MetadataRequest, FetchRequest, ListOffsetsRequest),
     *(DescribeConfigsRequest, DescribeQuorumRequest, CreateTopicsRequest, DeleteTopicsRequest),
 )

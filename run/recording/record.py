@@ -184,7 +184,7 @@ class _Attempt:
             finally:
                 self._note_seen(seen)
             with self.progress.phase("taking down", "removing the topic"):
-                delete_topic(self.cluster, self.folder)
+                self._remove_topic()
                 stack.pop_all().close()
 
     def _make_topic(self) -> None:
@@ -325,17 +325,19 @@ class _Attempt:
 
     def _after_failure(self, watch: Watch, failure: AckedError | OSError) -> None:
         """Read the final logs as far as possible, and remove the topic: it cannot be recorded any longer."""
-        steps: tuple[Callable[[], None], ...] = (
-            lambda: self._dump(watch),
-            lambda: delete_topic(self.cluster, self.folder),
-        )
-        for step in steps:
-            try:
-                step()
-            except (AckedError, OSError) as second:
-                failure.add_note(str(second))
-        if not StoredRecording.of(self.folder).deleted:
-            self.progress.say(f"the topic {self.plan.topic} may be left: acked record --clean removes it")
+        try:
+            self._dump(watch)
+        except (AckedError, OSError) as second:
+            failure.add_note(str(second))
+        self._remove_topic()
+
+    def _remove_topic(self) -> None:
+        """Remove the topic; if that fails, the recording is complete all the same."""
+        try:
+            delete_topic(self.cluster, self.folder)
+        except (AckedError, OSError) as error:
+            remedy = f"the topic {self.plan.topic} is left; acked record --clean removes it"
+            self.progress.say(f"{remedy} ({error})")
 
     def _note_seen(self, seen: Seen) -> None:
         before: Mapping[str, int] = self.folder.manifest().get(KEY, {}).get("seen") or {}

@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import artifacts
+from harness.cluster.certificates import CertificateAuthority
 from harness.cluster.kraft_storage import clone, formatted
 from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess, log_config_text, properties_text
 from harness.kafka.model import Endpoint
+from harness.kafka.security import PLAIN_MODULE, jaas_line
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.kafka.wire.dialect import dialect
 from harness.kafka.wire.metadata import metadata
@@ -26,7 +28,9 @@ from harness.waiting import wait_until
 
 IDS = (0, 1001, 7)
 RACKS = ("eu-a", "eu-b", "eu-c")
-_CLIENTS, _PEERS, _QUORUM, _ZOOKEEPER = 19092, 19093, 19094, 19095
+_CLIENTS, _PEERS, _QUORUM, _ZOOKEEPER, _USERS = 19092, 19093, 19094, 19095, 19096
+USER, PASSWORD = "ordinary", "correct-horse-battery"
+"""Who has no right on a cluster with ACLs but those that a test grants."""
 _NETWORK = 2
 """The addresses are 127.0.<_NETWORK>.1 and so on, moved on by ``network``."""
 _SETTINGS = {
@@ -54,6 +58,9 @@ class ForeignCluster:
     network: int = _NETWORK
     """The third number of its addresses, so that clusters of several tests do not meet."""
     settings: Mapping[str, str] = field(default_factory=dict)
+    ca: CertificateAuthority | None = None
+    """With it, the standard authorizer, and a listener with SASL_SSL for `USER`. Whoever comes by the others
+    may do everything."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -64,6 +71,11 @@ class ForeignCluster:
     def endpoint(self, broker: int) -> Endpoint:
         """Where clients reach a broker."""
         return Endpoint(self._address(broker), _CLIENTS, node_id=broker, node=f"broker{broker}")
+
+    @property
+    def users(self) -> str:
+        """host:port of every broker's listener for `USER`."""
+        return ",".join(f"{self._address(number)}:{_USERS}" for number in IDS)
 
     def data(self, broker: int) -> Path:
         """Its log.dirs."""
@@ -144,16 +156,21 @@ class ForeignCluster:
     def _properties(self, broker: int) -> dict[str, object]:
         address = self._address(broker)
         listeners = {"CLIENTS": _CLIENTS, "PEERS": _PEERS}
+        protocols = dict.fromkeys((*listeners, "QUORUM"), "PLAINTEXT")
+        if self.ca is not None:
+            listeners["USERS"], protocols["USERS"] = _USERS, "SASL_SSL"
         advertised = ",".join(f"{name}://{address}:{port}" for name, port in listeners.items())
-        names = [*listeners, "QUORUM"]
         properties: dict[str, object] = {
             "broker.rack": RACKS[IDS.index(broker)],
             "listeners": advertised,
             "advertised.listeners": advertised,
             "inter.broker.listener.name": "PEERS",
-            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}" for name, protocol in protocols.items()
+            ),
             "log.dirs": self.data(broker),
             **_SETTINGS,
+            **self._secured(address),
             **self.settings,
         }
         if self._zookeeper:
@@ -170,6 +187,20 @@ class ForeignCluster:
             "listeners": f"{advertised},QUORUM://{address}:{_QUORUM}",
             "controller.listener.names": "QUORUM",
             "controller.quorum.voters": voters,
+        }
+
+    def _secured(self, address: str) -> dict[str, object]:
+        if self.ca is None:
+            return {}
+        own = self.ca.issue("broker", [address])
+        return {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": own.chain,
+            "ssl.keystore.key": own.key.reveal(),
+            "listener.name.users.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.users.plain.sasl.jaas.config": jaas_line(PLAIN_MODULE, {f"user_{USER}": PASSWORD}),
         }
 
     def _start(self, name: str, main_class: str, properties: Mapping[str, object]) -> None:
