@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from report.model import causes
-from report.model.beliefs import ToSeconds, Zombie, lanes, leaders_by_epoch, splits, zombies
+from report.model.beliefs import ToSeconds, Zombie, lanes, leaders_by_epoch, node_name, splits, zombies
 from report.model.blocked import blocked_readers
 from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
@@ -153,7 +153,7 @@ class _ModelBuilder:
             controller_splits=disagreed,
             controller_turns=tuple(
                 election
-                for election in elections(controllers, "{0} is the active controller in epoch {1}")
+                for election in elections(controllers, "{0} is the active controller in epoch {1}", node_name)
                 if from_s < election.s < to_s
             ),
             claims=claims,
