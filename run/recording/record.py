@@ -129,6 +129,10 @@ class Recording:
         return ended(self.folder, self.progress, status, problem)
 
 
+Asked = Callable[[], int]
+"""How often the user has asked for the end."""
+
+
 class _Attempt:
     """The parts of one process's work, created one after the other and taken down in reverse order."""
 
@@ -145,6 +149,7 @@ class _Attempt:
         with ExitStack() as stack:
             here = Here(self.cluster.topology, self.folder.path)
             stack.callback(here.down)
+            asked = stack.enter_context(signals_end())
             journal = stack.enter_context(Journal(self.folder.journal("harness")))
             client = Client(here, HERE)
             stack.callback(self._end_client, client)
@@ -167,10 +172,10 @@ class _Attempt:
             try:
                 address = stack.enter_context(listening(self.folder.path, marks, self.listen))
                 self._say_where(address)
-                streams, reader = self._start_clients(client)
+                streams, reader = self._start_clients(client, asked)
                 live = LiveState(self.cluster.topology, self.plan.topics, watch.observer.views, here.files)
                 with self.progress.phase("scenario", "recording", live.lines):
-                    self._stand(watch, seen)
+                    self._stand(watch, seen, asked)
                 with self.progress.phase("final logs", "reading every replica's final log"):
                     for stream in streams:
                         stream.stop(_DRAIN_S)
@@ -237,7 +242,7 @@ class _Attempt:
             f"-d 'text' http://{host}:{port}/mark"
         )
 
-    def _start_clients(self, client: Client) -> tuple[list[Stream], BackgroundConsumer]:
+    def _start_clients(self, client: Client, asked: Asked) -> tuple[list[Stream], BackgroundConsumer]:
         settings = settings_of(self.user)
         brokers = tuple(host.broker_endpoint for host in self.cluster.brokers)
         number = (self.stored.attempt - 1) * _PRODUCERS_OF_AN_ATTEMPT
@@ -274,31 +279,30 @@ class _Attempt:
             streams.append(client.start_stream(spec, load))
         wait_until(
             lambda: [one.counts().ok for one in streams] + [reader.progress().count],
-            accept=all,
+            accept=lambda counts: all(counts) or bool(asked()),
             within_s=_WARM_S,
             poll_s=0.2,
             awaiting="every producer to write and the consumer to read",
         )
         return streams, reader
 
-    def _stand(self, watch: Watch, seen: Seen) -> None:
+    def _stand(self, watch: Watch, seen: Seen, asked: Asked) -> None:
         """Look, until the time is over or the user ends it (Ctrl-C, SIGTERM)."""
         end_ns = self.stored.began_ns + round(self.plan.for_s * 1e9)
-        with signals_end() as asked:
 
-            def over() -> bool:
-                seen.look()
-                watch.observer.check()
-                return bool(asked()) or now_ns() >= end_ns
+        def over() -> bool:
+            seen.look()
+            watch.observer.check()
+            return bool(asked()) or now_ns() >= end_ns
 
-            wait_until(
-                over,
-                within_s=max(0.0, (end_ns - now_ns()) / 1e9) + _WARM_S,
-                poll_s=_LOOK_S,
-                awaiting="the end of the recording",
-            )
-            if asked():
-                self.progress.say("ending early, as you asked; once more to end at once")
+        wait_until(
+            over,
+            within_s=max(0.0, (end_ns - now_ns()) / 1e9) + _WARM_S,
+            poll_s=_LOOK_S,
+            awaiting="the end of the recording",
+        )
+        if asked():
+            self.progress.say("ending early, as you asked; once more to end at once")
         watch.observer.views.confirm(now_ns())
 
     def _settle(self, seen: Seen) -> None:
@@ -381,7 +385,7 @@ def _faults_before(run_dir: Path) -> int:
 
 
 @contextmanager
-def signals_end() -> Iterator[Callable[[], int]]:
+def signals_end() -> Iterator[Asked]:
     """Meanwhile the first SIGINT or SIGTERM is only noted; the function that is yielded counts them.
 
     The second one has its former effect.
