@@ -37,6 +37,7 @@ from report.model.removals import consequences, elections, turns
 from report.model.stories import chosen_messages, finding_groups, stories
 from report.model.tables import WITH_TIME, Row, RunTables
 from report.model.transactions import RunTransactions
+from report.words.seen import limits_in_words
 
 PARTITIONS = 4
 """At most this many topic partitions are drawn."""
@@ -233,6 +234,7 @@ class _ModelBuilder:
             if scenario
             else f"acked check --import {self.folder}",
             made_by=tuple(_made_by(manifest)),
+            limits=limits_in_words(manifest.get("recording")),
         )
 
     def _window(self) -> tuple[float, float]:

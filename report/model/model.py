@@ -37,6 +37,8 @@ class Run:
     """The command that repeats this run; for a user's own build of Kafka, the command that made the run."""
     made_by: tuple[tuple[str, str], ...] = ()
     """Versions and machine that made the run, as name and value; empty if the manifest does not have them."""
+    limits: tuple[str, ...] = ()
+    """What is not known of the cluster of a recording, in sentences."""
 
 
 def grouped(number: int) -> str:

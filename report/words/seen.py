@@ -27,3 +27,17 @@ def seen_in_words(seen: Mapping[str, int] | None) -> str:
     if happened:
         return f"Seen meanwhile: {listed(happened)}."
     return "Nothing was seen to break: every broker answered, no leader changed, and no ISR shrank."
+
+
+def limits_in_words(recording: object) -> tuple[str, ...]:
+    """What is not known of a cluster that acked did not start, by `recording` of the manifest; else empty."""
+    if not isinstance(recording, Mapping):
+        return ()
+    limits = (
+        "Nobody can know from outside whether a process ended or was only cut off, what a disk lost, what an "
+        "operator did, or what a broker logged. Findings that depend on it are of unknown promise.",
+    )
+    refused = recording.get("replica_logs")
+    if not refused:
+        return limits
+    return (*limits, f"Only the leaders' logs were read: {refused}. A lost message is one not on the leader.")
