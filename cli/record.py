@@ -252,27 +252,29 @@ def _show_rights(
     cluster: AttachedCluster, brokers: Sequence[dict[str, Any]], rights: Sequence[Right]
 ) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
-    from report.console import table_console
+    from harness.console import Console
+    from report.console import Column, RowTable
 
-    console = table_console(120)
+    console = Console(highlight=False)
     mode = {"kraft": "KRaft", "zookeeper": "ZooKeeper"}[cluster.mode]
     console.print(f"Cluster {escape(cluster.cluster_id)}, {mode}, {len(brokers)} brokers")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("broker", "address", "AZ (broker.rack)"):
-        table.add_column(heading)
-    for one in brokers:
-        table.add_row(str(one["id"]), escape(one["address"]), escape(one["az"]))
-    console.print(table)
+    RowTable(
+        columns=[Column(heading=heading) for heading in ("broker", "address", "AZ (broker.rack)")],
+        rows=[(str(one["id"]), one["address"], one["az"]) for one in brokers],
+    ).show(console)
     console.print()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("right or feature", "on", "there", "without it"):
-        table.add_column(heading)
-    for right in rights:
-        there = right.presence + (f" ({right.why})" if right.why else "")
-        table.add_row(escape(right.name), escape(right.on), escape(there), escape(right.lost))
-    console.print(table)
+    RowTable(
+        columns=[
+            *(Column(heading=heading) for heading in ("right or feature", "on")),
+            *(Column(heading=heading, prose=True) for heading in ("there", "without it")),
+        ],
+        rows=[
+            (one.name, one.on, one.presence + (f" ({one.why})" if one.why else ""), one.lost)
+            for one in rights
+        ],
+        named_by=2,
+    ).show(console)
 
 
 def _clean(cluster: AttachedCluster, runs: Path, *, as_json: bool) -> int:

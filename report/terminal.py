@@ -86,15 +86,23 @@ def show_availability(available: RecordedAvailability, console: Console | None =
     """Print what producers achieved while a cluster was recorded, and how long recoveries took."""
     out = console or Console(highlight=False)
     out.print("\n[bold]Availability[/], by the AZ of the first leader")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("az", "producer"):
-        table.add_column(heading)
-    for heading in ("acknowledged", "per s", "longest gap, s", "p50, ms", "p99, ms", "max, ms"):
-        table.add_column(heading, justify="right")
-    for one in available.by_az:
-        numbers = (one.acknowledged, one.per_s, one.longest_gap_s, one.p50_ms, one.p99_ms, one.max_ms)
-        table.add_row(escape(one.az), escape(one.setting), *map(str, numbers))
-    out.print(table)
+    headings = ("acknowledged", "per s", "longest gap, s", "p50, ms", "p99, ms", "max, ms")
+    columns = [
+        *(Column(heading=heading) for heading in ("az", "producer")),
+        *(Column(heading=heading, right=True) for heading in headings),
+    ]
+    rows = [
+        (
+            one.az,
+            one.setting,
+            *map(
+                str,
+                (one.acknowledged, one.per_s, one.longest_gap_s, one.p50_ms, one.p99_ms, one.max_ms),
+            ),
+        )
+        for one in available.by_az
+    ]
+    RowTable(columns=columns, rows=rows, named_by=2).show(out)
     for what, times in (
         ("from a leader's silence to a new leader", available.failover_s),
         ("until an ISR was complete again", available.full_isr_s),
