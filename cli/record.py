@@ -119,10 +119,13 @@ def record(
     Exit code: 0 as declared, 1 violated, 2 unknown, 254 usage error.
     """
     from harness.cluster.attached import attach, guarded
+    from run.recording.marks import loopback
 
     chosen = [bool(for_), check_only, clean, resume is not None]
     if sum(chosen) != 1:
         raise UsageError("Give one of --check-only, --for, --resume and --clean, such as --for 10m.")
+    for_s = duration(for_) if for_ else 0.0
+    address = loopback(listen)
     with guarded():
         security, user = _user_clients(client_config)
         cluster = attach(_endpoints(_bootstrap(bootstrap, resume), security))
@@ -132,14 +135,12 @@ def record(
             raise typer.Exit(_clean(cluster, runs, as_json=as_json))
         progress = Progress(quiet=as_json or quiet)
         if resume is not None:
-            raise typer.Exit(_resume(cluster, resume, user, listen, progress, as_json=as_json))
-        from run.recording.marks import loopback
+            raise typer.Exit(_resume(cluster, resume, user, address, progress, as_json=as_json))
         from run.recording.plan import plan_recording
 
-        address = loopback(listen)
         plan = plan_recording(
             cluster,
-            for_s=duration(for_),
+            for_s=for_s,
             rate=float(rate),
             size_bytes=size,
             partitions=partitions,
@@ -364,13 +365,12 @@ def _resume(
     cluster: AttachedCluster,
     path: Path,
     user: UserClients,
-    listen: str,
+    address: tuple[str, int],
     progress: Progress,
     *,
     as_json: bool,
 ) -> int:
     from run.folder import RunFolder
-    from run.recording.marks import loopback
     from run.recording.record import Recording
     from run.recording.stored import StoredRecording, working_on
     from run.session import judged
@@ -385,9 +385,7 @@ def _resume(
     if stored.deleted or not stored.made:
         raise UsageError(f"The recording in {path} has no topic any more; record anew.")
     stored.require_same_boot(path)
-    recording = Recording(
-        cluster=cluster, folder=folder, progress=progress, user=user, listen=loopback(listen)
-    )
+    recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
     with working_on(folder):
         outcome = judged(folder, progress, lambda _started: recording.go_on())
     return _shown(folder, outcome, progress, as_json=as_json)

@@ -118,9 +118,14 @@ class AttachedCluster:
     def topic_ids(self, topics: Sequence[str] | None = None) -> dict[str, UUID | None]:
         """Those of these topics (None: of all) that exist; None for the id before Kafka 2.8.
 
-        Raises LookupError if one may not be described.
+        Raises UsageError if one may not be described.
         """
-        return self._first(lambda target: topic_ids(target, topics))
+        try:
+            return self._first(lambda target: topic_ids(target, topics))
+        except LookupError as error:
+            raise UsageError(
+                f"The cluster does not describe {error}; grant DESCRIBE on topics that begin with {PREFIX}."
+            ) from None
 
     def delete(self, topic: str, topic_id: UUID | None) -> None:
         """Delete a topic of acked's own, by its id where it has one; one that is gone is no error.

@@ -14,7 +14,7 @@ from types import FrameType
 from harness.clock import Anchor, now_ns
 from harness.cluster.attached import AttachedCluster, features
 from harness.console import Progress
-from harness.errors import AckedError, InvalidRunError, WaitTimeoutError
+from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutError
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
 from harness.kafka.model import broker_name
@@ -204,7 +204,7 @@ class _Attempt:
                 lambda: self.cluster.topic_ids([name]),
                 within_s=_SETTLE_S,
                 awaiting=f"the id of the topic {name}",
-                ignoring=(LookupError,),
+                ignoring=(UsageError,),
             )
         elif not self.stored.made:
             raise InvalidRunError(f"The topic {name} exists already; choose another name with --topic.")
