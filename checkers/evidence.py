@@ -69,6 +69,8 @@ class FaultSpan:
     """The row of `faults` from which ``from_ns`` comes."""
     targets: Mapping[str, Any] = field(default_factory=dict)
     """The row's `targets`, if they are an object."""
+    stated: bool = False
+    """Somebody stated it, and nothing proves it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,6 +241,7 @@ def _fault_spans(table: pa.Table) -> tuple[FaultSpan, ...]:
                 until_ns=ends.get(number, FOREVER),
                 moment=row["moment"],
                 targets=targets,
+                stated=bool(row["stated"]),
             )
         )
     return tuple(spans)

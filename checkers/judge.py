@@ -207,6 +207,7 @@ def _judge_promises(
         evidence,
         kafka=manifest.kafka if manifest else None,
         mode=manifest.mode if manifest else None,
+        attached=manifest is not None and manifest.seen is not None,
         messages=messages_of(
             session,
             source,
@@ -250,7 +251,7 @@ def _counts(
 
 def _with_status(judgement: Judgement, manifest: Manifest) -> Judgement:
     """A judgement of a history as that of its run, which may have crashed or not ended."""
-    judgement = replace(judgement, scenario=manifest.scenario)
+    judgement = replace(judgement, scenario=manifest.scenario, seen=manifest.seen)
     if manifest.status in NOT_JUDGED:
         reasons = (_problem(manifest), *judgement.reasons)
         return _as_verdict(judgement, manifest.status, reasons)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, get_args
 
 from checkers.tables.files import FAILURES, exists, inside, is_uri, line_of, read_bytes
-from checkers.verdict import JudgedBy
+from checkers.verdict import JudgedBy, SeenEvent
 from harness.errors import BadDataError, json_object
 from harness.history.schema import SCHEMA_VERSION, readable
 from harness.plain_files import require_plain
@@ -30,6 +30,8 @@ class Manifest:
     """Kafka's version, for example `2.7.1`."""
     mode: str | None = None
     """`zookeeper`, `kraft` or `kraft-combined`."""
+    seen: Mapping[str, int] | None = None
+    """In a recording of somebody else's cluster, how often each `SeenEvent` was seen; otherwise None."""
 
 
 class Declaration(TypedDict):
@@ -75,7 +77,21 @@ def read_manifest(folder: str) -> Manifest:
     if status not in STATUSES:
         raise BadDataError(f"{file} has status {status!r}; it must be one of {', '.join(STATUSES)}.")
     names = ("scenario", "problem", "kafka", "mode")
-    return Manifest(status=status, **{name: _text(file, "run.json", manifest, name) for name in names})
+    texts = {name: _text(file, "run.json", manifest, name) for name in names}
+    return Manifest(status=status, seen=_seen(file, manifest), **texts)
+
+
+def _seen(file: str, manifest: Mapping[str, Any]) -> Mapping[str, int] | None:
+    """The counts of a recording. Raises BadDataError for other values."""
+    recording = manifest.get("recording")
+    if recording is None:
+        return None
+    counts = _object(file, "recording", recording).get("seen") or {}
+    counts = _object(file, "seen of recording", counts)
+    for name, count in counts.items():
+        if type(count) is not int or count < 0:
+            raise BadDataError(f"{file}: {name!r} of seen is {_kind(count)}, but must be a count.")
+    return {name: int(counts.get(name, 0)) for name in get_args(SeenEvent)}
 
 
 def read_declared(folder: str) -> Declaration:

@@ -39,6 +39,9 @@ def worst(verdicts: Iterable[str]) -> str:
     return min(verdicts, key=_RANK.__getitem__, default="unknown")
 
 
+SeenEvent = Literal["broker-silent", "leader-changed", "no-leader", "isr-shrunk"]
+"""What the observer of a recording sees to break by itself; the names of its marks."""
+
 JudgedBy = Literal["declaration", "promises"]
 """What decides about the findings of a run: what its scenario declares, or what Kafka promises."""
 
@@ -85,6 +88,9 @@ class Judgement:
     promises: tuple[Mapping[str, Any], ...] = ()
     """Findings by promise: rows of promise (`broken`, `unknown`, `not promised`), row, class, known_bug, why,
     count; broken promises first."""
+    seen: Mapping[str, int] | None = None
+    """How often each `SeenEvent` was seen in a recording of a cluster that acked did not start; None for
+    other runs. If all are 0, nothing was seen to break, and no loss says little."""
     findings: tuple[Mapping[str, Any], ...] = ()
     """At most 200 of them, unexpected ones first; all are in `findings.parquet`."""
     phases_s: Mapping[str, float] = field(default_factory=dict)

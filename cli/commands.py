@@ -65,6 +65,13 @@ GROUPS: Mapping[str, Mapping[str, CommandSource]] = {
             "cli.replay:shrink", "Find the smallest schedule that still shows a finding."
         ),
     },
+    "Record a cluster of yours": {
+        "record": CommandSource(
+            "cli.record:record",
+            "Record a cluster that acked did not start, while somebody breaks it, and judge it.",
+        ),
+        "mark": CommandSource("cli.record:mark", "Note what people do in the recording that is under way."),
+    },
     "Look at stored runs": {
         "runs": CommandSource("cli.runs:app", "List, open, compare or remove stored runs."),
         "report": CommandSource(

@@ -19,6 +19,7 @@ from report.model.model import (
     WriterFates,
     acks_in_words,
 )
+from report.model.recorded import RecordedAvailability
 
 _STATUS_STYLE = {
     "confirmed": "green",
@@ -50,6 +51,8 @@ def show(
     _findings(model, out)
     _blocked(blocked or model.blocked, out)
     _promises(model.promises, out)
+    if model.verdict.seen:
+        out.print(escape(model.verdict.seen), soft_wrap=True)
     verdict = model.verdict.verdict
     reasons = f" ({escape('; '.join(model.verdict.reasons))})" if model.verdict.reasons else ""
     out.print()
@@ -77,6 +80,36 @@ def show_durations(durations: Mapping[str, float], console: Console | None = Non
     out = console or Console(highlight=False)
     parts = [f"{name} {seconds:.1f} s" for name, seconds in durations.items()]
     out.paragraph(" · ".join(parts), lead="Phases: ", style="dim")
+
+
+def show_availability(available: RecordedAvailability, console: Console | None = None) -> None:
+    """Print what producers achieved while a cluster was recorded, and how long recoveries took."""
+    out = console or Console(highlight=False)
+    out.print("\n[bold]Availability[/], by the AZ of the first leader")
+    headings = ("acknowledged", "per s", "longest gap, s", "p50, ms", "p99, ms", "max, ms")
+    columns = [
+        *(Column(heading=heading) for heading in ("az", "producer")),
+        *(Column(heading=heading, right=True) for heading in headings),
+    ]
+    rows = [
+        (
+            one.az,
+            one.setting,
+            *map(
+                str,
+                (one.acknowledged, one.per_s, one.longest_gap_s, one.p50_ms, one.p99_ms, one.max_ms),
+            ),
+        )
+        for one in available.by_az
+    ]
+    RowTable(columns=columns, rows=rows, named_by=2).show(out)
+    for what, times in (
+        ("from a leader's silence to a new leader", available.failover_s),
+        ("until an ISR was complete again", available.full_isr_s),
+    ):
+        if times:
+            shown = ", ".join(f"{seconds:g}" for seconds in times[:SHOWN_GROUPS])
+            out.print(f"{what}: {shown} s{' ...' if len(times) > SHOWN_GROUPS else ''}")
 
 
 def _claims(claims: Sequence[Claim], out: Console) -> None:

@@ -8,11 +8,21 @@ from typing import Any
 
 from harness.cluster.client_settings import NONE, PRODUCER, ClientSettings, Value
 from harness.errors import UsageError
+from harness.kafka.model import Endpoint
+from workloads.protocol.spec import ProducerSpec, Via
 
 DELIVERY = "delivery.timeout.ms"
 _IDEMPOTENCE, _IN_FLIGHT = "enable.idempotence", "max.in.flight.requests.per.connection"
 _JAVA_DELIVERY_S = 120.0
 """The default of delivery.timeout.ms, which bounds the time of a user's retries if nothing else does."""
+CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
+"""A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
+costs brokers more than the producers do."""
+_SMALL_BATCHES = {"batch.num.messages": 4}
+"""An idempotent librdkafka producer polls without pause, and takes a whole core, while five messages of a
+partition are in flight and more are queued: during a cut, for seconds. Batches of four avoid that, and are
+enough up to `_SMALL_BATCHES_RATE`."""
+_SMALL_BATCHES_RATE = 200.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +94,25 @@ def _excluding(properties: Mapping[str, Value]) -> dict[str, bool]:
     }
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProducerSetting:
+    """The settings of one of the producers that are compared with each other."""
+
+    name: str
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    """By Java's names; they override the user's."""
+
+
+def compared(user: ClientSettings) -> tuple[ProducerSetting, ProducerSetting]:
+    """The user's producer, and the same one with acks=1 for comparison, or with acks=all if it has not."""
+    acks = choose(user, {}).fields.get("acks", -1)
+    described = ProducerSetting(name="acks=all" if acks == -1 else f"acks={acks}")
+    if acks == -1:
+        fixed: dict[str, Value] = {"acks": 1, "enable.idempotence": False}
+        return described, ProducerSetting(name="acks=1", fixed=fixed)
+    return described, ProducerSetting(name="acks=all", fixed={"acks": -1})
+
+
 _FIELDS = {
     "acks": ("acks", 1),
     _IDEMPOTENCE: ("idempotent", 1),
@@ -105,3 +134,47 @@ def _fields(properties: Mapping[str, Value]) -> dict[str, Any]:
 def _config(properties: Mapping[str, Value]) -> dict[str, Value]:
     others = {key: value for key, value in properties.items() if key not in _FIELDS}
     return ClientSettings(given=others).librdkafka("producer")
+
+
+def stream_spec(
+    name: str,
+    rate: float,
+    *,
+    writer: int,
+    brokers: tuple[Endpoint, ...],
+    user: UserClients,
+    fixed: Mapping[str, Value],
+    via: Via = "librdkafka",
+    idempotence: bool = True,
+) -> ProducerSpec:
+    """The producer of a background stream: idempotent, acks=all, unless the user or ``fixed`` say otherwise.
+
+    ``fixed`` settings (Java's names) override the user's; ``writer`` is its number in the history; without
+    ``idempotence`` the brokers know no idempotent producers.
+    """
+    choice = choose(user.producer, fixed)
+    small_batches = _SMALL_BATCHES if rate <= _SMALL_BATCHES_RATE else {}
+    fields: dict[str, Any] = {
+        "acks": -1,
+        "idempotent": idempotence,
+        "retries": 1_000_000,
+        # When a message times out, librdkafka starts a new producer epoch and sends the others again:
+        # duplicates. And a broker accepts any first sequence number of a producer that it does not
+        # know: with several requests in flight, an early one that was refused is then missing for
+        # good, although it is reported as written.
+        "delivery_timeout_s": 120.0,
+        **choice.fields,
+    }
+    return ProducerSpec(
+        writer=writer,
+        name=name,
+        brokers=brokers,
+        via=via,
+        role="stream",
+        config={
+            "max.in.flight.requests.per.connection": 1,
+            **({} if choice.sets_batches else small_batches),
+            **choice.config,
+        },
+        **fields,
+    )

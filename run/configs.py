@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from harness.errors import InvalidRunError, WaitTimeoutError
+from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
 from harness.history.journal import Journal
 from harness.host_files import FilesOf, text_of_file
 from harness.kafka.model import Endpoint, Topic, broker_name
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.metadata import finalized_features
-from harness.lab.model import SERVER_LOG, Topology
+from harness.lab.model import SERVER_LOG, Host, Topology
 from harness.secrets import holds_secret, shown, shown_properties
 from harness.waiting import wait_until
 
@@ -85,6 +85,38 @@ def record_features(topology: Topology, asked: Mapping[str, str], journal: Journ
     effective |= {name: "0" for name, level in asked.items() if level == "0" and name not in effective}
     _write(journal, "cluster", "features", effective, asked)
     _compare("the cluster", effective, asked)
+
+
+def record_configs_of_others(
+    brokers: Iterable[Host],
+    topics: Iterable[Topic],
+    levels: Mapping[str, int],
+    journal: Journal,
+    dialect: Dialect,
+) -> list[str]:
+    """Record what somebody else's cluster tells of its configuration; returns what it does not tell."""
+    untold = []
+    hosts = list(brokers)
+    for host in hosts:
+        try:
+            effective = describe_configs(
+                host.broker_endpoint, "broker", str(host.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
+            )
+        except (LookupError, OSError, UnfitError) as error:
+            untold.append(f"the configuration of {host.name}: {error}")
+            continue
+        _write(journal, "broker", host.name, effective, {})
+    for topic in topics:
+        leader = next(host for host in hosts if host.node_id == topic.replicas[0])
+        try:
+            effective = describe_configs(leader.broker_endpoint, "topic", topic.name, dialect=dialect)
+        except (LookupError, OSError, UnfitError) as error:
+            untold.append(f"the configuration of the topic {topic.name}: {error}")
+            continue
+        _write(journal, "topic", topic.name, effective, {})
+    if levels:
+        _write(journal, "cluster", "features", {name: str(level) for name, level in levels.items()}, {})
+    return untold
 
 
 def _when_known(leader: Endpoint, topic: Topic, dialect: Dialect) -> dict[str, str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -39,6 +39,7 @@ from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import Lab
 from harness.lab.registry import EMBEDDED, lab_kind
 from harness.observer.broker_log import read_logs
+from harness.observer.targets import Targets
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from nemesis.storage.disks import Disks
@@ -136,17 +137,31 @@ def run_scenario(
     except KeyboardInterrupt:
         folder.update(status="crashed", problem="interrupted")
         raise
+    nodes = (folder.path if standing is None else standing.path) / "nodes"
+    since = 0 if standing is None else anchor.monotonic_ns
+    return ended(folder, progress, status, problem, lambda: _log_events(nodes, anchor, since))
+
+
+def ended(
+    folder: RunFolder,
+    progress: Progress,
+    status: str,
+    problem: AckedError | None,
+    log_events: Callable[[], Sequence[Mapping[str, object]]] = tuple,
+) -> RunResult:
+    """Write the history of a run that has ended, and how it ended into its manifest."""
     with progress.phase("history", "writing the history"):
-        nodes = (folder.path if standing is None else standing.path) / "nodes"
-        since = 0 if standing is None else anchor.monotonic_ns
-        events = [row for row in read_logs(nodes, anchor, UTC) if int(str(row["ns"])) >= since]
-        assemble(folder.path, events)
+        assemble(folder.path, log_events())
         late = acknowledged_after_final_read(folder.path)
     if late and problem is None:
         status, problem = "invalid", InvalidRunError(late)
     folder.update(durations=progress.durations)
     folder.ended(status, problem)
     return RunResult(folder, status, problem)
+
+
+def _log_events(nodes: Path, anchor: Anchor, since: int) -> list[Mapping[str, object]]:
+    return [row for row in read_logs(nodes, anchor, UTC) if int(str(row["ns"])) >= since]
 
 
 def applied_to(scenario: Scenario, options: RunOptions) -> AppliedSettings:
@@ -206,12 +221,12 @@ class _Run:
             if self.setup.zookeeper_sessions:
                 self.folder.update(zookeeper_sessions=connected(lab.topology))
             watch = Watch(
-                lab,
+                Targets.of(lab.topology, self.setup.brokers, lab.files),
                 cluster,
-                self.setup.brokers,
                 self.topics,
                 journal,
                 self.dialect,
+                runs=lab.alive,
                 transactions=bool(self.setup.transaction_log),
             )
             stack.callback(watch.stop)

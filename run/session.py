@@ -21,7 +21,7 @@ from harness.lab.layout import THREE_AZS, Layout
 from run.client_choice import LIBRDKAFKA, ClientChoice, greet, program
 from run.folder import CLAIMS, RunFolder
 from run.placement import memory_gib, place, require_memory, start_s
-from run.runner import RunOptions, applied_to, run_scenario
+from run.runner import RunOptions, RunResult, applied_to, run_scenario
 from run.scenario import Scenario
 from run.settings import AppliedSettings
 
@@ -251,8 +251,25 @@ def run_and_judge(
 
     Raises KeyboardInterrupt, after everything that was started has ended.
     """
+
+    def run(lab_is_up: Callable[[], None]) -> RunResult:
+        scenario_here = with_protocol(scenario, options.version)
+        return run_scenario(scenario_here, options, folder, progress, lab_is_up=lab_is_up)
+
+    return judged(folder, progress, run)
+
+
+def judged(
+    folder: RunFolder, progress: Progress, run: Callable[[Callable[[], None]], RunResult]
+) -> RunOutcome:
+    """Carry out a run and judge it. Errors become part of the outcome.
+
+    ``run`` may call its argument when no more processes are forked: then Spark starts beside it.
+
+    Raises KeyboardInterrupt, after everything that was started has ended.
+    """
     try:
-        return _run_and_judge(with_protocol(scenario, options.version), options, folder, progress)
+        return _judged(folder, progress, run)
     except AckedError as error:
         return RunOutcome(problem=error)
     except Exception as error:  # noqa: BLE001 - a mistake of the harness: kept for a report, shown as a sentence
@@ -267,11 +284,11 @@ def run_and_judge(
         )
 
 
-def _run_and_judge(
-    scenario: Scenario, options: RunOptions, folder: RunFolder, progress: Progress
+def _judged(
+    folder: RunFolder, progress: Progress, run: Callable[[Callable[[], None]], RunResult]
 ) -> RunOutcome:
     spark = _Spark(folder)
-    result = run_scenario(scenario, options, folder, progress, lab_is_up=spark.start)
+    result = run(spark.start)
     if isinstance(result.problem, UnfitError):
         return RunOutcome(problem=result.problem)
     # Not earlier: the hosts' processes are forked from this one, and would carry NumPy and pandas along.

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.clock import now_ns
 from harness.cluster.client_settings import NONE
@@ -36,7 +35,7 @@ from harness.observer.observer import Observer
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from run.client_choice import inside
-from run.clients import NO_CLIENTS, UserClients, choose
+from run.clients import NO_CLIENTS, UserClients, choose, stream_spec
 from run.group_offsets import GroupOffsets
 from run.producer import Producer
 from run.transactional import TransactionalProducer
@@ -49,11 +48,6 @@ _NEWS_S = 8.0
 the ISR for 5 s and checks every 2.5 s (`ReplicaManager.IsrChangePropagationBlackOut` and `-Interval`)."""
 _LOOK_S = 0.5
 """How long a mark waits for the observer's next look at each node: a node that does not answer has 1 s."""
-_SMALL_BATCHES = {"batch.num.messages": 4}
-"""An idempotent librdkafka producer polls without pause, and takes a whole core, while five messages of a
-partition are in flight and more are queued: during a cut, for seconds. Batches of four avoid that, and are
-enough up to `_SMALL_BATCHES_RATE`."""
-_SMALL_BATCHES_RATE = 200.0
 
 
 @dataclass(kw_only=True)
@@ -271,31 +265,15 @@ class Stage:
 
         ``writer`` is its number in the history; None: the next one.
         """
-        small_batches = _SMALL_BATCHES if rate <= _SMALL_BATCHES_RATE else {}
-        choice = choose(self.user.producer, fixed or {})
-        fields: dict[str, Any] = {
-            "acks": -1,
-            "idempotent": self.dialect.idempotence,
-            "retries": 1_000_000,
-            # When a message times out, librdkafka starts a new producer epoch and sends the others again:
-            # duplicates. And a broker accepts any first sequence number of a producer that it does not
-            # know: with several requests in flight, an early one that was refused is then missing for
-            # good, although it is reported as written.
-            "delivery_timeout_s": 120.0,
-            **choice.fields,
-        }
-        return ProducerSpec(
+        return stream_spec(
+            name,
+            rate,
             writer=next(self._numbers) if writer is None else writer,
-            name=name,
             brokers=self.endpoints(),
+            user=self.user,
+            fixed=fixed or {},
             via=self.library,
-            role="stream",
-            config={
-                "max.in.flight.requests.per.connection": 1,
-                **({} if choice.sets_batches else small_batches),
-                **choice.config,
-            },
-            **fields,
+            idempotence=self.dialect.idempotence,
         )
 
     def start_stream(

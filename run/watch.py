@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from harness.cluster.model import Cluster, first_answer
 from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.kafka.wire.dialect import Dialect
-from harness.lab.model import Lab
 from harness.observer.dump import final_dump
 from harness.observer.observer import Observer
 from harness.observer.targets import Targets
@@ -21,22 +20,24 @@ class Watch:
 
     def __init__(
         self,
-        lab: Lab,
+        targets: Targets,
         cluster: Cluster,
-        brokers: tuple[int, ...],
         topics: tuple[Topic, ...],
         journal: Journal,
         dialect: Dialect,
         *,
+        runs: Callable[[str], bool] = lambda _host: True,
         transactions: bool = False,
     ) -> None:
-        """``transactions``: also ask leaders and coordinators what they know of transactions."""
-        self._lab = lab
+        """``runs`` says whether the process of a host runs, where that is known.
+
+        ``transactions``: also ask leaders and coordinators what they know of transactions.
+        """
+        self._runs = runs
         self._cluster = cluster
-        self._brokers = brokers
         self._topics = topics
         self._dialect = dialect
-        self._targets = Targets.of(lab.topology, brokers, lab.files)
+        self._targets = targets
         self.observer = Observer(
             self._targets,
             journal,
@@ -53,14 +54,20 @@ class Watch:
         """Stop observing; safe to call twice."""
         self.observer.stop()
 
-    def dump(self, run_dir: Path, *, without: Collection[str] = ()) -> None:
-        """Read the log of every replica to its end; topics ``without`` do not exist any more."""
-        stopped = [node.name for node in self._targets.brokers if not self._lab.alive(node.name)]
+    def dump(self, run_dir: Path, *, without: Collection[str] = (), leaders_only: bool = False) -> None:
+        """Read the log of every replica to its end; topics ``without`` do not exist any more.
+
+        With ``leaders_only`` other replicas are left out, because they do not show their logs.
+        """
+        stopped = [node.name for node in self._targets.brokers if not self._runs(node.name)]
         states = self._states(without)
+        assignment = self._assignment(states, without)
+        if leaders_only:
+            assignment = {key: (state.leader,) for key, state in states.items() if state.leader >= 0}
         final_dump(
             run_dir,
             self._targets.brokers,
-            self._assignment(states, without),
+            assignment,
             states,
             dialect=self._dialect,
             stopped=stopped,

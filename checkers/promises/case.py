@@ -97,12 +97,16 @@ class FindingContext:
         return json_object(self.finding["detail"] or "{}", "detail of findings")
 
     def hits(self, mechanisms: tuple[str, ...], brokers: tuple[int, ...] | None = None) -> list[FaultSpan]:
-        """Faults of these mechanisms that hit this partition on one of the brokers (None: on any)."""
+        """Faults of these mechanisms that hit this partition on one of the brokers (None: on any).
+
+        Faults that somebody only stated are left out: they prove nothing.
+        """
         name = f"{self.topic}/{self.partition}"
         return [
             fault
             for fault in self.facts.faults
             if fault.mechanism in mechanisms
+            and not fault.stated
             and fault.until_ns >= self.since
             and (not fault.partitions or name in fault.partitions)
             and (

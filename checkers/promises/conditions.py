@@ -178,6 +178,8 @@ def _leader_failed(case: FindingContext) -> Answer:
         return unknown("no view says who led the partition")
     if by is None:
         return unknown("which broker acknowledged it is not known")
+    if case.facts.attached and any(span.until_ns > case.since for span in facts.silent.get(int(by), ())):
+        return unknown(f"whether broker{by} failed while it did not answer is not known")
     return Answer(False, "its leader neither failed nor was deposed")
 
 
@@ -214,10 +216,14 @@ def _unclean_by_operator(case: FindingContext) -> Answer:
         on_it = not fault.partitions or name in fault.partitions
         if fault.mechanism == "elect_unclean" and fault.until_ns >= case.since and on_it:
             return Answer(True, f"`{fault.name}`")
+    if case.facts.attached and _unclean_seen(case).holds is not False:
+        return unknown("whether an operator elected the leader is not known of this cluster")
     return Answer(False, "no operator elected a leader")
 
 
 def _all_down(case: FindingContext) -> Answer:
+    if case.facts.attached:
+        return _all_silent(case)
     if not case.facts.ends_of_processes(0):
         return Answer(False, "no broker's process ended")
     if not case.facts.states.get(case.where):
@@ -227,7 +233,21 @@ def _all_down(case: FindingContext) -> Answer:
     return Answer(True, f"all of the ISR {list(case.gone.isr)} were down at once")
 
 
+def _all_silent(case: FindingContext) -> Answer:
+    """Of a cluster that acked did not start: brokers that answer have not ended."""
+    if not case.facts.states.get(case.where):
+        return unknown("no view says which replicas were in sync")
+    if case.gone is None:
+        return Answer(False, "an in-sync replica answered at all times")
+    return unknown(
+        f"whether all of the ISR {list(case.gone.isr)}, which did not answer, were down is not known"
+    )
+
+
 def _all_down_damaged(case: FindingContext) -> Answer:
+    if case.facts.attached:
+        silent = _all_silent(case)
+        return silent if silent.holds is False else unknown("whether a replica lost data is not known")
     if not case.hits(DATA_LOSS):
         return Answer(False, "no replica lost data")
     answer = _all_down(case)
@@ -322,6 +342,8 @@ def _damaged(case: FindingContext) -> Answer:
         for fault in case.hits(("damage", "truncate"), brokers or None)
         if offset is None or fault.first_offset <= offset
     ]
+    if not hit and case.facts.attached:
+        return unknown("whether somebody changed files of the brokers is not known")
     return Answer(bool(hit), f"`{hit[0].name}`" if hit else "no storage fault changed bytes there")
 
 
@@ -418,10 +440,14 @@ def _fault_stands(case: FindingContext) -> Answer:
     end = max(ends, default=FOREVER - 1)
     for fault in case.facts.faults:
         if fault.kind in (*_LINK_KINDS, "storage") and fault.mechanism in _LASTING and fault.until_ns > end:
+            if fault.stated:
+                return unknown(f"`{fault.name}` was stated, and nobody stated that it was healed")
             return Answer(True, f"`{fault.name}` was never healed")
     for broker in case.finding["brokers"] or ():
         if case.facts.is_down(broker, end):
             return Answer(True, f"broker{broker} was down")
+        if case.facts.attached and case.facts.is_out_of_service(int(broker), end):
+            return unknown(f"why broker{broker} did not answer at the end is not known")
     return Answer(False, "every fault was healed")
 
 
@@ -435,6 +461,10 @@ def _time_to_rejoin(case: FindingContext) -> Answer:
     changes = [f.until_ns for f in case.facts.faults if f.until_ns < FOREVER]
     changes += [f.from_ns for f in case.facts.faults if f.kind == "operator"]
     changes += [span.until_ns for s in case.facts.down.values() for span in s if span.until_ns < FOREVER]
+    if case.facts.attached:
+        spans = (span for s in case.facts.silent.values() for span in s)
+        changes += [span.until_ns for span in spans if span.until_ns < FOREVER]
+        changes += [state.ns for state in case.facts.states.get(case.where, ())]
     passed = max(ends) - max(changes, default=0)
     seconds = round(passed / 1e9)
     if changes and passed < ISR_TIME_NS:

@@ -101,6 +101,9 @@ class RunFacts:
     """Two KRaft controllers claimed to lead the quorum at the same time."""
     producer_id_expiration_ns: int = PRODUCER_ID_EXPIRATION_NS
     """Idle time after which brokers may forget a producer's sequence numbers."""
+    attached: bool = False
+    """acked did not start the cluster: what became of its processes and disks is not known, and `silent` says
+    when its brokers did not answer."""
     messages: Mapping[tuple[int, int], Message] = field(default_factory=dict)
     """Messages by writer and seq, as far as findings need them."""
 
@@ -188,6 +191,7 @@ def facts_of(
     *,
     kafka: str | None = None,
     mode: str | None = None,
+    attached: bool = False,
     messages: Mapping[tuple[int, int], Message] | None = None,
 ) -> RunFacts:
     """The facts that the small tables of a history hold."""
@@ -212,8 +216,11 @@ def facts_of(
         stuck=frozenset((isr.topic, isr.partition) for isr in incomplete_isrs(evidence) if isr.cause),
         two_controllers=_two_controllers(views),
         producer_id_expiration_ns=evidence.producer_id_expiration_ns,
+        attached=attached,
         messages=messages or {},
     )
+    if attached:
+        return replace(facts, silent=_unanswered(views))
     return replace(facts, silent=_silent(processes, facts.session_ns()))
 
 
@@ -245,7 +252,7 @@ def _down(processes: Iterable[Row], faults: tuple[FaultSpan, ...]) -> Mapping[in
         spans.setdefault(broker, []).append(Span(ns, FOREVER))
     if not any_process:  # a history without processes: the faults say when one was down
         for fault in faults:
-            if fault.mechanism in ("kill", "stop", "power_cut"):
+            if not fault.stated and fault.mechanism in ("kill", "stop", "power_cut"):
                 for broker in filter(lambda number: number >= 0, map(broker_of, fault.hosts)):
                     spans.setdefault(broker, []).append(Span(fault.from_ns, fault.until_ns))
     return {broker: tuple(sorted(broker_spans)) for broker, broker_spans in spans.items()}
@@ -271,6 +278,22 @@ def _silent(processes: Iterable[Row], session_ns: int | None) -> Mapping[int, tu
         elif event == "ready" and broker in started:
             spans.setdefault(broker, []).append(Span(started.pop(broker), ns))
     return {broker: tuple(sorted(broker_spans)) for broker, broker_spans in spans.items()}
+
+
+def _unanswered(views: Iterable[Row]) -> Mapping[int, tuple[Span, ...]]:
+    """From the first question that a broker left unanswered until it answered again."""
+    spans: dict[int, list[Span]] = {}
+    since: dict[int, int] = {}
+    for row in views:
+        if row["subject"] != "reachable" or (broker := broker_of(row["source"])) < 0:
+            continue
+        if row["error"] is not None:
+            since.setdefault(broker, row["ns"] if row["asked_ns"] is None else row["asked_ns"])
+        elif broker in since:
+            spans.setdefault(broker, []).append(Span(since.pop(broker), row["ns"]))
+    for broker, ns in since.items():
+        spans.setdefault(broker, []).append(Span(ns, FOREVER))
+    return {broker: tuple(silences) for broker, silences in spans.items()}
 
 
 def _unclean_ends(processes: Iterable[Row]) -> Mapping[int, tuple[int, ...]]:

@@ -7,7 +7,7 @@ is left out.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +53,8 @@ _ORDER = {
 """Columns by which tables are sorted; the others are sorted by `ns` if they have it."""
 
 _PREFIX = b'{"table":"'
+_LINES_AT_ONCE = 200_000
+"""Lines of a table that memory holds as text; parsed, they need a third of it."""
 
 
 def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> dict[str, int]:
@@ -126,38 +128,49 @@ def _sorted(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
 
 def _read_journals(folder: Path) -> dict[str, pa.Table]:
     """All journal lines of a run as tables, by the name that the lines carry."""
+    parts: dict[str, list[pa.Table]] = {name: [] for name in _LINES}
     lines: dict[str, list[bytes]] = {name: [] for name in _LINES}
     files = sorted(folder.glob("*.jsonl"))
-    for file in files:
-        _collect_lines(file, lines)
-    tables = {}
-    for name, journal_lines in lines.items():
+
+    def parse(name: str) -> None:
         try:
-            tables[name] = _parse(journal_lines, _LINES[name])
+            parts[name].append(_parse(lines[name], _LINES[name]))
         except pa.ArrowException as error:
             raise _first_malformed(files, name) or BadDataError(
                 f"The journals in {folder} hold a malformed row of {name}: {error}."
             ) from error
+        lines[name] = []
+
+    for file in files:
+        for name, line in _lines_of(file):
+            lines[name].append(line)
+            if len(lines[name]) >= _LINES_AT_ONCE:
+                parse(name)
+    tables = {}
+    for name in _LINES:
+        parse(name)
+        tables[name] = pa.concat_tables(parts.pop(name))
         _check_required(tables[name], name, files)
     return tables
 
 
-def _collect_lines(file: Path, lines: dict[str, list[bytes]]) -> None:
-    """Add the lines of ``file`` to those of their tables."""
-    *complete, last = file.read_bytes().split(b"\n")
-    if last and _is_object(last):  # complete except for its line end
-        complete.append(last)
+def _lines_of(file: Path) -> Iterator[tuple[str, bytes]]:
+    """The complete lines of a journal, each with the name of its table."""
     start = len(_PREFIX)
-    for number, line in enumerate(complete, 1):
-        if line.startswith(_PREFIX) and (end := line.find(b'"', start)) > 0:
-            name = line[start:end].decode(errors="replace")
-        elif line:
-            name = str(_row(file, number, line).get("table"))
-        else:
-            continue
-        if name not in lines:
-            raise BadDataError(f"{file}, line {number}: there is no table {name!r}.")
-        lines[name].append(line)
+    with file.open("rb") as opened:
+        for number, ended in enumerate(opened, 1):
+            line = ended.removesuffix(b"\n")
+            if line == ended and not _is_object(line):
+                return  # cut short: the last line
+            if line.startswith(_PREFIX) and (end := line.find(b'"', start)) > 0:
+                name = line[start:end].decode(errors="replace")
+            elif line:
+                name = str(_row(file, number, line).get("table"))
+            else:
+                continue
+            if name not in _LINES:
+                raise BadDataError(f"{file}, line {number}: there is no table {name!r}.")
+            yield name, line
 
 
 def _is_object(line: bytes) -> bool:

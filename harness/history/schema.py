@@ -529,6 +529,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "text",
                         "what the fault does: one of the [mechanisms](#mechanisms); null: `other`",
                     ),
+                    Column(
+                        "stated",
+                        "flag",
+                        "somebody stated the fault (`acked mark`), and nothing proves it; null or false: "
+                        "acked injected it",
+                    ),
                 ),
             ),
             Table(

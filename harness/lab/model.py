@@ -196,6 +196,22 @@ class MainProcess:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+class ClientHosts(Protocol):
+    """Hosts in which clients run: a `Lab`, or this machine itself (`harness.lab.here`)."""
+
+    topology: Topology
+    """All hosts, also those of brokers."""
+
+    def files(self, host: str) -> HostFiles:
+        """The files below the host's own folder."""
+
+    def inside(self, host: str, path: Path | str) -> str:
+        """The path inside the host of one of its `files`."""
+
+    def open_module(self, host: str, module: str, arguments: Sequence[str]) -> Pipe:
+        """Start a module of this project as a helper process in the host's network."""
+
+
 class Lab(Protocol):
     """A set of hosts, up or down."""
 

@@ -1,4 +1,7 @@
-"""The final dump: every replica's own log, read to its log end offset and written as Parquet."""
+"""The final dump: every replica's own log, read to its log end offset and written as Parquet.
+
+Memory does not grow with the logs (`harness.observer.copies`).
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,16 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness.errors import UnfitError, WaitTimeoutError
-from harness.history.identity import decode
 from harness.history.schema import TABLES
-from harness.history.tables import clear, history_dir, write_table
+from harness.history.tables import write_table
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import MODERN, Dialect
+from harness.observer.copies import Copies
 from harness.observer.replica_log import ReplicaLog, read_broker
 from harness.observer.targets import Node
 from harness.waiting import wait_until
@@ -48,11 +49,13 @@ def final_dump(
     at different offsets are therefore read again, for up to ``within_s`` seconds. A replica that still ends
     earlier then is written as it is.
     """
+    copies = Copies(run_dir)
     running = {broker.node_id for broker in brokers if broker.name not in stopped}
 
     def read(broker: Node, partitions: Iterable[TopicPartition]) -> list[ReplicaLog]:
         assigned = sorted(key for key in partitions if broker.node_id in assignment[key])
-        return read_broker(broker, assigned, dialect, stopped=broker.name in stopped) if assigned else []
+        ended = broker.name in stopped
+        return read_broker(broker, assigned, dialect, copies, stopped=ended) if assigned else []
 
     def read_all(partitions: Iterable[TopicPartition]) -> dict[tuple[TopicPartition, int], ReplicaLog]:
         logs = chain.from_iterable(pool.map(partial(read, partitions=tuple(partitions)), brokers))
@@ -74,7 +77,7 @@ def final_dump(
                     poll_s=0.2,
                 )
     replicas = tuple(replica_logs.values())
-    _write_copies(run_dir, replicas)
+    copies.finish()
     cleanup = _cleanup_policies(brokers, {key.topic for key in assignment}, dialect)
     rows = [
         _replica_row(log, states.get(log.topic_partition), cleanup.get(log.topic_partition.topic))
@@ -115,62 +118,6 @@ def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: D
             policies[topic] = config.get("cleanup.policy") or ""
         unanswered = [topic for topic in unanswered if topic not in policies]
     return policies
-
-
-def _write_copies(run_dir: Path, replicas: Iterable[ReplicaLog]) -> None:
-    target = history_dir(run_dir) / "copies.parquet"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    clear(target)
-    by_partition: dict[TopicPartition, list[ReplicaLog]] = {}
-    for replica in replicas:
-        if replica.records:
-            by_partition.setdefault(replica.topic_partition, []).append(replica)
-    if by_partition:
-        target.mkdir()
-    else:
-        write_table(run_dir, "copies", TABLES["copies"].arrow().empty_table())
-    for key, logs in by_partition.items():
-        logs.sort(key=lambda log: log.broker)
-        pq.write_table(pa.concat_tables([copies_of(log) for log in logs]), target / f"{key.folder}.parquet")
-
-
-def copies_of(log: ReplicaLog) -> pa.Table:
-    """A replica's records as rows of `copies`."""
-    schema = TABLES["copies"].arrow()
-    count = len(log.records)
-    identities = [decode(record.value) for record in log.records]
-    markers = [record.marker for record in log.records]
-    columns: dict[str, Any] = {
-        "topic": pa.repeat(log.topic_partition.topic, count),
-        "partition": pa.repeat(pa.scalar(log.topic_partition.partition, pa.int32()), count),
-        "broker": pa.repeat(pa.scalar(log.broker, pa.int32()), count),
-        "writer": [i.writer if i else None for i in identities],
-        "seq": [i.seq if i else None for i in identities],
-        "intact": [
-            r.crc_ok and i.intact if i else (None if r.crc_ok else False)
-            for r, i in zip(log.records, identities, strict=True)
-        ],
-        "home": [i.home if i else None for i in identities],
-        "offset": [r.offset for r in log.records],
-        "epoch": [r.epoch for r in log.records],
-        "batch_offset": [r.batch_offset for r in log.records],
-        "crc": [r.crc for r in log.records],
-        "timestamp_ms": [r.timestamp_ms for r in log.records],
-        "producer_id": [r.producer_id for r in log.records],
-        "producer_epoch": [r.producer_epoch for r in log.records],
-        "sequence": [r.sequence for r in log.records],
-        "control": [r.control for r in log.records],
-        "transactional": [r.transactional for r in log.records],
-        "marker": [m.end if m else None for m in markers],
-        "coordinator_epoch": [m.coordinator_epoch if m else None for m in markers],
-    }
-    return pa.table(
-        [
-            pa.array(columns[f.name], f.type) if isinstance(columns[f.name], list) else columns[f.name]
-            for f in schema
-        ],
-        schema=schema,
-    )
 
 
 def _replica_row(log: ReplicaLog, state: PartitionState | None, cleanup: str | None) -> dict[str, object]:

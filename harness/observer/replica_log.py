@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 
 from harness.clock import now_ns
 from harness.host_files import HostFiles
-from harness.kafka.batches import Record
 from harness.kafka.model import TopicPartition
 from harness.kafka.segments import first_offset, high_watermarks, leader_epochs, read_folder, segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
-from harness.kafka.wire.offsets import EARLIEST, LATEST, end_offsets
+from harness.kafka.wire.offsets import CONSUMER, DEBUGGER, EARLIEST, LATEST, end_offsets
+from harness.observer.copies import Copies
 from harness.observer.targets import Node
 
 FETCH_BYTES = 8 << 20
@@ -26,7 +26,6 @@ class ReplicaLog:
     topic_partition: TopicPartition
     broker: int
     _: KW_ONLY
-    records: list[Record] = field(default_factory=list)
     complete: bool = False
     """Read to its log end offset."""
     ns: int = 0
@@ -46,9 +45,14 @@ class ReplicaLog:
 
 
 def read_broker(
-    broker: Node, partitions: Iterable[TopicPartition], dialect: Dialect, *, stopped: bool = False
+    broker: Node,
+    partitions: Iterable[TopicPartition],
+    dialect: Dialect,
+    copies: Copies,
+    *,
+    stopped: bool = False,
 ) -> list[ReplicaLog]:
-    """Read every replica of a broker, one after the other.
+    """Read every replica of a broker, one after the other; their records go to ``copies``.
 
     The files of a ``stopped`` broker count as complete. If a running broker does not answer, its files are
     read too, but the logs are marked as incomplete.
@@ -57,52 +61,57 @@ def read_broker(
     silent: str | None = None
     with Connection(broker.endpoint, timeout_s=5.0) as connection:
         for log in logs:
-            data = broker.data
+            data, key = broker.data, log.topic_partition
+            copies.begin(key, log.broker)
             try:
                 if silent is not None:
-                    _give_up(log, data, silent)
+                    _give_up(log, data, silent, copies)
                 elif dialect.own_log_by_fetch and not stopped:
-                    _read_by_fetch(connection, log, dialect)
+                    _read_by_fetch(connection, log, dialect, copies)
                 elif data is not None:
-                    _read_files(data, log)
+                    _read_files(data, log, copies)
                 else:
-                    log.error = (
-                        "this Kafka version cannot show a replica's own log, and no data folder was given"
-                    )
+                    _read_by_fetch(connection, log, dialect, copies)
             except OSError as error:
                 silent = str(error)  # the next replica would only time out as well
-                _give_up(log, data, silent)
+                _give_up(log, data, silent, copies)
+            copies.end(key, log.broker)
             log.ns = now_ns()
             if data is not None:
-                log.epochs = leader_epochs(data.below(log.topic_partition.folder))
+                log.epochs = leader_epochs(data.below(key.folder))
     return logs
 
 
-def _give_up(log: ReplicaLog, data: HostFiles | None, why: str) -> None:
-    log.records.clear()
+def _give_up(log: ReplicaLog, data: HostFiles | None, why: str, copies: Copies) -> None:
+    copies.begin(log.topic_partition, log.broker)
     if data is not None and data.below(log.topic_partition.folder).names():
-        _read_files(data, log)
+        _read_files(data, log, copies)
     log.complete = False
     log.error = why
 
 
-def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) -> None:
+def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect, copies: Copies) -> None:
+    """Read the replica's own log; where brokers do not show it, what the leader shows to consumers."""
     key = log.topic_partition
-    start = end_offsets(connection, [key], at=EARLIEST, dialect=dialect)[key]
-    end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
+    fetch, asking = fetch_own_log, DEBUGGER
+    if not dialect.own_log_by_fetch:
+        fetch, asking = fetch_as_consumer, CONSUMER
+    start = end_offsets(connection, [key], at=EARLIEST, replica_id=asking, dialect=dialect)[key]
+    end = end_offsets(connection, [key], at=LATEST, replica_id=asking, dialect=dialect)[key]
     if start.error or end.error:
         log.error = f"Kafka error {start.error or end.error} for the offsets of the log's start and end"
         return
-    position, size, damaged = start.offset, FETCH_BYTES, list[str]()
+    position, size, damaged, transactional = start.offset, FETCH_BYTES, list[str](), False
     log.size_bytes = 0
     while True:
-        got = fetch_own_log(connection, *key, position, size, dialect=dialect)
+        got = fetch(connection, *key, position, size, dialect=dialect)
         if got.error:
             log.error = f"Kafka error {got.error} at offset {position}"
             return
         log.high_watermark, log.log_start = got.high_watermark, got.log_start
         log.last_stable_offset = got.last_stable_offset
-        log.records.extend(got.records)
+        copies.add(key, log.broker, got.records)
+        transactional |= any(record.transactional for record in got.records)
         damaged += got.parsed.problems
         log.size_bytes += got.parsed.consumed_bytes
         following = got.parsed.next_offset
@@ -112,12 +121,12 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect) ->
             size *= 2  # one batch is larger than what was requested
         else:
             break
-    end = end_offsets(connection, [key], at=LATEST, dialect=dialect)[key]
+    end = end_offsets(connection, [key], at=LATEST, replica_id=asking, dialect=dialect)[key]
     log.leo = end.offset
     log.complete = position >= end.offset
     cut = f"the read ended at offset {position}, before the log's end {end.offset}"
     log.error = _together([*damaged, *([] if log.complete else [cut])])
-    log.aborted = _aborted(connection, log, dialect)
+    log.aborted = _aborted(connection, log, dialect) if transactional else ()
 
 
 def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple[tuple[int, int], ...] | None:
@@ -125,8 +134,6 @@ def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple
 
     It follows from the markers in its log, but the replica answers from an index of its own.
     """
-    if not any(record.transactional for record in log.records):
-        return ()
     if log.last_stable_offset is None or log.log_start is None:
         return None
     aborted: set[tuple[int, int]] = set()
@@ -148,14 +155,14 @@ def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple
     return tuple(sorted(aborted, key=lambda pair: (pair[1], pair[0])))
 
 
-def _read_files(data: HostFiles, log: ReplicaLog) -> None:
+def _read_files(data: HostFiles, log: ReplicaLog, copies: Copies) -> None:
     replica = data.below(log.topic_partition.folder)
     names = segments(replica)
     if not names:
         log.error = f"there is no log in {replica}"
         return
     parsed = read_folder(replica)
-    log.records.extend(parsed.records)
+    copies.add(log.topic_partition, log.broker, parsed.records)
     log.log_start = first_offset(names[0])
     log.size_bytes = parsed.consumed_bytes
     following = parsed.next_offset

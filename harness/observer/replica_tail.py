@@ -19,6 +19,9 @@ from harness.kafka.wire.logs import FetchResult
 FETCH_BYTES = 4 << 20
 """Larger than any batch that brokers accept by default; a batch that does not fit would look truncated."""
 
+REMEMBERED = 50_000
+"""Batches of a replica that a look can go back to, at least; some 20 MB of memory."""
+
 Rows = list[dict[str, object]]
 
 
@@ -48,6 +51,11 @@ class ReplicaTail:
     markers: int = 0
     """Transaction markers seen so far, truncated ones too."""
 
+    _floor: int = 0
+    """Batches before this offset are forgotten: whether they go is not seen any more."""
+    _reported: tuple[int, int] = (0, -1)
+    """The highest `_floor`, and the epoch there: records before it, of no later epoch, are not reported anew
+    if the log is truncated to before it."""
     _position: int = 0
     """The batch that the next answer should begin with; their number if it should begin behind the last."""
     _joined: bool = False
@@ -61,13 +69,22 @@ class ReplicaTail:
     def start(self) -> int:
         """The offset to fetch from."""
         if self._position == 0:
-            return self.log_start
+            return max(self.log_start, self._floor)
         return self.batches[self._position].offset if self._position < len(self.batches) else self.end
 
     @property
     def end(self) -> int:
         """The offset after the last record that is believed to be there."""
-        return self.batches[-1].next_offset if self.batches else self.log_start
+        return self.batches[-1].next_offset if self.batches else max(self.log_start, self._floor)
+
+    def forget(self, remembered: int = REMEMBERED) -> None:
+        """Drop the oldest batches once there are twice as many as are to be ``remembered``."""
+        excess = len(self.batches) - remembered
+        if excess >= remembered and self._position >= excess:
+            del self.batches[:excess], self.records[:excess]
+            self._position -= excess
+            self._floor = self.batches[0].offset
+            self._reported = self._floor, self.batches[0].epoch or 0
 
     def look(self) -> None:
         """Begin a new look, unless the last one has batches left to compare."""
@@ -105,7 +122,7 @@ class ReplicaTail:
             self._look_from(self._back * 8)
         else:
             gone = self._truncate(0, ns)
-            self.log_start = max(0, log_start)
+            self.log_start, self._floor = max(0, log_start), 0
             self.looking = log_start >= 0
         return gone
 
@@ -177,7 +194,7 @@ class ReplicaTail:
         rows: Rows = []
         by_batch: dict[int, list[_Seen]] = {batch.offset: [] for batch in batches}
         for record in records:
-            if record.offset < first:
+            if record.offset < first or self._was_reported(record):
                 continue
             by_batch.setdefault(record.batch_offset, []).append(_Seen(record.offset, ns, record.epoch))
             self.markers += record.control
@@ -191,6 +208,10 @@ class ReplicaTail:
         self.batches += batches
         self.records += [by_batch[batch.offset] for batch in batches]
         return rows
+
+    def _was_reported(self, record: Record) -> bool:
+        floor, epoch = self._reported
+        return record.offset < floor and (record.epoch or 0) <= epoch
 
     def _replica(self) -> dict[str, object]:
         return {**self.topic_partition._asdict(), "broker": self.broker}

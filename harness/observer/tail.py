@@ -184,6 +184,7 @@ class TailPoller:
         for key, fetched in read.items():
             tail = tails[key]
             sightings, gone = tail.update(fetched, ns)
+            tail.forget()
             if tail.leo is not None:
                 watermarks += self._watermarks.update(key, tail.leo, fetched, ns)
             if gone:

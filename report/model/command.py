@@ -20,6 +20,8 @@ _FLAGS = frozenset({"--force", "--no-force"})
 def command_to_repeat(manifest: Mapping[str, Any], scenario: str) -> str:
     """`acked run` with the scenario or its file, the settings given, and version, mode and lab."""
     made_by: Mapping[str, Any] = manifest.get("made_by") or {}
+    if manifest.get("recording"):  # what was broken was not up to acked
+        return str(made_by.get("command") or "acked record")
     options = _options(str(made_by.get("command") or ""))
     given = {name for name, *_ in options}
     facts = ["mode", "lab"] if given & {"--kafka-home", "--kafka-jars"} else ["kafka", "mode", "lab"]

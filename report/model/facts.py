@@ -41,16 +41,17 @@ def sentences(
     consequences: Mapping[int, str] | None = None,
     by_promises: bool = False,
     imported: bool = False,
+    recorded: bool = False,
 ) -> tuple[str, ...]:
     """What happened, in the order in which a reader asks: faults, beliefs, losses, gaps, claims.
 
-    If the run proves nothing, claims are left out. An ``imported`` history expects nothing, and that it
-    records no fault does not mean that there was none. ``consequences`` say, by the number of a fault, what
-    it did to the lost messages.
+    If the run proves nothing, claims are left out. An ``imported`` history expects nothing. That it records no
+    fault does not mean that there was none, and of a cluster that acked ``recorded`` only stated faults are
+    known. ``consequences`` say, by the number of a fault, what it did to the lost messages.
     """
     void = verdict in ("invalid", "crashed")
     sentences = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
-    if faults or not imported:
+    if faults or not (imported or recorded):
         sentences += _of_faults(faults, consequences or {})
     sentences += _of_zombies(list(zombies), partitions)
     sentences += _of_losses(fates, () if void or by_promises or imported else groups)
@@ -84,6 +85,9 @@ def _of_faults(faults: Sequence[Fault], consequences: Mapping[int, str]) -> list
 
 def fault_in_words(fault: Fault) -> str:
     """A sentence that says what a fault did and when."""
+    if fault.stated:
+        until = "" if fault.to_s is None else f", and its end at {fault.to_s:.1f} s"
+        return f"Somebody stated “{fault.name}” at {fault.from_s:.1f} s{until}."
     if not fault.injected:
         return f"“{fault.name}” did not take effect at {fault.from_s:.1f} s."
     if not fault.proven:

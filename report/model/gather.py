@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from report.model import causes
-from report.model.beliefs import ToSeconds, Zombie, lanes, leaders_by_epoch, splits, zombies
+from report.model.beliefs import ToSeconds, Zombie, lanes, leaders_by_epoch, node_name, splits, zombies
 from report.model.blocked import blocked_readers
 from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
@@ -37,6 +37,7 @@ from report.model.removals import consequences, elections, turns
 from report.model.stories import chosen_messages, finding_groups, stories
 from report.model.tables import WITH_TIME, Row, RunTables
 from report.model.transactions import RunTransactions
+from report.words.seen import limits_in_words
 
 PARTITIONS = 4
 """At most this many topic partitions are drawn."""
@@ -136,6 +137,7 @@ class _ModelBuilder:
                     partitions=drawn,
                     by_promises=by_promises(self.judgement),
                     imported=imported,
+                    recorded=bool(verdict.seen),
                     consequences=consequences(
                         self.tables, self.findings, self.faults, self.small["log_events"], self.seconds
                     ),
@@ -154,7 +156,7 @@ class _ModelBuilder:
             controller_splits=disagreed,
             controller_turns=tuple(
                 election
-                for election in elections(controllers, "{0} is the active controller in epoch {1}")
+                for election in elections(controllers, "{0} is the active controller in epoch {1}", node_name)
                 if from_s < election.s < to_s
             ),
             claims=claims,
@@ -235,6 +237,7 @@ class _ModelBuilder:
             else f"acked check --import {self.folder}",
             made_by=tuple(_made_by(manifest)),
             imported=not scenario,
+            limits=limits_in_words(manifest.get("recording")),
         )
 
     def _scenario(self) -> str:

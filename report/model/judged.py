@@ -10,6 +10,7 @@ from report.model.meaning import meaning
 from report.model.model import Finding, FindingGroup, ReportModel, Run, Verdict, WriterFates
 from report.words.causes import cause_of, facts_of
 from report.words.details import detail_in_words
+from report.words.seen import seen_in_words
 
 
 def judged_model(judgement: Mapping[str, Any]) -> ReportModel:
@@ -44,6 +45,7 @@ def verdict_of(
         messages=int(judgement.get("messages") or 0),
         fates=fates,
         lost=lost_messages(fates),
+        seen=seen_in_words(judgement.get("seen")),
     )
 
 

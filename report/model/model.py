@@ -39,6 +39,8 @@ class Run:
     """Versions and machine that made the run, as name and value; empty if the manifest does not have them."""
     imported: bool = False
     """Whether another program recorded the history; `scenario` is then the name of its folder."""
+    limits: tuple[str, ...] = ()
+    """What is not known of the cluster of a recording, in sentences."""
 
 
 NO_AZ = "?"
@@ -74,6 +76,8 @@ class Verdict:
     fates: Mapping[str, int]
     lost: int
     """Acknowledged messages that are lost, whether the scenario expects it or not."""
+    seen: str = ""
+    """What was seen to break in a recording of a cluster that acked did not start; empty for other runs."""
     sentences: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     """Why they are lost, in plain sentences, the most frequent cause first."""
@@ -114,6 +118,8 @@ class Fault:
     lasting: bool
     """It has a duration: it was healed, or it lasts until the run ends."""
     injected: bool
+    stated: bool
+    """Somebody stated it, and nothing proves it."""
     proven: bool
     """It took effect, and lasted until it was healed."""
     hosts: tuple[str, ...]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from report.model.beliefs import ToSeconds, node_name
+from harness.kafka.model import broker_name
+from report.model.beliefs import ToSeconds
 from report.model.messages import LOST
 from report.model.model import Fault, Lane, Turn, counted
 from report.model.tables import Row, RunTables
@@ -93,7 +94,7 @@ def turns(
     ``sightings`` and ``lanes`` are those of one topic partition; ``acknowledged`` has writers and seqs.
     """
     turns = [
-        *elections(lanes, "{0} leads in epoch {1}"),
+        *elections(lanes, "{0} leads in epoch {1}", broker_name),
         *_removals(sightings, acknowledged, faults, log_events, seconds),
     ]
     sources = {lane.source for lane in lanes}
@@ -111,7 +112,7 @@ def turns(
     return tuple(sorted((turn for turn in turns if from_s < turn.s < to_s), key=lambda one: one.s))
 
 
-def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
+def elections(lanes: Sequence[Lane], words: str, name_of: Callable[[int], str]) -> Iterable[Turn]:
     """The first statement of each epoch, except the first epoch of all.
 
     ``words`` has placeholders for the leader's name and the epoch.
@@ -125,7 +126,7 @@ def elections(lanes: Sequence[Lane], words: str) -> Iterable[Turn]:
             if earliest is None or belief.from_s < earliest[0]:
                 first[belief.epoch] = (belief.from_s, belief.leader)
     for epoch, (s, leader) in sorted(first.items())[1:]:
-        name = node_name(leader)
+        name = name_of(leader)
         yield Turn(s=s, kind="elected", source=name, count=0, text=words.format(name, epoch))
 
 

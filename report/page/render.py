@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from harness.kafka.model import broker_name
 from report.model.beliefs import node_name
 from report.model.model import NO_AZ, Claim, FindingGroup, ReportModel, grouped
 from report.page.ladder import ladder
@@ -141,15 +142,19 @@ def _legend(model: ReportModel, *, controllers: bool) -> list[tuple[int, str]]:
 
     ``controllers``: there is also a picture of them.
     """
-    leaders = {leader for story in model.partitions for leader in story.leaders.values()}
+    leaders = {
+        (leader, broker_name(leader)) for story in model.partitions for leader in story.leaders.values()
+    }
     for lane in model.controllers if controllers else ():
         leaders |= {
-            belief.leader for belief in lane.beliefs if belief.leader is not None and belief.leader > 0
+            (belief.leader, node_name(belief.leader))
+            for belief in lane.beliefs
+            if belief.leader is not None and belief.leader > 0
         }
     names: dict[int, list[str]] = {}
-    for leader in sorted(leaders):
+    for leader, name in sorted(leaders):
         number = leader - 10 if leader > 10 else leader
-        names.setdefault((number - 1) % LEADERS + 1, []).append(node_name(leader))
+        names.setdefault((number - 1) % LEADERS + 1, []).append(name)
     return [(hue, ", ".join(named)) for hue, named in sorted(names.items())]
 
 

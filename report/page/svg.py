@@ -110,6 +110,8 @@ PATTERNS = Markup(
     '<rect width="1.6" height="7" class="ink"/></pattern>'
     '<pattern id="uncommitted" width="6" height="6" patternUnits="userSpaceOnUse" '
     'patternTransform="rotate(-45)"><rect width="1.2" height="6" class="strong"/></pattern>'
+    '<pattern id="stated" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<path d="M1 0 V6" class="statedline"/></pattern>'
     '<pattern id="silent" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<rect width="3" height="8" class="ghost"/></pattern>'
     '<pattern id="unknown" width="4" height="4" patternUnits="userSpaceOnUse" '

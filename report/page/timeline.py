@@ -138,8 +138,16 @@ def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> No
             fault.to_s if fault.to_s is not None else (canvas.to_s if fault.lasting else fault.from_s)
         )
         canvas.y += 17
-        bar = tag("rect", x=x, y=canvas.y - 12, width=max(end - x, 3.0), height=14.0, class_="faultbar", rx=2)
-        name = f"⚡ {fault.name}"
+        bar = tag(
+            "rect",
+            x=x,
+            y=canvas.y - 12,
+            width=max(end - x, 3.0),
+            height=14.0,
+            class_="faultbar stated" if fault.stated else "faultbar",
+            rx=2,
+        )
+        name = f"{'stated: ' if fault.stated else '⚡ '}{fault.name}"
         room = WIDTH - x - 12
         shown = fit(name, max(room, 60), _FAULT_SIZE)
         at = x + 5

@@ -6,7 +6,7 @@ import fnmatch
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from harness.cluster.client_settings import Value, check_client
 from harness.cluster.followed import IgnoredSetting, in_words
@@ -24,16 +24,13 @@ from harness.cluster.timings import Timings
 from harness.errors import UsageError
 from harness.kafka.model import Topic, broker_id
 from harness.lab.model import Topology
-from run.clients import DELIVERY, choose
+from run.clients import DELIVERY, ProducerSetting, compared
 from studies.assess.battery import Case
 
 TOPIC = "assessed"
 """Name of the topic where the description has none."""
 RATE_PER_PARTITION = 5.0
 """Messages per second of each producer to each partition: gaps are measured to about 1/5 s."""
-CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
-"""A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
-costs brokers more than the producers do."""
 MOST_PARTITIONS = 48
 """Partitions of all topics together, as far as they are described: each costs every AZ ten messages a second,
 a place in each look at the cluster, and a judgement."""
@@ -60,24 +57,9 @@ class AssessedTopic:
     """How many of them it has here; 0: acked chooses them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProducerSetting:
-    """A producer's settings. Every AZ has one producer of each."""
-
-    name: str
-    fixed: Mapping[str, Value] = field(default_factory=dict)
-    """By Java's names; they override the described ones."""
-
-
 def producers(settings: Settings) -> tuple[ProducerSetting, ...]:
     """The described producer, and the same one with acks=1 for comparison, or with acks=all if it has 1."""
-    choice = choose(check_client("producer", settings.producer), {})
-    acks = choice.fields.get("acks", -1)
-    described = ProducerSetting(name="acks=all" if acks == -1 else f"acks={acks}")
-    if acks == -1:
-        fixed: dict[str, Value] = {"acks": 1, "enable.idempotence": False}
-        return described, ProducerSetting(name="acks=1", fixed=fixed)
-    return described, ProducerSetting(name="acks=all", fixed={"acks": -1})
+    return compared(check_client("producer", settings.producer))
 
 
 def default_times(given: Mapping[str, Value], timings: Timings) -> dict[str, Value]:

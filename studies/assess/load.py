@@ -19,14 +19,13 @@ from dataclasses import dataclass, field
 from harness.clock import now_ns
 from harness.kafka.config import BASE_ZOOKEEPER
 from harness.waiting import wait_until
+from run.clients import CALM_FETCHES, ProducerSetting
 from run.sessions import after_heartbeat
 from run.stage import Stage
 from studies.assess.battery import Case
 from studies.assess.described import (
-    CALM_FETCHES,
     DRAIN_S,
     RATE_PER_PARTITION,
-    ProducerSetting,
     default_times,
     hold_s,
     led_inside,

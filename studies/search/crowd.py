@@ -10,8 +10,9 @@ from harness.clock import now_ns
 from harness.errors import AckedError, WaitTimeoutError
 from harness.kafka.model import TopicPartition
 from harness.waiting import wait_until
+from run.clients import CALM_FETCHES
 from run.stage import Stage
-from studies.assess.described import CALM_FETCHES, DRAIN_S, RATE_PER_PARTITION
+from studies.assess.described import DRAIN_S, RATE_PER_PARTITION
 from studies.search.schedule import Group, Producer
 from studies.search.transactions import TransactionLoad
 from studies.steps.body import POLL_S, WARM_S

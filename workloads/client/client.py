@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from harness.kafka.model import Endpoint
-from harness.lab.model import Lab
+from harness.lab.model import ClientHosts
 from workloads.client.agent_process import JOURNAL, AgentProcess
 from workloads.client.background import BackgroundConsumer, PinnedWrites, Stream
 from workloads.protocol.commands import (
@@ -32,7 +32,7 @@ R = TypeVar("R")
 class Client:
     """One agent. Thread-safe. Raises ProcessDiedError, with the end of its stderr, once it has ended."""
 
-    def __init__(self, lab: Lab, host: str, *, start_within_s: float = 20.0) -> None:
+    def __init__(self, lab: ClientHosts, host: str, *, start_within_s: float = 20.0) -> None:
         """Start the agent in ``host``, which writes `JOURNAL` there, and its stderr beside it."""
         self.host = host
         self._topology = lab.topology

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from uuid import UUID
 
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
@@ -29,6 +30,9 @@ from harness.errors import UnfitError
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
+
+_DELETE_BY_ID = 6
+"""The version of DeleteTopics from which on it takes the ids of topics."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,14 @@ def delete_topic(
     request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=wait_ms)
     answer = exchange(target, request, DeleteTopicsResponse, dialect.delete_topics, wait_ms / 1000 + 2)
     return RequestResult(answer.responses[0].error_code)
+
+
+def delete_topic_by_id(target: Target, topic_id: UUID, *, wait_ms: int = 5000) -> RequestResult:
+    """Delete the topic with this id, and no other one that has its name by now (Kafka 2.8 and later)."""
+    state = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=topic_id)
+    request = DeleteTopicsRequest(topics=[state], timeout_ms=wait_ms)
+    answer = exchange(target, request, DeleteTopicsResponse, _DELETE_BY_ID, wait_ms / 1000 + 2)
+    return RequestResult(answer.responses[0].error_code, answer.responses[0].error_message or "")
 
 
 def delete_records(

@@ -11,7 +11,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
@@ -20,6 +20,8 @@ from harness.kafka.model import Endpoint
 from harness.kafka.wire.authentication import SecurityError, authenticate, tls_context, tls_refusal
 
 CLIENT_ID = "acked"
+_allowed: frozenset[int] | None = None
+"""API keys of the requests that may be sent; None: all."""
 
 T = TypeVar("T")
 
@@ -32,6 +34,17 @@ _TLS_ALERT = b"\x15\x03"
 """How a TLS listener's answer to anything else begins (RFC 8446 §5.1)."""
 _IN_FRAME = 8
 """Where a framed request holds its correlation id: after the size, the API key and the API version."""
+
+
+@contextlib.contextmanager
+def only(requests: Collection[type]) -> Iterator[None]:
+    """Meanwhile no thread of this process sends a request of another class: ValueError is raised instead."""
+    global _allowed
+    before, _allowed = _allowed, frozenset(cast(Any, one).API_KEY for one in requests)
+    try:
+        yield
+    finally:
+        _allowed = before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +202,8 @@ class Connection:
         return self._receive(size)
 
     def _frame(self, request: Any, version: int) -> bytes:
+        if _allowed is not None and request.API_KEY not in _allowed:
+            raise ValueError(f"{type(request).__name__} must not be sent to this cluster")
         request.API_VERSION = version
         request.with_header(correlation_id=self._number(), client_id=CLIENT_ID)
         return bytes(request.encode(version=version, header=True, framed=True))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import UnfitError, UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,3 +90,57 @@ def dialect(kafka_version: str) -> Dialect:
             if number >= since:
                 return candidate
     raise UsageError(f"Kafka {kafka_version!r} is not supported; use 0.10.2.2 or later.")
+
+
+_KEYS: Mapping[str, tuple[int, ...]] = {
+    "produce": (0,),
+    "fetch": (1,),
+    "list_offsets": (2,),
+    "metadata": (3,),
+    "create_topics": (19,),
+    "delete_topics": (20,),
+    "delete_records": (21,),
+    "describe_configs": (32,),
+    "incremental_alter_configs": (44,),
+    "elect_leaders": (43,),
+    "alter_partition_reassignments": (45, 46),
+    "describe_quorum": (55,),
+    "describe_topic_partitions": (75,),
+    "describe_transactions": (61, 65, 66),
+}
+"""API keys of the requests of each field of `Dialect`."""
+_NEEDED = ("produce", "fetch", "list_offsets", "metadata", "create_topics", "delete_topics")
+_OWN_LOG_FETCH = 7
+"""Brokers that know this version of FETCH (Kafka 1.1) show a replica's own log."""
+
+
+def spoken(ranges: Mapping[int, tuple[int, int]]) -> Dialect:
+    """The dialect of a broker that states these versions (`harness.kafka.wire.metadata.api_versions`).
+
+    Of each request it has the newest version that both sides know. Raises UnfitError if there is none of a
+    request without which nothing can be recorded.
+    """
+    chosen: dict[str, Any] = {}
+    for field in fields(Dialect):
+        if field.name not in _KEYS:
+            continue
+        ours = getattr(_4_0, field.name)
+        theirs = [ranges.get(key, (0, -1)) for key in _KEYS[field.name]]
+        newest = min(ours, *(most for _, most in theirs))
+        if newest >= max(least for least, _ in theirs):
+            chosen[field.name] = newest
+        elif field.name not in _NEEDED:
+            chosen[field.name] = None
+        else:
+            least, most = theirs[0]
+            if most < 0:
+                raise UnfitError(
+                    f"The node does not know the request {field.name}; name a broker's listener for clients, "
+                    "and not that of a controller."
+                )
+            raise UnfitError(
+                f"The broker knows versions {least} to {most} of the request {field.name}, and acked sends "
+                f"version {ours} or older; use Kafka 0.10.2 to 4.x."
+            )
+    magic = 2 if chosen["produce"] >= _0_11.produce else 1
+    return Dialect(**chosen, magic=magic, own_log_by_fetch=chosen["fetch"] >= _OWN_LOG_FETCH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol.admin import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from kafka.protocol.metadata import (
@@ -15,9 +16,14 @@ from kafka.protocol.metadata import (
 )
 
 from harness.errors import UnfitError
-from harness.kafka.model import PartitionState, TopicPartition
-from harness.kafka.wire.connection import Question, Target, ask, exchange
+from harness.kafka.model import UNKNOWN_TOPIC_OR_PARTITION, PartitionState, TopicPartition
+from harness.kafka.wire.connection import Question, Target, ask, connected, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
+
+_TOPIC_IDS = 10
+"""The version of Metadata from which on it states the ids of topics."""
+_LEADER_NOT_AVAILABLE = 5
+_NOT_REFUSED = (0, UNKNOWN_TOPIC_OR_PARTITION, _LEADER_NOT_AVAILABLE)
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,27 @@ class BrokerMetadata:
     controller: int
     brokers: tuple[int, ...]
     partitions: Mapping[TopicPartition, PartitionState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvertisedBroker:
+    """A broker as Metadata names it: where clients reach it, on the listener that was asked."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str = ""
+    """broker.rack; empty if it has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvertisedCluster:
+    """A cluster as one of its brokers describes it to clients."""
+
+    cluster_id: str
+    controller: int
+    """Node id of the controller; on KRaft, of a random live broker."""
+    brokers: tuple[AdvertisedBroker, ...]
 
 
 @dataclass(frozen=True)
@@ -76,6 +103,45 @@ def metadata(
         key=names, request=request, response=MetadataResponse, version=dialect.metadata, parse=stated
     )
     return ask(target, question, timeout_s)
+
+
+def advertised_cluster(
+    target: Target, *, dialect: Dialect = MODERN, timeout_s: float | None = None
+) -> AdvertisedCluster:
+    """The cluster's id, and its brokers with addresses and racks; names no topic."""
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    answer = exchange(target, request, MetadataResponse, dialect.metadata, timeout_s)
+    return AdvertisedCluster(
+        cluster_id=answer.cluster_id or "",
+        controller=answer.controller_id,
+        brokers=tuple(
+            AdvertisedBroker(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack or "")
+            for one in sorted(answer.brokers, key=lambda one: int(one.node_id))
+        ),
+    )
+
+
+def topic_ids(
+    target: Target, topics: Iterable[str] | None = None, *, timeout_s: float | None = None
+) -> dict[str, UUID | None]:
+    """The topics that exist among these (None: among all), each with its id; None before Kafka 2.8 (KIP-516).
+
+    Raises LookupError with Kafka's error code for a topic that may not be described.
+    """
+    with connected(target) as connection:
+        version = min(_TOPIC_IDS, api_versions(connection, timeout_s)[MetadataRequest.API_KEY][1])
+        names = None if topics is None else list(topics)
+        asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        answer = connection.call(request, MetadataResponse, version, timeout_s)
+    refused = next((one for one in answer.topics if one.error_code not in _NOT_REFUSED), None)
+    if refused is not None:
+        raise LookupError(f"topic {refused.name!r}: Kafka error {refused.error_code}")
+    return {
+        topic.name: UUID(str(topic.topic_id)) if version >= _TOPIC_IDS else None
+        for topic in answer.topics
+        if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION
+    }
 
 
 def api_versions(target: Target, timeout_s: float | None = None) -> dict[int, tuple[int, int]]:

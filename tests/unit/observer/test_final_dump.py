@@ -14,6 +14,7 @@ from harness.host_files import Folder
 from harness.kafka.model import Endpoint, PartitionState, TopicPartition
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.produce import one_record_batch
+from harness.observer.copies import Copies
 from harness.observer.dump import final_dump
 from harness.observer.replica_log import ReplicaLog, read_broker
 from harness.observer.targets import Node
@@ -94,7 +95,10 @@ def test_a_broker_that_is_paused_costs_one_wait(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("harness.observer.replica_log.end_offsets", never)
     logs = read_broker(
-        Node("broker1", 1, Endpoint("127.0.0.1", 9)), [TopicPartition("a", 0), TopicPartition("b", 0)], MODERN
+        Node("broker1", 1, Endpoint("127.0.0.1", 9)),
+        [TopicPartition("a", 0), TopicPartition("b", 0)],
+        MODERN,
+        Copies(tmp_path),
     )
     assert asked == ["a"]
     assert [log.error for log in logs] == ["timed out", "timed out"]

@@ -175,6 +175,29 @@ def test_after_any_history_the_follower_knows_the_log(
         }
 
 
+def test_the_beginning_of_a_long_log_is_forgotten() -> None:
+    """Memory does not grow with the log, and what is remembered is still compared."""
+    follower, log = Follower(), [stored(offset) for offset in range(8)]
+    for end in range(1, 9):
+        follower.follow(log[:end])
+        follower.tail.forget(2)
+    assert [batch.offset for batch in follower.tail.batches] == [6, 7] or len(follower.tail.batches) < 4
+    assert [name for name, _ in follower.events] == ["seen"] * 8
+    follower.events.clear()
+    follower.follow(log[:7])
+    assert follower.events == [("gone", 7)]
+
+
+def test_a_truncation_into_the_forgotten_beginning_starts_anew() -> None:
+    follower, log = Follower(), [stored(offset) for offset in range(8)]
+    follower.follow(log)
+    follower.tail.forget(2)
+    follower.events.clear()
+    follower.follow(log[:3])
+    assert [event for event in follower.events if event[0] == "gone"] == [("gone", 6), ("gone", 7)]
+    assert follower.tail.end == 3
+
+
 def test_records_of_the_next_segment_are_reported() -> None:
     follower, log = Follower(), [stored(0), stored(1)]
     follower.follow(log, rolled=[2, 3])

@@ -25,6 +25,8 @@ class Run:
 
     kafka: str | None = "3.9.1"
     mode: str | None = "kraft"
+    attached: bool = False
+    """acked did not start the cluster."""
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     messages: dict[tuple[int, int], Message] = field(default_factory=dict)
 
@@ -51,6 +53,11 @@ class Run:
         """Leader, epoch and ISR of t/0, ``at`` seconds."""
         row = {"topic": "t", "partition": 0, "leader": leader, "epoch": epoch, "isr": sorted(isr)}
         return self.add("views", ns=at * S, source=source, subject="partition", **row)
+
+    def answers(self, broker: int, at: int, *, silent: bool = False) -> Run:
+        """Whether a broker answers the observer from a moment on."""
+        error = "timed out" if silent else None
+        return self.add("views", ns=at * S, source=f"broker{broker}", subject="reachable", error=error)
 
     def down(self, broker: int, since: int, until: int | None = None, event: str = "killed") -> Run:
         """A broker's process ends, and is started again."""
@@ -91,7 +98,13 @@ class Run:
     def facts(self) -> RunFacts:
         """The facts that these rows hold."""
         tables = {name: pa.Table.from_pylist(self.rows.get(name, []), schema=_loose(name)) for name in TABLES}
-        return facts_of(evidence_of(tables), kafka=self.kafka, mode=self.mode, messages=self.messages)
+        return facts_of(
+            evidence_of(tables),
+            kafka=self.kafka,
+            mode=self.mode,
+            attached=self.attached,
+            messages=self.messages,
+        )
 
     def judge(self, name: str = "lost", **more: Any) -> PromiseJudgement:
         """The judgement of one finding about message 1/0 of t/0, acknowledged by broker 1."""

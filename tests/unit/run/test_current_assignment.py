@@ -17,6 +17,7 @@ from harness.host_files import Folder
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.kafka.wire.logs import FetchResult
 from harness.lab.layout import THREE_AZS
+from harness.observer.targets import Targets
 from harness.zookeeper.znodes import assigned_state
 from run.stage import Stage
 from run.watch import Watch
@@ -113,9 +114,9 @@ def test_the_final_logs_are_those_of_the_current_replicas(
 
     monkeypatch.setattr(run.watch, "final_dump", final_dump)
     monkeypatch.setattr(run.watch, "first_answer", lambda ask, _what: ask())
-    lab: Any = Mock(topology=THREE_AZS.topology("zookeeper"), files=lambda _: Folder(tmp_path))
+    targets = Targets.of(THREE_AZS.topology("zookeeper"), (1, 2, 3), lambda _: Folder(tmp_path))
     cluster: Any = SimpleNamespace(partition=lambda *_: state)
-    Watch(lab, cluster, (1, 2, 3), (CREATED,), Mock(), Mock(describe_transactions=None)).dump(tmp_path)
+    Watch(targets, cluster, (CREATED,), Mock(), Mock(describe_transactions=None)).dump(tmp_path)
     assert read == [{KEY: replicas}]
 
 

@@ -18,6 +18,7 @@ from harness.host_files import Folder
 from harness.kafka.batches import parse
 from harness.kafka.model import Endpoint, TopicPartition
 from harness.kafka.wire.dialect import MODERN
+from harness.observer.copies import Copies
 from harness.observer.replica_log import read_broker
 from harness.observer.targets import Node
 
@@ -98,7 +99,7 @@ def test_a_replicas_log_says_which_batches_are_damaged(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / f"{0:020}.log").write_bytes(good + bytes(bad))
     node = Node("broker1", 1, Endpoint("127.0.0.1", 1), data=Folder(tmp_path))
-    (log,) = read_broker(node, [TopicPartition("t", 0)], MODERN, stopped=True)
+    (log,) = read_broker(node, [TopicPartition("t", 0)], MODERN, Copies(tmp_path), stopped=True)
     assert log.complete
     assert log.error is not None
     assert log.error.startswith(f"the batch at offset 1 (lz4, {len(bad)} bytes) cannot be read: ")

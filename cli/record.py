@@ -1,0 +1,416 @@
+"""`acked record` and `acked mark`: record a cluster that acked did not start, while somebody breaks it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import RUNS, Quiet, Runs, count
+from cli.pages import add_page
+from harness.console import Progress, echo
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, UsageError, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.cluster.attached import AttachedCluster
+    from harness.kafka.model import Endpoint
+    from harness.kafka.security import ClientSecurity
+    from run.clients import UserClients
+    from run.folder import RunFolder
+    from run.recording.plan import RecordingPlan
+    from run.recording.preflight import Right
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+_LONGEST_S = 7 * 86_400
+_LEAST_FREE_BYTES = 1 << 30
+
+
+def duration(text: str) -> float:
+    """Seconds of `90s`, `30m` or `2h`. Raises UsageError."""
+    match = re.fullmatch(r"(\d+)(s|m|h)", text.strip())
+    seconds = int(match[1]) * _UNITS[match[2]] if match and len(match[1]) < 8 else 0
+    if not 5 <= seconds <= _LONGEST_S:
+        raise UsageError(f"--for {text}: give a time from 5s to 168h, such as 90s, 30m or 2h.")
+    return float(seconds)
+
+
+def record(
+    bootstrap: Annotated[
+        str, typer.Option(metavar="<host:port,...>", help="Listeners of the cluster's brokers for clients.")
+    ] = "",
+    client_config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Java properties file of your clients: how they reach the cluster, and their settings."
+        ),
+    ] = None,
+    check_only: Annotated[
+        bool, typer.Option("--check-only", help="Only say what you may do there, and what each right is for.")
+    ] = False,
+    for_: Annotated[
+        str, typer.Option("--for", metavar="<time>", help="How long to record: 90s, 30m, 2h.")
+    ] = "",
+    rate: Annotated[
+        int,
+        typer.Option(
+            parser=count("--rate", least=2, most=100_000),
+            metavar="<int>",
+            help="Messages per second of all producers together.",
+        ),
+    ] = 60,
+    size: Annotated[
+        int,
+        typer.Option(
+            parser=count("--size", least=100, most=100_000), metavar="<int>", help="Bytes of a message."
+        ),
+    ] = 100,
+    partitions: Annotated[
+        int,
+        typer.Option(
+            parser=count("--partitions", least=0, most=100),
+            metavar="<int>",
+            help="Partitions of its topic; 0: each AZ leads one.",
+        ),
+    ] = 0,
+    replication_factor: Annotated[
+        int,
+        typer.Option(
+            parser=count("--replication-factor", least=0, most=100),
+            metavar="<int>",
+            help="Replicas of each partition; 0: three, or as many as there are brokers.",
+        ),
+    ] = 0,
+    topic: Annotated[
+        str, typer.Option(help="Name of its topic, which must begin with acked-. Default: a random one.")
+    ] = "",
+    listen: Annotated[
+        str,
+        typer.Option(metavar="<host:port>", help="Where marks are taken. Default: any port of 127.0.0.1."),
+    ] = "127.0.0.1:0",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin without asking.")] = False,
+    no_caps: Annotated[
+        bool, typer.Option("--no-caps", help="Allow more than 1,000 messages/s and 1 MB/s.")
+    ] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="<path>", help="Carry on the recording of a killed process: its run folder."),
+    ] = None,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Delete the topics that killed recordings have left there.")
+    ] = False,
+    runs: Runs = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Record a cluster that acked did not start, while somebody breaks it, and judge it.
+
+    Producers write to a topic of their own (acked-…), which is removed at the
+    end; the logs of its replicas are compared with what was acknowledged. It
+    ends by itself after --for, or with Ctrl-C. Meanwhile `acked mark` notes what
+    people do. Nothing is written before the plan was shown and confirmed.
+
+    Exit code: 0 as declared, 1 violated, 2 unknown, 254 usage error.
+    """
+    from harness.cluster.attached import attach, guarded
+    from run.recording.marks import loopback
+
+    chosen = [bool(for_), check_only, clean, resume is not None]
+    if sum(chosen) != 1:
+        raise UsageError("Give one of --check-only, --for, --resume and --clean, such as --for 10m.")
+    for_s = duration(for_) if for_ else 0.0
+    address = loopback(listen)
+    with guarded():
+        security, user = _user_clients(client_config)
+        cluster = attach(_endpoints(_bootstrap(bootstrap, resume), security))
+        if check_only:
+            raise typer.Exit(_check(cluster, as_json=as_json))
+        if clean:
+            raise typer.Exit(_clean(cluster, runs, as_json=as_json))
+        progress = Progress(quiet=as_json or quiet)
+        if resume is not None:
+            raise typer.Exit(_resume(cluster, resume, user, address, progress, as_json=as_json))
+        from run.recording.plan import plan_recording
+
+        plan = plan_recording(
+            cluster,
+            for_s=for_s,
+            rate=float(rate),
+            size_bytes=size,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            topic=topic,
+            uncapped=no_caps,
+        )
+        _require_disk(runs, plan)
+        _require_rights(cluster, progress)
+        for line in plan_in_words(cluster, plan, user):
+            echo(line, err=True)
+        if not yes and not typer.confirm("Begin?", err=True):
+            raise typer.Exit(EXIT_AS_DECLARED)
+        raise typer.Exit(_record(cluster, plan, user, address, bootstrap, runs, progress, as_json=as_json))
+
+
+def mark(
+    text: Annotated[str, typer.Argument(help="What happened, for people.")],
+    fault: Annotated[
+        str,
+        typer.Option(help="The kind of fault that begins with it, such as cut, kill, pause, power_cut."),
+    ] = "",
+    hosts: Annotated[str, typer.Option(metavar="<a,b>", help="Its hosts, such as broker1.")] = "",
+    healed: Annotated[
+        bool, typer.Option("--healed", help="The faults that were stated, of --hosts or all, are over.")
+    ] = False,
+    run: Annotated[
+        Path | None, typer.Option(metavar="<path>", help="The recording's folder. Default: the latest.")
+    ] = None,
+    runs: Runs = RUNS,
+) -> None:
+    """Note what people do in the recording that is under way.
+
+    A fault that is noted so is stated, not proven: acked did not inject it.
+    """
+    from run.recording.marks import Statement, send
+    from run.recording.record import NAME
+
+    names = tuple(name.strip() for name in hosts.split(",") if name.strip())
+    statement = Statement(text=text.strip(), fault=fault, hosts=names, healed=healed).checked(names)
+    echo(send(run or runs / NAME / "latest", statement))
+
+
+def _bootstrap(bootstrap: str, resume: Path | None) -> str:
+    if bootstrap or resume is None:
+        return bootstrap
+    from run.folder import RunFolder
+    from run.recording.stored import StoredRecording
+
+    return StoredRecording.of(RunFolder.open(resume)).bootstrap
+
+
+def _endpoints(bootstrap: str, security: ClientSecurity) -> list[Endpoint]:
+    from harness.kafka.model import Endpoint
+
+    endpoints = []
+    for text in filter(None, (part.strip() for part in bootstrap.split(","))):
+        try:
+            endpoint = replace(Endpoint.parse(text), security=security)
+        except ValueError:
+            endpoint = Endpoint("", 0)
+        if not endpoint.host or not 0 < endpoint.port < 65536:
+            raise UsageError(f"--bootstrap {quoted(text)}: give host:port, such as kafka1.example.org:9092.")
+        endpoints.append(endpoint)
+    if not endpoints:
+        raise UsageError("Name the cluster with --bootstrap host:port,host:port.")
+    return endpoints
+
+
+def _user_clients(file: Path | None) -> tuple[ClientSecurity, UserClients]:
+    """How the user's clients reach the cluster, and their settings. Raises UsageError."""
+    from harness.cluster.client_config import read_client_config
+    from harness.cluster.client_settings import CONSUMER, PRODUCER, check_client
+    from harness.cluster.librdkafka_names import in_java_names
+    from harness.kafka.security import PLAINTEXT
+    from run.clients import NO_CLIENTS, UserClients
+
+    if file is None:
+        return PLAINTEXT, NO_CLIENTS
+    config = read_client_config(file)
+    settings = in_java_names(config.settings)
+    producer = {key: one for key, one in settings.items() if key in PRODUCER}
+    consumer = {key: one for key, one in settings.items() if key in CONSUMER}
+    return config.security, UserClients(
+        producer=check_client("producer", producer), consumer=check_client("consumer", consumer)
+    )
+
+
+def _check(cluster: AttachedCluster, *, as_json: bool) -> int:
+    from run.recording.preflight import preflight
+
+    rights = preflight(cluster)
+    brokers = [
+        {
+            "id": host.node_id,
+            "address": str(host.broker_endpoint),
+            "az": cluster.topology.az_name(host.az),
+        }
+        for host in cluster.brokers
+    ]
+    if as_json:
+        shown: dict[str, Any] = {"cluster": cluster.cluster_id, "mode": cluster.mode, "brokers": brokers}
+        echo(json.dumps({**shown, "rights": [asdict(one) for one in rights]}, indent=2))
+    else:
+        _show_rights(cluster, brokers, rights)
+    return EXIT_UNKNOWN if any(one.needed and one.presence == "no" for one in rights) else EXIT_AS_DECLARED
+
+
+def _show_rights(
+    cluster: AttachedCluster, brokers: Sequence[dict[str, Any]], rights: Sequence[Right]
+) -> None:
+    from rich.markup import escape
+
+    from harness.console import Console
+    from report.console import Column, RowTable
+
+    console = Console(highlight=False)
+    mode = {"kraft": "KRaft", "zookeeper": "ZooKeeper"}[cluster.mode]
+    console.print(f"Cluster {escape(cluster.cluster_id)}, {mode}, {len(brokers)} brokers")
+    RowTable(
+        columns=[Column(heading=heading) for heading in ("broker", "address", "AZ (broker.rack)")],
+        rows=[(str(one["id"]), one["address"], one["az"]) for one in brokers],
+    ).show(console)
+    console.print()
+    RowTable(
+        columns=[
+            *(Column(heading=heading) for heading in ("right or feature", "on")),
+            *(Column(heading=heading, prose=True) for heading in ("there", "without it")),
+        ],
+        rows=[
+            (one.name, one.on, one.presence + (f" ({one.why})" if one.why else ""), one.lost)
+            for one in rights
+        ],
+        named_by=2,
+    ).show(console)
+
+
+def _clean(cluster: AttachedCluster, runs: Path, *, as_json: bool) -> int:
+    from run.recording.stored import clean
+
+    cleaned = clean(cluster, runs)
+    if as_json:
+        echo(json.dumps(asdict(cleaned), indent=2))
+    else:
+        for name in cleaned.deleted:
+            echo(f"deleted {name}")
+        for why in cleaned.failed:
+            echo(f"not deleted: {why}", err=True)
+        for name in cleaned.strangers:
+            echo(f"left alone: {name}, because no recording in {runs} has made it", err=True)
+        if not (cleaned.deleted or cleaned.failed or cleaned.strangers):
+            echo("There is nothing to delete.")
+    return EXIT_UNKNOWN if cleaned.failed else EXIT_AS_DECLARED
+
+
+def _require_disk(runs: Path, plan: RecordingPlan) -> None:
+    """Raise UsageError if the run folder would fill the disk."""
+    place = next(folder for folder in (runs.resolve(), *runs.resolve().parents) if folder.exists())
+    needed = round(plan.own_bytes_per_hour * plan.for_s / 3600) + _LEAST_FREE_BYTES
+    free = shutil.disk_usage(place).free
+    if free < needed:
+        raise UsageError(
+            f"The recording needs about {needed / 1e9:.1f} GB in {runs}, and {free / 1e9:.1f} GB are free; "
+            "name another folder with --runs, or record less with --rate or --for."
+        )
+
+
+def _require_rights(cluster: AttachedCluster, progress: Progress) -> None:
+    """Say what will not be proven. Raises UsageError if nothing can be recorded."""
+    from run.recording.preflight import preflight
+
+    for right in preflight(cluster):
+        if right.presence == "no" and right.needed:
+            raise UsageError(f"You lack {right.name} on {right.on}, so {right.lost}; grant it ({right.why}).")
+        if right.presence == "no":
+            progress.say(f"without {right.name} on {right.on}: {right.lost} ({right.why})")
+
+
+def plan_in_words(cluster: AttachedCluster, plan: RecordingPlan, user: UserClients) -> list[str]:
+    """What a recording will do, before it begins."""
+    from run.recording.plan import settings_of
+
+    names = " and ".join(setting.name for setting in settings_of(user))
+    leaders = ", ".join(f"{number}: {'-'.join(map(str, one))}" for number, one in enumerate(plan.assignment))
+    return [
+        f"acked will record the cluster {cluster.cluster_id} ({len(cluster.brokers)} brokers) for "
+        f"{plan.for_s:.0f} s:",
+        f"  create the topic {plan.topic} ({len(plan.assignment)} partitions, replication factor "
+        f"{plan.replication_factor}; replicas {leaders}), and delete it at the end",
+        f"  write {plan.rate:g} messages/s of {plan.size_bytes} bytes by producers with {names}, and read "
+        f"them (client.id acked-…): {plan.broker_bytes_per_hour / 1e6:.0f} MB an hour on all brokers",
+        "  read the log of each replica, the metadata and the settings that you may describe; change nothing "
+        "else",
+        f"  write about {plan.own_bytes_per_hour / 1e6:.0f} MB an hour to its run folder",
+    ]
+
+
+def _record(
+    cluster: AttachedCluster,
+    plan: RecordingPlan,
+    user: UserClients,
+    address: tuple[str, int],
+    bootstrap: str,
+    runs: Path,
+    progress: Progress,
+    *,
+    as_json: bool,
+) -> int:
+    from run.folder import RunFolder
+    from run.recording.record import NAME, Recording
+    from run.recording.stored import working_on
+    from run.session import judged
+
+    folder = RunFolder.create(runs, NAME)
+    recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
+    with working_on(folder):
+        outcome = judged(folder, progress, lambda _started: recording.begin(plan, bootstrap))
+    return _shown(folder, outcome, progress, as_json=as_json)
+
+
+def _resume(
+    cluster: AttachedCluster,
+    path: Path,
+    user: UserClients,
+    address: tuple[str, int],
+    progress: Progress,
+    *,
+    as_json: bool,
+) -> int:
+    from run.folder import RunFolder
+    from run.recording.record import Recording
+    from run.recording.stored import StoredRecording, working_on
+    from run.session import judged
+
+    folder = RunFolder.open(path)
+    stored = StoredRecording.of(folder)
+    if stored.cluster_id != cluster.cluster_id:
+        raise UsageError(
+            f"{path} was recorded on the cluster {stored.cluster_id}, and this is {cluster.cluster_id}; name "
+            "its listeners with --bootstrap."
+        )
+    if stored.deleted or not stored.made:
+        raise UsageError(f"The recording in {path} has no topic any more; record anew.")
+    stored.require_same_boot(path)
+    recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
+    with working_on(folder):
+        outcome = judged(folder, progress, lambda _started: recording.go_on())
+    return _shown(folder, outcome, progress, as_json=as_json)
+
+
+def _shown(folder: RunFolder, outcome: Any, progress: Progress, *, as_json: bool) -> int:
+    """Print how a recording ended; returns the exit code."""
+    from report import terminal
+    from report.model.judged import judged_model
+    from report.model.recorded import recorded_availability
+
+    if outcome.problem is not None:
+        terminal.show_error(outcome.problem)
+    available = None if outcome.judgement is None else recorded_availability(folder.path)
+    if outcome.judgement is not None and as_json:
+        shown = outcome.judgement.as_json()
+        shown["availability"] = None if available is None else asdict(available)
+        echo(json.dumps(shown, indent=2, default=str))
+    elif outcome.judgement is not None:
+        if available is not None:
+            terminal.show_availability(available)
+        terminal.show(judged_model(outcome.judgement.as_json()))
+        terminal.show_durations(outcome.durations)
+    if outcome.judgement is not None:
+        page = add_page(folder.path, progress.say)
+        if page is not None:
+            progress.say(f"page: {page}")
+    return int(outcome.exit_code)

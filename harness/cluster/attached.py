@@ -1,0 +1,357 @@
+"""A cluster that somebody else runs: known by what its brokers tell clients, changed only in acked's topics.
+
+Only requests of `ALLOWED` are sent to it, none of them with the id of a replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+from uuid import UUID
+
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+)
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from harness.errors import AckedError, UnfitError, UsageError
+from harness.kafka.model import Endpoint, PartitionState, Topic, TopicPartition, broker_name
+from harness.kafka.wire.admin import RequestResult, create_topics, delete_topic, delete_topic_by_id
+from harness.kafka.wire.connection import only
+from harness.kafka.wire.dialect import Dialect, spoken
+from harness.kafka.wire.metadata import (
+    AdvertisedCluster,
+    advertised_cluster,
+    api_versions,
+    finalized_features,
+    metadata,
+    topic_ids,
+)
+from harness.lab.here import HERE
+from harness.lab.model import Host, Topology
+from harness.waiting import wait_until
+
+ALLOWED = (
+    *(SaslHandshakeRequest, SaslAuthenticateRequest),
+    *(ApiVersionsRequest, MetadataRequest, FetchRequest, ListOffsetsRequest),
+    *(DescribeConfigsRequest, DescribeQuorumRequest, CreateTopicsRequest, DeleteTopicsRequest),
+)
+"""What acked's own requests to such a cluster may be; clients of the official libraries send theirs."""
+PREFIX = "acked-"
+"""How the names of the topics begin that acked may create and delete there."""
+_ANSWER_S = 3.0
+"""How long a broker has for an answer, its connection included."""
+_NEWS_S = 30.0
+"""How long the news of a new or deleted topic may take to reach every broker."""
+_DESCRIBE_QUORUM = 55
+_NOT_CONTROLLER = 41
+_UNKNOWN_TOPIC_ID = 100
+_REFUSED: Mapping[int, str] = {
+    29: "the user lacks the right; grant CREATE on topics that begin with acked-",
+    37: "the number of partitions is refused; choose another with --partitions",
+    38: "the replication factor is refused; choose another with --replication-factor",
+    44: "a policy of the cluster refuses it",
+}
+"""Answers to CreateTopics, by Kafka's error code, for a person."""
+
+T = TypeVar("T")
+
+
+class AttachedCluster:
+    """Satisfies `Cluster`."""
+
+    poll_s = 0.2
+
+    def __init__(self, *, topology: Topology, dialect: Dialect, mode: str, cluster_id: str) -> None:
+        """Use `attach`."""
+        self.topology = topology
+        self.dialect = dialect
+        self.mode = mode
+        self.cluster_id = cluster_id
+
+    @property
+    def brokers(self) -> tuple[Host, ...]:
+        """All brokers that the cluster had when acked came."""
+        return self.topology.role("broker")
+
+    def create_topics(self, topics: tuple[Topic, ...]) -> None:
+        """Create topics of acked's own, and wait until every broker that answers knows their leaders.
+
+        Raises UsageError with the cluster's reason if it refuses.
+        """
+        for topic in topics:
+            if not topic.name.startswith(PREFIX):
+                raise ValueError(f"{topic.name!r} does not begin with {PREFIX}")
+        answers = self._as_operator(lambda target: create_topics(target, topics, dialect=self.dialect))
+        for name, answer in answers.items():
+            if answer.error:
+                why = _REFUSED.get(answer.error) or "see Kafka's list of error codes"
+                raise UsageError(
+                    f"The cluster refuses to create the topic {name}: {answer.message or 'without a reason'} "
+                    f"(Kafka error {answer.error}): {why}."
+                )
+        keys = [key for topic in topics for key in topic.topic_partitions]
+        names = [topic.name for topic in topics]
+
+        def all_know() -> bool:
+            stated = list(self._each(lambda target: metadata(target, names, dialect=self.dialect)))
+            return bool(stated) and all(
+                (state := one.partitions.get(key)) is not None and state.leader >= 0
+                for one in stated
+                for key in keys
+            )
+
+        wait_until(
+            all_know,
+            within_s=_NEWS_S,
+            poll_s=self.poll_s,
+            awaiting=f"every broker to know the leaders of {', '.join(names)}",
+        )
+
+    def topic_ids(self, topics: Sequence[str] | None = None) -> dict[str, UUID | None]:
+        """Those of these topics (None: of all) that exist; None for the id before Kafka 2.8.
+
+        Raises UsageError if one may not be described.
+        """
+        try:
+            return self._first(lambda target: topic_ids(target, topics))
+        except LookupError as error:
+            raise UsageError(
+                f"The cluster does not describe {error}; grant DESCRIBE on topics that begin with {PREFIX}."
+            ) from None
+
+    def delete(self, topic: str, topic_id: UUID | None) -> None:
+        """Delete a topic of acked's own, by its id where it has one; one that is gone is no error.
+
+        Raises UsageError if the cluster refuses, WaitTimeoutError if it does not happen.
+        """
+        if not topic.startswith(PREFIX):
+            raise ValueError(f"{topic!r} does not begin with {PREFIX}")
+
+        def ask(target: Endpoint) -> RequestResult:
+            if topic_id is not None:
+                return delete_topic_by_id(target, topic_id)
+            return delete_topic(target, topic, dialect=self.dialect)
+
+        if topic in self.topic_ids([topic]):
+            answer = self._as_operator(lambda target: {topic: ask(target)})[topic]
+            if answer.error == _UNKNOWN_TOPIC_ID:
+                return  # somebody has deleted it, and another topic has its name
+            if answer.error not in (0, 3, 7):
+                raise UsageError(
+                    f"The cluster refuses to delete the topic {topic} (Kafka error {answer.error}); grant "
+                    f"DELETE on topics that begin with {PREFIX}, or delete it yourself."
+                )
+        wait_until(
+            lambda: topic not in self.topic_ids([topic]),
+            within_s=_NEWS_S,
+            poll_s=self.poll_s,
+            awaiting=f"the topic {topic} to be gone",
+        )
+
+    def any_endpoint(self) -> Endpoint:
+        """A broker that answers. Raises OSError if none does."""
+        answering = self._all(lambda target: api_versions(target, _ANSWER_S))
+        if not answering:
+            raise ConnectionError("no broker answers")
+        return answering[0][0].broker_endpoint
+
+    def registered(self) -> frozenset[int] | None:
+        """Node ids of the live brokers, as the first broker that answers states them."""
+        try:
+            return frozenset(self._first(lambda target: metadata(target, (), dialect=self.dialect)).brokers)
+        except OSError:
+            return None
+
+    def controller(self) -> int | None:
+        """Node id of the controller in ZooKeeper mode; on KRaft clients are not told."""
+        if self.mode != "zookeeper":
+            return None
+        try:
+            return self._first(lambda target: metadata(target, (), dialect=self.dialect)).controller
+        except OSError:
+            return None
+
+    def operator_host(self) -> str:
+        """The controller; on KRaft, a broker that answers."""
+        described = self._first(lambda target: advertised_cluster(target, dialect=self.dialect))
+        return broker_name(described.controller)
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
+        """A partition as the brokers state it: of the newest leader epoch, and in it as the leader does."""
+        key = TopicPartition(topic, partition)
+        stated = [
+            (one.node_id, state)
+            for one, answer in self._all(lambda target: metadata(target, [topic], dialect=self.dialect))
+            if (state := answer.partitions.get(key)) is not None
+        ]
+        newest = max(
+            stated,
+            key=lambda pair: (pair[1].leader_epoch or 0, pair[0] == pair[1].leader),
+            default=None,
+        )
+        return None if newest is None else newest[1]
+
+    def roles(self) -> Mapping[str, str]:
+        """The controller, where clients are told."""
+        controller = self.controller()
+        return {} if controller is None else {"controller": broker_name(controller)}
+
+    def check_alive(self) -> None:
+        """Do nothing: who has not started the processes cannot tell whether they should run."""
+
+    def close(self) -> None:
+        """Do nothing: every query closes its own connection."""
+
+    def _as_operator(
+        self, ask: Callable[[Endpoint], Mapping[str, RequestResult]]
+    ) -> Mapping[str, RequestResult]:
+        """Send a request to the controller; with KRaft, to any broker."""
+
+        def answered() -> Mapping[str, RequestResult] | None:
+            host = self.topology.host(self.operator_host())
+            answers = ask(host.broker_endpoint)
+            moved = any(one.error == _NOT_CONTROLLER for one in answers.values())
+            return None if moved else answers
+
+        answers = wait_until(
+            answered,
+            accept=lambda answers: answers is not None,
+            within_s=_NEWS_S,
+            poll_s=self.poll_s,
+            awaiting="the controller to carry out a request",
+        )
+        assert answers is not None
+        return answers
+
+    def _first(self, ask: Callable[[Endpoint], T]) -> T:
+        """The answer of the first broker that gives one. Raises OSError if none does."""
+        for _, answer in self._all(ask):
+            return answer
+        raise ConnectionError("no broker answers")
+
+    def _each(self, ask: Callable[[Endpoint], T]) -> Iterator[T]:
+        return (answer for _, answer in self._all(ask))
+
+    def _all(self, ask: Callable[[Endpoint], T]) -> list[tuple[Host, T]]:
+        """What each broker answers, asked at the same time; silent ones are left out."""
+
+        def one(host: Host) -> tuple[Host, T] | None:
+            try:
+                return host, ask(host.broker_endpoint)
+            except OSError:
+                return None
+
+        with ThreadPoolExecutor(len(self.brokers)) as pool:
+            return [answer for answer in pool.map(one, self.brokers) if answer is not None]
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Meanwhile this process sends only requests of `ALLOWED`."""
+    with only(ALLOWED):
+        yield
+
+
+def attach(bootstrap: Sequence[Endpoint]) -> AttachedCluster:
+    """The cluster behind some of its listeners. Raises UsageError, with the reason, if none answers."""
+    described, dialect, ranges = _described(bootstrap)
+    topology = topology_of(described, bootstrap[0])
+    cluster = AttachedCluster(
+        topology=topology,
+        dialect=dialect,
+        mode="kraft" if _DESCRIBE_QUORUM in ranges else "zookeeper",
+        cluster_id=described.cluster_id,
+    )
+    if not cluster._all(lambda target: api_versions(target, _ANSWER_S)):
+        named = ", ".join(f"{one.host}:{one.port}" for one in described.brokers[:3])
+        raise UsageError(
+            f"--bootstrap {bootstrap[0]} answers, but names its brokers as {named}, and none of them answers "
+            f"there; name a listener whose advertised.listeners this machine reaches."
+        )
+    return cluster
+
+
+def _described(
+    bootstrap: Sequence[Endpoint],
+) -> tuple[AdvertisedCluster, Dialect, Mapping[int, tuple[int, int]]]:
+    why = ""
+    for endpoint in bootstrap:
+        try:
+            ranges = api_versions(endpoint, _ANSWER_S)
+            dialect = spoken(ranges)
+            return advertised_cluster(endpoint, dialect=dialect, timeout_s=_ANSWER_S), dialect, ranges
+        except AckedError:
+            raise
+        except (OSError, ValueError, LookupError) as error:
+            why = why or str(error) or type(error).__name__
+    raise UsageError(
+        f"--bootstrap {','.join(map(str, bootstrap))}: no broker answers ({why}); name host:port of a "
+        f"listener that this machine reaches, and its security in --client-config."
+    )
+
+
+def topology_of(described: AdvertisedCluster, reached: Endpoint) -> Topology:
+    """The brokers by rack, and this machine: a rack is an AZ, and so is `HERE`.
+
+    Listeners have the security of the one that was ``reached``. Raises UnfitError without any broker.
+    """
+    if not described.brokers:
+        raise UnfitError(f"{reached} names no broker of its cluster; is one of them running?")
+    racks = sorted({broker.rack for broker in described.brokers})
+    azs = {rack: f"az{number}" for number, rack in enumerate(racks, start=1)}
+    hosts = [
+        Host(
+            name=broker_name(broker.node_id),
+            role="broker",
+            az=azs[broker.rack],
+            address=broker.host,
+            node_id=broker.node_id,
+            services={"kafka": (broker.port,)},
+            security=reached.security,
+        )
+        for broker in described.brokers
+    ]
+    client = Host(name=HERE, role="client", az=HERE, address="", node_id=0)
+    names = {az: rack or "no rack" for rack, az in azs.items()}
+    return Topology((*hosts, client), "", {**names, HERE: HERE})
+
+
+def features(cluster: AttachedCluster) -> dict[str, int]:
+    """Levels of the cluster's finalized features; none with ZooKeeper, or if no broker tells."""
+    if cluster.mode == "zookeeper":
+        return {}
+    try:
+        return cluster._first(lambda target: finalized_features(target, _ANSWER_S))
+    except OSError:
+        return {}
+
+
+def spread_over_azs(hosts: Sequence[Host], *, partitions: int, factor: int) -> tuple[tuple[int, ...], ...]:
+    """The replicas of each partition: in turn each AZ leads, and each partition is in as many AZs as it can.
+
+    ``factor`` is at most the number of brokers.
+    """
+    by_az: dict[str, list[int]] = {}
+    for host in sorted(hosts, key=lambda one: (one.az, one.node_id)):
+        by_az.setdefault(host.az, []).append(host.node_id)
+    azs = list(by_az.values())
+    turns = max(map(len, azs))
+    placed = []
+    for number in range(partitions):
+        first, round_ = number % len(azs), number // len(azs)
+        order = [
+            az[(turn + round_) % len(az)]
+            for turn in range(turns)
+            for az in (*azs[first:], *azs[:first])
+            if turn < len(az)
+        ]
+        placed.append(tuple(order[:factor]))
+    return tuple(placed)

@@ -1,0 +1,209 @@
+"""What a user may do on a cluster, found out without writing anything: each right, and what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+
+from harness.cluster.attached import PREFIX, AttachedCluster
+from harness.errors import UnfitError
+from harness.kafka.model import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, Endpoint, TopicPartition
+from harness.kafka.wire.connection import exchange
+from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
+from harness.kafka.wire.metadata import metadata
+from harness.kafka.wire.quorum import describe_quorum
+
+Presence = Literal["yes", "no", "not tried"]
+_NOT_AUTHORISED = (29, 30, 31)
+"""Kafka's errors for a topic, a group or the cluster that a user may not use."""
+_FOLLOWER_REFUSES = 6
+_TRIED = f"{PREFIX}preflight"
+"""A topic that does not exist. Brokers look for the right before they look for the topic."""
+_WAIT_MS = 5000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Right:
+    """One right or feature; becomes a row of the table."""
+
+    name: str
+    """As Kafka's documentation calls it."""
+    on: str
+    """The resource."""
+    presence: Presence
+    lost: str
+    """Which proof a recording lacks without it."""
+    why: str = ""
+    """What the cluster answered, if it is not there or was not tried."""
+    needed: bool = False
+    """Nothing can be recorded without it."""
+
+
+def preflight(cluster: AttachedCluster) -> list[Right]:
+    """Try each right and feature on the cluster. Writes nothing."""
+    return [
+        _asked(cluster, _create, "CREATE", f"topics {PREFIX}*", "nothing can be recorded", needed=True),
+        _asked(
+            cluster,
+            _read,
+            "READ",
+            f"topics {PREFIX}*",
+            "nothing can be compared with what was acknowledged",
+            needed=True,
+        ),
+        _replica_logs(cluster),
+        _asked(
+            cluster,
+            _configs_of_topic,
+            "DESCRIBE_CONFIGS",
+            f"topics {PREFIX}*",
+            "min.insync.replicas and unclean.leader.election.enable are not known, so whether a loss breaks "
+            "a promise is unknown",
+        ),
+        _asked(
+            cluster,
+            _configs_of_broker,
+            "DESCRIBE_CONFIGS",
+            "the cluster",
+            "settings of brokers, such as replica.lag.time.max.ms, are not known",
+        ),
+        *_quorum(cluster),
+        Right(
+            name="WRITE, DELETE",
+            on=f"topics {PREFIX}*",
+            presence="not tried",
+            why="only a recording tries them, on its own topic",
+            lost="without WRITE nothing can be recorded; without DELETE you remove the topic yourself",
+        ),
+    ]
+
+
+Ask = Callable[[AttachedCluster, Endpoint], int]
+"""Sends a request; returns Kafka's error code."""
+
+
+def _asked(
+    cluster: AttachedCluster, ask: Ask, name: str, on: str, lost: str, *, needed: bool = False
+) -> Right:
+    presence, why = _answer(cluster, ask)
+    return Right(name=name, on=on, presence=presence, why=why, lost=lost, needed=needed)
+
+
+def _answer(cluster: AttachedCluster, ask: Ask) -> tuple[Presence, str]:
+    """What the first broker that answers says."""
+    silent = "no broker answers"
+    for host in cluster.brokers:
+        try:
+            error = ask(cluster, host.broker_endpoint)
+        except OSError as failure:
+            silent = str(failure)
+            continue
+        except UnfitError as failure:
+            return "no", failure.message
+        if error in _NOT_AUTHORISED:
+            return "no", f"Kafka error {error}: not authorized"
+        return ("yes", "") if error in (0, UNKNOWN_TOPIC_OR_PARTITION) else ("no", f"Kafka error {error}")
+    return "not tried", silent
+
+
+def _create(cluster: AttachedCluster, _endpoint: Endpoint) -> int:
+    """A request that the controller only validates."""
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=_TRIED, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=_WAIT_MS, validate_only=True)
+    controller = cluster.topology.host(cluster.operator_host()).broker_endpoint
+    version = cluster.dialect.create_topics
+    answer = exchange(controller, request, CreateTopicsResponse, version, _WAIT_MS / 1000 + 2)
+    return int(answer.topics[0].error_code)
+
+
+def _read(cluster: AttachedCluster, endpoint: Endpoint) -> int:
+    return fetch_as_consumer(endpoint, _TRIED, 0, dialect=cluster.dialect).error
+
+
+def _configs_of_topic(cluster: AttachedCluster, endpoint: Endpoint) -> int:
+    return _describe(cluster, endpoint, 2, _TRIED)
+
+
+def _configs_of_broker(cluster: AttachedCluster, endpoint: Endpoint) -> int:
+    return _describe(cluster, endpoint, 4, str(endpoint.node_id))
+
+
+def _describe(cluster: AttachedCluster, endpoint: Endpoint, kind: int, name: str) -> int:
+    version = cluster.dialect.describe_configs
+    if version is None:
+        raise UnfitError("the brokers do not know the request")
+    asked: Any = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[asked], include_synonyms=False, include_documentation=False)
+    answer = exchange(endpoint, request, DescribeConfigsResponse, version)
+    return int(answer.results[0].error_code)
+
+
+def _quorum(cluster: AttachedCluster) -> Iterator[Right]:
+    if cluster.mode == "zookeeper":
+        return
+    presence, why = _answer(cluster, lambda _cluster, endpoint: describe_quorum(endpoint).error)
+    yield Right(
+        name="DESCRIBE",
+        on="the cluster",
+        presence=presence,
+        why=why,
+        lost="the active controller is not known",
+    )
+
+
+def _replica_logs(cluster: AttachedCluster) -> Right:
+    """Whether a follower shows its log; needs a topic that exists, which is only read."""
+    presence, why = _follower_shows_its_log(cluster)
+    return Right(
+        name="FETCH of a replica's own log",
+        on="followers",
+        presence=presence,
+        why=why,
+        lost="followers' logs stay unseen: a loss is known as “not on the leader” only, and no truncation is "
+        "seen when it happens",
+    )
+
+
+def _follower_shows_its_log(cluster: AttachedCluster) -> tuple[Presence, str]:
+    if not cluster.dialect.own_log_by_fetch:
+        return "no", "the brokers are older than Kafka 1.1"
+    by_id = {host.node_id: host.broker_endpoint for host in cluster.brokers}
+    try:
+        described = metadata(cluster.any_endpoint(), None, dialect=cluster.dialect)
+    except OSError as failure:
+        return "not tried", str(failure)
+    why = "the user sees no topic to read; a recording tries it on its own topic"
+    for key, state in sorted(described.partitions.items(), key=lambda one: one[0].topic.startswith("__")):
+        for follower in state.isr:
+            if follower == state.leader or follower not in by_id:
+                continue
+            presence, why = shows_its_log(cluster, by_id[follower], key)
+            if presence != "not tried":
+                return presence, why
+            break
+    return "not tried", why
+
+
+def shows_its_log(cluster: AttachedCluster, broker: Endpoint, key: TopicPartition) -> tuple[Presence, str]:
+    """Whether a broker answers a FETCH with replica id -3 of its replica, and why not."""
+    try:
+        error = fetch_own_log(broker, *key, max_bytes=1, dialect=cluster.dialect).error
+    except OSError as failure:
+        return "not tried", str(failure)
+    if error in (0, OFFSET_OUT_OF_RANGE):
+        return "yes", ""
+    if error == _FOLLOWER_REFUSES:
+        return "no", "followers refuse the debugging replica id -3 (Kafka error 6)"
+    return "not tried", f"Kafka error {error} for {key}"

@@ -1,0 +1,408 @@
+"""One recording: clients and observer on somebody else's cluster, the final logs, and the history on disk."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from harness.clock import Anchor, now_ns
+from harness.cluster.attached import AttachedCluster, features
+from harness.console import Progress
+from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutError
+from harness.history.journal import Journal
+from harness.history.schema import SCHEMA_VERSION
+from harness.kafka.model import broker_name
+from harness.kafka.wire.dialect import Dialect
+from harness.lab.here import HERE, Here
+from harness.observer.targets import Targets
+from harness.waiting import wait_until
+from run.clients import CALM_FETCHES, UserClients, stream_spec
+from run.configs import record_configs_of_others
+from run.environment import environment
+from run.folder import CLAIMS, RunFolder, write_json
+from run.live import LiveState
+from run.recording.marks import Marks, listening
+from run.recording.plan import RecordingPlan, settings_of
+from run.recording.preflight import Presence, shows_its_log
+from run.recording.seen import Seen
+from run.recording.stored import KEY, StoredRecording, boot, delete_topic, keep
+from run.runner import RunResult, ended
+from run.watch import Watch
+from workloads.client.background import BackgroundConsumer, Stream
+from workloads.client.client import JOURNAL, Client
+from workloads.protocol.spec import ConsumerSpec, StreamLoad
+
+NAME = "record"
+"""The name of a recording where runs have that of their scenario."""
+_WARM_S = 60.0
+_DRAIN_S = 15.0
+"""How long producers may take to stop."""
+_SETTLE_S = 60.0
+"""How long followers may take to catch up at the end; one that does not is only a finding."""
+_LOOK_S = 0.2
+_KNOWN_S = 10.0
+"""How long a broker may take to know of a new replica of its own."""
+_PRODUCERS_OF_AN_ATTEMPT = 10
+"""Numbers of producers and consumers that one process may use."""
+_FAULT = re.compile(rb'"table":"faults".*?"fault":(\d+)')
+
+
+@dataclass(kw_only=True)
+class Recording:
+    """One process's work on a recording."""
+
+    cluster: AttachedCluster
+    folder: RunFolder
+    progress: Progress
+    user: UserClients
+    listen: tuple[str, int] = ("127.0.0.1", 0)
+    """Where marks are taken; port 0: any that is free."""
+
+    def begin(self, plan: RecordingPlan, bootstrap: str) -> RunResult:
+        """Record from the beginning. The folder can be judged, even if the recording fails half-way."""
+        anchor = Anchor.take()
+        cluster = self.cluster
+        self.folder.update(
+            schema_version=SCHEMA_VERSION,
+            scenario=NAME,
+            title="A cluster that acked did not start",
+            status="running",
+            kafka=None,
+            mode=cluster.mode,
+            lab="attached",
+            azs=dict(cluster.topology.az_names),
+            anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
+            made_by=environment(),
+        )
+        declared = {"scenario": NAME, "claims": [], "expected": [], "judged_by": "promises"}
+        write_json(self.folder.path / CLAIMS, declared)
+        stored = StoredRecording(
+            plan=plan,
+            bootstrap=bootstrap,
+            cluster_id=cluster.cluster_id,
+            began_ns=now_ns(),
+            boot=boot(),
+        )
+        keep(self.folder, stored)
+        zones = {str(host.node_id): host.az for host in cluster.brokers}
+        self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "brokers": zones}})
+        return self._carried_out(stored)
+
+    def go_on(self) -> RunResult:
+        """Carry on what another process began, to its planned end. Raises UsageError after a restart."""
+        stored = StoredRecording.of(self.folder)
+        stored.require_same_boot(self.folder.path)
+        stored = replace(stored, attempt=stored.attempt + 1)
+        self._put_journals_aside(stored.attempt)
+        keep(self.folder, stored)
+        return self._carried_out(stored)
+
+    def _put_journals_aside(self, attempt: int) -> None:
+        """The last line of a killed process may be half a line, which must stay the last of its file."""
+        clients = self.folder.path / "nodes" / HERE / JOURNAL
+        if clients.exists():
+            clients.rename(self.folder.journal(f"{HERE}-{attempt - 1}"))
+        harness = self.folder.journal("harness")
+        if harness.exists():
+            harness.rename(self.folder.journal(f"harness-{attempt - 1}"))
+
+    def _carried_out(self, stored: StoredRecording) -> RunResult:
+        status = "complete"
+        problem: AckedError | None = None
+        try:
+            _Attempt(self, stored).go()
+        except InvalidRunError as error:
+            status, problem = "invalid", error
+        except AckedError as error:
+            status, problem = "crashed", error
+        except OSError as error:
+            status, problem = "crashed", AckedError(f"The cluster stopped answering the harness ({error}).")
+        except KeyboardInterrupt:
+            self.folder.update(status="crashed", problem="interrupted")
+            raise
+        return ended(self.folder, self.progress, status, problem)
+
+
+Asked = Callable[[], int]
+"""How often the user has asked for the end."""
+
+
+class _Attempt:
+    """The parts of one process's work, created one after the other and taken down in reverse order."""
+
+    def __init__(self, recording: Recording, stored: StoredRecording) -> None:
+        self.cluster, self.folder = recording.cluster, recording.folder
+        self.progress, self.user = recording.progress, recording.user
+        self.listen = recording.listen
+        self.stored, self.plan = stored, stored.plan
+        self.dialect: Dialect = self.cluster.dialect
+        self.partitions = [key for topic in self.plan.topics for key in topic.topic_partitions]
+
+    def go(self) -> None:
+        """Record until the time is over or the user ends it, read the final logs, and remove the topic."""
+        with ExitStack() as stack:
+            here = Here(self.cluster.topology, self.folder.path)
+            stack.callback(here.down)
+            asked = stack.enter_context(signals_end())
+            journal = stack.enter_context(Journal(self.folder.journal("harness")))
+            client = Client(here, HERE)
+            stack.callback(self._end_client, client)
+            with self.progress.phase("boot", "creating the topic"):
+                self._make_topic()
+            self.dialect = self._dialect_of_logs()
+            watch = Watch(self._targets(), self.cluster, self.plan.topics, journal, self.dialect)
+            stack.callback(watch.stop)
+            watch.start()
+            self._note_configs(journal)
+            seen = Seen(
+                views=watch.observer.views,
+                journal=journal,
+                brokers=sorted({one for replicas in self.plan.assignment for one in replicas}),
+                partitions=self.partitions,
+            )
+            hosts = [host.name for host in self.cluster.brokers]
+            first = _faults_before(self.folder.path) + 1
+            marks = Marks(journal, hosts, self.progress.say, first=first)
+            try:
+                address = stack.enter_context(listening(self.folder.path, marks, self.listen))
+                self._say_where(address)
+                streams, reader = self._start_clients(client, asked)
+                live = LiveState(self.cluster.topology, self.plan.topics, watch.observer.views, here.files)
+                with self.progress.phase("scenario", "recording", live.lines):
+                    self._stand(watch, seen, asked)
+                with self.progress.phase("final logs", "reading every replica's final log"):
+                    for stream in streams:
+                        stream.stop(_DRAIN_S)
+                    journal.mark("drained", "the producers have stopped")
+                    self._settle(seen)
+                    reader.stop()
+                    self._dump(watch)
+            except (AckedError, OSError) as error:
+                self._after_failure(watch, error)
+                raise
+            finally:
+                self._note_seen(seen)
+            with self.progress.phase("taking down", "removing the topic"):
+                self._remove_topic()
+                stack.pop_all().close()
+
+    def _make_topic(self) -> None:
+        """Create the topic, unless an earlier process has, and keep its id."""
+        name = self.plan.topic
+        there = self.cluster.topic_ids([name])
+        if name not in there and not self.stored.made:
+            self.stored = replace(self.stored, made=True)
+            keep(self.folder, self.stored)
+            self.cluster.create_topics(self.plan.topics)
+            there = wait_until(
+                lambda: self.cluster.topic_ids([name]),
+                within_s=_SETTLE_S,
+                awaiting=f"the id of the topic {name}",
+                ignoring=(UsageError,),
+            )
+        elif not self.stored.made:
+            raise InvalidRunError(f"The topic {name} exists already; choose another name with --topic.")
+        elif name not in there or str(there[name] or "") != (self.stored.topic_id or str(there[name] or "")):
+            raise InvalidRunError(f"Somebody has deleted the topic {name}; record anew.")
+        self.stored = replace(self.stored, topic_id=str(there[name] or ""))
+        keep(self.folder, self.stored)
+
+    def _dialect_of_logs(self) -> Dialect:
+        """The dialect, without reading replicas' own logs if a broker does not show them."""
+        for key, replicas in zip(self.partitions, self.plan.assignment, strict=True):
+            for broker in replicas:
+                endpoint = self.cluster.topology.host(broker_name(broker)).broker_endpoint
+                presence, why = _settled(partial(shows_its_log, self.cluster, endpoint, key))
+                if presence == "no":
+                    self.progress.say(f"only the leaders' logs can be read: {why}")
+                    self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "replica_logs": why}})
+                    return replace(self.cluster.dialect, own_log_by_fetch=False)
+        return self.cluster.dialect
+
+    def _targets(self) -> Targets:
+        return Targets.of(self.cluster.topology)
+
+    def _note_configs(self, journal: Journal) -> None:
+        untold = record_configs_of_others(
+            self.cluster.brokers, self.plan.topics, features(self.cluster), journal, self.cluster.dialect
+        )
+        for what in untold:
+            self.progress.say(f"not known: {what}")
+
+    def _say_where(self, address: tuple[str, int]) -> None:
+        host, port = address
+        self.progress.say(
+            f"marks: acked mark 'text' --run {self.folder.path}, or curl -H @{self.folder.path}/mark.header "
+            f"-d 'text' http://{host}:{port}/mark"
+        )
+
+    def _start_clients(self, client: Client, asked: Asked) -> tuple[list[Stream], BackgroundConsumer]:
+        settings = settings_of(self.user)
+        brokers = tuple(host.broker_endpoint for host in self.cluster.brokers)
+        number = (self.stored.attempt - 1) * _PRODUCERS_OF_AN_ATTEMPT
+        rate = self.plan.rate / len(settings)
+        load = StreamLoad(
+            topic=self.plan.topic,
+            partitions=tuple(range(len(self.partitions))),
+            rate=rate,
+            size_bytes=self.plan.size_bytes,
+            max_count=2**62,
+            max_s=self.plan.for_s + _WARM_S,
+        )
+        reader = client.start_consumer(
+            ConsumerSpec(
+                reader=number + 1,
+                name="acked-reader",
+                brokers=brokers,
+                partitions=tuple(self.partitions),
+                config={**CALM_FETCHES, **self.user.consumer.librdkafka("consumer")},
+            )
+        )
+        streams = []
+        for setting in settings:
+            number += 1
+            spec = stream_spec(
+                f"acked-{setting.name}",
+                rate,
+                writer=number,
+                brokers=brokers,
+                user=self.user,
+                fixed={"request.timeout.ms": 30_000, **_own(self.user), **setting.fixed},
+                idempotence=self.cluster.dialect.idempotence,
+            )
+            streams.append(client.start_stream(spec, load))
+        wait_until(
+            lambda: [one.counts().ok for one in streams] + [reader.progress().count],
+            accept=lambda counts: all(counts) or bool(asked()),
+            within_s=_WARM_S,
+            poll_s=0.2,
+            awaiting="every producer to write and the consumer to read",
+        )
+        return streams, reader
+
+    def _stand(self, watch: Watch, seen: Seen, asked: Asked) -> None:
+        """Look, until the time is over or the user ends it (Ctrl-C, SIGTERM)."""
+        end_ns = self.stored.began_ns + round(self.plan.for_s * 1e9)
+
+        def over() -> bool:
+            seen.look()
+            watch.observer.check()
+            return bool(asked()) or now_ns() >= end_ns
+
+        wait_until(
+            over,
+            within_s=max(0.0, (end_ns - now_ns()) / 1e9) + _WARM_S,
+            poll_s=_LOOK_S,
+            awaiting="the end of the recording",
+        )
+        if asked():
+            self.progress.say("ending early, as you asked; once more to end at once")
+        watch.observer.views.confirm(now_ns())
+
+    def _settle(self, seen: Seen) -> None:
+        """Give followers time to catch up; one that does not is only a finding."""
+
+        def complete() -> bool:
+            seen.look()
+            states = [self.cluster.partition(*key) for key in self.partitions]
+            return all(state is not None and state.leader >= 0 and state.isr_is_full for state in states)
+
+        try:
+            wait_until(
+                complete,
+                within_s=_SETTLE_S,
+                poll_s=_LOOK_S,
+                awaiting="all replicas to be in sync",
+            )
+        except WaitTimeoutError as error:
+            self.progress.say(error.message)
+
+    def _dump(self, watch: Watch) -> None:
+        watch.observer.check()
+        watch.dump(self.folder.path, leaders_only=not self.dialect.own_log_by_fetch)
+
+    def _after_failure(self, watch: Watch, failure: AckedError | OSError) -> None:
+        """Read the final logs as far as possible, and remove the topic: it cannot be recorded any longer."""
+        try:
+            self._dump(watch)
+        except (AckedError, OSError) as second:
+            failure.add_note(str(second))
+        self._remove_topic()
+
+    def _remove_topic(self) -> None:
+        """Remove the topic; if that fails, the recording is complete all the same."""
+        try:
+            delete_topic(self.cluster, self.folder)
+        except (AckedError, OSError) as error:
+            remedy = f"the topic {self.plan.topic} is left; acked record --clean removes it"
+            self.progress.say(f"{remedy} ({error})")
+
+    def _note_seen(self, seen: Seen) -> None:
+        before: Mapping[str, int] = self.folder.manifest().get(KEY, {}).get("seen") or {}
+        counts = {name: count + int(before.get(name) or 0) for name, count in seen.as_json().items()}
+        self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "seen": counts}})
+
+    def _end_client(self, client: Client) -> None:
+        """End the agent and move its journal to the folder of all journals."""
+        client.close()
+        file = self.folder.path / "nodes" / HERE / JOURNAL
+        if file.exists():
+            file.rename(self.folder.journal(HERE))
+
+
+def _settled(ask: Callable[[], tuple[Presence, str]]) -> tuple[Presence, str]:
+    """The last answer: a follower refuses its log for a moment until it knows that it is one."""
+    last: list[tuple[Presence, str]] = []
+
+    def shown() -> bool:
+        last[:] = [ask()]
+        return last[0][0] == "yes"
+
+    with suppress(WaitTimeoutError):
+        wait_until(shown, within_s=_KNOWN_S, poll_s=_LOOK_S, awaiting="a follower to show its log")
+    return last[0]
+
+
+def _own(user: UserClients) -> dict[str, str | int | float | bool]:
+    """The user's time-outs, which must not be overridden by those that follow from a fixed one."""
+    given = user.producer.given
+    return {key: given[key] for key in ("request.timeout.ms", "delivery.timeout.ms") if key in given}
+
+
+def _faults_before(run_dir: Path) -> int:
+    """The highest number of a fault that earlier processes of a recording have written."""
+    numbers = [0]
+    for file in (run_dir / "journal").glob("harness-*.jsonl"):
+        with file.open("rb") as lines:
+            numbers += [int(match[1]) for line in lines if (match := _FAULT.search(line))]
+    return max(numbers)
+
+
+@contextmanager
+def signals_end() -> Iterator[Asked]:
+    """Meanwhile the first SIGINT or SIGTERM is only noted; the function that is yielded counts them.
+
+    The second one has its former effect.
+    """
+    noted: list[int] = []
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        noted.append(number)
+        for one, action in former.items():
+            signal.signal(one, action)
+
+    for number, action in former.items():
+        if action is not signal.SIG_IGN:
+            signal.signal(number, note)
+    try:
+        yield lambda: len(noted)
+    finally:
+        for number, action in former.items():
+            signal.signal(number, action)

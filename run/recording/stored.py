@@ -1,0 +1,161 @@
+"""What a recording leaves in its manifest, so that another process can go on or clean up."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from harness.cluster.attached import PREFIX, AttachedCluster
+from harness.errors import AckedError, BadDataError, UsageError
+from harness.plain_files import folders_with
+from run.folder import MANIFEST, RunFolder
+from run.recording.plan import RecordingPlan
+
+KEY = "recording"
+"""The part of the manifest that only recordings have."""
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRecording:
+    """A recording as its manifest describes it."""
+
+    plan: RecordingPlan
+    bootstrap: str
+    cluster_id: str
+    began_ns: int
+    """Of the monotonic clock, which begins anew with each boot of the machine."""
+    boot: str = ""
+    """The boot of the machine."""
+    attempt: int = 1
+    """How many processes have worked on it."""
+    made: bool = False
+    """The cluster was asked to create the topic, which did not exist before."""
+    topic_id: str = ""
+    """Empty until the topic exists, and before Kafka 2.8."""
+    deleted: bool = False
+    """The topic has been deleted."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {**self.__dict__, "plan": self.plan.as_json()}
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> StoredRecording:
+        """Of a run folder, which may come from anybody. Raises BadDataError."""
+        stored = folder.manifest().get(KEY)
+        if not isinstance(stored, Mapping) or not isinstance(stored.get("plan"), Mapping):
+            raise BadDataError(f"{folder.path} is not the folder of a recording; name one of acked record.")
+        try:
+            return cls(
+                plan=RecordingPlan.from_json(stored["plan"]),
+                bootstrap=str(stored["bootstrap"]),
+                cluster_id=str(stored["cluster_id"]),
+                began_ns=int(stored["began_ns"]),
+                boot=str(stored.get("boot") or ""),
+                attempt=int(stored.get("attempt") or 1),
+                made=stored.get("made") is True,
+                topic_id=str(UUID(stored["topic_id"])) if stored.get("topic_id") else "",
+                deleted=stored.get("deleted") is True,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BadDataError(
+                f"{folder.path / MANIFEST} does not describe a recording ({type(error).__name__}: {error})."
+            ) from None
+
+    @property
+    def uuid(self) -> UUID | None:
+        """The topic's id, where it is known."""
+        return UUID(self.topic_id) if self.topic_id else None
+
+    def require_same_boot(self, folder: Path) -> None:
+        """Raise UsageError if the machine has started anew since: its clock has, too."""
+        if self.boot != boot():
+            raise UsageError(
+                f"{folder} was recorded before this machine started anew, and its clock began anew as well; "
+                "remove its topic with acked record --clean."
+            )
+
+
+def boot() -> str:
+    """Which start of the machine this is."""
+    return _BOOT.read_text().strip() if _BOOT.exists() else ""
+
+
+def keep(folder: RunFolder, stored: StoredRecording) -> None:
+    """Write it into the manifest."""
+    folder.update(**{KEY: {**(folder.manifest().get(KEY) or {}), **stored.as_json()}})
+
+
+@contextmanager
+def working_on(folder: RunFolder) -> Iterator[None]:
+    """Hold the recording's folder, until this process ends. Raises UsageError if another process does."""
+    descriptor = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(f"{folder.path} is being recorded by another process; wait until it ends.") from None
+    else:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def delete_topic(cluster: AttachedCluster, folder: RunFolder) -> None:
+    """Delete the topic that the recording has made, if any, and note it. Raises as `AttachedCluster.delete`.
+
+    The manifest lacks the topic's id if the process was killed before it could ask for it.
+    """
+    stored = StoredRecording.of(folder)
+    if stored.deleted or not stored.made:
+        return
+    topic_id = cluster.topic_ids([stored.plan.topic]).get(stored.plan.topic, stored.uuid)
+    cluster.delete(stored.plan.topic, stored.uuid or topic_id)
+    keep(folder, replace(stored, deleted=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cleaned:
+    """What `clean` did."""
+
+    deleted: tuple[str, ...]
+    """Topics of recordings that were killed."""
+    failed: tuple[str, ...]
+    """Why others were not deleted, a sentence each."""
+    strangers: tuple[str, ...]
+    """Topics with the prefix that no run folder here knows, and which therefore stay."""
+
+
+def clean(cluster: AttachedCluster, runs: Path) -> Cleaned:
+    """Delete the topics that recordings below ``runs`` have made on this cluster and left behind."""
+    deleted, failed, known = [], [], set()
+    for path in folders_with(MANIFEST, runs):
+        try:
+            folder = RunFolder.open(path)
+            stored = StoredRecording.of(folder)
+        except BadDataError:
+            continue  # not a recording
+        if stored.cluster_id != cluster.cluster_id:
+            continue
+        known.add(stored.plan.topic)
+        if stored.deleted or not stored.made:
+            continue
+        try:
+            with working_on(folder):
+                delete_topic(cluster, folder)
+        except (AckedError, OSError) as error:
+            failed.append(f"{stored.plan.topic}: {error}")
+        else:
+            deleted.append(stored.plan.topic)
+    there = [name for name in cluster.topic_ids() if name.startswith(PREFIX)]
+    return Cleaned(
+        deleted=tuple(deleted),
+        failed=tuple(failed),
+        strangers=tuple(sorted(set(there) - known)),
+    )

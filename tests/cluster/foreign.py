@@ -1,0 +1,240 @@
+"""Somebody else's cluster: real brokers that no lab of acked started, on loopback addresses of this machine.
+
+Ids 0, 1001 and 7, racks of their own names, two listeners, no port 9092. `python -m tests.cluster.foreign
+FOLDER VERSION` starts one, prints its bootstrap servers, and ends it when its standard input ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import artifacts
+from harness.cluster.certificates import CertificateAuthority
+from harness.cluster.kraft_storage import clone, formatted
+from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess, log_config_text, properties_text
+from harness.kafka.model import Endpoint
+from harness.kafka.security import PLAIN_MODULE, jaas_line
+from harness.kafka.versions import KafkaVersion, kafka_version
+from harness.kafka.wire.dialect import dialect
+from harness.kafka.wire.metadata import metadata
+from harness.waiting import wait_until
+
+IDS = (0, 1001, 7)
+RACKS = ("eu-a", "eu-b", "eu-c")
+_CLIENTS, _PEERS, _QUORUM, _ZOOKEEPER, _USERS = 19092, 19093, 19094, 19095, 19096
+USER, PASSWORD = "ordinary", "correct-horse-battery"
+"""Who has no right on a cluster with ACLs but those that a test grants."""
+_NETWORK = 2
+"""The addresses are 127.0.<_NETWORK>.1 and so on, moved on by ``network``."""
+_SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "4000",
+    "controlled.shutdown.enable": "false",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "min.insync.replicas": "2",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "offsets.topic.num.partitions": "1",
+    "replica.lag.time.max.ms": "10000",
+    "zookeeper.session.timeout.ms": "4000",
+}
+
+
+@dataclass(kw_only=True)
+class ForeignCluster:
+    """Three brokers (combined KRaft nodes, or with a ZooKeeper node) as plain processes."""
+
+    folder: Path
+    kafka: str = "3.9.1"
+    network: int = _NETWORK
+    """The third number of its addresses, so that clusters of several tests do not meet."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    ca: CertificateAuthority | None = None
+    """With it, the standard authorizer, and a listener with SASL_SSL for `USER`. Whoever comes by the others
+    may do everything."""
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port of every broker's listener for clients."""
+        return ",".join(str(self.endpoint(number)) for number in IDS)
+
+    def endpoint(self, broker: int) -> Endpoint:
+        """Where clients reach a broker."""
+        return Endpoint(self._address(broker), _CLIENTS, node_id=broker, node=f"broker{broker}")
+
+    @property
+    def users(self) -> str:
+        """host:port of every broker's listener for `USER`."""
+        return ",".join(f"{self._address(number)}:{_USERS}" for number in IDS)
+
+    def data(self, broker: int) -> Path:
+        """Its log.dirs."""
+        return self.folder / f"node{broker}" / "data"
+
+    def __enter__(self) -> ForeignCluster:
+        try:
+            self._up()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for process in self.processes.values():
+            process.wait()
+
+    def start(self, broker: int) -> None:
+        """Start a broker's process (again)."""
+        self._start(f"node{broker}", BROKER, self._properties(broker))
+
+    def signal(self, broker: int, number: int) -> None:
+        """Send a signal to a broker's process; after SIGKILL, wait until it has ended."""
+        process = self.processes[f"node{broker}"]
+        os.killpg(process.pid, number)
+        if number == signal.SIGKILL:
+            process.wait()
+
+    def wait_registered(self, brokers: Sequence[int] = IDS) -> None:
+        """Wait until every one of these brokers knows all of them."""
+        expected = tuple(sorted(brokers))
+
+        def all_know() -> bool:
+            return all(
+                metadata(self.endpoint(broker), (), dialect=dialect(self.kafka)).brokers == expected
+                for broker in brokers
+            )
+
+        wait_until(all_know, within_s=90, awaiting=f"brokers {expected} to know each other")
+
+    def _up(self) -> None:
+        if self._zookeeper:
+            address = f"127.0.{self.network}.10"
+            folder = self.folder / "zookeeper"
+            properties = {
+                "dataDir": folder / "data",
+                "clientPort": _ZOOKEEPER,
+                "clientPortAddress": address,
+                "tickTime": 500,
+                "maxSessionTimeout": 60000,
+            }
+            self._start("zookeeper", ZOOKEEPER, properties)
+        for broker in IDS:
+            if not self._zookeeper:
+                template = formatted(self._distribution, {}, self._version.log_syntax)
+                clone(template, self.data(broker), broker)
+            self.start(broker)
+        self.wait_registered()
+
+    @property
+    def _version(self) -> KafkaVersion:
+        return kafka_version(self.kafka)
+
+    @property
+    def _distribution(self) -> artifacts.KafkaDistribution:
+        return artifacts.resolve(self.kafka)
+
+    @property
+    def _zookeeper(self) -> bool:
+        return "kraft" not in self._version.modes
+
+    def _address(self, broker: int) -> str:
+        return f"127.0.{self.network}.{IDS.index(broker) + 1}"
+
+    def _properties(self, broker: int) -> dict[str, object]:
+        address = self._address(broker)
+        listeners = {"CLIENTS": _CLIENTS, "PEERS": _PEERS}
+        protocols = dict.fromkeys((*listeners, "QUORUM"), "PLAINTEXT")
+        if self.ca is not None:
+            listeners["USERS"], protocols["USERS"] = _USERS, "SASL_SSL"
+        advertised = ",".join(f"{name}://{address}:{port}" for name, port in listeners.items())
+        properties: dict[str, object] = {
+            "broker.rack": RACKS[IDS.index(broker)],
+            "listeners": advertised,
+            "advertised.listeners": advertised,
+            "inter.broker.listener.name": "PEERS",
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}" for name, protocol in protocols.items()
+            ),
+            "log.dirs": self.data(broker),
+            **_SETTINGS,
+            **self._secured(address),
+            **self.settings,
+        }
+        if self._zookeeper:
+            properties |= {
+                "broker.id": broker,
+                "zookeeper.connect": f"127.0.{self.network}.10:{_ZOOKEEPER}",
+                "reserved.broker.max.id": 2000,
+            }
+            return properties
+        voters = ",".join(f"{number}@{self._address(number)}:{_QUORUM}" for number in IDS)
+        return properties | {
+            "process.roles": "broker,controller",
+            "node.id": broker,
+            "listeners": f"{advertised},QUORUM://{address}:{_QUORUM}",
+            "controller.listener.names": "QUORUM",
+            "controller.quorum.voters": voters,
+        }
+
+    def _secured(self, address: str) -> dict[str, object]:
+        if self.ca is None:
+            return {}
+        own = self.ca.issue("broker", [address])
+        return {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": own.chain,
+            "ssl.keystore.key": own.key.reveal(),
+            "listener.name.users.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.users.plain.sasl.jaas.config": jaas_line(PLAIN_MODULE, {f"user_{USER}": PASSWORD}),
+        }
+
+    def _start(self, name: str, main_class: str, properties: Mapping[str, object]) -> None:
+        folder = self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        distribution, syntax = self._distribution, self._version.log_syntax
+        (folder / "server.properties").write_text(properties_text(properties))
+        (folder / "log.properties").write_text(log_config_text(str(folder / "server.log"), syntax))
+        archive = distribution.archive(main_class)
+        command = JavaProcess(
+            main_class=main_class,
+            class_path=distribution.class_path(),
+            arguments=(str(folder / "server.properties"),),
+            log_config=str(folder / "log.properties"),
+            log_syntax=syntax,
+            archive=None if archive is None else str(archive),
+            java=str(artifacts.find_java().path),
+        ).argv()
+        with (folder / "out.log").open("ab") as output:
+            self.processes[name] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+
+def main() -> None:
+    """Keep a cluster up until the standard input ends."""
+    with ForeignCluster(folder=Path(sys.argv[1]), kafka=sys.argv[2]) as cluster:
+        print(cluster.bootstrap, {name: one.pid for name, one in cluster.processes.items()}, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
