@@ -255,8 +255,8 @@ def _topic(topic: TopicDescription, settings: Sequence[Mapping[str, Setting]]) -
         others = f" and {topic.stands_for - 1} like it" if topic.stands_for > 1 else ""
         yield from _comment(
             [
-                f"Left out: topic {topic.name}{others}. With replication factor {topic.replication_factor} and "
-                f"{MIN_INSYNC}={least}, no write with acks=all succeeds."
+                f"Left out: topic {topic.name}{others}. With replication factor {topic.replication_factor} "
+                f"and {MIN_INSYNC}={least}, no write with acks=all succeeds."
             ]
         )
         return

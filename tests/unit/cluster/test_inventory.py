@@ -15,7 +15,7 @@ from cli.commands import loaded
 from harness.cluster.cluster_file import ClusterFile, read_cluster_file
 from harness.cluster.inventory import compose, files
 from harness.cluster.inventory.model import Inventory, Node, TopicDescription, cluster_file
-from harness.cluster.settings import Setting
+from harness.cluster.settings import MOST_PARTITIONS, Setting
 from harness.errors import UsageError
 from harness.lab.layout import AvailabilityZone
 
@@ -296,6 +296,37 @@ def test_one_sentence_for_what_is_none(tmp_path: Path, name: str, text: str, par
 def test_sources_of_two_clusters(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"name Kafka 3\.9\.1 and Kafka 3\.5\.2; name those of one"):
         _written(tmp_path, {"docker-compose.yml": COMPOSE, "kafka.yaml": STRIMZI})
+
+
+def test_topics_that_acked_cannot_create_as_they_are(tmp_path: Path) -> None:
+    """Too many partitions, no number of replicas, and too few replicas for any write with acks=all."""
+    topics = (
+        TopicDescription(name="wide", partitions=MOST_PARTITIONS + 7, replication_factor=3),
+        TopicDescription(name="usual", partitions=1, replication_factor=0),
+        TopicDescription(name="frail", partitions=1, replication_factor=1, stands_for=7),
+    )
+    least = {"min.insync.replicas": Setting(key="min.insync.replicas", value="2", place="file")}
+    nodes = tuple(Node(name=f"n{n}", roles=frozenset({"broker", "controller"})) for n in range(3))
+    text = cluster_file(Inventory(nodes=nodes, settings=(least,), topics=topics), ["FILES"])
+    described = _read(tmp_path, text)
+    assert {
+        name: (one.partitions, one.replication_factor) for name, one in described.settings.shapes.items()
+    } == {
+        "wide": (MOST_PARTITIONS, 3),
+        "usual": (1, 0),
+    }
+    assert f"partitions = {MOST_PARTITIONS}  # {MOST_PARTITIONS + 7} in the cluster" in text
+    assert (
+        "# Left out: topic frail and 6 like it. With replication factor 1 and min.insync.replicas=2" in text
+    )
+
+
+def test_properties_that_kafka_does_not_have_stay_out_of_the_file(tmp_path: Path) -> None:
+    text, described = _written(
+        tmp_path, {"server.properties": "broker.id=1\nconfluent.balancer.enable=true\n"}
+    )
+    assert not described.settings.broker
+    assert "or Kafka has none of this name: broker.id,\n# confluent.balancer.enable." in text
 
 
 def test_an_existing_file_is_kept(tmp_path: Path) -> None:
