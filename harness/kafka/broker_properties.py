@@ -39,7 +39,8 @@ class BrokerProperty:
         if self.kind in _BITS or self.kind == "double":
             return "" if self._in_range(text) else f"give {self._numbers()}"
         given = [part.strip() for part in text.split(",")] if self.kind == "list" else [text]
-        if self.allowed and not set(given) <= {*self.allowed, ""}:
+        allowed = {"", *(one.lower() for one in self.allowed)}
+        if self.allowed and not {one.lower() for one in given} <= allowed:
             return f"use {', '.join(self.allowed)}"
         return ""
 
@@ -116,7 +117,7 @@ broker.session.timeout.ms int any 3.3.2-
 client.quota.callback.class class any 2.4.1-
 compression.gzip.level int -1..9 3.8.1-
 compression.lz4.level int 1..17 3.8.1-
-compression.type string any all
+compression.type string gzip|lz4|producer|snappy|uncompressed|zstd all
 compression.zstd.level int -131072..22 3.8.1-
 config.providers list any 4.2.0-
 connection.failed.authentication.delay.ms int 0.. 2.4.1-
