@@ -25,7 +25,7 @@ BY_CODE = {"compression.type": "gzip|lz4|producer|snappy|uncompressed|zstd"}
 
 def properties_of(version: str) -> dict[str, Row]:
     """The properties of a version, as its jars have them."""
-    kafka = resolve(version, with_archives=False)
+    kafka = resolve(version, make_archives=False)
     command = [kafka.java.path, "-cp", kafka.class_path(), str(_JAVA)]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = (line.split("\t") for line in out.splitlines())
