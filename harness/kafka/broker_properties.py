@@ -1,7 +1,8 @@
 """Kafka's broker properties: types, limits, and the versions that have them.
 
-Source: the `ConfigDef` of `KafkaConfig` in the jars of every known version. Internal properties are not
-listed, since no broker tells them.
+Source: the `ConfigDef` of `KafkaConfig` in the jars of every known version, from which
+`python -m tests.broker_properties` writes the table. Internal properties are not listed, since no broker
+tells them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class BrokerProperty:
         if self.kind in _BITS or self.kind == "double":
             return "" if self._in_range(text) else f"give {self._numbers()}"
         given = [part.strip() for part in text.split(",")] if self.kind == "list" else [text]
-        if self.allowed and not set(given) <= {*self.allowed, ""}:
+        allowed = {"", *(one.lower() for one in self.allowed)}
+        if self.allowed and not {one.lower() for one in given} <= allowed:
             return f"use {', '.join(self.allowed)}"
         return ""
 
@@ -60,15 +62,14 @@ class BrokerProperty:
 
 
 def exists_in(name: str, version: KafkaVersion) -> bool:
-    """Whether brokers of this version have the property. A build of the user's may have any."""
-    newest = list(VERSIONS)[-1]
-    if version.build or version_key(version.version) > version_key(newest):
+    """Whether brokers of this version have the property. Newer ones and the user's builds may have any."""
+    if version.build or version_key(version.version) > version_key(_NEWEST):
         return True
     known = PROPERTIES.get(name)
     if known is None:
         return False
     ours = version_key(version.version)
-    return version_key(known.first or "0") <= ours <= version_key(known.last or newest)
+    return version_key(known.first or "0") <= ours <= version_key(known.last or _NEWEST)
 
 
 def likeliest_version(names: Set[str]) -> str:
@@ -94,6 +95,8 @@ def _parsed(line: str) -> tuple[str, BrokerProperty]:
     )
 
 
+_NEWEST = "4.4.0"
+"""The newest version in the table."""
 _TABLE = """
 add.partitions.to.txn.retry.backoff.max.ms int 0.. 4.0.1-
 add.partitions.to.txn.retry.backoff.ms int 1.. 4.0.1-
@@ -116,7 +119,7 @@ broker.session.timeout.ms int any 3.3.2-
 client.quota.callback.class class any 2.4.1-
 compression.gzip.level int -1..9 3.8.1-
 compression.lz4.level int 1..17 3.8.1-
-compression.type string any all
+compression.type string gzip|lz4|producer|snappy|uncompressed|zstd all
 compression.zstd.level int -131072..22 3.8.1-
 config.providers list any 4.2.0-
 connection.failed.authentication.delay.ms int 0.. 2.4.1-
@@ -153,6 +156,8 @@ delete.records.purgatory.purge.interval.requests int any 0.11.0.3-
 delete.topic.enable boolean any all
 early.start.listeners string any 3.3.2-
 eligible.leader.replicas.enable boolean any 3.7.0-3.9.1
+errors.deadletterqueue.auto.create.topics.enable boolean any 4.4.0-
+errors.deadletterqueue.topic.name.prefix string any 4.4.0-
 fetch.max.bytes int 1024.. 2.7.1-
 fetch.purgatory.purge.interval.requests int any all
 follower.fetch.last.tiered.offset.enable boolean any 4.3.1-
@@ -200,6 +205,7 @@ group.share.partition.max.record.locks int 100..10000 3.9.1-
 group.share.record.lock.duration.ms int 1000..3600000 3.9.1-
 group.share.session.timeout.ms int 1.. 3.9.1-
 group.streams.assignment.interval.ms int 0.. 4.3.1-
+group.streams.assignors list any 4.4.0-
 group.streams.heartbeat.interval.ms int 1.. 4.1.0-
 group.streams.initial.rebalance.delay.ms int 0.. 4.2.0-
 group.streams.max.assignment.interval.ms int 0.. 4.3.1-
@@ -211,7 +217,9 @@ group.streams.min.assignment.interval.ms int 0.. 4.3.1-
 group.streams.min.heartbeat.interval.ms int 1.. 4.1.0-
 group.streams.min.session.timeout.ms int 1.. 4.1.0-
 group.streams.num.standby.replicas int 0.. 4.1.0-
+group.streams.rack.aware.assignment.tags list any 4.4.0-
 group.streams.session.timeout.ms int 1.. 4.1.0-
+group.streams.topology.description.plugin.class class any 4.4.0-
 host.name string any -2.8.2
 initial.broker.registration.timeout.ms int any 3.3.2-
 inter.broker.listener.name string any all
@@ -253,6 +261,8 @@ log.message.timestamp.before.max.ms long 0.. 3.6.2-
 log.message.timestamp.difference.max.ms long any -3.9.1
 log.message.timestamp.type string CreateTime|LogAppendTime all
 log.preallocate boolean any all
+log.remote.copy.lag.bytes long -1.. 4.4.0-
+log.remote.copy.lag.ms long -1.. 4.4.0-
 log.retention.bytes long any all
 log.retention.check.interval.ms long 1.. all
 log.retention.hours int any all
@@ -268,6 +278,7 @@ max.connection.creation.rate int 0.. 2.7.1-
 max.connections int 0.. 2.4.1-
 max.connections.per.ip int 0.. all
 max.connections.per.ip.overrides string any all
+max.decompressed.message.bytes int 1..2147483639 4.4.0-
 max.incremental.fetch.session.cache.slots int 0.. 1.1.1-
 max.request.partition.size.limit int 1.. 3.8.1-
 message.max.bytes int 0.. all
@@ -378,6 +389,8 @@ sasl.login.retry.backoff.max.ms long any 3.3.2-
 sasl.login.retry.backoff.ms long any 3.3.2-
 sasl.mechanism.controller.protocol string any 3.3.2-
 sasl.mechanism.inter.broker.protocol string any all
+sasl.oauthbearer.allow.unverified.audience boolean any 4.4.0-
+sasl.oauthbearer.allow.unverified.issuer boolean any 4.4.0-
 sasl.oauthbearer.assertion.algorithm string any 4.1.0-
 sasl.oauthbearer.assertion.claim.aud string any 4.1.0-
 sasl.oauthbearer.assertion.claim.exp.seconds int 0..86400 4.1.0-

@@ -31,24 +31,29 @@ from run.stage import Stage
 
 def body(out: Path, alike: int, stage: Stage) -> None:
     """Create topics, and ask for the inventory."""
-    bootstrap = str(stage.lab.topology.role("broker")[0].broker_endpoint)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    brokers = [str(host.broker_endpoint) for host in stage.lab.topology.role("broker")]
+    admins = [AdminClient({"bootstrap.servers": broker}) for broker in brokers]
     shape = {"num_partitions": 2, "replication_factor": 1, "config": {"retention.ms": "7200000"}}
     topics = [NewTopic(f"alike-{number:03}", **shape) for number in range(alike)]
-    for created in (admin.create_topics(topics) if topics else {}).values():
+    for created in admins[0].create_topics(topics).values():
         created.result(60)
     wait_until(
-        lambda: (
-            len([name for name in admin.list_topics(timeout=10).topics if name.startswith("alike")]) == alike
-        ),
+        lambda: all(_known(admin) == alike for admin in admins),
         within_s=60,
-        awaiting="the topics to be known",
+        awaiting="every broker to know the topics",
     )
+    bootstrap = ",".join(brokers)
     began_s = time.monotonic()
     inventory = live.read(bootstrap)
     took_s = time.monotonic() - began_s
     text = cluster_file(inventory, [f"--bootstrap {bootstrap}"])
     out.write_text(f"{text}# took {took_s:.2f} s\n")
+
+
+def _known(admin: AdminClient) -> int:
+    """How many of the topics a broker knows, with their partitions."""
+    topics = admin.list_topics(timeout=10).topics.values()
+    return sum(topic.topic.startswith("alike") and len(topic.partitions) == 2 for topic in topics)
 
 
 def main(runs: str, file: str, out: str, alike: str) -> int:

@@ -74,8 +74,8 @@ def test_every_table_takes_effect(tmp_path: Path) -> None:
     [
         (
             "canary",
-            "broker.compression.type=rar",
-            "--set: compression.type=rar: a broker does not start with it",
+            "broker.inter.broker.protocol.version=9.9",
+            "--set: inter.broker.protocol.version=9.9: a broker does not start with it",
         ),
         (
             "canary",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.kafka import broker_properties
 from harness.kafka.broker_properties import PROPERTIES, exists_in
-from harness.kafka.versions import kafka_version
+from harness.kafka.versions import DEFAULT, VERSIONS, kafka_version
+from tests.broker_properties import properties_of
 from tests.runs.stored import read_stored
 
 RUNS = {
@@ -27,3 +29,13 @@ def test_it_has_what_brokers_of_a_version_have(version: str) -> None:
     assert set(told) - expected == set()
     assert expected - set(told) == set()
     assert {name: value for name, value in told.items() if value and PROPERTIES[name].remedy(value)} == {}
+
+
+def test_it_has_the_newest_version() -> None:
+    """If not: `python -m tests.broker_properties`."""
+    assert list(VERSIONS)[-1] == broker_properties._NEWEST
+
+
+@pytest.mark.cluster
+def test_it_has_what_the_jars_have() -> None:
+    assert set(properties_of(DEFAULT)) == {name for name in PROPERTIES if exists_in(name, VERSIONS[DEFAULT])}

@@ -252,10 +252,11 @@ def _topic(topic: TopicDescription, settings: Sequence[Mapping[str, Setting]]) -
     of_brokers = (setting.value for one in settings if (setting := one.get(MIN_INSYNC)))
     least = whole(topic.config.get(MIN_INSYNC) or next(of_brokers, ""))
     if least is not None and 0 < topic.replication_factor < least:
+        others = f" and {topic.stands_for - 1} like it" if topic.stands_for > 1 else ""
         yield from _comment(
             [
-                f"Topic {topic.name} is left out: with replication factor {topic.replication_factor} and "
-                f"{MIN_INSYNC}={least}, no write with acks=all succeeds."
+                f"Left out: topic {topic.name}{others}. With replication factor {topic.replication_factor} "
+                f"and {MIN_INSYNC}={least}, no write with acks=all succeeds."
             ]
         )
         return

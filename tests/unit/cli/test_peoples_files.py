@@ -14,6 +14,7 @@ from harness.cluster.cluster_file import read_cluster_file
 from harness.cluster.settings import Settings
 from harness.cluster.settings_files import read_properties
 from harness.errors import LONGEST_SENTENCE, UsageError
+from harness.kafka.versions import VERSIONS
 from run.runner import RunOptions, applied_to
 from studies.assess.battery import battery
 from studies.assess.process import choose
@@ -26,17 +27,18 @@ ACCEPTED = [
     for table in ("broker", "producer", "consumer")
     for file in sorted((FILES / table).iterdir())
 ]
+NEWEST = list(VERSIONS)[-1]
 SOURCES = {
-    "apache-single.yml": (3, "kraft-combined", "3.9.2"),
+    "apache-single.yml": (3, "kraft-combined", "3.9.1"),
     "bitnami-kraft.yml": (3, "kraft-combined", "3.9.2"),
-    "combined-cluster": (3, "kraft-combined", "4.3.1"),
-    "configmap.yaml": (3, "kraft-combined", "4.3.1"),
+    "combined-cluster": (3, "kraft-combined", NEWEST),
+    "configmap.yaml": (3, "kraft-combined", NEWEST),
     "cp-three-brokers.yml": (3, "zookeeper", "3.5.2"),
-    "dedicated": (3, "kraft", "4.3.1"),
+    "dedicated": (3, "kraft", NEWEST),
     "strimzi-folder": (6, "kraft", "3.9.2"),
     "strimzi-kraft.yaml": (6, "kraft", "3.9.2"),
     "strimzi-zookeeper.yaml": (3, "zookeeper", "3.5.2"),
-    "variables.env": (3, "kraft-combined", "4.3.1"),
+    "variables.env": (3, "kraft-combined", NEWEST),
     "with-env-file": (3, "kraft-combined", "4.1.0"),
     "wurstmeister.yml": (3, "zookeeper", "2.8.2"),
     "zookeeper-cluster": (3, "zookeeper", "2.7.1"),

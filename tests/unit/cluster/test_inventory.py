@@ -298,6 +298,36 @@ def test_sources_of_two_clusters(tmp_path: Path) -> None:
         _written(tmp_path, {"docker-compose.yml": COMPOSE, "kafka.yaml": STRIMZI})
 
 
+def test_topics_of_unusual_shapes(tmp_path: Path) -> None:
+    """Many partitions, no number of replicas, and too few replicas for any write with acks=all."""
+    topics = (
+        TopicDescription(name="wide", partitions=240, replication_factor=3),
+        TopicDescription(name="usual", partitions=1, replication_factor=0),
+        TopicDescription(name="frail", partitions=1, replication_factor=1, stands_for=7),
+    )
+    least = {"min.insync.replicas": Setting(key="min.insync.replicas", value="2", place="file")}
+    nodes = tuple(Node(name=f"n{n}", roles=frozenset({"broker", "controller"})) for n in range(3))
+    text = cluster_file(Inventory(nodes=nodes, settings=(least,), topics=topics), ["FILES"])
+    described = _read(tmp_path, text)
+    assert {
+        name: (one.partitions, one.replication_factor) for name, one in described.settings.shapes.items()
+    } == {
+        "wide": (240, 3),
+        "usual": (1, 0),
+    }
+    assert (
+        "# Left out: topic frail and 6 like it. With replication factor 1 and min.insync.replicas=2" in text
+    )
+
+
+def test_properties_that_kafka_does_not_have_stay_out_of_the_file(tmp_path: Path) -> None:
+    text, described = _written(
+        tmp_path, {"server.properties": "broker.id=1\nconfluent.balancer.enable=true\n"}
+    )
+    assert not described.settings.broker
+    assert "or Kafka has none of this name: broker.id,\n# confluent.balancer.enable." in text
+
+
 def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     source, out = tmp_path / "server.properties", tmp_path / "own.toml"
     source.write_text("broker.id=1\n")

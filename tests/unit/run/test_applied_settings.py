@@ -324,6 +324,7 @@ def test_a_typing_error_is_refused() -> None:
         ("delete.topic.enable=yes", "use true or false"),
         ("log.cleanup.policy=compact,remove", "use compact, delete"),
         ("log.cleaner.min.cleanable.ratio=half", "give a number."),
+        ("compression.type=none", "use gzip, lz4, producer, snappy, uncompressed, zstd"),
         ("compression.type=${CODEC}", "this is a placeholder; write its value"),
         ("num.io.threads={{ threads }}", "this is a placeholder; write its value"),
     ],
