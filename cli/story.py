@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.console import echo
+from harness.console import echo, tell
 from run.folder import RunFolder
 
 
@@ -34,4 +35,9 @@ def story(
     from report.words.causes import cause_of
 
     lines = story_of(start_session(), RunFolder.open(run).path, message, cause_of)
-    echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))
+    if as_json:
+        echo(json.dumps(lines, indent=2))
+        return
+    for line in lines:
+        *time, text = re.split(r"(?<=\S)(\s{2,})", line, maxsplit=1)
+        tell(text, lead="".join(time))
