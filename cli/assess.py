@@ -90,10 +90,10 @@ def assess(
 ) -> None:
     """Find out what each fault would cost a cluster.
 
-    Injects a battery of faults into the described cluster, one run each, with
-    the controller inside and outside of the fault. The table says fault by
-    fault what was lost, duplicated and out of order, how long each AZ could
-    neither write nor read, and what an operator had to do.
+    Injects a battery of faults into the described cluster, a run for each:
+    where it matters, once where the controller is, and once elsewhere. The
+    table says fault by fault what was lost, duplicated and out of order, how
+    long each AZ could neither write nor read, and what an operator had to do.
 
     The folder runs/assess/<time> keeps it as `assessment.json` and
     `assessment.md`, with the runs.

@@ -62,6 +62,8 @@ def legend(document: AssessmentDocument) -> list[str]:
         "failover: from the fault until partitions that lost their leader had another; full ISR: from the "
         "heal until every replica was in sync",
     ]
+    if any("sessions of" in line["roles"] for line in document["lines"]):
+        lines.append("sessions kept, lost: whether the ZooKeeper sessions of the brokers in that AZ last")
     if _has_topics(document):
         lines.append(
             "topic: all has the messages of all topics, the longest time and the worst judgement; topics "
