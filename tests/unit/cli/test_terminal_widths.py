@@ -20,6 +20,7 @@ from harness.console import Console
 from report import assessment, search, series, terminal
 from report.console import RowTable
 from report.model.judged import judged_model
+from report.rows import row_table
 from studies.series.summary import RunSummary, add_up, grid
 from tests.runs.judged import judged_run
 
@@ -95,6 +96,12 @@ def beside_the_runs(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(runs.parent)
 
 
+def rows(console: Console) -> None:
+    """Rows of a query, one of them with a long value and one with none."""
+    values = [[5, "broker1 acknowledged it while broker2 led", {"epoch": 1}], [6, "x" * 70, None]]
+    row_table(["seq", "cause", "detail"], values).show(console)
+
+
 SHOWN: dict[str, Show] = {
     "acked list --long": command("list --long"),
     "acked list --claims": command("list leader-az-isolated power-cut --claims"),
@@ -109,6 +116,7 @@ SHOWN: dict[str, Show] = {
     "acked check": judged,
     "acked run --all": table(lambda: series.table([(RUN.scenario, add_up([RUN])), (OTHER.scenario, None)])),
     "acked matrix": table(lambda: series.matrix(grid(SERIES))),
+    "acked sql": lambda runs, console: rows(console),
     "reasons of a series": lambda runs, console: series.show_reasons(SERIES, console),
 }
 ABRIDGED = ("acked list", "acked list --long")
