@@ -82,6 +82,18 @@ def stored(name: str, show: Callable[[Any, Console], None]) -> Show:
     return lambda runs, console: show(json.loads((HERE / name).read_text(encoding="utf-8")), console)
 
 
+def replay(document: Any, console: Console) -> None:
+    """A replay whose runs showed the findings of the stored search."""
+    shown = [
+        {"weight": one["finding"]["weight"], "runs": 3, "interval": [0.2, 0.9], "example": one["finding"]}
+        for one in document["groups"]
+    ]
+    tally = {"hits": 3, "runs": 5, "not_judged": 1, "interval": [0.2, 0.9], "decision": "comes back"}
+    run = "runs/replay/2026-01-01T00-00-00/runs/schedule/2026-01-01T00-01-00"
+    told = {**tally, "finding": document["groups"][1]["signature"], "findings": shown, "run": run}
+    search.show_replay(told, console)
+
+
 def table(made: Callable[[], RowTable]) -> Show:
     return lambda runs, console: made().show(console)
 
@@ -113,6 +125,7 @@ SHOWN: dict[str, Show] = {
     "acked assess --list": command("assess --list"),
     "acked assess": stored("assessment.json", assessment.show),
     "acked search": stored("search.json", search.show_search),
+    "acked replay": stored("search.json", replay),
     "acked check": judged,
     "acked run --all": table(lambda: series.table([(RUN.scenario, add_up([RUN])), (OTHER.scenario, None)])),
     "acked matrix": table(lambda: series.matrix(grid(SERIES))),
