@@ -90,10 +90,10 @@ def assess(
 ) -> None:
     """Find out what each fault would cost a cluster.
 
-    Injects a battery of faults into the described cluster, one run each, with
-    the controller inside and outside of the fault. The table says fault by
-    fault what was lost, duplicated and out of order, how long each AZ could
-    neither write nor read, and what an operator had to do.
+    Injects a battery of faults into the described cluster, a run for each:
+    where it matters, once where the controller is, and once elsewhere. The
+    table says fault by fault what was lost, duplicated and out of order, how
+    long each AZ could neither write nor read, and what an operator had to do.
 
     The folder runs/assess/<time> keeps it as `assessment.json` and
     `assessment.md`, with the runs.
@@ -230,17 +230,28 @@ class _Request:
             ]
             echo(json.dumps({"header": self.header, "faults": faults}, indent=2))
             return
-        width = max(map(len, self.header))
-        for label, text in self.header.items():
-            echo(f"{label:{width}}  {text}")
-        echo("")
-        for case in self.cases:
-            echo(f"{case.name:45}  {case.says}; controller {case.roles}")
-            if case.name in self.misfits:
-                echo(f"    unfit: {self.misfits[case.name]}")
-            if case.stands_for:
-                echo(f"    stands for {', '.join(case.stands_for)}")
-        echo("\nFaults of single nodes hit the first node of each kind.")
+        from report.assessment import show_header
+        from report.console import NONE, Column, RowTable
+
+        console = Console(highlight=False)
+        show_header(self.header, console)
+        console.print()
+        headings = ("fault", "controller", "name", "stands for", "unfit")
+        prose = ("fault", "controller", "stands for", "unfit")
+        rows = [
+            (
+                *(case.says, case.roles, case.name, ", ".join(case.stands_for) or NONE),
+                self.misfits.get(case.name, NONE),
+            )
+            for case in self.cases
+        ]
+        columns = [Column(heading=heading, prose=heading in prose) for heading in headings]
+        RowTable(columns=columns, rows=rows).show(console)
+        console.print()
+        console.paragraph(
+            "controller: inside or outside of what the fault hits. name: for --faults. stands for: "
+            "equivalent faults that are not run. Faults of single nodes hit the first node of each kind."
+        )
 
 
 @dataclass
@@ -340,7 +351,7 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
         echo(json.dumps(document, indent=2))
     else:
         report.show(document, Console(highlight=False))
-        Console(stderr=True, highlight=False).print(f"kept in {work.series.path}", style="dim")
+        Console(stderr=True, highlight=False).paragraph(f"kept in {work.series.path}", style="dim")
     if stopped:
         raise StoppedError(
             f"interrupted after {len(work.series.runs)} of {len(work.plan.jobs())} runs; everything that "

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.options import PlaceOptions, ScenarioName
-from harness.console import Progress, echo
+from harness.console import Progress, echo, tell
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN
 from run.catalogue import find
 from studies.series.bisect import candidates, search
@@ -64,5 +64,8 @@ def bisect(
             return summary
 
         answer = search(claim, [version.label for version in candidate_versions], run)
-    echo(json.dumps(asdict(answer), indent=2) if as_json else answer.sentence())
+    if as_json:
+        echo(json.dumps(asdict(answer), indent=2))
+    else:
+        tell(answer.sentence())
     raise typer.Exit(EXIT_AS_DECLARED if answer.first else EXIT_UNKNOWN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from harness.console import Console, echo
+from harness.console import Console, echo, tell
 from harness.errors import UsageError, quoted
 from report.console import NONE, Column, RowTable
 from scenarios.questions import OWN, QUESTIONS, question_of
@@ -58,7 +57,7 @@ def list_scenarios(
             for scenario in selected
         ]
         echo(json.dumps(rows, indent=2))
-    elif not sys.stdout.isatty() and not verbose:
+    elif not Console().is_terminal and not verbose:
         for scenario in selected:
             echo("\t".join(_fields(scenario, long=long)))
     elif long or verbose:
@@ -197,4 +196,4 @@ def new(
         raise UsageError(f"{file} exists already; choose another name.") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written ({error.strerror}); change to another folder.") from None
-    echo(f"{file} is written; run it with: acked run ./{file}")
+    tell(f"{file} is written; run it with: acked run ./{file}")

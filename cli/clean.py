@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from harness.console import Console
 from harness.errors import UnfitError
@@ -28,12 +29,12 @@ def clean(
 
     console = Console(highlight=False)
     for path in _unfinished(dry_run=dry_run):
-        console.print(f"{'would remove' if dry_run else 'remove'} {path}", markup=False, soft_wrap=True)
+        console.paragraph(escape(f"{'would remove' if dry_run else 'remove'} {path}"))
     try:
         client = docker_engine.connect()
     except UnfitError as error:
         reason = f"no Docker engine, so there is nothing to clean there: {error.message}"
-        console.print(reason, markup=False, soft_wrap=True)
+        console.paragraph(escape(reason))
         return
     try:
         leftovers = docker_sweep.leftovers(client)
@@ -47,7 +48,7 @@ def clean(
             if not docker_sweep.leftovers(client):
                 docker_engine.drop_guard_route()
         if kept:
-            console.print(
+            console.paragraph(
                 f"kept: {kept} of running runs or of clusters started by hand (--all removes them too)"
             )
         if not doomed:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import LAB, RUNS, LabOption, Runs
-from harness.console import Progress, echo
+from harness.console import Progress, echo, tell
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED
 from harness.lab.registry import lab_kind
 
@@ -89,11 +89,11 @@ def _show(check: ProgramCheck, objections: list[Objection]) -> None:
         wrong = [objection.sentence for objection in objections if objection.operation == name]
         missing = "-" if name in check.skipped else "?"
         sign = "✗" if wrong else "✓" if name in check.done else missing
-        echo(f" {sign} {name:<13} {sentence}")
+        tell(sentence, lead=f" {sign} {name:<13} ")
         for text in wrong:
-            echo(f"     {text}")
+            tell(text, lead="     ")
         if sign == "-":
-            echo("     the program does not have this feature")
+            tell("the program does not have this feature", lead="     ")
     count = len(objections)
     echo("Nothing is wrong." if not count else f"{count} problem{'s' * (count > 1)}.")
 

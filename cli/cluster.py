@@ -46,7 +46,7 @@ def from_sources(
     """
     from harness.cluster.cluster_file import read_cluster_file
     from harness.cluster.inventory.model import cluster_file
-    from harness.console import echo
+    from harness.console import echo, tell
     from harness.errors import UsageError, quoted
     from harness.plain_files import write_output
 
@@ -61,7 +61,7 @@ def from_sources(
         )
     write_output(out, text, "--out")
     read_cluster_file(out)
-    echo(f"{out}: acked assess {out} --list shows what each fault would cost")
+    tell(f"{out}: acked assess {out} --list shows what each fault would cost")
 
 
 def _inventory(paths: list[Path], bootstrap: str, kafka: str) -> Inventory:

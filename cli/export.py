@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from harness.console import Console, echo
 from harness.errors import BadDataError, UsageError
@@ -37,9 +38,8 @@ def export(
         return
     console = Console(highlight=False)
     keys = ", ".join(f"{key} is {name}" for name, key in done.keys.items())
-    console.print(
-        f"{to}: {done.operations} operations ({done.sends} sends, {done.polls} polls). Keys: {keys}.",
-        soft_wrap=True,
+    console.paragraph(
+        escape(f"{to}: {done.operations} operations ({done.sends} sends, {done.polls} polls). Keys: {keys}.")
     )
     left_out = {
         "that nobody sent": done.foreign,
@@ -48,4 +48,4 @@ def export(
     }
     for which, count in left_out.items():
         if count:
-            console.print(f"[yellow]Left out: {count} records {which}.[/]", soft_wrap=True)
+            console.paragraph(f"[yellow]Left out: {count} records {which}.[/]")

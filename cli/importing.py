@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harness.console import Console, echo
+from harness.console import echo, tell
 from harness.errors import UsageError, quoted
 
 
@@ -48,12 +48,11 @@ def import_(
         done = {"folder": str(to), "format": format_, "rows": rows, "lacks": form.lacks}
         echo(json.dumps({**done, "notes": recording.notes, "left_out": recording.left_out}, indent=2))
         return
-    console = Console(highlight=False)
     counts = ", ".join(f"{count} {name}" for name, count in rows.items() if count)
-    console.print(f"{to}: {counts or 'no rows'}.", soft_wrap=True, markup=False)
+    tell(f"{to}: {counts or 'no rows'}.")
     for note in recording.notes:
-        console.print(f"{note}.", soft_wrap=True, markup=False)
+        tell(f"{note}.")
     for what, count in recording.left_out.items():
-        console.print(f"Left out: {count} {what}.", soft_wrap=True, markup=False, style="yellow")
-    console.print(f"Not known: {form.lacks}.", soft_wrap=True, markup=False)
-    console.print(f"Judge it with: acked check --import {to}", soft_wrap=True, markup=False)
+        tell(f"Left out: {count} {what}.")
+    tell(f"Not known: {form.lacks}.")
+    tell(f"Judge it with: acked check --import {to}")

@@ -15,7 +15,7 @@ from rich.markup import escape
 from cli.compare import compare
 from cli.options import RUNS, Runs
 from cli.report import report, show
-from harness.console import Console, echo
+from harness.console import Console, echo, tell
 from harness.errors import UsageError
 from report.console import NONE, Column, RowTable
 from studies.series.summary import FILE
@@ -55,7 +55,7 @@ def list_runs(
         _list_series(series)
     if not stored:
         if not series:
-            echo(f"There is no run in {runs}.")
+            tell(f"There is no run in {runs}.")
         return
     columns = (
         *(Column(heading=heading) for heading in ("run", "Kafka", "mode", "verdict")),
@@ -138,12 +138,12 @@ def prune(
     stored = stored_runs(runs)
     doomed = to_remove(stored, keep=keep, keep_failed=keep_failed, max_bytes=limit)
     for run in doomed:
-        echo(f"{'would remove' if dry_run else 'remove'} {run.folder} ({size_text(run.size_bytes)})")
+        tell(f"{'would remove' if dry_run else 'remove'} {run.folder} ({size_text(run.size_bytes)})")
         if not dry_run:
             remove(run)
     freed = size_text(sum(run.size_bytes for run in doomed))
     verb = "would be removed" if dry_run else "removed"
-    echo(f"{len(doomed)} of {len(stored)} runs {verb}, {freed}")
+    tell(f"{len(doomed)} of {len(stored)} runs {verb}, {freed}")
 
 
 def size_of(text: str) -> int:

@@ -75,8 +75,8 @@ def search(
     def lines() -> list[str]:
         groups = {finding.signature for record in work.records for finding in record.findings}
         return [
-            f"{len(work.records)} schedules{limits.left}; {len(groups)} groups of findings, "
-            f"{len(work.known)} states, corpus {len(work.corpus)}"
+            f"{len(work.records)} schedules have ended{limits.left}; {len(groups)} different findings; "
+            f"{len(work.known)} states reached; {len(work.corpus)} schedules to mutate"
         ]
 
     with progress.phase("runs", "searching", lines):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.console import Progress, echo
+from harness.console import Progress, echo, tell
 
 
 def story(
@@ -37,4 +37,8 @@ def story(
     with Progress().phase("spark", "Spark is starting"):
         session = start_session()
     lines = story_of(session, folder, message, cause_of)
-    echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))
+    if as_json:
+        echo(json.dumps([str(line) for line in lines], indent=2))
+        return
+    for line in lines:
+        tell(line.text, lead=line.lead)

@@ -60,9 +60,9 @@ class Console(rich_console.Console):
         begin = self.render_str(lead)
         content = self.render_str(text) if isinstance(text, str) else text
         lines = wrapped(content, self.width - begin.cell_len) if self.is_terminal else [content]
-        for number, part in enumerate(lines):
-            start = begin if number == 0 else Text(" " * begin.cell_len)
-            self.print(Text.assemble(start, part), style=style or None, soft_wrap=True)
+        indent = Text(" " * begin.cell_len)
+        aligned = [Text.assemble(indent if number else begin, part) for number, part in enumerate(lines)]
+        self.print(Text("\n").join(aligned), style=style or None, soft_wrap=True)
 
 
 def wrapped(text: Text, width: int) -> Sequence[Text]:

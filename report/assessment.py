@@ -25,9 +25,7 @@ _RARE = ("duplicates", "out of order")
 
 def show(document: AssessmentDocument, console: Console) -> None:
     """Print what was assessed, the table with its legend, and what follows from it."""
-    label = max(map(len, document["header"]))
-    for name, text in header(document):
-        console.paragraph(escape(text), lead=f"[dim]{escape(name):{label}}[/dim]  ")
+    show_header(document["header"], console)
     console.print()
     table(document).show(console)
     console.print()
@@ -41,9 +39,11 @@ def show(document: AssessmentDocument, console: Console) -> None:
         console.paragraph(escape(sentence))
 
 
-def header(document: AssessmentDocument) -> list[tuple[str, str]]:
-    """What was assessed: a label and a text for each line."""
-    return list(document["header"].items())
+def show_header(header: Mapping[str, str], console: Console) -> None:
+    """Print what is assessed: a label and a text for each line."""
+    label = max(map(len, header))
+    for name, text in header.items():
+        console.paragraph(escape(text), lead=f"[dim]{escape(f'{name:{label}}')}[/dim]  ")
 
 
 def legend(document: AssessmentDocument) -> list[str]:
@@ -62,6 +62,8 @@ def legend(document: AssessmentDocument) -> list[str]:
         "failover: from the fault until partitions that lost their leader had another; full ISR: from the "
         "heal until every replica was in sync",
     ]
+    if any("sessions of" in line["roles"] for line in document["lines"]):
+        lines.append("sessions kept, lost: whether the ZooKeeper sessions of the brokers in that AZ last")
     if _has_topics(document):
         lines.append(
             "topic: all has the messages of all topics, the longest time and the worst judgement; topics "
@@ -122,7 +124,7 @@ def table(document: AssessmentDocument, *, whole: bool = False) -> RowTable:
 
 def markdown(document: AssessmentDocument) -> str:
     """What was assessed, the table, its legend, and the consequences."""
-    what = [f"* {label}: {text}" for label, text in header(document)]
+    what = [f"* {label}: {text}" for label, text in document["header"].items()]
     words = "\n".join(f"* {sentence}" for sentence in (*document["consequences"], *verdict(document)))
     meanings = "\n".join(f"* {line}" for line in legend(document))
     return "\n".join((*what, "", table(document, whole=True).markdown(), "", meanings, "", words)) + "\n"

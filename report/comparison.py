@@ -9,16 +9,18 @@ from rich.markup import escape
 from harness.console import Console
 from report.console import NONE, Column, RowTable
 from report.model.compare import SECTIONS, Difference, RunComparison
+from report.terminal import short_path
 
 
 def show_comparison(comparison: RunComparison, console: Console) -> None:
     """Print a comparison for a person."""
-    console.paragraph(escape(comparison.one), lead="[bold]A[/] ")
-    console.paragraph(escape(comparison.other), lead="[bold]B[/] ")
+    console.paragraph(escape(short_path(comparison.one)), lead="[bold]A[/] ")
+    console.paragraph(escape(short_path(comparison.other)), lead="[bold]B[/] ")
     for name, title in SECTIONS:
         rows: Sequence[Difference] = getattr(comparison, name)
         if rows:
-            console.print(f"\n[bold]{title}[/]")
+            console.print()
+            console.paragraph(f"[bold]{title}[/]")
             _table(rows).show(console)
     console.print()
     console.paragraph(escape(f"Equal: {comparison.equal}"), style="dim")

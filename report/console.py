@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from rich.text import Text
@@ -47,8 +47,9 @@ class RowTable:
     """Rows of values.
 
     A terminal gets columns if all values fit, side by side or, in columns of prose, wrapped at words. Else it
-    gets a block for each row: what names the row, and below it a line `heading: value` for each value. A file
-    or a pipe gets one line a row, in columns that are as wide as their values.
+    gets a block for each row: what names the row, and below it the other values, in columns if these fit, or
+    else in a line `heading: value` for each. A file or a pipe gets one line a row, in columns that are as
+    wide as their values.
     """
 
     columns: Sequence[Column]
@@ -171,27 +172,39 @@ class RowTable:
         return [line]
 
     def _in_blocks(self, rows: Sequence[Sequence[_Values]], width: int) -> Iterator[Text]:
-        label = max((len(column.heading) + 2 for column in self.columns[self.named_by :]), default=0)
+        """What names a row, and below it the other values."""
+        indent = _INDENT * (bool(self.grouped_by) + (self.grouped_by < self.named_by or not self.named_by))
+        values = [list(row[self.named_by :]) for row in rows]
+        others = replace(self, columns=self.columns[self.named_by :], named_by=0, grouped_by=0)
+        headings = others._headings(apart=True)
+        natural = others._natural([*values, *reversed(headings)])
+        widths = others._fitted(natural, values, width - indent) if self.named_by else None
+        if widths:
+            for line in others._in_columns(headings, widths):
+                yield _indented(line, indent)
         before: Sequence[_Values] = []
-        for number, row in enumerate(rows, start=1):
+        for number, (row, other) in enumerate(zip(rows, values, strict=True), start=1):
             group = row[: self.grouped_by]
-            indent = 0
-            if number > 1 and (not group or group != before):
+            if number > 1 and (group != before if group else not widths):
                 yield Text()
             if group and group != before:
                 yield from _hanging(Text(), self._name(0, group), 0, width)
-            if group:
-                indent += _INDENT
+            before = group
             name = self._name(self.grouped_by, row[self.grouped_by : self.named_by])
             if name or not self.named_by:
-                yield from _hanging(Text(), name or Text(f"row {number}", _HEADING), indent, width)
-                indent += _INDENT
-            for column, values in zip(self.columns[self.named_by :], row[self.named_by :], strict=True):
-                value = _described(column, values)
-                if value:
-                    start = Text(f"{column.heading}:".ljust(label), _LABEL)
-                    yield from _hanging(start, value, indent, width)
-            before = group
+                shown = name or Text(f"row {number}", _HEADING)
+                yield from _hanging(Text(), shown, _INDENT if group else 0, width)
+            below = others._in_columns([other], widths) if widths else others._labelled(other, width - indent)
+            for line in below:
+                yield _indented(line, indent)
+
+    def _labelled(self, row: Sequence[_Values], width: int) -> Iterator[Text]:
+        """A line `heading: value` for each value of a row."""
+        label = max((len(column.heading) + 2 for column in self.columns), default=0)
+        for column, values in zip(self.columns, row, strict=True):
+            value = _described(column, values)
+            if value:
+                yield from _hanging(Text(f"{column.heading}:".ljust(label), _LABEL), value, 0, width)
 
     def _name(self, first: int, values: Sequence[_Values]) -> Text:
         """What names a row: values of the columns from ``first`` on; the very first has no heading."""
@@ -237,3 +250,7 @@ def _hanging(start: Text, text: Text, indent: int, width: int) -> Iterator[Text]
             if not number
             else Text(" " * begin).append_text(line)
         )
+
+
+def _indented(line: Text, indent: int) -> Text:
+    return Text(" " * indent).append_text(line)

@@ -8,10 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
-
 from harness.console import Console, echo
+from report.console import NONE, Column, RowTable
 
 FORMS = ("table", "csv", "json")
 Rows = Sequence[Sequence[Any]]
@@ -30,28 +28,16 @@ def show_rows(columns: Sequence[str], rows: Rows, form: str = "table") -> None:
         writer.writerow(columns)
         writer.writerows([_cell(value, null="") for value in row] for row in rows)
         echo(text.getvalue(), nl=False)
+    elif rows:
+        row_table(columns, rows).show(Console(highlight=False))
     else:
-        _show_table(columns, rows)
+        echo("no rows")
 
 
-def _show_table(columns: Sequence[str], rows: Rows) -> None:
-    """Print a table, or one block of lines per row where the terminal is too narrow for it."""
-    console = Console(highlight=False)
-    cells = [[_cell(value, null="-") for value in row] for row in rows]
-    widths = [max(map(len, column)) + 2 for column in zip(columns, *cells, strict=True)]
-    if console.is_terminal and sum(widths) > console.width:
-        for row in cells:
-            console.rule(style="dim")
-            for name, value in zip(columns, row, strict=True):
-                console.print(f"[bold]{escape(name):>16}[/]  {escape(value)}", soft_wrap=True)
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(escape(column), no_wrap=True)
-    for row in cells:
-        table.add_row(*map(escape, row))
-    console.width = max(console.width, sum(widths))
-    console.print(table if rows else "[dim]no rows[/]", soft_wrap=True)
+def row_table(columns: Sequence[str], rows: Rows) -> RowTable:
+    """The rows as a table, which has a block for each where a terminal is too narrow."""
+    cells = [[_cell(value, null=NONE) for value in row] for row in rows]
+    return RowTable(columns=[Column(heading=name) for name in columns], rows=cells, named_by=0)
 
 
 def _cell(value: Any, *, null: str) -> str:

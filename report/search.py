@@ -5,6 +5,7 @@ Works on the documents that these commands write.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -96,7 +97,10 @@ def in_words(finding: Mapping[str, Any], promise: str = "") -> str:
     text = name.replace("_", " ").replace("-", " ")
     if finding["cause"]:
         cause = str(finding["cause"])
-        text += ", cause not known" if cause == "not known" else f": {cause}"
+        kind = re.fullmatch(r"[a-z_]+", cause)
+        text += (
+            ", cause not known" if cause == "not known" else f": {cause.replace('_', ' ') if kind else cause}"
+        )
     if bug:
         return f"{text} (known bug: {bug})"
     if finding["promise"] == "broken":
@@ -121,7 +125,9 @@ def _first_runs(groups: Sequence[Mapping[str, Any]], console: Console) -> None:
             console.paragraph(escape(step), lead=f"  {at}. ")
         _command(console, "report", folder)
         for group in of_schedule:
-            console.paragraph(escape(in_words(group["finding"], group.get("brief", ""))), lead="  finding: ")
+            settings = group["finding"]["settings"]
+            text = in_words(group["finding"], group.get("brief", "")) + (f"; {settings}" if settings else "")
+            console.paragraph(escape(text), lead="  finding: ")
             for command in ("replay", "shrink"):
                 _command(console, command, folder, group.get("option", ""))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkers.ask.sql import history_of, judged_life
-from checkers.ask.transaction import PREFIX, StoryLine, transaction_story
+from checkers.ask.transaction import CAUSE, IN_THE_END, PREFIX, StoryEvent, StoryLine, transaction_story
 from checkers.evidence import Evidence, broker_events, gather
 from checkers.partition.fate import BENIGN
 from checkers.partition.messages import FOREVER
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MAX_INT = 2**31 - 1
 
 
-def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: CauseWords) -> list[str]:
+def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: CauseWords) -> list[StoryLine]:
     """Lines that say what happened to ``message``: its label, `writer/seq`, or `topic/label`.
 
     ``cause_of`` makes a sentence of the cause in a row of `life` or `findings`; empty: the row has none.
@@ -56,13 +56,15 @@ def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: Ca
     events = [*own, *shown]
     start_ns = evidence.start_ns or life["sent_ns"]
     name = f"{life['writer']}/{life['seq']}" + (f" ({life['label']})" if life["label"] else "")
+    fate = life["fate"].replace("_", " ")
+    where = f"{life['topic']}/{life['partition']}"
+    unrelated = f"({later} later events are not about this message)"
     return [
-        f"Message {name} of {life['writer_name'] or 'an unnamed writer'} "
-        f"to {life['topic']}/{life['partition']}: {life['fate'].replace('_', ' ')}",
-        *(f"{(ns - start_ns) / 1e9:10.3f} s  {text}" for ns, text in sorted(events)),
-        *([f"{'':12}  ({later} later events are not about this message)"] if later else []),
-        f"   in the end  {_ending(life)}",
-        f"        cause  {cause_of(life) or _without_cause(life)}",
+        StoryLine("", f"Message {name} of {life['writer_name'] or 'an unnamed writer'} to {where}: {fate}"),
+        *(StoryLine.at((ns - start_ns) / 1e9, text) for ns, text in sorted(events)),
+        *([StoryLine.about("", unrelated)] if later else []),
+        StoryLine.about(IN_THE_END, _ending(life)),
+        StoryLine.about(CAUSE, cause_of(life) or _without_cause(life)),
     ]
 
 
@@ -79,10 +81,10 @@ class _ReportedEvent(NamedTuple):
 
 def _relevant(
     events: Iterable[_ReportedEvent], *, since: int, until: int | None
-) -> tuple[list[StoryLine], int]:
+) -> tuple[list[StoryEvent], int]:
     """The events from ``since`` to ``until`` with the state at ``since``, and how many come later."""
-    state: dict[str, StoryLine] = {}
-    shown: list[StoryLine] = []
+    state: dict[str, StoryEvent] = {}
+    shown: list[StoryEvent] = []
     later = 0
     for ns, text, subject, over in sorted(events):
         if ns < since:
@@ -131,7 +133,7 @@ def _exceeds(digits: str, limit: int) -> bool:
 
 def _own_events(
     session: SparkSession, source: Source, life: Mapping[str, Any], removed: list[int]
-) -> Iterator[StoryLine]:
+) -> Iterator[StoryEvent]:
     """What happened to the message itself; adds to ``removed`` when a copy of it vanished from a log."""
     at = f" at offset {life['offset']}" if life["offset"] is not None else ""
     acks = {-1: "all", None: "unknown"}.get(life["acks"], life["acks"])

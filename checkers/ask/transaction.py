@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkers.ask.sql import history_of, judged_life
 from checkers.evidence import Evidence, broker_events, gather
@@ -26,13 +26,37 @@ PREFIX = "txn:"
 _SHOWN = 20
 """At most this many messages of a transaction are shown one by one."""
 
-StoryLine = tuple[int, str]
+StoryEvent = tuple[int, str]
 """Time in ns, and what happened."""
+
+
+class StoryLine(NamedTuple):
+    """A line of a story; `str` has it in one piece."""
+
+    lead: str
+    """When it was, or what the text is about; empty in the first line."""
+    text: str
+
+    def __str__(self) -> str:
+        return self.lead + self.text
+
+    @classmethod
+    def at(cls, seconds: float, text: str) -> StoryLine:
+        """What happened so long after the beginning of the run."""
+        return cls(f"{seconds:10.3f} s  ", text)
+
+    @classmethod
+    def about(cls, subject: str, text: str) -> StoryLine:
+        """What became of the message or transaction, and why."""
+        return cls(f"{subject:>13}  ", text)
+
+
+IN_THE_END, CAUSE = "in the end", "cause"
 
 
 def transaction_story(
     session: SparkSession, run_dir: Path | str, name: str, cause_of: CauseWords
-) -> list[str]:
+) -> list[StoryLine]:
     """Lines that say what happened to the transaction ``name`` (`txn:WRITER/NUMBER`).
 
     Raises UsageError when the run has no such transaction, BadDataError when it has not been judged.
@@ -55,14 +79,19 @@ def transaction_story(
     begin = min((ns for ns, _ in own), default=0)
     around = [event for event in _around(evidence) if begin <= event[0] <= end]
     start_ns = evidence.start_ns or begin
+    name = f"Transaction {number} of {fate['writer_name'] or f'writer {writer}'}" + (
+        f" (transactional.id {fate['transactional_id']})" if fate["transactional_id"] else ""
+    )
+    endings = [_ending(row) for row in records[:_SHOWN]]
+    if len(records) > _SHOWN:
+        endings.append(f"({len(records) - _SHOWN} more messages)")
     return [
-        f"Transaction {number} of {fate['writer_name'] or f'writer {writer}'}"
-        + (f" (transactional.id {fate['transactional_id']})" if fate["transactional_id"] else "")
-        + f": reported as {fate['reported']}, {fate['visible'] or 'nothing'} of it readable",
-        *(f"{(ns - start_ns) / 1e9:10.3f} s  {text}" for ns, text in sorted([*own, *around])),
-        *(f"   in the end  {_ending(row)}" for row in records[:_SHOWN]),
-        *([f"   in the end  ({len(records) - _SHOWN} more messages)"] if len(records) > _SHOWN else []),
-        f"        cause  {_cause(session, folder, fate, cause_of)}",
+        StoryLine(
+            "", f"{name}: reported as {fate['reported']}, {fate['visible'] or 'nothing'} of it readable"
+        ),
+        *(StoryLine.at((ns - start_ns) / 1e9, text) for ns, text in sorted([*own, *around])),
+        *(StoryLine.about(IN_THE_END, text) for text in endings),
+        StoryLine.about(CAUSE, _cause(session, folder, fate, cause_of)),
     ]
 
 
@@ -86,7 +115,7 @@ def _output(session: SparkSession, folder: Path, table: str) -> DataFrame:
 
 def _own_events(
     session: SparkSession, source: Source, evidence: Evidence, folder: Path, fate: Mapping[str, Any]
-) -> Iterator[StoryLine]:
+) -> Iterator[StoryEvent]:
     """What happened to the transaction and its messages, up to their readers."""
     texts = {
         "begin": "it began",
@@ -124,7 +153,7 @@ def _own_events(
         yield row["ns"], f"{names[row['seq']]} handed {place}"
 
 
-def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[StoryLine]:
+def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[StoryEvent]:
     """When another producer with the same transactional id was given a producer id, from its beginning on."""
     since_ns = fate["begin_ns"]
     for row in evidence.rows("producer_ids"):
@@ -138,7 +167,7 @@ def _given_ids(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[StoryLin
 
 def _readable(
     session: SparkSession, source: Source, folder: Path, fate: Mapping[str, Any]
-) -> Iterator[StoryLine]:
+) -> Iterator[StoryEvent]:
     """When replicas let readers of committed records have what it wrote to each partition."""
     if not source.rows("watermarks"):
         return
@@ -157,7 +186,7 @@ def _readable(
             yield row["since_ns"], f"{place} readable again on broker{row['broker']}"
 
 
-def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[StoryLine]:
+def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[StoryEvent]:
     """The offsets of groups that were added to the transaction, and their outcomes."""
     ends = {
         "sent": "handed to it",
@@ -171,7 +200,7 @@ def offset_events(evidence: Evidence, fate: Mapping[str, Any]) -> Iterator[Story
             yield row["ns"], f"{what} {ends[row['event']]}{error}"
 
 
-def _around(evidence: Evidence) -> Iterator[StoryLine]:
+def _around(evidence: Evidence) -> Iterator[StoryEvent]:
     """Faults, and the starts and ends of brokers."""
     for row in evidence.rows("faults"):
         if row["moment"] in ("injected", "healed"):

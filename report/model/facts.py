@@ -45,9 +45,9 @@ def sentences(
 ) -> tuple[str, ...]:
     """What happened, in the order in which a reader asks: faults, beliefs, losses, gaps, claims.
 
-    If the run proves nothing, claims are left out. An ``imported`` history expects nothing. That it records no
-    fault does not mean that there was none, and of a cluster that acked ``recorded`` only stated faults are
-    known. ``consequences`` say, by the number of a fault, what it did to the lost messages.
+    If the run proves nothing, claims are left out. An ``imported`` history expects nothing. That it records
+    no fault does not mean that there was none, and of a cluster that acked ``recorded`` only stated faults
+    are known. ``consequences`` say, by the number of a fault, what it did to the lost messages.
     """
     void = verdict in ("invalid", "crashed")
     sentences = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []

@@ -34,8 +34,8 @@ SAID: Mapping[str, tuple[str, str]] = {
         "{} messages come after later ones of their producers",
     ),
     "aborted_read": (
-        "{} message that failed or was aborted was read, or can be read",
-        "{} messages that failed or were aborted were read, or can be read",
+        "{} message can be read although it failed or was aborted",
+        "{} messages can be read although they failed or were aborted",
     ),
     "offset_conflict": (
         "a reader received {} message at a wrong offset",
@@ -79,7 +79,10 @@ SAID: Mapping[str, tuple[str, str]] = {
         "{} transaction was not committed as a whole",
         "{} transactions were not committed as a whole",
     ),
-    "hanging_transaction": ("nothing ends {} transaction", "nothing ends {} transactions"),
+    "hanging_transaction": (
+        "{} transaction was neither committed nor aborted",
+        "{} transactions were neither committed nor aborted",
+    ),
     "hung_transaction": (
         "{} transaction stayed open in a partition after its coordinator had ended it",
         "{} transactions stayed open in a partition after their coordinators had ended them",

@@ -162,8 +162,8 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "watermark {offset} instead of asking for the epoch's end",
     "deposed_leader": _deposed,
     "zombie_after_heal": _zombie,
-    "truncated_without_election": "truncated: broker{broker} cut its log at offset {offset}; no election was "
-    "seen afterwards",
+    "truncated_without_election": "truncated: broker{broker} truncated its log to offset {offset}, although "
+    "no election was seen",
     "later_epoch": "truncated under a later leader: epoch {epoch} begins at offset {offset} in the final "
     "log, and an earlier leader had acknowledged it",
     "unflushed_data_lost": "un-fsynced data lost: `{fault_name}` took what broker{broker} had acknowledged "
@@ -231,7 +231,7 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "late_notice": "late notice: reader {reader} learnt later that it had lost the partition",
     "late_revocation": "late revocation: reader {reader} gave the partition up later",
     "no_revocation": "reader {reader} is not known to have given the partition up",
-    "truncated": "truncated: broker{broker} cut its log at offset {offset}",
+    "truncated": "truncated: broker{broker} truncated its log to offset {offset}",
     "no_coordinator": "no coordinator: {partition} had no leader for {seconds:.1f} s",
     "coordinator_loading": "coordinator loading: __consumer_offsets was being loaded",
     "member_fenced": "member fenced",

@@ -71,7 +71,8 @@ _WORDS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"fault (\S+) hits (.+)", _fault),
     (r"error (-?\d+) \((\w+), acks (.+)\)", _error),
     (r"transaction (\w+), error (-?\d+)", _transaction),
-    (r"fate (\w+)", lambda match: f"a message {match[1].replace('_', ' ')}"),
+    (r"fate unknown_(\w+)", lambda match: f"a message without a known outcome that was {match[1]}"),
+    (r"fate (\w+)", lambda match: f"a message that was {match[1].replace('_', ' ')}"),
     (r"finding (\w+), (.*)", lambda match: f"finding {match[1].replace('_', ' ')} ({match[2]})"),
     (r"log (\w+) \((\w+)\)", lambda match: f"a {match[2]} that logged {match[1].replace('_', ' ')}"),
 )

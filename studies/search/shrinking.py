@@ -214,7 +214,10 @@ def _story(folder: Path, finding: RunFinding) -> list[str]:
         if row["class"] != finding.name or (row["promise_row"] or "") != finding.row or row["writer"] is None:
             continue
         if row["txn"] is not None:
-            return story(start_session(), folder, f"{PREFIX}{row['writer']}/{row['txn']}", cause_of)
-        if row["seq"] is not None:
-            return story(start_session(), folder, f"{row['writer']}/{row['seq']}", cause_of)
+            name = f"{PREFIX}{row['writer']}/{row['txn']}"
+        elif row["seq"] is not None:
+            name = f"{row['writer']}/{row['seq']}"
+        else:
+            continue
+        return [str(line) for line in story(start_session(), folder, name, cause_of)]
     return []

@@ -55,7 +55,7 @@ def test_transactions_are_judged_queried_and_narrated(spark: Any, tmp_path: Path
     judgement = judge_import(spark, folder)
     assert findings_of(folder) == expected_of(names)
     writer = 1 + 100 * names.index("late-abort")
-    lines = story_of(spark, folder, f"txn:{writer}/2", cause_of)
+    lines = list(map(str, story_of(spark, folder, f"txn:{writer}/2", cause_of)))
     assert (
         lines[0]
         == "Transaction 2 of p (transactional.id xlate-abort): reported as committed, part of it readable"
@@ -75,10 +75,12 @@ def test_transactions_are_judged_queried_and_narrated(spark: Any, tmp_path: Path
         story_of(spark, folder, "txn:9999/1", cause_of)
     with pytest.raises(UsageError, match="names no transaction"):
         story_of(spark, folder, "txn:9999", cause_of)
-    watched_lines = "\n".join(story_of(spark, folder, f"txn:{1 + 100 * len(names)}/1", cause_of))
+    watched_lines = "\n".join(map(str, story_of(spark, folder, f"txn:{1 + 100 * len(names)}/1", cause_of)))
     assert "watched/0 readable up to offset 0 on broker1" in watched_lines
     name = "zombie-before-successor-begins"
-    fenced_lines = "\n".join(story_of(spark, folder, f"txn:{1 + 100 * names.index(name)}/1", cause_of))
+    fenced_lines = "\n".join(
+        map(str, story_of(spark, folder, f"txn:{1 + 100 * names.index(name)}/1", cause_of))
+    )
     assert "q, with the same transactional id, fenced it" in fenced_lines
     blocked = """select writer, txn, seconds from blocked_readers where topic = 'watched'"""
     columns, rows = query(spark, blocked, [folder])

@@ -117,7 +117,7 @@ CASES: dict[str, tuple[History, str]] = {
         "un-fsynced data lost: `lights out` took what broker1 had acknowledged",
     ),
     "truncated by a fault": (wiped(mechanism="truncate"), "storage fault: `an empty disk` on broker1"),
-    "cut without election": (cut(lost()), "truncated: broker1 cut its log at offset 1"),
+    "cut without election": (cut(lost()), "truncated: broker1 truncated its log to offset 1"),
     "retry of the unknown": (twice("info"), "client retry of an unknown outcome"),
     "retry of the acknowledged": (
         twice("ok", attempts=2),
@@ -169,7 +169,7 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
     ),
     "power cut, but its log was truncated at it afterwards": (
         cut(power_cut()),
-        "truncated: broker1 cut its log at offset 1; no election was seen afterwards",
+        "truncated: broker1 truncated its log to offset 1, although no election was seen",
     ),
     "power cut, but a broker with power was elected although it was not in sync": (
         led(led(power_cut(), 1, 1, 0, [1]), 3000, 2, 1, [2]),
@@ -247,7 +247,7 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
     "no zombie, since the fault still stands": (usurped(None), "old leader truncated on rejoin"),
     "no zombie, since broker 1 still led": (
         cut(fault(led(lost(), 1, 1, 0, [1, 2]), "isolate az1", "link", 800, 1200)),
-        "truncated: broker1 cut its log at offset 1; no election was seen",
+        "truncated: broker1 truncated its log to offset 1, although no election was seen",
     ),
     "duplicated, of another writer that is idempotent": (
         twice("ok", attempts=1).add("writers", writer=2, name="two", idempotent=True),

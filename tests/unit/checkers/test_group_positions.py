@@ -150,7 +150,7 @@ def test_a_group_starts_again_since_the_log_was_wiped_or_cut(tmp_path: Path) -> 
     for row in made.rows["views"]:
         row["isr"] = [1, 2, 3]
     (reset,) = found(made, tmp_path / "cut")
-    assert cause_of(reset) == "truncated: broker1 cut its log at offset 12"
+    assert cause_of(reset) == "truncated: broker1 truncated its log to offset 12"
 
 
 BACK = {

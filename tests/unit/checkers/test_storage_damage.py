@@ -16,7 +16,7 @@ from tests.unit.checkers.test_causes import SEEN, cut, fault, led, lives, lost
 NO_EVIDENCE = cause_in_words("unexplained_loss", {})
 
 NAME = "corrupt offset 1 of t/0 on broker1"
-TRUNCATED = "truncated: broker1 cut its log at offset 1"
+TRUNCATED = "truncated: broker1 truncated its log to offset 1"
 """The cause if the damage has nothing to do with the loss."""
 
 

@@ -38,8 +38,7 @@ def test_the_list_begins_with_what_would_be_assessed(tmp_path: Path, monkeypatch
     assert "frankfurt: 2 brokers, 1 ZooKeeper node, 1 client; munich: 1 broker" in about
     assert "clicks, replication factor 2, min.insync.replicas=1" in about
     assert "producer.delivery.timeout.ms=30000" in about
-    lines = faults.splitlines()
-    unfit = [before for before, line in zip(lines, lines[1:], strict=False) if line == "    unfit: no netem"]
+    unfit = [line for line in faults.splitlines() if line.endswith("  no netem")]
     assert unfit
-    assert all(line.startswith("delay-") for line in unfit)
+    assert all("  delay-" in line for line in unfit)
     assert [path.name for path in tmp_path.iterdir()] == ["cluster.toml"]

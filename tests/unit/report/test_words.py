@@ -85,7 +85,7 @@ LATER = {**LED, "elected": "after"}
         (
             (group("truncated_without_election", 3, broker=1, offset=2),),
             (1,),
-            ("3 messages: truncated: broker1 cut its log at offset 2; no election was seen afterwards.",),
+            ("3 messages: truncated: broker1 truncated its log to offset 2, although no election was seen.",),
         ),
         (
             (
