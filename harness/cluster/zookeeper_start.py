@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from harness.cluster.model import first_answer
 from harness.cluster.processes import Processes
@@ -19,10 +20,13 @@ from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.errors import InvalidRunError
 from harness.kafka.config import ZooKeeperModeBroker, broker_properties, zookeeper_properties
 from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess
-from harness.kafka.model import broker_name
+from harness.kafka.model import Endpoint, broker_name
 from harness.kafka.wire.connection import accepts
 from harness.lab.model import DATA
 from harness.zookeeper.four_letter import mode as zookeeper_mode
+
+if TYPE_CHECKING:
+    from harness.cluster.secured import ClusterSecurity
 
 RESTART_S = 30.0
 """Deadlines in seconds, for the sessions and requests of the base configuration."""
@@ -34,8 +38,18 @@ _END_S = 10.0
 class StartedZooKeeperCluster(ZooKeeperCluster):
     """The ZooKeeper nodes of a lab and the brokers of a set-up."""
 
-    def __init__(self, processes: Processes, setup: Setup, unsupported: frozenset[str] = frozenset()) -> None:
-        """``unsupported`` names broker keys of the base configuration that this version does not know."""
+    def __init__(
+        self,
+        processes: Processes,
+        setup: Setup,
+        unsupported: frozenset[str] = frozenset(),
+        security: ClusterSecurity | None = None,
+    ) -> None:
+        """``unsupported`` names broker keys of the base configuration that this version does not know.
+
+        ``security`` is None for listeners without.
+        """
+        self._security = security
         self._processes = processes
         self._lab = processes.lab
         self._setup = setup
@@ -85,6 +99,12 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
             self._wait(partial(self._serves, name), f"{name} to open its listener")
             self._processes.ready(name)
         self._assert_roles()
+        if self._security is not None:
+            brokers = [self._lab.topology.host(name) for name in self._broker_names()]
+            self._security.grant(self._operator, brokers, self.check_alive)
+
+    def _operator(self) -> Endpoint:
+        return self._lab.topology.host(self.operator_host()).broker_endpoint
 
     def place_roles(self) -> None:
         """Restart ZooKeeper's leader until the wanted node leads, and let the wanted broker be controller.
@@ -184,9 +204,12 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
             address=host.address,
             data_dir=self._lab.inside(name, DATA),
             zookeepers=tuple(self._lab.topology.host(node).zookeeper_endpoint for node in nodes),
+            protocol=host.security.protocol,
         )
         overrides = {**self._extra.get(name, {}), **self._setup.broker_config}
-        return broker_properties(broker, overrides, self._unsupported)
+        properties = broker_properties(broker, overrides, self._unsupported)
+        own = {} if self._security is None else self._security.properties(host, kraft=False)
+        return {**properties, **own}
 
     def _assert_roles(self) -> None:
         controller_id = self._lab.topology.host(self._setup.controller).node_id
