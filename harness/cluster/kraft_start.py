@@ -168,15 +168,15 @@ class StartedKRaftCluster(KRaftCluster):
             self._setup.controller_config,
             CALM_OBSERVER if self._version.spins_without_controller else {},
         )
-        own = {} if self._security is None else self._security.properties(host, kraft=True)
-        return {**properties, **extra, **own}
+        return {**properties, **extra}
 
     def _prepare(self, host: Host) -> None:
         heap_mb = self._version.broker_heap_mb if host in self._brokers else self._version.controller_heap_mb
         if self.mode == "kraft-combined":
             heap_mb = max(heap_mb, _COMBINED_HEAP_MB)
+        own = {} if self._security is None else self._security.properties(host, kraft=True)
         self._prepared[host.name] = self._processes.prepare(
-            host.name, BROKER, self._config(host), heap_mb=heap_mb
+            host.name, BROKER, {**self._config(host), **own}, heap_mb=heap_mb
         )
 
     def _elect_wanted(self) -> None:

@@ -81,20 +81,17 @@ class ClusterSecurity:
             del users[f"user_{CLIENT}"]
         own = {"username": BROKER_USER, "password": self._passwords[BROKER_USER]}
         line = jaas_line(PLAIN_MODULE, {**own, **users})
-        listener = f"listener.name.{self.listeners.protocol.lower()}"
         properties = {
             "sasl.enabled.mechanisms": ",".join(dict.fromkeys(("PLAIN", mechanism))),
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
-            f"{listener}.plain.sasl.jaas.config": line,
         }
-        if mechanism != "PLAIN":
-            properties[f"{listener}.{mechanism.lower()}.sasl.jaas.config"] = jaas_line(SCRAM_MODULE, {})
         if self._quorum:
-            properties |= {
-                "sasl.mechanism.controller.protocol": "PLAIN",
-                "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
-                "listener.name.controller.plain.sasl.jaas.config": line,
-            }
+            properties["sasl.mechanism.controller.protocol"] = "PLAIN"
+        for listener in (self.listeners.protocol.lower(), *(["controller"] if self._quorum else [])):
+            prefix = f"listener.name.{listener}"
+            properties[f"{prefix}.plain.sasl.jaas.config"] = line
+            if mechanism != "PLAIN":
+                properties[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = jaas_line(SCRAM_MODULE, {})
         return properties
 
     def grant(

@@ -191,7 +191,10 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
         self._prepared[name] = self._processes.prepare(name, ZOOKEEPER, properties, heap_mb=128)
 
     def _prepare_broker(self, name: str) -> None:
-        self._prepared[name] = self._processes.prepare(name, BROKER, self._broker_config(name), heap_mb=384)
+        host = self._lab.topology.host(name)
+        own = {} if self._security is None else self._security.properties(host, kraft=False)
+        properties = {**self._broker_config(name), **own}
+        self._prepared[name] = self._processes.prepare(name, BROKER, properties, heap_mb=384)
 
     def _broker_config(self, name: str) -> dict[str, str]:
         host = self._lab.topology.host(name)
@@ -207,9 +210,7 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
             protocol=host.security.protocol,
         )
         overrides = {**self._extra.get(name, {}), **self._setup.broker_config}
-        properties = broker_properties(broker, overrides, self._unsupported)
-        own = {} if self._security is None else self._security.properties(host, kraft=False)
-        return {**properties, **own}
+        return broker_properties(broker, overrides, self._unsupported)
 
     def _assert_roles(self) -> None:
         controller_id = self._lab.topology.host(self._setup.controller).node_id
