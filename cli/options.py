@@ -13,6 +13,7 @@ import typer
 
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.errors import AckedError, UsageError
+from harness.kafka.security import NO_LISTENER_SECURITY, ListenerSecurity
 from harness.lab.registry import EMBEDDED
 
 if TYPE_CHECKING:
@@ -161,6 +162,20 @@ class SettingOptions:
     topic_config: Annotated[Path | None, typer.Option(help=f"{_FILE}every topic.")] = None
     producer_config: Annotated[Path | None, typer.Option(help=f"{_FILE}the producers.")] = None
     consumer_config: Annotated[Path | None, typer.Option(help=f"{_FILE}the consumers.")] = None
+    secure: Annotated[
+        str,
+        typer.Option(
+            metavar="<protocol>",
+            help="What the listeners of the brokers and controllers speak: ssl, sasl_plaintext or sasl_ssl.",
+        ),
+    ] = ""
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            metavar="<name>",
+            help="With SASL, that of the clients: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 (the default).",
+        ),
+    ] = ""
     compress_time: Annotated[
         float,
         typer.Option(
@@ -176,7 +191,7 @@ class SettingOptions:
             "producer": self.producer_config,
             "consumer": self.consumer_config,
         }
-        settings = replace(NO_SETTINGS, compress_time=self.compress_time)
+        settings = replace(NO_SETTINGS, compress_time=self.compress_time, security=self._security())
         if not self.sets and not any(files.values()):
             return settings
         from harness.cluster.settings_files import read_options, read_properties
@@ -185,6 +200,13 @@ class SettingOptions:
             if file is not None:
                 settings = read_properties(file, table).over(settings)
         return read_options(self.sets or []).over(settings)
+
+    def _security(self) -> ListenerSecurity:
+        if self.secure:
+            return ListenerSecurity.asked(self.secure, self.mechanism, f"--secure {self.secure}")
+        if self.mechanism:
+            raise UsageError(f"--mechanism {self.mechanism} belongs to --secure; add --secure sasl_ssl.")
+        return NO_LISTENER_SECURITY
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,8 +28,11 @@ class HostFiles(Protocol):
     def read(self, path: str, start: int = 0, at_most: int = -1) -> bytes:
         """A file's content from a position on, up to a number of bytes (-1: all). Raises OSError."""
 
-    def write(self, path: str, content: bytes) -> None:
-        """Create or replace a file, and the folders above it. Raises OSError."""
+    def write(self, path: str, content: bytes, *, private: bool = False) -> None:
+        """Create or replace a file, and the folders above it. Raises OSError.
+
+        Only its owner may read a private one.
+        """
 
     def put(self, file: Path, path: str) -> None:
         """Copy a file of this machine to the host, with its permissions. Raises OSError."""
@@ -71,10 +74,13 @@ class Folder:
             file.seek(start)
             return file.read(at_most)
 
-    def write(self, path: str, content: bytes) -> None:
+    def write(self, path: str, content: bytes, *, private: bool = False) -> None:
         """Create or replace a file, and the folders above it."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
+        if private:
+            file.touch(mode=0o600)
+            file.chmod(0o600)  # it may have been there before
         file.write_bytes(content)
 
     def put(self, file: Path, path: str) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC
 from functools import partial
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import artifacts
 from harness.clock import Anchor
@@ -59,6 +60,9 @@ from workloads.client.client import JOURNAL, Client
 from workloads.protocol.commands import DescribeProgram, ShowConfiguration
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.spec import PROGRAMS, ClientProgram
+
+if TYPE_CHECKING:
+    from harness.cluster.secured import ClusterSecurity
 
 _CATCH_UP_S = 15.0
 """How long followers may take to catch up after the last heal, with the base configuration."""
@@ -301,7 +305,8 @@ class _Run:
             running.processes.journal = journal
             return running, self._start_clients(stack, running.lab, running.processes)
         lasting = stack if standing is None else standing.stack
-        lab = make_lab(self.options, self.setup, self.folder.path if standing is None else standing.path)
+        path = self.folder.path if standing is None else standing.path
+        lab, security = make_lab(self.options, self.setup, path)
         disks = Disks(lab)
         lasting.callback(disks.close)
         lasting.callback(lab.down)
@@ -316,8 +321,9 @@ class _Run:
             journal=journal,
             log_syntax=self.options.version.log_syntax,
         )
+        lasting.callback(processes.hide_secrets)
         clients = self._start_clients(stack, lab, processes)
-        cluster = make_cluster(self.options, processes, self.setup)
+        cluster = make_cluster(self.options, processes, self.setup, security)
         lasting.callback(cluster.close)
         with self.progress.phase("boot", "starting the cluster"):
             with steered(lab, self.setup.zookeeper_sessions):
@@ -544,23 +550,31 @@ class _Clients:
                 files.take(JOURNAL, folder.journal(host.name))
 
 
-def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> Lab:
-    """The lab that the options name, with the hosts that the set-up needs; not up yet."""
+def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> tuple[Lab, ClusterSecurity | None]:
+    """The lab that the options name, with the hosts that the set-up needs; not up yet. And its security."""
     topology = hosts_of(setup, options.layout, options.mode)
-    return lab_kind(options.lab).make(topology, run_dir)
+    security = None
+    if not options.settings.security.plaintext:
+        from harness.cluster.secured import ClusterSecurity  # loads a library of its own
+
+        security = ClusterSecurity(options.settings.security, topology, options.mode)
+        topology = security.topology
+    return lab_kind(options.lab).make(topology, run_dir), security
 
 
-def make_cluster(options: RunOptions, processes: Processes, setup: Setup) -> StartedCluster:
+def make_cluster(
+    options: RunOptions, processes: Processes, setup: Setup, security: ClusterSecurity | None = None
+) -> StartedCluster:
     """The cluster of the options' metadata mode."""
     if options.mode == "zookeeper":
-        return StartedZooKeeperCluster(processes, setup, options.version.unsupported_keys)
+        return StartedZooKeeperCluster(processes, setup, options.version.unsupported_keys, security)
     if options.mode == "migration":
         from harness.cluster.migration import MigratingCluster
 
-        return MigratingCluster(processes, setup, options.version)
+        return MigratingCluster(processes, setup, options.version, security)
     from harness.cluster.kraft_start import StartedKRaftCluster
 
-    return StartedKRaftCluster(processes, setup, options.version, options.mode)
+    return StartedKRaftCluster(processes, setup, options.version, options.mode, security)
 
 
 def _roles(cluster: Cluster) -> str:

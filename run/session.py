@@ -16,14 +16,14 @@ from harness.cluster.followed import UNCLEAN
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
 from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
-from harness.kafka.versions import INTER_BROKER_PROTOCOL, KafkaVersion, kafka_version
+from harness.kafka.versions import INTER_BROKER_PROTOCOL, KafkaVersion, kafka_version, version_key
 from harness.lab.layout import THREE_AZS, Layout
 from run.client_choice import LIBRDKAFKA, ClientChoice, greet, program
 from run.folder import CLAIMS, RunFolder
 from run.placement import memory_gib, place, require_memory, start_s
 from run.runner import RunOptions, RunResult, applied_to, run_scenario
 from run.scenario import Scenario
-from run.settings import AppliedSettings
+from run.settings import OLDEST_SECURED, AppliedSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +77,13 @@ def plan_run(
     wanted_mode = choose_mode(scenario, version, mode or (cluster.mode if cluster else ""))
     if ignored := ignores(scenario, version):
         raise UsageError(ignored)
+    settings = settings.over(cluster.settings) if cluster else settings
+    old_client = client.version and version_key(client.version) < version_key(OLDEST_SECURED)
+    if old_client and not settings.security.plaintext:
+        raise UsageError(
+            f"{settings.security.place}: {settings.security.protocol} needs a Java client of "
+            f"{OLDEST_SECURED} or newer, and --client-version is {client.version}; use a newer one."
+        )
     options = RunOptions(
         version=version,
         mode=wanted_mode,
@@ -84,7 +91,7 @@ def plan_run(
         rate=rate,
         layout=layout,
         described=cluster is not None,
-        settings=settings.over(cluster.settings) if cluster else settings,
+        settings=settings,
         client=client,
     )
     return options, applied_to(with_protocol(scenario, version), options)

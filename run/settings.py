@@ -147,7 +147,9 @@ def apply(
         *clients.consumer.not_followed,
     )
     warnings = (*decisive, *((f"not followed: {in_words(left_out)}",) if left_out else ()))
+    secured = () if settings.security.plaintext else (f"the listeners speak {settings.security}",)
     notes = (
+        *secured,
         *compressed,
         *kept,
         *warnings,
@@ -169,6 +171,10 @@ def apply(
             "producer": _given(clients.producer, settings.producer),
             "consumer": _given(clients.consumer, settings.consumer),
             "compress_time": settings.compress_time,
+            "security": {
+                "protocol": settings.security.protocol,
+                "mechanism": settings.security.mechanism,
+            },
             "not_followed": [one.as_json() for one in left_out],
             "said": list(notes),
         },
@@ -180,8 +186,18 @@ def apply(
     )
 
 
+OLDEST_SECURED = "2.7"
+"""Stores in PEM (KIP-651) and users of SCRAM by request (KIP-554) came with it."""
+
+
 def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
     """Raise UsageError for properties that the version cannot have with this value."""
+    security = settings.security
+    if not security.plaintext and version_key(version.version) < version_key(OLDEST_SECURED):
+        raise UsageError(
+            f"{security.place}: {security.protocol} needs Kafka {OLDEST_SECURED} or newer, and this "
+            f"is {version.label}; use another version."
+        )
     for key, setting in settings.broker.items():
         remedy = PROPERTIES[key].remedy(setting.value) if key in PROPERTIES else ""
         if remedy or is_placeholder(setting.value):

@@ -441,8 +441,9 @@ class Stage:
 
     def endpoints(self, brokers: Iterable[str] = ()) -> tuple[Endpoint, ...]:
         """Where clients reach these brokers, or all of them."""
-        hosts = map(self.lab.topology.host, brokers or self._all_brokers())
-        return tuple(host.broker_endpoint for host in hosts)
+        topology = self.lab.topology
+        hosts = map(topology.host, brokers or self._all_brokers())
+        return tuple(map(topology.client_endpoint, hosts))
 
     def _all_brokers(self) -> tuple[str, ...]:
         return tuple(broker_name(number) for number in self.setup.brokers)

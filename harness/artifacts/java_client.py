@@ -20,8 +20,8 @@ from harness.kafka.versions import KafkaVersion, version_key
 SOURCES = Path(__file__).parents[2] / "workloads" / "java"
 OLDEST = "2.4"
 """The oldest kafka-clients that the Java client compiles against."""
-_LIBRARIES = ("kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni", "jackson")
-"""Jackson reads the tokens of OAUTHBEARER."""
+_LIBRARIES = ("kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni", "jackson", "jose4j")
+"""Jackson and jose4j read the tokens of OAUTHBEARER."""
 _UNREACHABLE = "127.0.0.1:1"
 
 

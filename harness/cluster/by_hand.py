@@ -150,6 +150,10 @@ def _main(
     """Write the configuration of every host, and the variables of the Compose file."""
     file = read_cluster_file(cluster) if cluster else None
     layout, settings = (file.layout, file.settings) if file else (THREE_AZS, NO_SETTINGS)
+    if not settings.security.plaintext:
+        raise UsageError(
+            f"{settings.security.place}: listeners of a cluster by hand have no security; remove the table."
+        )
     lab = write_nodes(folder.absolute(), mode, kafka_version(kafka), layout=layout, settings=settings)
     client = docker_engine.connect()
     image = docker_image.ensure(client, lambda text: typer.echo(text, err=True))

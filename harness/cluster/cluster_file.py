@@ -21,6 +21,10 @@
     zookeepers = 1
     clients = 0
 
+    [security]
+    protocol = "SASL_SSL"         # of the listeners; or "SSL", "SASL_PLAINTEXT"
+    mechanism = "SCRAM-SHA-512"   # of the clients; or "SCRAM-SHA-256", "PLAIN"
+
     [broker]                      # and [topic], [topic.NAME], [producer], [consumer]
     replica.lag.time.max.ms = 30000
 
@@ -32,7 +36,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,6 +48,7 @@ from harness.cluster.explained import at
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.cluster.settings_files import read_tables
 from harness.errors import UsageError
+from harness.kafka.security import ListenerSecurity
 from harness.lab.layout import MAX_AZS, ROLES_BY_MODE, AvailabilityZone, Layout
 from harness.texts import parse_toml, text_file
 
@@ -60,10 +65,16 @@ class _Az(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     clients: Count = 1
 
 
+class _Security(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    protocol: str
+    mechanism: str = ""
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     kafka: str = ""
     mode: str = ""
     az: Annotated[list[_Az], Meta(min_length=1, max_length=MAX_AZS)]
+    security: _Security | None = None
     broker: Any = None
     topic: Any = None
     producer: Any = None
@@ -94,7 +105,11 @@ def read_cluster_file(path: Path) -> ClusterFile:
     try:
         file = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
-        keys = {"file": _File.__struct_fields__, "az": _Az.__struct_fields__}
+        keys = {
+            "file": _File.__struct_fields__,
+            "az": _Az.__struct_fields__,
+            "security": _Security.__struct_fields__,
+        }
         raise UsageError(explained.value(path, text, data, str(error), keys)) from None
     _check(path, text, file)
     azs = tuple(
@@ -122,6 +137,10 @@ def read_cluster_file(path: Path) -> ClusterFile:
                     f"name."
                 )
     settings = read_tables(data, path, text)
+    if file.security is not None:
+        place = f"{at(path, text, ('security', 'protocol'))}: [security]"
+        asked = ListenerSecurity.asked(file.security.protocol, file.security.mechanism, place)
+        settings = replace(settings, security=asked)
     return ClusterFile(path=path, layout=layout, kafka=file.kafka, mode=file.mode, settings=settings)
 
 

@@ -89,14 +89,14 @@ def value(
 ) -> str:
     """A sentence for a message of msgspec, which ends in the place: `... - at `$.az[0].brokers``.
 
-    ``keys`` has the keys that the file knows, by `file` and `az`.
+    ``keys`` has the keys that the file knows, by `file`, `az` and `security`.
     """
     message, _, tail = problem.partition(" - at `$")
     place = _place(tail.rstrip("`"))
     unknown = re.search(r"unknown field `(.+)`", message)
     missing = re.search(r"missing required field `(.+)`", message)
     if unknown:
-        allowed = ", ".join(keys["az" if place[:1] == ("az",) else "file"])
+        allowed = ", ".join(keys[str(place[0]) if place[:1] in (("az",), ("security",)) else "file"])
         return f"{at(path, text, (*place, unknown[1]))}: there is no key {unknown[1]!r} here; use {allowed}."
     if missing:
         what = "an [[az]] table for each AZ" if missing[1] == "az" else f'{missing[1]} = "..."'
@@ -140,6 +140,8 @@ def at(path: Path, text: str, place: Place) -> str:
     index = next((step for step in place if isinstance(step, int)), -1)
     key = next((step for step in reversed(place) if isinstance(step, str)), "")
     table, header = -1, 0
+    if place[:1] == ("security",) and (where := _key_line(text, "security", key)):
+        return f"{path}:{where}"
     for number, line in enumerate(text.splitlines(), start=1):
         if re.match(r"\s*\[\[\s*az\s*\]\]", line):
             table += 1
@@ -147,3 +149,15 @@ def at(path: Path, text: str, place: Place) -> str:
         elif table == index and key and re.match(rf"\s*['\"]?{re.escape(key)}['\"]?\s*=", line):
             return f"{path}:{number}"
     return f"{path}:{header}" if header else str(path)
+
+
+def _key_line(text: str, table: str, key: str) -> int:
+    """The line of a key in a table of which there is one; the table's own without the key; 0: none."""
+    found, inside = 0, False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if re.match(r"\s*\[", line):
+            inside = bool(re.match(rf"\s*\[\s*{re.escape(table)}\s*\]", line))
+            found = number if inside else found
+        elif inside and re.match(rf"\s*['\"]?{re.escape(key)}['\"]?\s*=", line):
+            return number
+    return found

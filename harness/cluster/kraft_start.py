@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from harness.cluster.kraft import KRaftCluster
 from harness.cluster.kraft_quorum import QuorumProbe
@@ -22,8 +23,12 @@ from harness.cluster.timings import Timings
 from harness.errors import InvalidRunError
 from harness.kafka.config import CALM_OBSERVER, KRaftNode, kraft_properties
 from harness.kafka.java import BROKER, JavaProcess
+from harness.kafka.model import Endpoint
 from harness.kafka.versions import KafkaVersion
 from harness.lab.model import DATA, Host
+
+if TYPE_CHECKING:
+    from harness.cluster.secured import ClusterSecurity
 
 RESTART_S = 40.0
 """Deadlines in seconds, for the sessions and requests of the base configuration."""
@@ -41,8 +46,10 @@ class StartedKRaftCluster(KRaftCluster):
         setup: Setup,
         version: KafkaVersion,
         mode: str = "kraft",
+        security: ClusterSecurity | None = None,
     ) -> None:
-        """``mode`` is `kraft` or `kraft-combined`."""
+        """``mode`` is `kraft` or `kraft-combined`; ``security`` is None for listeners without."""
+        self._security = security
         self._version = version
         self._processes = processes
         self._lab = processes.lab
@@ -75,6 +82,8 @@ class StartedKRaftCluster(KRaftCluster):
         for host in self._nodes():
             self._processes.ready(host.name)
         self._assert_role()
+        if self._security is not None:
+            self._security.grant(self._operator, self._brokers, self.check_alive)
 
     def boot_controllers(self, cluster_id: str) -> None:
         """Start the controllers alone, for the brokers of a cluster that exists already."""
@@ -114,6 +123,9 @@ class StartedKRaftCluster(KRaftCluster):
         """Raise ProcessDiedError if a process has ended that no fault has ended."""
         self._processes.check_alive()
 
+    def _operator(self) -> Endpoint:
+        return self._lab.topology.host(self.operator_host()).broker_endpoint
+
     def _nodes(self) -> tuple[Host, ...]:
         return (*self._controllers, *(host for host in self._brokers if host not in self._controllers))
 
@@ -146,6 +158,7 @@ class StartedKRaftCluster(KRaftCluster):
             address=host.address,
             data_dir=self._lab.inside(host.name, DATA),
             voters={voter.node_id: voter.address for voter in self._controllers},
+            protocol=host.security.protocol,
         )
         extra = self._extra.get(host.name, {})
         properties = kraft_properties(
@@ -161,8 +174,9 @@ class StartedKRaftCluster(KRaftCluster):
         heap_mb = self._version.broker_heap_mb if host in self._brokers else self._version.controller_heap_mb
         if self.mode == "kraft-combined":
             heap_mb = max(heap_mb, _COMBINED_HEAP_MB)
+        own = {} if self._security is None else self._security.properties(host, kraft=True)
         self._prepared[host.name] = self._processes.prepare(
-            host.name, BROKER, self._config(host), heap_mb=heap_mb
+            host.name, BROKER, {**self._config(host), **own}, heap_mb=heap_mb
         )
 
     def _elect_wanted(self) -> None:

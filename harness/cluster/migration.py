@@ -7,7 +7,7 @@ configuration, which takes effect when a scenario stops and starts them. No node
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.cluster.kraft_start import StartedKRaftCluster
 from harness.cluster.model import StartedCluster
@@ -20,6 +20,9 @@ from harness.kafka.model import PartitionState, Topic
 from harness.kafka.versions import KafkaVersion
 from harness.waiting import wait_until
 from harness.zookeeper.session import ZooKeeperSession
+
+if TYPE_CHECKING:
+    from harness.cluster.secured import ClusterSecurity
 
 Phase = Literal["zookeeper", "migrating", "kraft"]
 """How a node runs: a broker in ZooKeeper mode; a broker in ZooKeeper mode, or a controller, with migration
@@ -36,13 +39,19 @@ class MigratingCluster:
     each change to it as well. Otherwise the quorum and the brokers in KRaft mode are asked.
     """
 
-    def __init__(self, processes: Processes, setup: Setup, version: KafkaVersion) -> None:
+    def __init__(
+        self,
+        processes: Processes,
+        setup: Setup,
+        version: KafkaVersion,
+        security: ClusterSecurity | None = None,
+    ) -> None:
         """``setup.controller`` is the controller in ZooKeeper mode; on KRaft it is the one in its AZ."""
         self._processes = processes
         self._lab = processes.lab
         self._given = setup.broker_config
-        self._zookeeper = StartedZooKeeperCluster(processes, setup, version.unsupported_keys)
-        self._kraft = StartedKRaftCluster(processes, setup, version)
+        self._zookeeper = StartedZooKeeperCluster(processes, setup, version.unsupported_keys, security)
+        self._kraft = StartedKRaftCluster(processes, setup, version, security=security)
         self._controllers = self._lab.topology.role("controller")
         self._next: dict[str, Phase] = {}
         self._follow(self._zookeeper)
@@ -91,7 +100,9 @@ class MigratingCluster:
             self._kraft.configure(host, {})
         else:
             voters = {controller.node_id: controller.address for controller in self._controllers}
-            self._zookeeper.configure(host, {**quorum_properties(voters), **enabled} if enabled else {})
+            self._zookeeper.configure(
+                host, {**quorum_properties(voters, node.security.protocol), **enabled} if enabled else {}
+            )
         self._next[host] = phase
 
     def _to_zookeeper(self) -> dict[str, str]:

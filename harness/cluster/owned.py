@@ -48,7 +48,16 @@ OWNED = frozenset(
     }
 )
 """Identity, listeners, directories, quorum, security: everything else is the user's."""
-_OWNED_PREFIXES = ("listener.name.", "sasl.", "security.", "ssl.", "zookeeper.ssl.")
+_SECURITY_PREFIXES = ("listener.name.", "sasl.", "security.", "ssl.")
+_OWNED_PREFIXES = (*_SECURITY_PREFIXES, "zookeeper.ssl.")
+_OF_SECURITY = frozenset(
+    {
+        "authorizer.class.name",
+        "listener.security.protocol.map",
+        "principal.builder.class",
+        "super.users",
+    }
+)
 _CLASS_SUFFIXES = (".class", ".classes", ".class.name", ".class.names", ".reporters")
 _KAFKA_PACKAGES = ("org.apache.kafka.", "kafka.")
 _PLUGIN_PREFIXES = ("remote.log.storage.", "rlmm.config.", "rsm.config.")
@@ -96,7 +105,7 @@ def split_owned(
     left_out: dict[str, IgnoredSetting] = {}
     for key, setting in settings.items():
         if is_left_out(setting):
-            because = _PLUGIN if needs_plugin(setting) and not is_owned(key) else _BECAUSE
+            because = _because(setting)
         elif not exists_in(key, version):
             refuse_typing_error(setting, "broker", PROPERTIES)
             because = f"Kafka {version.version} has no such broker property"
@@ -113,7 +122,14 @@ def split_owned(
     return users, tuple(different)
 
 
-_BECAUSE = "acked gives each node its identity, listeners, directories, quorum and security"
+def _because(setting: Setting) -> str:
+    if setting.key in _OF_SECURITY or setting.key.startswith(_SECURITY_PREFIXES):
+        return _SECURITY
+    return _PLUGIN if needs_plugin(setting) and not is_owned(setting.key) else _BECAUSE
+
+
+_BECAUSE = "acked gives each node its identity, listeners, directories and quorum"
+_SECURITY = "[security] or --secure says what the listeners speak"
 _PLUGIN = "the brokers here have Kafka's own classes alone"
 
 

@@ -14,7 +14,11 @@ from harness.host_files import tail
 from harness.kafka.java import JavaProcess, log_config_text, properties_text
 from harness.kafka.versions import LogSyntax
 from harness.lab.model import OUTPUT_LOG, SERVER_LOG, Lab, MainProcess
+from harness.secrets import shown_properties
 from harness.waiting import POLL_S, wait_until
+
+CONFIG = "server.properties"
+"""The properties of a host's main process."""
 
 
 @dataclass(kw_only=True)
@@ -30,6 +34,8 @@ class Processes:
     """Hosts whose process should be up right now."""
     ended: set[str] = field(default_factory=set)
     """Hosts whose process a fault has ended, and nobody has started since."""
+    _shown: dict[str, str] = field(default_factory=dict, repr=False)
+    """The files of properties that hold secrets, without them."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     """Of `wanted` and `ended`: a fault may end a process while another thread starts it."""
 
@@ -38,9 +44,12 @@ class Processes:
     ) -> JavaProcess:
         """Write a host's configuration files and return the process that uses them."""
         files = self.lab.files(host)
-        config, logging = "server.properties", "log.properties"
+        config, logging = CONFIG, "log.properties"
         log_file = self.lab.inside(host, SERVER_LOG)
-        files.write(config, properties_text(properties).encode())
+        shown = shown_properties(properties)
+        if shown != properties:
+            self._shown[host] = properties_text(shown)
+        files.write(config, properties_text(properties).encode(), private=shown != properties)
         files.write(logging, log_config_text(log_file, self.log_syntax).encode())
         archive = self.distribution.archive(main_class)
         return JavaProcess(
@@ -53,6 +62,11 @@ class Processes:
             archive=str(archive) if archive else None,
             java=self.java,
         )
+
+    def hide_secrets(self) -> None:
+        """Leave no secret in the hosts' files of properties: no process is started from them again."""
+        for host, text in self._shown.items():
+            self.lab.files(host).write(CONFIG, text.encode(), private=True)
 
     def start(self, host: str, process: JavaProcess) -> None:
         """Start it; `check_alive` monitors it from now on."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.kafka.model import Topic
+from harness.kafka.security import NO_LISTENER_SECURITY, ListenerSecurity
 from harness.lab.model import Topology
 from harness.secrets import holds_secret, shown
 
@@ -98,6 +99,8 @@ class Settings:
     consumer: Mapping[str, Setting] = field(default_factory=dict)
     compress_time: float = 1.0
     """The factor by which the time settings are divided."""
+    security: ListenerSecurity = NO_LISTENER_SECURITY
+    """Of the listeners of brokers and controllers."""
 
     def __bool__(self) -> bool:
         return self != NO_SETTINGS
@@ -115,6 +118,7 @@ class Settings:
             producer={**other.producer, **self.producer},
             consumer={**other.consumer, **self.consumer},
             compress_time=other.compress_time if self.compress_time == 1 else self.compress_time,
+            security=self.security if self.security.place else other.security,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -142,6 +146,7 @@ class Settings:
             producer=table(data["producer"]),
             consumer=table(data["consumer"]),
             compress_time=data["compress_time"],
+            security=ListenerSecurity(**data.get("security", {})),
         )
 
 

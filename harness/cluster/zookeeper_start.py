@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from harness.cluster.model import first_answer
 from harness.cluster.processes import Processes
@@ -19,10 +20,13 @@ from harness.cluster.zookeeper_mode import ZooKeeperCluster
 from harness.errors import InvalidRunError
 from harness.kafka.config import ZooKeeperModeBroker, broker_properties, zookeeper_properties
 from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess
-from harness.kafka.model import broker_name
+from harness.kafka.model import Endpoint, broker_name
 from harness.kafka.wire.connection import accepts
 from harness.lab.model import DATA
 from harness.zookeeper.four_letter import mode as zookeeper_mode
+
+if TYPE_CHECKING:
+    from harness.cluster.secured import ClusterSecurity
 
 RESTART_S = 30.0
 """Deadlines in seconds, for the sessions and requests of the base configuration."""
@@ -34,8 +38,18 @@ _END_S = 10.0
 class StartedZooKeeperCluster(ZooKeeperCluster):
     """The ZooKeeper nodes of a lab and the brokers of a set-up."""
 
-    def __init__(self, processes: Processes, setup: Setup, unsupported: frozenset[str] = frozenset()) -> None:
-        """``unsupported`` names broker keys of the base configuration that this version does not know."""
+    def __init__(
+        self,
+        processes: Processes,
+        setup: Setup,
+        unsupported: frozenset[str] = frozenset(),
+        security: ClusterSecurity | None = None,
+    ) -> None:
+        """``unsupported`` names broker keys of the base configuration that this version does not know.
+
+        ``security`` is None for listeners without.
+        """
+        self._security = security
         self._processes = processes
         self._lab = processes.lab
         self._setup = setup
@@ -85,6 +99,12 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
             self._wait(partial(self._serves, name), f"{name} to open its listener")
             self._processes.ready(name)
         self._assert_roles()
+        if self._security is not None:
+            brokers = [self._lab.topology.host(name) for name in self._broker_names()]
+            self._security.grant(self._operator, brokers, self.check_alive)
+
+    def _operator(self) -> Endpoint:
+        return self._lab.topology.host(self.operator_host()).broker_endpoint
 
     def place_roles(self) -> None:
         """Restart ZooKeeper's leader until the wanted node leads, and let the wanted broker be controller.
@@ -171,7 +191,10 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
         self._prepared[name] = self._processes.prepare(name, ZOOKEEPER, properties, heap_mb=128)
 
     def _prepare_broker(self, name: str) -> None:
-        self._prepared[name] = self._processes.prepare(name, BROKER, self._broker_config(name), heap_mb=384)
+        host = self._lab.topology.host(name)
+        own = {} if self._security is None else self._security.properties(host, kraft=False)
+        properties = {**self._broker_config(name), **own}
+        self._prepared[name] = self._processes.prepare(name, BROKER, properties, heap_mb=384)
 
     def _broker_config(self, name: str) -> dict[str, str]:
         host = self._lab.topology.host(name)
@@ -184,6 +207,7 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
             address=host.address,
             data_dir=self._lab.inside(name, DATA),
             zookeepers=tuple(self._lab.topology.host(node).zookeeper_endpoint for node in nodes),
+            protocol=host.security.protocol,
         )
         overrides = {**self._extra.get(name, {}), **self._setup.broker_config}
         return broker_properties(broker, overrides, self._unsupported)

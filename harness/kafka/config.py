@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from harness.kafka.model import BROKER_PORT, CONTROLLER_PORT, ZOOKEEPER_PEER_PORTS, ZOOKEEPER_PORT, Endpoint
+from harness.kafka.security import SecurityProtocol
 
 BASE_BROKER: Mapping[str, str] = {
     "replica.lag.time.max.ms": "6000",
@@ -105,6 +106,8 @@ class ZooKeeperModeBroker:
     address: str
     data_dir: str
     zookeepers: tuple[Endpoint, ...]
+    protocol: SecurityProtocol = "PLAINTEXT"
+    """What its listener speaks."""
 
 
 def broker_properties(
@@ -118,8 +121,9 @@ def broker_properties(
         "broker.id": str(broker.node_id),
         "broker.rack": broker.az,
         "zookeeper.connect": connect_string(broker.zookeepers),
-        "listeners": _broker_listener(broker.address),
-        "advertised.listeners": _broker_listener(broker.address),
+        "listeners": _broker_listener(broker.address, broker.protocol),
+        "advertised.listeners": _broker_listener(broker.address, broker.protocol),
+        **({} if broker.protocol == "PLAINTEXT" else {"inter.broker.listener.name": broker.protocol}),
         "log.dirs": broker.data_dir,
         **ZOOKEEPER_SESSION,
         **BASE_BROKER,
@@ -141,14 +145,14 @@ def zookeeper_properties(data_dir: str, servers: Mapping[int, str]) -> dict[str,
 MIGRATION_ENABLED: Mapping[str, str] = {"zookeeper.metadata.migration.enable": "true"}
 
 
-def quorum_properties(voters: Mapping[int, str]) -> dict[str, str]:
+def quorum_properties(voters: Mapping[int, str], protocol: SecurityProtocol = "PLAINTEXT") -> dict[str, str]:
     """How a node reaches the KRaft quorum; ``voters`` maps the controllers' node ids to IP addresses."""
     return {
         "controller.quorum.voters": ",".join(
             f"{number}@{ip}:{CONTROLLER_PORT}" for number, ip in sorted(voters.items())
         ),
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listener.security.protocol.map": f"CONTROLLER:{protocol},{protocol}:{protocol}",
     }
 
 
@@ -162,6 +166,8 @@ class KRaftNode:
     address: str
     data_dir: str
     voters: Mapping[int, str]
+    protocol: SecurityProtocol = "PLAINTEXT"
+    """What its listeners speak, and those of the controllers."""
 
 
 def kraft_properties(
@@ -177,12 +183,12 @@ def kraft_properties(
     that is only a broker gets those of ``observer`` that ``overrides`` does not set.
     """
     broker, controller = "broker" in node.roles, "controller" in node.roles
-    listeners = [_broker_listener(node.address)] if broker else []
+    listeners = [_broker_listener(node.address, node.protocol)] if broker else []
     listeners += [f"CONTROLLER://{node.address}:{CONTROLLER_PORT}"] if controller else []
     properties = {
         "process.roles": ",".join(node.roles),
         "node.id": str(node.node_id),
-        **quorum_properties(node.voters),
+        **quorum_properties(node.voters, node.protocol),
         "listeners": ",".join(listeners),
         "log.dirs": node.data_dir,
         **BASE_RAFT,
@@ -190,8 +196,8 @@ def kraft_properties(
     if broker:
         properties |= {
             "broker.rack": node.az,
-            "advertised.listeners": _broker_listener(node.address),
-            "inter.broker.listener.name": "PLAINTEXT",
+            "advertised.listeners": _broker_listener(node.address, node.protocol),
+            "inter.broker.listener.name": node.protocol,
             **BROKER_HEARTBEAT,
             **BASE_BROKER,
         }
@@ -207,5 +213,5 @@ def kraft_properties(
     return {key: value for key, value in properties.items() if key not in unsupported}
 
 
-def _broker_listener(address: str) -> str:
-    return f"PLAINTEXT://{address}:{BROKER_PORT}"
+def _broker_listener(address: str, protocol: SecurityProtocol) -> str:
+    return f"{protocol}://{address}:{BROKER_PORT}"

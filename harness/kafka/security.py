@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
+from harness.errors import UsageError
 from harness.secrets import Secret
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -20,6 +21,10 @@ Mechanism = Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 
 HANDSHAKE_S = 3.0
 """Longest time for TLS and SASL on a new connection. An idle machine needs 40 to 130 ms, a busy one more."""
+_PROTOCOLS: tuple[SecurityProtocol, ...] = get_args(SecurityProtocol)
+OF_USERS: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""Mechanisms for which acked makes users."""
+DEFAULT_MECHANISM: Mechanism = "SCRAM-SHA-512"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -142,6 +147,50 @@ class ClientSecurity:
 
 PLAINTEXT = ClientSecurity()
 """Neither TLS nor SASL."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListenerSecurity:
+    """What the listeners of a cluster that acked starts speak, and how its clients prove who they are."""
+
+    protocol: SecurityProtocol = "PLAINTEXT"
+    mechanism: Mechanism = ""
+    """Empty with PLAINTEXT, and with SSL, where clients have certificates."""
+    place: str = ""
+    """Where the user asked for it: `cluster.toml`, `--secure`."""
+
+    @property
+    def plaintext(self) -> bool:
+        """Whether there is neither TLS nor SASL."""
+        return self.protocol == "PLAINTEXT"
+
+    def __str__(self) -> str:
+        return f"{self.protocol} with {self.mechanism}" if self.mechanism else self.protocol
+
+    @classmethod
+    def asked(cls, protocol: str, mechanism: str, place: str) -> ListenerSecurity:
+        """What somebody asks for at a place, in any case of letters. Raises UsageError.
+
+        Without a mechanism, SASL uses SCRAM-SHA-512.
+        """
+        for known in _PROTOCOLS:
+            if protocol.upper() != known:
+                continue
+            if not known.startswith("SASL"):
+                if mechanism:
+                    raise UsageError(
+                        f"{place}: {known} has no SASL, so there is no mechanism {mechanism!r}; use SASL_SSL "
+                        "or SASL_PLAINTEXT, or leave the mechanism out."
+                    )
+                return cls(protocol=known, place=place)
+            for of_users in OF_USERS:
+                if (mechanism.upper() or DEFAULT_MECHANISM) == of_users:
+                    return cls(protocol=known, mechanism=of_users, place=place)
+            raise UsageError(f"{place}: mechanism {mechanism!r}: use {', '.join(OF_USERS)}.")
+        raise UsageError(f"{place}: protocol {protocol!r}: use {', '.join(_PROTOCOLS)}.")
+
+
+NO_LISTENER_SECURITY = ListenerSecurity()
 
 
 def jaas_line(module: str, options: Mapping[str, str]) -> str:

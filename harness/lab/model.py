@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -104,11 +104,17 @@ class Topology:
     """Address of the harness itself in the hosts' network."""
     az_names: Mapping[str, str] = field(default_factory=dict)
     """The AZs in order, with the names that their owner gave them: `az1` → `frankfurt`."""
+    clients: ClientSecurity = PLAINTEXT
+    """With what producers and consumers prove who they are; the harness has `Host.security`."""
 
     @property
     def azs(self) -> tuple[str, ...]:
         """The AZs, in order: `az1`, `az2`, ..."""
         return tuple(self.az_names) or tuple(dict.fromkeys(host.az for host in self.hosts))
+
+    def client_endpoint(self, host: Host) -> Endpoint:
+        """Where producers and consumers reach the broker in a host."""
+        return replace(host.broker_endpoint, security=self.clients)
 
     def az_name(self, az: str) -> str:
         """The name of an AZ; `az1` and so on if its owner gave it none."""

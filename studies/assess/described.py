@@ -111,6 +111,7 @@ def header(
         },
         "producers": f"{first.name} (described), {second.name} (for comparison); in each AZ with a client, "
         f"{RATE_PER_PARTITION:g} messages/s to each partition",
+        **({} if settings.security.plaintext else {"listeners": str(settings.security)}),
         "settings": ", ".join(given) or "those of docs/configuration.md",
         **({"not followed": in_words(left_out)} if left_out else {}),
         **({"consider": "; ".join(consequences)} if consequences else {}),

@@ -61,7 +61,7 @@ class Client:
 
     def broker(self, host: str) -> Endpoint:
         """Where clients reach the broker in a host. Raises UsageError for a host that does not exist."""
-        return self._topology.host(host).broker_endpoint
+        return self._topology.client_endpoint(self._topology.host(host))
 
     def use(self, program: ClientProgram) -> None:
         """Start a client program. Producers and consumers with its ``via`` run in it."""

@@ -33,7 +33,18 @@ CLUSTER_FILES: tuple[tuple[str | bytes, str], ...] = (
     ),
     (
         f'version = "2.7.1"\n{AZ}',
-        "FILE:1: there is no key 'version' here; use kafka, mode, az, broker, topic, producer, consumer.",
+        "FILE:1: there is no key 'version' here; use kafka, mode, az, security, broker, topic, producer, "
+        "consumer.",
+    ),
+    (f"{AZ}[security]\n", 'FILE:3: protocol is missing; add protocol = "...".'),
+    (f"{AZ}[security]\nprotocol = 1\n", "FILE:4: protocol = 1: write text in quotes."),
+    (
+        f'{AZ}[security]\nprotocol = "TLS"\n',
+        "FILE:4: [security]: protocol 'TLS': use PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.",
+    ),
+    (
+        f'{AZ}[security]\nprotocol = "SASL_SSL"\nuser = "a"\n',
+        "FILE:5: there is no key 'user' here; use protocol, mechanism.",
     ),
     (f'mode = "raft"\n{AZ}', "FILE:1: mode = 'raft': use zookeeper, kraft, kraft-combined, migration."),
     (f"kafka = 2.7\n{AZ}", "FILE:1: kafka = 2.7: write text in quotes."),
@@ -91,7 +102,7 @@ CLUSTER_FILES: tuple[tuple[str | bytes, str], ...] = (
     ),
     (
         f"{AZ}[zone]\npartitions = 3\n",
-        "FILE:3: there is no table 'zone'; use kafka, mode, az, broker, topic, producer, consumer.",
+        "FILE:3: there is no table 'zone'; use kafka, mode, az, security, broker, topic, producer, consumer.",
     ),
     ('[[azs]]\nname = "a"\n', "FILE:1: there is no table 'azs'; did you mean [[az]]?"),
     (

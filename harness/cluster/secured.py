@@ -1,0 +1,158 @@
+"""The security of a cluster that acked starts: certificates, users and rights, made for it at run time.
+
+Three users exist. `acked-broker` is that of brokers and controllers, and `acked-admin` that of the harness:
+both may do everything. `acked-client` is that of producers and consumers, and has the rights that they need.
+With SSL, each of them is the subject of a certificate; with SASL, it has a password. Brokers and the harness
+use PLAIN, because the credentials of SCRAM are part of the metadata, which brokers share only once they run.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+from harness.cluster.certificates import CertificateAuthority
+from harness.cluster.key_stores import OwnCertificate
+from harness.errors import InvalidRunError
+from harness.kafka.model import Endpoint
+from harness.kafka.security import PLAIN_MODULE, SCRAM_MODULE, ClientSecurity, ListenerSecurity, jaas_line
+from harness.kafka.wire.connection import Connection, RefusedError
+from harness.kafka.wire.rights import Acl, ScramMechanism, create_acls, set_scram_credentials
+from harness.lab.model import Host, Topology
+from harness.secrets import Secret
+from harness.waiting import wait_until
+
+BROKER_USER, ADMIN, CLIENT = "acked-broker", "acked-admin", "acked-client"
+_ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_GRANTED_WITHIN_S = 30.0
+
+
+class ClusterSecurity:
+    """What the nodes, the harness and the clients of one cluster need. It exists in memory alone."""
+
+    def __init__(self, listeners: ListenerSecurity, topology: Topology, mode: str) -> None:
+        """``topology`` are the hosts, to whose addresses their certificates are issued."""
+        self.listeners = listeners
+        self._quorum = mode != "zookeeper"
+        self._own: dict[str, OwnCertificate] = {}
+        self._ca = CertificateAuthority()
+        self._passwords = {name: secrets.token_urlsafe(24) for name in (BROKER_USER, ADMIN, CLIENT)}
+        admin = self._client(ADMIN, "PLAIN")
+        self.topology = replace(
+            topology,
+            hosts=tuple(replace(host, security=admin) for host in topology.hosts),
+            clients=self._client(CLIENT, listeners.mechanism),
+        )
+        """The hosts, and how the harness and the clients reach them."""
+
+    def properties(self, host: Host, *, kraft: bool) -> dict[str, str]:
+        """The properties of a broker or controller, with secrets, besides those that name its listeners.
+
+        ``kraft`` tells whether it keeps its metadata in a quorum.
+        """
+        protocol = self.listeners.protocol
+        properties = {
+            "authorizer.class.name": _STANDARD_AUTHORIZER if kraft else _ACL_AUTHORIZER,
+            "super.users": ";".join(self._principal(name) for name in (BROKER_USER, ADMIN)),
+        }
+        if protocol.endswith("SSL"):
+            if host.name not in self._own:
+                self._own[host.name] = self._ca.issue(BROKER_USER, [host.address, host.name])
+            own = self._own[host.name]
+            properties |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.certificate.chain": own.chain,
+                "ssl.keystore.key": own.key.reveal(),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.certificates": self._ca.certificate,
+                "ssl.client.auth": "required" if protocol == "SSL" else "none",
+            }
+        if protocol.startswith("SASL"):
+            properties |= self._sasl()
+        return properties
+
+    def _sasl(self) -> dict[str, str]:
+        mechanism = self.listeners.mechanism
+        users = {f"user_{name}": password for name, password in self._passwords.items()}
+        if mechanism != "PLAIN":
+            del users[f"user_{CLIENT}"]
+        own = {"username": BROKER_USER, "password": self._passwords[BROKER_USER]}
+        line = jaas_line(PLAIN_MODULE, {**own, **users})
+        properties = {
+            "sasl.enabled.mechanisms": ",".join(dict.fromkeys(("PLAIN", mechanism))),
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        }
+        if self._quorum:
+            properties["sasl.mechanism.controller.protocol"] = "PLAIN"
+        for listener in (self.listeners.protocol.lower(), *(["controller"] if self._quorum else [])):
+            prefix = f"listener.name.{listener}"
+            properties[f"{prefix}.plain.sasl.jaas.config"] = line
+            if mechanism != "PLAIN":
+                properties[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = jaas_line(SCRAM_MODULE, {})
+        return properties
+
+    def grant(
+        self, operator: Callable[[], Endpoint], brokers: Iterable[Host], check: Callable[[], None]
+    ) -> None:
+        """Create the clients' user and its rights, and wait until each broker knows both.
+
+        ``operator`` is where an operator request goes now, and ``check`` raises if a process has died. Raises
+        InvalidRunError if the cluster refuses, and WaitTimeoutError.
+        """
+        mechanism = self.listeners.mechanism
+        if mechanism.startswith("SCRAM"):
+            scram: ScramMechanism = "SCRAM-SHA-256" if mechanism == "SCRAM-SHA-256" else "SCRAM-SHA-512"
+            user = {CLIENT: Secret(self._passwords[CLIENT])}
+            for result in set_scram_credentials(operator(), user, scram, _GRANTED_WITHIN_S).values():
+                _require(result.error, result.message, "user of the clients")
+        for result in create_acls(operator(), self._acls(), _GRANTED_WITHIN_S):
+            _require(result.error, result.message, "rights of the clients")
+        for host in brokers:
+            wait_until(
+                partial(_admits, self.topology.client_endpoint(host)),
+                within_s=_GRANTED_WITHIN_S,
+                awaiting=f"{host.name} to admit the clients' user",
+                abort=check,
+            )
+
+    def _acls(self) -> list[Acl]:
+        """What producers, consumers and members of groups need, in every topic and group."""
+        user = self._principal(CLIENT)
+        return [
+            Acl(user, "cluster", "idempotent-write", "kafka-cluster"),  # before 3.0 (KIP-679)
+            Acl(user, "transactional-id", "write"),
+            Acl(user, "transactional-id", "describe"),
+            Acl(user, "group", "read"),
+            Acl(user, "topic", "read"),
+            Acl(user, "topic", "write"),
+        ]
+
+    def _client(self, name: str, mechanism: str) -> ClientSecurity:
+        security = ClientSecurity(protocol=self.listeners.protocol)
+        if security.tls:
+            security = replace(security, ca=self._ca.certificate)
+        if security.sasl:
+            password = Secret(self._passwords[name])
+            return replace(security, mechanism=mechanism, username=name, password=password)  # type: ignore[arg-type]
+        own = self._ca.issue(name)
+        return replace(security, certificate=own.chain, key=own.key)
+
+    def _principal(self, name: str) -> str:
+        return f"User:CN={name}" if self.listeners.protocol == "SSL" else f"User:{name}"
+
+
+def _require(error: int, message: str, what: str) -> None:
+    if error:
+        raise InvalidRunError(f"The cluster refuses the {what} with error {error} ({message}).")
+
+
+def _admits(endpoint: Endpoint) -> bool:
+    with Connection(endpoint) as connection:
+        try:
+            connection.open()
+        except (RefusedError, OSError):
+            return False
+    return True
