@@ -95,6 +95,7 @@ _TAIL = """\
 
 `acked check --import DIR` judges a folder in which another program wrote `sends.parquet` and
 `copies.parquet`. That program needs nothing else: no library of this project, no broker and no run folder.
+[`acked import`](import.md) makes such a folder from the recordings of some other tools.
 
 ### Java
 
