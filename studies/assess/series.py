@@ -48,7 +48,7 @@ _START_S = 5.0
 """Until a broker that starts again is in every ISR."""
 _REST_S, _MEASURE_S = 8.0, 0.4
 """The session that judges, the last judgement and the measures, and what each run adds to the measures."""
-_BUSY_POWER = 2 / 3
+_START_POWER = 2 / 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,20 +284,20 @@ def forecast(
 ) -> Forecast:
     """How long runs of these cases take, with ``parallel`` clusters side by side.
 
-    ``slowdown`` says how many times as long a thread takes now as on an idle machine. The start of a cluster
-    and the measures take less than that many times as long, since they wait for other things, too: about 2.3
-    times at 4, and 7 times at 13 (two processors, three clusters of six nodes). Runs take hardly longer: they
-    mostly wait for time-outs, and the processes of their clusters go first (`Lab.run_first`).
+    ``slowdown`` says how many times as long a thread takes now as on an idle machine. So do judgements and
+    measures. The start of a cluster waits for other things, too: it took about 2.3 times as long at 4, and 7
+    times at 13 (two processors, three clusters of six nodes). Runs take hardly longer: they mostly wait for
+    time-outs, and the processes of their clusters go first (`Lab.run_first`).
     """
-    busy = max(1.0, slowdown) ** _BUSY_POWER
+    slowdown = max(1.0, slowdown)
     return Forecast(
         kind=kind_of(cases),
         parallel=parallel,
-        start_s=starting_s(topology, parallel) * busy,
+        start_s=starting_s(topology, parallel) * slowdown**_START_POWER,
         again_s=_AGAIN_S,
         run_s=lambda job: seconds(cases[job.scenario], topology, timings),
-        rest_s=_REST_S * busy,
-        each_s=_MEASURE_S * busy,
+        rest_s=_REST_S * slowdown,
+        each_s=_MEASURE_S * slowdown,
     )
 
 

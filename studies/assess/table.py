@@ -191,11 +191,11 @@ def _leds(runs: Sequence[str], measures: Measures) -> list[str]:
 
 
 def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> CaseLine:
-    """The line of all topics together, with a line for each if there are several."""
-    messages = [row for row in measures["messages"] if row["run"] in runs and row["led"] == led]
-    topics = sorted({str(row["topic"]) for row in messages})
+    """The line of all topics together, with a line for each that is led there if there are several."""
+    messages = [row for row in measures["messages"] if row["run"] in runs]
+    topics = sorted({str(row["topic"]) for row in messages if row["led"] == led})
     whole = _line_about("", case, led, runs, measures)
-    if len(topics) == 1:
+    if len({row["topic"] for row in messages}) == 1:
         return whole
     return replace(whole, topics=tuple(_line_about(topic, case, led, runs, measures) for topic in topics))
 

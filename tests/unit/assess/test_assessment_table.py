@@ -324,6 +324,15 @@ def test_topics_that_fared_alike() -> None:
     assert line.topics_differ
 
 
+def test_a_topic_that_alone_is_led_at_a_place_is_named() -> None:
+    """The other one has fewer partitions."""
+    measured = both(measures(), measures(topic="audit"))
+    measured["messages"].append({**measured["messages"][0], "led": "outside"})
+    inside, outside = table(measured)
+    assert [one.topic for one in inside.topics] == ["audit", "orders"]
+    assert [one.topic for one in outside.topics] == ["orders"]
+
+
 def test_a_line_of_one_topic_has_none_below() -> None:
     (line,) = table(measures())
     assert (line.topic, line.topics, line.topics_differ) == ("", (), False)
