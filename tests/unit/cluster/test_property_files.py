@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from harness.cluster.inventory import files
 from harness.cluster.settings import values
 from harness.cluster.settings_files import read_properties
+from harness.errors import UsageError, sentence
 from harness.secrets import HIDDEN
 
 FILES = Path(__file__).parents[2] / "peoples-files"
@@ -110,3 +113,38 @@ def test_a_folder_of_kafkas_configuration(tmp_path: Path) -> None:
         ("b", ["broker"]),
         ("", ["zookeeper"]),
     ]
+
+
+PIECES = (
+    *("spring:", "  kafka:", "{", "}", "[", "- ", "&a", "*a", "acks", "=", ": ", "producer.", "KAFKA_A=1"),
+    *("${", "---", "1: 2", "{1: 2}", "? [a]", "a: {b: [c, {d: 1}]}", "services: {a: {image: kafka}}"),
+    *(
+        "kind: Kafka",
+        "apiVersion: kafka.strimzi.io/v1",
+        "kind: ConfigMap",
+        "data: {a.properties: 'node.id=1'}",
+    ),
+)
+TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=12).map(
+    lambda parts: "\n".join(parts)
+)
+LINES = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=12).map("".join)
+
+
+@given(
+    text=TEXTS | LINES,
+    name=st.sampled_from(["a.yml", "a.json", "a.properties", "a.env"]),
+    table=st.sampled_from(["broker", "topic", "producer", "consumer"]),
+)
+@example(text="{1: 2, a: {b: 3}}", name="a.yml", table="broker")
+@example(text="a: [{b: 1}, null, 2.5, 2020-01-01]", name="a.yml", table="producer")
+def test_any_text_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, text: str, name: str, table: str
+) -> None:
+    file = tmp_path_factory.mktemp("any") / name
+    file.write_text(text, encoding="utf-8", errors="replace")
+    for read in (lambda: read_properties(file, table), lambda: files.read([file])):
+        try:
+            read()
+        except UsageError as refused:
+            assert len(sentence(refused.message)) <= 300
