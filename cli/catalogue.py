@@ -129,7 +129,8 @@ def _show_by_question(selected: Sequence[Scenario]) -> None:
                 console.print(
                     f"  {scenario.name:<{names}}  {_kafka(scenario):<{versions}}  {findings}", highlight=False
                 )
-    console.print(f"{len(selected)} scenarios, each with what it is expected to find (docs/findings.md)")
+    count = "1 scenario" if len(selected) == 1 else f"{len(selected)} scenarios, each"
+    console.paragraph(f"{count} with what it is expected to find (docs/findings.md)")
 
 
 def _as_many_as_fit(findings: Sequence[str], room: int) -> str:

@@ -155,7 +155,7 @@ class SettingOptions:
         typer.Option(
             "--set",
             metavar="TABLE.KEY=VALUE",
-            help="A property, such as broker.request.timeout.ms=30000; also of topic, producer, consumer.",
+            help="A property, such as topic.flush.ms=500; also of broker, producer, consumer.",
         ),
     ] = None
     broker_config: Annotated[Path | None, typer.Option(help=f"{_FILE}the brokers.")] = None

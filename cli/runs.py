@@ -88,7 +88,7 @@ def _list_series(series: Sequence[StoredSeries]) -> None:
     for one in series:
         runs = f"{one.ended} of {one.planned}" if one.ended < one.planned else str(one.ended)
         kafka = " ".join(filter(None, (one.kafka, one.mode))) or NONE
-        counts = [f"{name} {count}" for name, count in one.outcomes.items()]
+        counts = [f"{count} {name}" for name, count in one.outcomes.items()]
         outcome = ", ".join([one.verdict, *counts] if one.verdict else counts)
         rows.append(
             (f"{one.kind}/{one.folder.name}", kafka, outcome or NONE, runs, size_text(one.size_bytes))

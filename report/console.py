@@ -180,6 +180,7 @@ class RowTable:
         natural = others._natural([*values, *reversed(headings)])
         widths = others._fitted(natural, values, width - indent) if self.named_by else None
         if widths:
+            yield Text(", ".join(column.heading for column in self.columns[: self.named_by]), _HEADING)
             for line in others._in_columns(headings, widths):
                 yield _indented(line, indent)
         before: Sequence[_Values] = []

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.console import Console, echo
-from report.console import NONE, Column, RowTable
+from report.console import Column, RowTable
 
 FORMS = ("table", "csv", "json")
 Rows = Sequence[Sequence[Any]]
@@ -36,7 +36,7 @@ def show_rows(columns: Sequence[str], rows: Rows, form: str = "table") -> None:
 
 def row_table(columns: Sequence[str], rows: Rows) -> RowTable:
     """The rows as a table, which has a block for each where a terminal is too narrow."""
-    cells = [[_cell(value, null=NONE) for value in row] for row in rows]
+    cells = [[_cell(value, null="-") for value in row] for row in rows]
     return RowTable(columns=[Column(heading=name) for name in columns], rows=cells, named_by=0)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from cli.commands import app
@@ -173,3 +174,11 @@ def test_a_pipe_gets_the_same_however_wide(name: str, runs: Path) -> None:
         texts.append(out.getvalue())
     assert texts[0] == texts[1]
     assert "…" not in texts[0]
+
+
+@pytest.mark.parametrize("name", ["", *typer.main.get_command(app).commands])
+def test_help_cuts_no_word_at_80_columns(name: str) -> None:
+    env = {"FORCE_COLOR": "1", "COLUMNS": "80"}
+    shown = CliRunner().invoke(app, [*name.split(), "--help"], env=env, catch_exceptions=False).output
+    lines = STYLES.sub("", shown).splitlines()
+    assert [line for line in lines if re.search(r"\w…", line) or len(line) > 80] == []

@@ -70,6 +70,24 @@ def test_a_narrow_terminal_gets_a_block_for_each_row() -> None:
     ]
 
 
+def test_names_stand_above_the_other_columns_where_only_these_fit() -> None:
+    assert printed(FAULTS, 56) == [
+        "fault, controller",
+        "    lost (messages)",
+        "    acks=all  acks=1  operator",
+        "az1 isolated",
+        "  controller inside",
+        "           0      66  starts broker1, and then broker2",
+        "                      as well",
+        "  controller outside",
+        "           0       –  –",
+        "",
+        "az2 [b]cut[/b]",
+        "  controller inside",
+        "          12       7  –",
+    ]
+
+
 def test_rows_without_a_name_are_numbered() -> None:
     table = RowTable(columns=[Column(heading="value")], rows=[["x" * 90], ["y"]], named_by=0)
     assert printed(table) == ["row 1", "  value: " + "x" * 90, "", "row 2", "  value: y"]
