@@ -8,7 +8,7 @@ It ends with the last event of the message itself if that settles its fate.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +22,7 @@ from checkers.spark.views import table_frame
 from checkers.tables.output import LIFE, ddl
 from checkers.tables.source import Source, open_source
 from harness.errors import UsageError, quoted
+from harness.kafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -63,7 +64,7 @@ def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: Ca
         StoryLine("", f"Message {name} of {life['writer_name'] or 'an unnamed writer'} to {where}: {fate}"),
         *(StoryLine.at((ns - start_ns) / 1e9, text) for ns, text in sorted(events)),
         *([StoryLine.about("", unrelated)] if later else []),
-        StoryLine.about(IN_THE_END, _ending(life)),
+        StoryLine.about(IN_THE_END, _ending(life, _read_replicas(evidence, life))),
         StoryLine.about(CAUSE, cause_of(life) or _without_cause(life)),
     ]
 
@@ -196,13 +197,22 @@ def _other_events(evidence: Evidence, life: Mapping[str, Any]) -> Iterator[_Repo
                 yield _ReportedEvent(row["ns"], text, f"view of {row['source']}")
 
 
-def _ending(life: Mapping[str, Any]) -> str:
+def _read_replicas(evidence: Evidence, life: Mapping[str, Any]) -> list[int]:
+    """The brokers whose log of the message's partition was read."""
+    rows = evidence.rows_about("replicas", TopicPartition(life["topic"], life["partition"]))
+    return [row["broker"] for row in rows]
+
+
+def _ending(life: Mapping[str, Any], read: Sequence[int]) -> str:
+    """Where it is; ``read`` are the brokers whose log was read."""
     if life["replicas"]:
         where = ", ".join(f"broker{number}" for number in life["replicas"])
         copies = f" ({life['copies']} times)" if (life["copies"] or 0) > 1 else ""
         return f"on {where} at offset {life['found_offset']}, epoch {life['found_epoch']}{copies}"
     other = f"; its offset now holds {life['overwritten_by']}" if life["overwritten_by"] else ""
     last = f"; last seen on broker{life['last_broker']}" if life["last_broker"] is not None else ""
+    if len(read) == 1:
+        return f"not on broker{read[0]}, the only replica that was read{last}{other}"
     return f"on no replica{last}{other}"
 
 

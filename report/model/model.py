@@ -118,7 +118,7 @@ class Fault:
     lasting: bool
     """It has a duration: it was healed, or it lasts until the run ends."""
     injected: bool
-    stated: bool
+    stated: bool = False
     """Somebody stated it, and nothing proves it."""
     proven: bool
     """It took effect, and lasted until it was healed."""

@@ -130,7 +130,8 @@ def stories(
             row = life[key]
             place = (row["topic"], row["partition"])
             around = _around(place, lanes.get(place, ()), faults, marks, log_events, seconds)
-            stories.append(_story(row, own[key], around, faults, seconds))
+            read = [one["broker"] for one in tables.rows("replicas", ["broker"], place)]
+            stories.append(_story(row, own[key], around, faults, seconds, read))
     return tuple(stories)
 
 
@@ -220,7 +221,9 @@ def _story(
     around: Sequence[StoryEvent],
     faults: Sequence[Fault],
     seconds: ToSeconds,
+    read: Sequence[int],
 ) -> Story:
+    """``read`` are the brokers whose log of its partition was read at the end."""
     client = life["host"] or life["az"] or "client"
     sent = seconds(life["sent_ns"])
     broker = next((b for b in (life["acked_by"], life["broker"]) if b is not None), None)
@@ -258,7 +261,7 @@ def _story(
         place=f"{life['topic']}/{life['partition']}",
         fate=life["fate"],
         cause=cause_of(life),
-        ending=_ending(life),
+        ending=_ending(life, read),
         columns=(client, *brokers, *readers),
         events=tuple(sorted(thinned(events), key=lambda event: event.s)),
     )
@@ -276,7 +279,7 @@ def thinned(events: Sequence[StoryEvent]) -> list[StoryEvent]:
     return kept
 
 
-def _ending(life: Row) -> str:
+def _ending(life: Row, read: Sequence[int]) -> str:
     if life["replicas"]:
         where = ", ".join(f"broker{number}" for number in life["replicas"])
         epoch = "" if life["found_epoch"] is None else f", epoch {life['found_epoch']}"
@@ -286,4 +289,6 @@ def _ending(life: Row) -> str:
         return f"on {where} at offset {life['found_offset']}{epoch}"
     other = f"; its offset now holds {life['overwritten_by']}" if life["overwritten_by"] else ""
     last = f"; last seen on broker{life['last_broker']}" if life["last_broker"] is not None else ""
+    if len(read) == 1:
+        return f"not on broker{read[0]}, the only replica that was read{last}{other}"
     return f"on no replica{last}{other}"

@@ -1,7 +1,8 @@
 """What people say while a recording is under way: marks, and faults that they state.
 
 `acked mark` and any HTTP client hand them over: to a port of the loopback interface, with a token that only
-the owner of the run folder can read. A fault that somebody states is *stated*: acked has no proof of it.
+the owner of the run folder can read. A fault that somebody states is *stated*: acked has no proof of it. The
+same port tells how the recording stands, to whoever is on this machine.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from harness.errors import AckedError, BadDataError, UsageError, json_object, pr
 from harness.history.journal import Journal
 from harness.history.mechanisms import MECHANISMS
 from harness.plain_files import write_plain
+from run.recording.metrics import CONTENT_TYPE
 
 ADDRESS = "mark.json"
 """File of the run folder that says where marks are taken."""
 HEADER = "mark.header"
 """File of the run folder with the token, as `curl -H @FILE` takes it; readable by its owner alone."""
 PATH = "/mark"
+METRICS = "/metrics"
 _LONGEST = 4096
 """Bytes of a request's body."""
 _LONGEST_TEXT = 300
@@ -144,18 +147,32 @@ class Marks:
 
 
 @contextmanager
-def listening(folder: Path, marks: Marks, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
-    """Take marks over HTTP meanwhile; yields the address. Raises UsageError if it cannot be listened on."""
+def listening(
+    folder: Path, marks: Marks, address: tuple[str, int], metrics: Callable[[], str]
+) -> Iterator[tuple[str, int]]:
+    """Take marks over HTTP meanwhile, and answer with ``metrics`` when asked; yields the address.
+
+    Raises UsageError if it cannot be listened on.
+    """
     token = secrets.token_urlsafe(24)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self._answer(*_answer(self, marks, token))
 
-        def _answer(self, status: int, text: str) -> None:
+        def do_GET(self) -> None:
+            if self.path != METRICS:
+                self._answer(404, f"There is only {METRICS}.")
+                return
+            try:
+                self._answer(200, metrics().removesuffix("\n"), CONTENT_TYPE)
+            except AckedError as error:
+                self._answer(503, error.message)
+
+        def _answer(self, status: int, text: str, kind: str = "text/plain; charset=utf-8") -> None:
             body = f"{text}\n".encode()
             self.send_response(status)
-            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -28,6 +28,7 @@ from run.environment import environment
 from run.folder import CLAIMS, RunFolder, write_json
 from run.live import LiveState
 from run.recording.marks import Marks, listening
+from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, shows_its_log
 from run.recording.seen import Seen
@@ -170,9 +171,22 @@ class _Attempt:
             first = _faults_before(self.folder.path) + 1
             marks = Marks(journal, hosts, self.progress.say, first=first)
             try:
-                address = stack.enter_context(listening(self.folder.path, marks, self.listen))
+                streams: list[Stream] = []
+                address = stack.enter_context(
+                    listening(
+                        self.folder.path,
+                        marks,
+                        self.listen,
+                        lambda: openmetrics(
+                            {one.producer.name: one.counts() for one in streams},
+                            watch.observer.views,
+                            self.partitions,
+                            self.cluster.topology,
+                        ),
+                    )
+                )
                 self._say_where(address)
-                streams, reader = self._start_clients(client, asked)
+                reader = self._start_clients(client, streams, asked)
                 live = LiveState(self.cluster.topology, self.plan.topics, watch.observer.views, here.files)
                 with self.progress.phase("scenario", "recording", live.lines):
                     self._stand(watch, seen, asked)
@@ -239,10 +253,11 @@ class _Attempt:
         host, port = address
         self.progress.say(
             f"marks: acked mark 'text' --run {self.folder.path}, or curl -H @{self.folder.path}/mark.header "
-            f"-d 'text' http://{host}:{port}/mark"
+            f"-d 'text' http://{host}:{port}/mark; metrics: http://{host}:{port}/metrics"
         )
 
-    def _start_clients(self, client: Client, asked: Asked) -> tuple[list[Stream], BackgroundConsumer]:
+    def _start_clients(self, client: Client, streams: list[Stream], asked: Asked) -> BackgroundConsumer:
+        """Start the producers, which are added to ``streams``, and the consumer; wait until all work."""
         settings = settings_of(self.user)
         brokers = tuple(host.broker_endpoint for host in self.cluster.brokers)
         number = (self.stored.attempt - 1) * _PRODUCERS_OF_AN_ATTEMPT
@@ -264,7 +279,6 @@ class _Attempt:
                 config={**CALM_FETCHES, **self.user.consumer.librdkafka("consumer")},
             )
         )
-        streams = []
         for setting in settings:
             number += 1
             spec = stream_spec(
@@ -284,7 +298,7 @@ class _Attempt:
             poll_s=0.2,
             awaiting="every producer to write and the consumer to read",
         )
-        return streams, reader
+        return reader
 
     def _stand(self, watch: Watch, seen: Seen, asked: Asked) -> None:
         """Look, until the time is over or the user ends it (Ctrl-C, SIGTERM)."""

@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """The run folder of a recording that takes marks."""
     with Journal(tmp_path / "journal" / "harness.jsonl") as journal:
         marks = Marks(journal, HOSTS, lambda _text: None)
-        with listening(tmp_path, marks, ("127.0.0.1", 0)):
+        with listening(tmp_path, marks, ("127.0.0.1", 0), lambda: "# EOF\n"):
             yield tmp_path
 
 
@@ -96,6 +96,18 @@ def test_what_makes_no_sense_is_refused(
     assert answered == status
     assert len(text) <= 300 and text.endswith(".\n")
     assert rows(folder, "marks") == []
+
+
+def test_metrics_need_no_token(folder: Path) -> None:
+    stated = json.loads((folder / ADDRESS).read_text())
+    connection = http.client.HTTPConnection(stated["host"], stated["port"], timeout=5)
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (200, b"# EOF\n")
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    connection.request("GET", "/")
+    assert connection.getresponse().status == 404
+    connection.close()
 
 
 def test_only_the_owner_reads_the_token(folder: Path) -> None:

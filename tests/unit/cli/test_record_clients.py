@@ -1,0 +1,69 @@
+"""What `acked record` takes from a user's client.properties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.record import _endpoints, _user_clients
+from harness.cluster.attached import topology_of
+from harness.errors import UsageError
+from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
+from run.recording.plan import settings_of
+
+PASSWORD = "Pl4nted-S3cr3t"
+
+
+def written(folder: Path, *lines: str) -> Path:
+    file = folder / "client.properties"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def test_every_broker_is_reached_as_the_file_says(tmp_path: Path) -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    jaas = f'{module} required username="u" password="{PASSWORD}";'
+    security, _ = _user_clients(
+        written(
+            tmp_path,
+            "bootstrap.servers=elsewhere:1",
+            "security.protocol=SASL_PLAINTEXT",
+            "sasl.mechanism=SCRAM-SHA-512",
+            f"sasl.jaas.config={jaas}",
+        )
+    )
+    (endpoint,) = _endpoints("kafka1:9094", security)
+    assert (str(endpoint), endpoint.security) == ("kafka1:9094", security)
+    broker = AdvertisedBroker(node_id=7, host="h", port=1)
+    topology = topology_of(AdvertisedCluster(cluster_id="c", controller=7, brokers=(broker,)), endpoint)
+    reached = topology.host("broker7").broker_endpoint.security
+    assert (reached.protocol, reached.mechanism, reached.username) == ("SASL_PLAINTEXT", "SCRAM-SHA-512", "u")
+    assert PASSWORD not in repr((security, topology))
+
+
+def test_the_described_producer_has_the_settings_of_the_file(tmp_path: Path) -> None:
+    _, user = _user_clients(
+        written(
+            tmp_path,
+            "acks=all",
+            "linger.ms=7",
+            "client.id=billing",
+            "isolation.level=read_uncommitted",
+            "group.id=mine",
+            "admin.only=1",
+        )
+    )
+    assert user.producer.given == {"acks": -1, "linger.ms": 7}
+    assert user.consumer.given == {"isolation.level": "read_uncommitted"}
+    assert [setting.name for setting in settings_of(user)] == ["acks=all", "acks=1"]
+
+
+def test_a_described_producer_with_acks_1_is_compared_with_acks_all(tmp_path: Path) -> None:
+    _, user = _user_clients(written(tmp_path, "acks=1"))
+    assert [setting.name for setting in settings_of(user)] == ["acks=1", "acks=all"]
+
+
+def test_a_wrong_value_is_one_sentence_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"client.properties:1: acks=some: use all"):
+        _user_clients(written(tmp_path, "acks=some"))
