@@ -83,7 +83,7 @@ class StartedKRaftCluster(KRaftCluster):
             self._processes.ready(host.name)
         self._assert_role()
         if self._security is not None:
-            self._security.grant(self._operator, self._brokers, self.check_alive)
+            self._security.grant(self._active, self._brokers, self.check_alive)
 
     def boot_controllers(self, cluster_id: str) -> None:
         """Start the controllers alone, for the brokers of a cluster that exists already."""
@@ -123,8 +123,10 @@ class StartedKRaftCluster(KRaftCluster):
         """Raise ProcessDiedError if a process has ended that no fault has ended."""
         self._processes.check_alive()
 
-    def _operator(self) -> Endpoint:
-        return self._lab.topology.host(self.operator_host()).broker_endpoint
+    def _active(self) -> Endpoint:
+        """The active controller: one that is deposed, to which a broker may forward, logs what it refuses."""
+        self._assert_role()
+        return self._wanted.controller_endpoint
 
     def _nodes(self) -> tuple[Host, ...]:
         return (*self._controllers, *(host for host in self._brokers if host not in self._controllers))

@@ -99,7 +99,7 @@ class ClusterSecurity:
     ) -> None:
         """Create the clients' user and its rights, and wait until each broker knows both.
 
-        ``operator`` is where an operator request goes now, and ``check`` raises if a process has died. Raises
+        ``operator`` is the controller, and ``check`` raises if a process has died. Raises
         InvalidRunError if the cluster refuses, and WaitTimeoutError.
         """
         mechanism = self.listeners.mechanism

@@ -74,7 +74,8 @@ def set_scram_credentials(
 ) -> dict[str, RequestResult]:
     """Create users with their passwords, or change them (KIP-554, Kafka 2.7 and later).
 
-    ``target`` must be the controller, or a broker of KRaft that forwards to it.
+    ``target`` must be the controller. A broker of KRaft would forward the request, but a controller that is
+    not active logs it, with the salted passwords.
     """
     number, hash_name = _MECHANISMS[mechanism]
     upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
@@ -93,7 +94,7 @@ def set_scram_credentials(
 def create_acls(target: Target, acls: Iterable[Acl], timeout_s: float | None = None) -> list[RequestResult]:
     """Grant rights; the results are in the order of ``acls``.
 
-    In ZooKeeper mode any broker takes the request, on KRaft one that reaches the controller.
+    In ZooKeeper mode any broker takes the request, on KRaft the controller or one that reaches it.
     """
     creation = CreateAclsRequest.AclCreation
     creations = []
