@@ -234,15 +234,39 @@ def test_a_deletion_is_in_force_when_no_broker_leads_any_more(
 
 
 @pytest.mark.parametrize(
-    ("message", "sentence"), [("Topic 't' already exists.", "36 Topic 't' already exists."), ("", "36.")]
+    ("message", "sentence"),
+    [("Replication factor: 3 larger.", "38 Replication factor: 3 larger."), ("", "38.")],
 )
 def test_a_refusal_is_one_sentence(
     operator: Operator, monkeypatch: pytest.MonkeyPatch, message: str, sentence: str
 ) -> None:
-    """In ZooKeeper mode a deleted topic exists until all of its brokers run."""
     operator._requests.registry.deleted_topics.add("t")
-    refusal = {"t": RequestResult(36, message)}
+    refusal = {"t": RequestResult(38, message)}
     monkeypatch.setattr(nemesis.operator, "create_topics", lambda *_, **__: refusal)
     with pytest.raises(InvalidRunError) as raised:
         operator.create_topic(Topic("t", (1, 2)))
     assert raised.value.message == f"The creation of t was refused with Kafka's error {sentence}"
+
+
+def test_a_topic_is_created_again_when_its_deletion_has_ended(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In ZooKeeper mode a deleted topic exists until the controller has deleted its znode."""
+    operator._requests.registry.deleted_topics.add("t")
+    errors = [36, 36, 38]
+    monkeypatch.setattr(
+        nemesis.operator, "create_topics", lambda *_, **__: {"t": RequestResult(errors.pop(0))}
+    )
+    with pytest.raises(InvalidRunError, match=r"refused with Kafka's error 38\."):
+        operator.create_topic(Topic("t", (1, 2)))
+    assert errors == []
+
+
+def test_a_deletion_that_does_not_end(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while one of its brokers is down, in ZooKeeper mode."""
+    operator._requests.registry.deleted_topics.add("t")
+    monkeypatch.setattr(nemesis.operator, "create_topics", lambda *_, **__: {"t": RequestResult(36)})
+    with pytest.raises(
+        InvalidRunError, match=r"t could not be created again: .* the deletion of t"
+    ):
+        operator.create_topic(Topic("t", (1, 2)), within_s=0.3)
