@@ -266,7 +266,5 @@ def test_a_deletion_that_does_not_end(operator: Operator, monkeypatch: pytest.Mo
     """As while one of its brokers is down, in ZooKeeper mode."""
     operator._requests.registry.deleted_topics.add("t")
     monkeypatch.setattr(nemesis.operator, "create_topics", lambda *_, **__: {"t": RequestResult(36)})
-    with pytest.raises(
-        InvalidRunError, match=r"t could not be created again: .* the deletion of t"
-    ):
+    with pytest.raises(InvalidRunError, match=r"t could not be created again: .* the deletion of t"):
         operator.create_topic(Topic("t", (1, 2)), within_s=0.3)
