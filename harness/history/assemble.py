@@ -73,7 +73,7 @@ def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> 
         tables["log_events"] = pa.concat_tables([tables["log_events"], parsed])
     written: dict[str, int] = {}
     for name in TABLES:
-        table = tables[name]
+        table = tables.pop(name)
         dumped = history_dir(run_dir) / f"{name}.parquet"
         if name in ("copies", "replicas") and table.num_rows == 0 and dumped.exists():
             continue

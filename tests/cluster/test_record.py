@@ -163,7 +163,9 @@ def test_what_a_leader_acknowledged_alone_is_lost_and_found(foreign: ForeignClus
     by_acks = {row["acks"] for row in judgement["fates_by_writer"] if row["fate"] == "lost"}
     assert by_acks == {1}
     assert {row["row"] for row in judgement["promises"] if row["class"] == "lost"} == {"acks-1-leader"}
-    assert all(one["offset"] is not None and one["acked_by"] == leader for one in judgement["findings"])
+    assert all(one["offset"] is not None for one in judgement["findings"])
+    # In ZooKeeper mode a broker that hangs may be deposed as well, and lose what it acknowledges after it.
+    assert all(one["acked_by"] == leader for one in judgement["findings"] if one["partition"] == 0)
     assert judgement["seen"]["broker-silent"] >= 1 and judgement["seen"]["leader-changed"] >= 1
     faults = pq.read_table(recorder.folder / "history" / "faults.parquet").to_pylist()
     assert [(one["name"], one["stated"]) for one in faults] == [("they hang", True)]
