@@ -48,8 +48,8 @@ _CAUSE = (
 
 OUTPUT = f"""\
 What became of every message
-writer  az  acks  kept  lost  moved  unknown dropped
-                     1     1      1                1
+writer  AZ  acks  kept  lost  moved  unknown dropped
+        –            1     1      1                1
 
 Findings: 1 lost, 1 moved
  UNEXPECTED 1 lost: {_CAUSE}

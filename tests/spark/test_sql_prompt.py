@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,12 +112,11 @@ def test_one_session_answers_many_queries(terminal: Terminal, tmp_path: Path) ->
     terminal.expect(r"csv\n(.*\n)*sql>")
     terminal.type("select fate, max(seq) as s from life where fate = 'lo\x03")
     terminal.expect(r"'lo(.*\n)*sql>")
-    begun = time.monotonic()
     terminal.type("select fate, count(*) as n from life group by fate order by n;\r")
-    terminal.expect("fate,n\nkept,2\nlost,4\n", 60)
-    assert time.monotonic() - begun < 30, "the session was kept"
+    shown = terminal.expect("fate,n\nkept,2\nlost,4\n", 60)
+    assert "Spark is" not in shown, "the session was kept"
     terminal.type(f"{ENDLESS} where a.seq + b.seq + h.seq + i.seq < 0;\r")
-    terminal.expect(r"the query is running \([1-9]")
+    terminal.expect(r"the query is running, [1-9]")
     terminal.type("\x03")
     terminal.expect("The query was interrupted")
     terminal.type('.mode json\rselect "label" as text from lost limit 1;\r')
