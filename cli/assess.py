@@ -90,12 +90,13 @@ def assess(
 ) -> None:
     """Find out what each fault would cost a cluster.
 
-    Injects a battery of faults into the described cluster, a run for each:
-    where it matters, once where the controller is, and once elsewhere. The
-    table says fault by fault what was lost, duplicated and out of order, how
-    long each AZ could neither write nor read, and what an operator had to do.
+    Injects a battery of faults into the described cluster, each in a run of
+    its own; where it matters, one run hits the controller, and another one
+    does not. The table says fault by fault what was lost, duplicated and out
+    of order, how long each AZ could not write and could not read, and what
+    an operator had to do.
 
-    The folder runs/assess/<time> keeps it as `assessment.json` and
+    The folder runs/assess/<time> keeps the table as `assessment.json` and
     `assessment.md`, with the runs.
 
     Exit code: 1 if a promise of Kafka was broken or something happened that

@@ -42,11 +42,12 @@ def sql(
 ) -> None:
     """Query stored runs: all tables of all runs, told apart by the column `run`.
 
-    Tables are those of docs/history.md, and `life` and `findings` of judged runs. Views answer the common
-    questions: `lost`, `availability` (per second and AZ), `latency`, `leaders`, `timeline`, `truth`. Only
-    queries are run; other statements are refused.
+    Tables are those of docs/history.md, and `life` and `findings` of judged
+    runs. Views answer the common questions: `lost`, `availability` (per second
+    and AZ), `latency`, `leaders`, `timeline`, `truth`. Only queries are run;
+    other statements are refused.
 
-    acked sql "select az, sum(sent), sum(ok) from availability group by az" runs/leader-az-isolated/latest
+    acked sql "select fate, count(*) from life group by fate" RUN
     """
     text, runs = _taken_apart(words or [])
     if not runs:
