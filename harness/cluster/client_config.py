@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from harness.cluster.settings import Setting
+from harness.cluster.client_settings import is_of_client
+from harness.cluster.settings import Setting, nearest
 from harness.cluster.settings_files import single_properties
 from harness.errors import UsageError
 from harness.kafka.security import ClientSecurity, Mechanism, SecurityProtocol
@@ -49,6 +50,19 @@ _HARMLESS = frozenset(
     }
 )
 """Properties whose defaults serve acked's clients: they are read and not followed."""
+_READ = frozenset(
+    {
+        *("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config"),
+        *("sasl.username", "sasl.password", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"),
+        *("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope"),
+        *("ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.certificates"),
+        *("ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.key", "ssl.key.password"),
+        *("ssl.keystore.certificate.chain", "ssl.endpoint.identification.algorithm"),
+        *("ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem"),
+        *("ssl.key.location", "ssl.key.pem", "ssl.keystore.type", "ssl.truststore.type"),
+    }
+)
+"""Properties that decide how a client reaches the cluster: those that a typing error may mean."""
 _MODULES = ("PlainLoginModule", "ScramLoginModule", "OAuthBearerLoginModule")
 _JAAS = re.compile(
     r"\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)"
@@ -111,6 +125,11 @@ class _Reader:
             of_security = name.startswith(("ssl.", "sasl.", "https.", "enable.sasl.", "enable.ssl."))
             if name in self._read or name in _HARMLESS or (of_security and self._unused(name)):
                 continue
+            if not of_security and is_of_client(key):
+                others[key] = Setting.given(key, value, place)
+                continue
+            if meant := nearest(name, _READ):
+                raise UsageError(f"{place}: {key}: no client has this property; did you mean {meant}?")
             if of_security:
                 raise UsageError(
                     f"{place}: {key}: acked's clients do not have this property; docs/security.md lists "

@@ -13,7 +13,7 @@ from typing import Literal
 
 from harness.cluster.owned import is_left_out
 from harness.cluster.possible import MIN_INSYNC
-from harness.cluster.settings import MOST_DESCRIBED, Setting, whole
+from harness.cluster.settings import MOST_DESCRIBED, Setting, nearest, whole
 from harness.errors import UsageError
 from harness.kafka.broker_properties import PROPERTIES
 from harness.kafka.versions import VERSIONS, version_key
@@ -228,6 +228,8 @@ def _settings(settings: Sequence[Mapping[str, Setting]]) -> Iterator[str]:
     left_out = set()
     for of_broker in settings:
         for key, setting in of_broker.items():
+            if key not in PROPERTIES and (meant := nearest(key, PROPERTIES)):
+                raise UsageError(f"{setting}: Kafka has no such broker property; did you mean {meant}?")
             if is_left_out(setting) or key not in PROPERTIES:
                 left_out.add(key)
             else:

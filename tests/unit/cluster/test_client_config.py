@@ -239,6 +239,12 @@ SSL = {"security.protocol": "SSL"}
             {"sasl.mechanism": "PLAIN"},
             "client.properties:1: sasl.mechanism has no effect without security.protocol",
         ),
+        ({"securty.protocol": "SSL"}, "no client has this property; did you mean security.protocol?"),
+        (
+            {"security.protocol": "SSL", "ssl.trustore.location": "/trust"},
+            "client.properties:2: ssl.trustore.location: no client has this property; did you mean "
+            "ssl.truststore.location?",
+        ),
         ({"security.protocol": "TLS"}, "security.protocol=TLS: use PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism is missing, whose default is GSSAPI"),
         ({**SASL, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI: acked's clients speak PLAIN, SCRAM"),
