@@ -255,7 +255,7 @@ class _Request:
         )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Watch:
     """Lets runs begin, says how they end, and when all will have."""
 
@@ -330,7 +330,7 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
     expected = forecast(cases, topology, work.timings(), choice.clusters, slowdown)
     for run in work.series.runs:
         expected.ended(run)
-    watch = _Watch(work, expected, budget, progress)
+    watch = _Watch(work=work, forecast=expected, budget=budget, progress=progress)
     about = in_words(watch.left_s())
     busy = ", as other programs keep the processors busy" if slowdown > STARVED else ""
     planned = f"{number_of_runs(len(left))}, {choice.clusters} side by side, about {about}{busy}"

@@ -22,12 +22,11 @@ from checkers.spark.views import table_frame
 from checkers.tables.output import LIFE, ddl
 from checkers.tables.source import Source, open_source
 from harness.errors import UsageError, quoted
+from harness.history.imports.lines import MAX_INT
 from harness.kafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-_MAX_INT = 2**31 - 1
 
 
 def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: CauseWords) -> list[StoryLine]:
@@ -122,7 +121,7 @@ def _is_called(message: str) -> Column:
         return f.col("label") == message
     if not (head.isdecimal() and tail.isdecimal()):
         return (f.col("topic") == head) & (f.col("label") == tail)
-    if _exceeds(head, _MAX_INT) or _exceeds(tail, FOREVER):
+    if _exceeds(head, MAX_INT) or _exceeds(tail, FOREVER):
         return f.lit(False)
     return (f.col("writer") == int(head)) & (f.col("seq") == int(tail))
 

@@ -56,11 +56,11 @@ _PROBLEM = re.compile(
 )
 _BANNER = re.compile(r"^\s*::.*::\s*$")
 
-SIDE_BY_SIDE = 4
+JARS_AT_ONCE = 4
 """How many jars are downloaded at the same time, each by an Ivy of its own."""
 _SMALL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 ATTEMPTS = 3
-_NAMED = 3
+_COORDINATES_NAMED = 3
 """How many coordinates an error names."""
 FIRST_WAIT_S = 1.0
 STILL = "still"
@@ -109,7 +109,7 @@ def download(
     Raises UnfitError, with the coordinates, after three failed attempts.
     """
     by_size = sorted(jars, key=lambda jar: jar.size, reverse=True)
-    portions = [by_size[number::SIDE_BY_SIDE] for number in range(min(SIDE_BY_SIDE, len(jars)))]
+    portions = [by_size[number::JARS_AT_ONCE] for number in range(min(JARS_AT_ONCE, len(jars)))]
 
     def once() -> None:
         _run(commands, _Report(say, jars))
@@ -180,8 +180,12 @@ def _attempt(
             with attempt:
                 once()
     except _DownloadError as error:
-        names = ", ".join(map(str, coordinates[:_NAMED]))
-        names += f" and {len(coordinates) - _NAMED} more" if len(coordinates) > _NAMED else ""
+        names = ", ".join(map(str, coordinates[:_COORDINATES_NAMED]))
+        names += (
+            f" and {len(coordinates) - _COORDINATES_NAMED} more"
+            if len(coordinates) > _COORDINATES_NAMED
+            else ""
+        )
         raise UnfitError(
             f"Downloading {names} failed {ATTEMPTS} times; check that Maven Central is reachable from here.",
             detail=str(error),

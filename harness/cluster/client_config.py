@@ -17,7 +17,7 @@ from harness.cluster.client_settings import is_of_client
 from harness.cluster.settings import Setting, nearest
 from harness.cluster.settings_files import single_properties
 from harness.errors import UsageError
-from harness.kafka.security import ClientSecurity, Mechanism, SecurityProtocol
+from harness.kafka.security import PROTOCOLS, ClientSecurity, Mechanism, SecurityProtocol
 from harness.secrets import Secret, shown
 from harness.texts import text_file
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_PROTOCOLS: tuple[SecurityProtocol, ...] = get_args(SecurityProtocol)
 _MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)[1:]
 _ALIASES: Mapping[str, str] = {
     "sasl.mechanisms": "sasl.mechanism",
@@ -155,10 +154,10 @@ class _Reader:
                 f"{self._place(key)}: {key} has no effect without security.protocol, whose default is "
                 "PLAINTEXT; add security.protocol=SASL_SSL, or what the listener speaks."
             )
-        for protocol in _PROTOCOLS:
+        for protocol in PROTOCOLS:
             if text == protocol:
                 return protocol
-        raise self._wrong("security.protocol", f"use {', '.join(_PROTOCOLS)}")
+        raise self._wrong("security.protocol", f"use {', '.join(PROTOCOLS)}")
 
     def _sasl(self) -> dict[str, object]:
         mechanism = self._text("sasl.mechanism")

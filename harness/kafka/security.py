@@ -21,7 +21,7 @@ Mechanism = Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 
 HANDSHAKE_S = 3.0
 """Longest time for TLS and SASL on a new connection. An idle machine needs 40 to 130 ms, a busy one more."""
-_PROTOCOLS: tuple[SecurityProtocol, ...] = get_args(SecurityProtocol)
+PROTOCOLS: tuple[SecurityProtocol, ...] = get_args(SecurityProtocol)
 OF_USERS: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """Mechanisms for which acked makes users."""
 DEFAULT_MECHANISM: Mechanism = "SCRAM-SHA-512"
@@ -173,7 +173,7 @@ class ListenerSecurity:
 
         Without a mechanism, SASL uses SCRAM-SHA-512.
         """
-        for known in _PROTOCOLS:
+        for known in PROTOCOLS:
             if protocol.upper() != known:
                 continue
             if not known.startswith("SASL"):
@@ -187,7 +187,7 @@ class ListenerSecurity:
                 if (mechanism.upper() or DEFAULT_MECHANISM) == of_users:
                     return cls(protocol=known, mechanism=of_users, place=place)
             raise UsageError(f"{place}: mechanism {mechanism!r}: use {', '.join(OF_USERS)}.")
-        raise UsageError(f"{place}: protocol {protocol!r}: use {', '.join(_PROTOCOLS)}.")
+        raise UsageError(f"{place}: protocol {protocol!r}: use {', '.join(PROTOCOLS)}.")
 
 
 NO_LISTENER_SECURITY = ListenerSecurity()

@@ -37,7 +37,7 @@ a place in each look at the cluster, and a judgement."""
 DRAIN_S = 10.0
 """How long producers may take to stop."""
 _LEAST_IN_SYNC = "min.insync.replicas"
-_NAMED = 3
+_TOPICS_NAMED = 3
 """How many topics a note names."""
 _MARGIN_S = 3.0
 _REQUEST = "request.timeout.ms"
@@ -147,7 +147,7 @@ def _partitions_text(topic: AssessedTopic) -> str:
 def _alike_text(topic: AssessedTopic) -> Iterator[str]:
     """A note that names the first topics that are not created, and counts the others."""
     if topic.alike:
-        shown, more = topic.alike[:_NAMED], len(topic.alike) - _NAMED
+        shown, more = topic.alike[:_TOPICS_NAMED], len(topic.alike) - _TOPICS_NAMED
         names = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
         count = f"{len(topic.alike)} topics that are" if len(topic.alike) > 1 else "1 topic that is"
         yield f"stands for {count} described alike: {names}"

@@ -21,8 +21,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from checkers.ask.jepsen.columns import MAX_WRITER, WRITER_STEP
+from checkers.ask.jepsen.columns import MAX_WRITER
 from checkers.ask.jepsen.export import export
+from harness.history.imports.jepsen import WRITER_STEP
 from tests.independent.compare import Case, cases, judge
 from tests.independent.layout import layout
 from tests.independent.model import (

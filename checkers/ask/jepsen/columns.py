@@ -15,10 +15,8 @@ from checkers.ask.jepsen.form import Longs
 from checkers.tables.files import line_of
 from checkers.tables.source import Source
 from harness.errors import BadDataError
+from harness.history.imports.jepsen import WRITER_STEP
 from harness.history.schema import TABLES
-
-WRITER_STEP = 10**12
-"""A message's value is `writer * WRITER_STEP + seq`: one integer, unique in the run."""
 
 MAX_WRITER = 2**63 // WRITER_STEP - 1
 """Values of higher writers do not fit 64 bits."""

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from checkers.ask.jepsen.columns import (
     MAX_WRITER,
     UNKNOWN,
-    WRITER_STEP,
     Keys,
     array,
     keys_of,
@@ -35,6 +34,7 @@ from checkers.ask.jepsen.form import (
 from checkers.partition.messages import Flags
 from checkers.tables.source import Source
 from harness.errors import BadDataError
+from harness.history.imports.jepsen import WRITER_STEP
 
 
 @dataclass(frozen=True, kw_only=True)

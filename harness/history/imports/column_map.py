@@ -70,7 +70,7 @@ class ColumnMap(Format):
             )
         recording = Recording()
         for name, table in tables.items():
-            reader = _Reader(paths[0], name, table, times)
+            reader = _Reader(map_file=paths[0], name=name, table=table, times=times)
             recording.tables[name] = reader.read()
         if logs or not {"copies", "reads"} & tables.keys():
             read_logs(logs, identify_by_text, recording)
@@ -117,7 +117,7 @@ def _require_known(file: Path, what: str, name: str, among: Any) -> None:
     raise UsageError(f"{file}: there is no {what} {quoted(name)}; {meant}")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Reader:
     """Reads the file of one table."""
 

@@ -63,7 +63,7 @@ _COLUMNS = (
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Batch:
     """The batch whose records follow."""
 

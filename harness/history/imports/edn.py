@@ -15,9 +15,8 @@ from typing import Any
 
 from harness.errors import quoted
 from harness.history.imports.lines import MAX_LONG, Place, lines_of
+from harness.texts import DEEPEST
 
-DEEPEST = 32
-"""Levels of brackets."""
 LARGEST = 4_000_000
 """Tokens of one form."""
 

@@ -28,7 +28,7 @@ from harness.history.imports.lines import LONGEST_LABEL, MAX_INT, MAX_LONG, MAX_
 from harness.history.imports.recording import Longs, Recording, Rows, find_rows, nullable
 
 WRITER_STEP = 10**12
-"""`acked export` writes a message as `writer * WRITER_STEP + seq`."""
+"""`acked export` writes a message as `writer * WRITER_STEP + seq`: one integer, unique in the run."""
 
 TOPIC = "key"
 BROKER = 0

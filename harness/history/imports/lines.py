@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.errors import BadDataError, quoted
 from harness.plain_files import require_file
 
-LONGEST_LINE = 16 << 20
+LONGEST_IMPORTED = 16 << 20
 """Bytes of a line. A poll of 100,000 records takes 3 MB."""
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
@@ -60,16 +60,16 @@ def lines_of(place: Place, *, errors: str = "strict") -> Iterator[str]:
     """The lines of a UTF-8 file without their ends; ``place`` follows.
 
     ``errors`` is that of `bytes.decode`. Raises BadDataError for a file that cannot be read, a line of more
-    than `LONGEST_LINE` bytes, and bytes that are not UTF-8.
+    than `LONGEST_IMPORTED` bytes, and bytes that are not UTF-8.
     """
     require_file(place.file)
     try:
         with place.file.open("rb") as opened:
-            while data := opened.readline(LONGEST_LINE + 1):
+            while data := opened.readline(LONGEST_IMPORTED + 1):
                 place.line += 1
-                if len(data) > LONGEST_LINE:
+                if len(data) > LONGEST_IMPORTED:
                     raise place.refusal(
-                        f"the line has more than {LONGEST_LINE >> 20} MiB", "is this a text file?"
+                        f"the line has more than {LONGEST_IMPORTED >> 20} MiB", "is this a text file?"
                     )
                 try:
                     yield data.decode("utf-8", errors).rstrip("\r\n")

@@ -36,7 +36,7 @@ _ROUNDS = 10
 _LONGEST_ANSWER = 1 << 20
 """Bytes of a token endpoint's answer."""
 _TOKEN_S = 10.0
-_SHOWN = 120
+_QUOTED = 120
 """Characters of a broker's message that an error quotes."""
 
 Exchange = Callable[[Any, Any, int], Any]
@@ -97,7 +97,7 @@ def authenticate(security: ClientSecurity, exchange: Exchange) -> float:
         raise SecurityError("its Kafka is older than 1.0, and acked speaks the SASL of later ones (KIP-152)")
     offered = exchange(SaslHandshakeRequest(mechanism=security.mechanism), SaslHandshakeResponse, 1)
     if offered.error_code == UNSUPPORTED_SASL_MECHANISM:
-        names = shortened(printable(", ".join(offered.mechanisms)), _SHOWN)
+        names = shortened(printable(", ".join(offered.mechanisms)), _QUOTED)
         raise SecurityError(f"it has not enabled {security.mechanism}; set sasl.mechanism to one of: {names}")
     if offered.error_code == ILLEGAL_SASL_STATE:
         rest = security.protocol.removeprefix("SASL_")
@@ -116,7 +116,7 @@ def _exchange_tokens(security: ClientSecurity, exchange: Exchange, version: int)
         request = SaslAuthenticateRequest(auth_bytes=client.auth_bytes())
         answer = exchange(request, SaslAuthenticateResponse, version)
         if answer.error_code:
-            said = shortened(printable(answer.error_message or f"error {answer.error_code}"), _SHOWN)
+            said = shortened(printable(answer.error_message or f"error {answer.error_code}"), _QUOTED)
             raise SecurityError(
                 f"it refuses the user of {security.mechanism}: {said}; correct user and password"
             )
@@ -227,7 +227,7 @@ def tls_refusal(error: ssl.SSLError, security: ClientSecurity) -> str:
             if "match" not in said
             else "connect to a name that it has, or set ssl.endpoint.identification.algorithm to nothing"
         )
-        return f"its certificate is not accepted: {shortened(printable(said), _SHOWN)}; {remedy}"
+        return f"its certificate is not accepted: {shortened(printable(said), _QUOTED)}; {remedy}"
     reason = error.reason or ""
     if "ALERT" in reason and ("CERTIFICATE" in reason or "CA" in reason.split("_") or "HANDSHAKE" in reason):
         own = (
@@ -248,4 +248,4 @@ def _words(reason: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return shortened(printable(_words(getattr(error, "reason", None) or str(error))), _SHOWN)
+    return shortened(printable(_words(getattr(error, "reason", None) or str(error))), _QUOTED)

@@ -44,7 +44,7 @@ def test_pinned_jars_are_downloaded_side_by_side(pin, fake_java) -> None:
     java, jars = fake_java(), pin()
     lines: list[str] = []
     distribution = resolve("2.7.1", make_archives=False, say=lines.append)
-    assert java.downloads == ivy.SIDE_BY_SIDE
+    assert java.downloads == ivy.JARS_AT_ONCE
     assert distribution.sums == {one.name: one.sha256 for one in jars}
     assert lines[0] == "downloading Kafka 2.7.1 from Maven Central: 9 jars, 0 MB"
     assert len([line for line in lines if line.startswith("downloaded")]) == 9
@@ -53,7 +53,7 @@ def test_pinned_jars_are_downloaded_side_by_side(pin, fake_java) -> None:
         *("SHA256SUMS", "coordinates.txt", "lib", "stamp.json")
     ]
     resolve("2.7.1", make_archives=False)
-    assert java.downloads == ivy.SIDE_BY_SIDE, "the second use downloads nothing"
+    assert java.downloads == ivy.JARS_AT_ONCE, "the second use downloads nothing"
 
 
 def test_jar_with_another_checksum_is_downloaded_again_and_then_refused(pin, fake_java, cache_folder) -> None:
@@ -80,7 +80,7 @@ def test_damaged_jar_alone_is_downloaded_again(pin, fake_java) -> None:
     (root / "lib" / "other3-1.0.jar").write_text("x")
     lines: list[str] = []
     resolve("2.7.1", make_archives=False, say=lines.append)
-    assert java.downloads == ivy.SIDE_BY_SIDE + 1
+    assert java.downloads == ivy.JARS_AT_ONCE + 1
     assert (root / "lib" / "other3-1.0.jar").read_text() == "other3-1.0.jar"
     assert "from Maven Central: 1 jars" in " ".join(lines)
 

@@ -237,8 +237,10 @@ def test_a_killed_download_ends_and_leaves_nothing_for_long(
     gate = tmp_path / "gate"
     java = fake_java(gate=str(gate))
     with subprocess.Popen([sys.executable, "-c", RESOLVE]) as owner:
-        wait_until(lambda: java.downloads == 1, within_s=60, awaiting="the download to begin")
-        owner.kill()
+        try:
+            wait_until(lambda: java.downloads >= 1, within_s=60, awaiting="the download to begin")
+        finally:
+            owner.kill()
     wait_until(
         lambda: [line for line in running_descendants().values() if str(java.path) in line],
         within_s=10,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from checkers.ask.jepsen.columns import WRITER_STEP
 from checkers.ask.jepsen.export import Export, export
 from harness.errors import BadDataError, UsageError
 from harness.history.imports.edn import forms_of
+from harness.history.imports.jepsen import WRITER_STEP
 from tests.histories import History
 from tests.jepsen import Op, analyse
 from tests.property.test_checker import findings_of

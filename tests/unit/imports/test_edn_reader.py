@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import BadDataError
 from harness.history.imports.edn import forms_of
-from harness.history.imports.lines import LONGEST_LINE
+from harness.history.imports.lines import LONGEST_IMPORTED
 
 OP = "{:type :ok, :f :poll, :value [[:poll {0 [[0 1] [1 2]]}]], :process 3}"
 READ: Mapping[str, Any] = {
@@ -62,7 +62,7 @@ def test_scalars(tmp_path: Path) -> None:
         ("{:a 1} \x00", "cannot be read"),
         (b"{:a \xff\xfe}", "byte 5 is not UTF-8"),
         ("[1] [2]", "text follows the vector"),
-        (b" " * (LONGEST_LINE + 2), "more than 16 MiB"),
+        (b" " * (LONGEST_IMPORTED + 2), "more than 16 MiB"),
     ],
     ids=ascii,
 )
