@@ -160,7 +160,7 @@ def test_progress_says_whose_messages_are_lost(
     expected = forecast(work.cases(), work.topology(), work.timings(), 1)
     progress = Progress(console=Console(file=stream, width=500))
     work.series.runs.append(run)
-    watch = _Watch(work, expected, Budget(), progress)
+    watch = _Watch(work=work, forecast=expected, budget=Budget(), progress=progress)
     watch.ended(run)
     assert watch.state() == ["1 of 1 runs have ended; about 10 s left"]
     assert f"1 of 1: az1 isolated: {says} (30 s); about" in stream.getvalue()
