@@ -71,7 +71,8 @@ MUTANTS = {
         logs.choose_reference, "conclusive = not leaders and", "conclusive = True or", ("written",)
     ),
     "unknown messages are taken for known ones": Mutant(
-        KeyIndex._find, "return np.where(known, found, np.int32(-1))", "return found", ("written", "damaged")
+        KeyIndex._find, "return np.where(possible, candidates, np.int32(-1))", "return candidates",
+        ("written", "damaged")
     ),
     "unreadable records belong to the oldest message": Mutant(
         fates.recognise, "owner[where] = newest", "owner[where[::-1]] = newest[::-1]", ("fates",)
@@ -116,7 +117,7 @@ MUTANTS = {
         deliveries._floors, "floors[rows] = np.minimum.accumulate(floors[rows])", "pass", ("written",)
     ),
     "readers may go back over a commit": Mutant(
-        arrays._undone, "known.reported_of(mine) == COMMITTED", "mine < 0", ("written",)
+        arrays._undone, "transactions.reported_of(places) == COMMITTED", "places < 0", ("written",)
     ),
     "readers skip what was sent after they read": Mutant(
         deliveries.missed, "sends.sent_ns[rows] <= jumps.ns[number]", "rows >= 0", ("written",)
@@ -134,14 +135,15 @@ MUTANTS = {
         deliveries._stayed, "return any(", "return False and any(", ("written",)
     ),
     "a member that was moved commits what nobody received": Mutant(
-        deliveries._stayed, " and all(event.ns < since for event in mine)", "", ("written",)
+        deliveries._stayed, " and all(\n        event.ns < since for event in own_events\n    )", "",
+        ("written",)
     ),
     "whoever commits is a member": Mutant(
-        deliveries._stayed, 'any(event.event == "assigned" for event in mine)', "True", ("written",)
+        deliveries._stayed, 'any(event.event == "assigned" for event in own_events)', "True", ("written",)
     ),
     "readers may be handed what was dropped": Mutant(
-        deliveries.aborted_reads, "found = _first(np.flatnonzero(guilty | maybe)",
-        "found = _first(np.flatnonzero(guilty)", ("written", "damaged"),
+        deliveries.aborted_reads, "suspects = _first(np.flatnonzero(guilty | maybe)",
+        "suspects = _first(np.flatnonzero(guilty)", ("written", "damaged"),
     ),
     "readers may be handed what nobody sent": Mutant(
         deliveries.unsent, "rows = np.flatnonzero(reads.row < 0)", "rows = np.flatnonzero(reads.row < -1)",
@@ -211,7 +213,7 @@ MUTANTS = {
     "a commit may come of any unknown end": Mutant(
         answers.may_commit, "(asked != ASKED_ABORT)", "(asked >= 0)", ("planted",)
     ),
-    "nobody is fenced": Mutant(answers._fences, "found[number] = spans", "pass", ("transactions",)),
+    "nobody is fenced": Mutant(answers._fences, "fences[number] = spans", "pass", ("transactions",)),
     "a successor commits nothing": Mutant(
         answers.ReportedTransactions.sent_fenced, "(span.recorded | ~committed | (begun < span.from_ns))",
         "True", ("transactions",),
@@ -251,8 +253,8 @@ MUTANTS = {
         transaction_fates.waits_for_answers, 'in WAITING_CLIENTS', '!= ""', ("transactions",)
     ),
     "retention removes no message without an answer": Mutant(
-        decisions.with_losses, '(mine == CODE["unknown_dropped"]) & whole]',
-        '(mine == CODE["unknown_dropped"])]', ("transactions",),
+        decisions.with_losses, '(fates == CODE["unknown_dropped"]) & whole]',
+        '(fates == CODE["unknown_dropped"])]', ("transactions",),
     ),
     "what is blocked can be read": Mutant(
         transaction_fates._visible, 'readable = counts["readable"]',
