@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.history.mechanisms import MECHANISMS
+from harness.history.mechanisms import MECHANISMS, Kind
 from harness.lab.model import Host, Lab, Result, Topology
-from nemesis.fault import Action, Evidence, Fault, Injection, Kind, Targets
+from nemesis.fault import Action, Evidence, Fault, Injection, Targets
 from nemesis.nemesis import Nemesis
 from nemesis.network.degrade import Degrade
 from nemesis.network.links import Connection

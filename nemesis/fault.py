@@ -15,9 +15,8 @@ from typing import Literal, Protocol, Self
 from harness.clock import now_ns
 from harness.errors import AckedError, InvalidRunError, UsageError
 from harness.history.journal import Journal
-from harness.history.mechanisms import MECHANISMS
+from harness.history.mechanisms import MECHANISMS, Kind
 
-Kind = Literal["link", "degrade", "process", "storage", "operator"]
 Targets = Mapping[str, object]
 """What a fault acts on, by exact names. `hosts` (`broker1`), `links` (`broker1 -> broker2:9092`) and
 `partitions` (`t/0`) are lists; further keys hold details (a signal, a percentage). Written as JSON."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.cluster.model import StartedCluster
+from harness.history.mechanisms import MECHANISMS, Kind
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.lab.model import Host
-from nemesis.fault import Fault, Kind, Targets
+from nemesis.fault import Fault, Targets
 from nemesis.network.links import Link
 from nemesis.registry import FaultRegistry
 
@@ -87,6 +88,7 @@ class ScheduledFault(ABC):
     mechanism: str
     """Its name: a key of `harness.history.mechanisms.MECHANISMS`, which says what it does."""
     kind: Kind
+    """That of its mechanism."""
     ends_processes: bool = False
     """It is over as soon as the processes that it ended run again, whoever starts them."""
     takes: Takes
@@ -124,6 +126,11 @@ class ScheduledFault(ABC):
     """How often random schedules choose it; 0: never."""
     placements: tuple[Placement, ...] = ()
     """How assessments place it; none: they do not have it."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "mechanism" in cls.__dict__:
+            cls.kind = MECHANISMS[cls.mechanism].kind
 
     @classmethod
     @abstractmethod

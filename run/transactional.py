@@ -7,8 +7,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from harness.errors import InvalidRunError
+from harness.history.mechanisms import MECHANISMS, Kind
 from harness.kafka.model import Endpoint
-from nemesis.fault import Evidence, Injection, Kind, Targets
+from nemesis.fault import Evidence, Injection, Targets
 from nemesis.network.links import Connection
 from run.group_offsets import GroupOffsets
 from run.producer import opened
@@ -40,8 +41,8 @@ class HeldRequest:
     have sent at that moment, and its connection is older than the requests that overtake it.
     """
 
-    kind: Kind = "link"
     mechanism = "hold"
+    kind: Kind = MECHANISMS[mechanism].kind
     undoable = True
     ends_processes = False
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
+
+Kind = Literal["link", "degrade", "process", "storage", "operator"]
+"""Families of faults: the column `kind` of the table `faults`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,6 +17,8 @@ class Mechanism:
 
     says: str
     """What it does, as a clause."""
+    kind: Kind = "operator"
+    """Its family."""
     loses_data: bool = False
     """It takes data from a replica's disk."""
     clause: str = ""
@@ -25,47 +31,61 @@ class Mechanism:
 
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {
-        "cut": Mechanism(says="packets of the links are dropped or rejected"),
-        "flap": Mechanism(says="the links are cut and restored in turn"),
+        "cut": Mechanism(kind="link", says="packets of the links are dropped or rejected"),
+        "flap": Mechanism(kind="link", says="the links are cut and restored in turn"),
         "hold": Mechanism(
-            says="packets of single connections over the links are dropped, and new connections work"
+            kind="link",
+            says="packets of single connections over the links are dropped, and new connections work",
         ),
         "disconnect": Mechanism(
-            says="the hosts lose their network interface", clause="{hosts} had no network"
+            kind="link", says="the hosts lose their network interface", clause="{hosts} had no network"
         ),
-        "loss": Mechanism(says="a share of the packets of the links is lost"),
-        "delay": Mechanism(says="packets of the hosts or links arrive late"),
-        "throttle": Mechanism(says="packets of the hosts or links pass at a limited rate"),
+        "loss": Mechanism(kind="degrade", says="a share of the packets of the links is lost"),
+        "delay": Mechanism(kind="degrade", says="packets of the hosts or links arrive late"),
+        "throttle": Mechanism(kind="degrade", says="packets of the hosts or links pass at a limited rate"),
         "kill": Mechanism(
-            says="the hosts' processes end by SIGKILL", clause="{hosts} was killed", starts_again=True
+            kind="process",
+            says="the hosts' processes end by SIGKILL",
+            clause="{hosts} was killed",
+            starts_again=True,
         ),
         "stop": Mechanism(
-            says="the hosts' processes end by SIGTERM", clause="{hosts} was stopped", starts_again=True
+            kind="process",
+            says="the hosts' processes end by SIGTERM",
+            clause="{hosts} was stopped",
+            starts_again=True,
         ),
         "restart": Mechanism(
-            says="the hosts' processes are stopped and started again, one host after the other"
+            kind="process",
+            says="the hosts' processes are stopped and started again, one host after the other",
         ),
-        "pause": Mechanism(says="the hosts' processes hang (SIGSTOP)", clause="{hosts} hung"),
+        "pause": Mechanism(kind="process", says="the hosts' processes hang (SIGSTOP)", clause="{hosts} hung"),
         "power_cut": Mechanism(
+            kind="storage",
             says="the hosts lose their power: their processes end, and data that was not fsynced is gone",
             loses_data=True,
             clause="{hosts} had no power",
         ),
         "wipe": Mechanism(
+            kind="storage",
             says="replicas (or, without `partitions`, all data) of the hosts are removed",
             loses_data=True,
             clause="The log of {partitions} on {hosts} was erased",
         ),
         "truncate": Mechanism(
+            kind="storage",
             says="the end of replicas' logs on the hosts is removed",
             loses_data=True,
         ),
         "damage": Mechanism(
+            kind="storage",
             says="bytes in replicas' logs on the hosts are changed",
             loses_data=True,
         ),
         "disk_full": Mechanism(
-            says="no byte can be added to the hosts' disks", clause="The disk of {hosts} was full"
+            kind="storage",
+            says="no byte can be added to the hosts' disks",
+            clause="The disk of {hosts} was full",
         ),
         "elect_preferred": Mechanism(says="the preferred leaders of the partitions are elected"),
         "elect_unclean": Mechanism(says="leaders of the partitions are elected, in sync or not"),

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from harness.clock import now_ns
 from harness.errors import AckedError, InvalidRunError, UsageError
-from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.fault import Evidence, Fault, Targets
 from nemesis.network.links import Link
 from nemesis.network.rules import CutAction, Ruleset, cut_rules
 from nemesis.proof.link_proof import LinkProof
@@ -20,7 +20,6 @@ _SHORTEST_HALF_PERIOD_S = 0.5
 class Cut(ScheduledFault):
     """Links that are cut from `inject` to `heal`."""
 
-    kind: Kind = "link"
     mechanism = "cut"
     undoable = True
     takes = "links"
@@ -133,7 +132,6 @@ class Cut(ScheduledFault):
 class Flapping(ScheduledFault):
     """Links that are cut for half of every period and restored for the other half. Changes are verified."""
 
-    kind: Kind = "link"
     mechanism = "flap"
     undoable = True
     takes = "links"

@@ -11,10 +11,11 @@ from typing import Protocol, runtime_checkable
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError, UnfitError
+from harness.history.mechanisms import MECHANISMS, Kind
 from harness.lab.model import Host, Lab
 from harness.waiting import wait_until
 from nemesis.context import RETRY_WITHIN_S
-from nemesis.fault import Evidence, Kind, Targets
+from nemesis.fault import Evidence, Targets
 from nemesis.network import links
 from nemesis.network.rules import Ruleset
 from nemesis.proof.link_proof import LinkProof
@@ -47,8 +48,8 @@ def detachable(lab: Lab) -> Detachable:
 class Disconnect:
     """Hosts without a network from `inject` to `heal`."""
 
-    kind: Kind = "link"
     mechanism = "disconnect"
+    kind: Kind = MECHANISMS[mechanism].kind
     undoable = True
     ends_processes = False
 

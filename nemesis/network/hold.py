@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError, UsageError, WaitTimeoutError
+from harness.history.mechanisms import MECHANISMS, Kind
 from harness.lab.model import Topology
 from harness.waiting import wait_until
 from nemesis.context import FaultContext
-from nemesis.fault import Evidence, Kind, Targets
+from nemesis.fault import Evidence, Targets
 from nemesis.network.links import Connection, Link
 from nemesis.network.rules import Ruleset, connection_rules
 from nemesis.proof.link_proof import LinkProof
@@ -186,8 +187,8 @@ class _ReleasedConnection:
 class Hold:
     """Connections whose packets are dropped from `inject` to `heal`; others over the same link live."""
 
-    kind: Kind = "link"
     mechanism = "hold"
+    kind: Kind = MECHANISMS[mechanism].kind
     undoable = True
     ends_processes = False
 

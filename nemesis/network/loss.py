@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from harness.errors import InvalidRunError, UsageError
-from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.fault import Evidence, Fault, Targets
 from nemesis.network.links import Link
 from nemesis.network.rules import loss_rules
 from nemesis.proof.reachability import CLOSED_PORT
@@ -20,7 +20,6 @@ _SIGMAS = 5.0
 class Loss(ScheduledFault):
     """Links that lose a share of their packets until healed."""
 
-    kind: Kind = "degrade"
     mechanism = "loss"
     undoable = True
     takes = "links"

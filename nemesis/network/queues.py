@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from harness.clock import now_ns
 from harness.errors import InvalidRunError, LabError, UnfitError, UsageError
 from harness.lab.model import Host
-from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.fault import Evidence, Fault, Targets
 from nemesis.network import expiry
 from nemesis.proof.reachability import CLOSED_PORT
 from nemesis.registry import FaultRegistry
@@ -24,7 +24,6 @@ _BURST_BYTES = 16 * 1024
 class Queue(ScheduledFault, ABC):
     """Hosts whose outgoing packets pass through a queueing discipline until healed."""
 
-    kind: Kind = "degrade"
     undoable = True
     takes = "hosts"
     lasts = True

@@ -10,7 +10,7 @@ from typing import Literal
 from harness.clock import now_ns
 from harness.errors import InvalidRunError
 from harness.lab.model import Host, Lab, Topology
-from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.fault import Evidence, Fault, Targets
 from nemesis.registry import FaultRegistry
 from nemesis.scheduled import Aim, Placement, ScheduledFault
 
@@ -43,7 +43,6 @@ def running(lab: Lab, topology: Topology, patterns: Sequence[str]) -> tuple[Host
 class ProcessEnd(ScheduledFault, ABC):
     """Main processes that are ended by a signal, all at once."""
 
-    kind: Kind = "process"
     ends_processes = True
     takes = "hosts"
     lasts = True
@@ -185,7 +184,6 @@ class Stop(ProcessEnd):
 class RollingRestart(ScheduledFault):
     """Hosts that are stopped and started again one after the other."""
 
-    kind: Kind = "process"
     mechanism = "restart"
     undoable = False
     takes = "cluster"

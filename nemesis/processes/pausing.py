@@ -10,7 +10,7 @@ from harness.clock import now_ns
 from harness.errors import ProcessDiedError
 from harness.lab.model import Host
 from harness.waiting import wait_until
-from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.fault import Evidence, Fault, Targets
 from nemesis.registry import FaultRegistry
 from nemesis.scheduled import Aim, Placement, ScheduledFault
 
@@ -18,7 +18,6 @@ from nemesis.scheduled import Aim, Placement, ScheduledFault
 class ProcessPause(ScheduledFault):
     """Main processes that are stopped by SIGSTOP until healed."""
 
-    kind: Kind = "process"
     mechanism = "pause"
     undoable = True
     takes = "hosts"

@@ -9,7 +9,7 @@ from typing import Literal
 from harness.errors import InvalidRunError, UnfitError
 from harness.kafka.model import TopicPartition
 from harness.lab.model import Host
-from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.fault import Evidence, Fault, Targets
 from nemesis.processes.killing import Kill, Restart
 from nemesis.registry import FaultRegistry
 from nemesis.scheduled import Aim, Placement, ScheduledFault
@@ -22,7 +22,6 @@ How = Literal["best", "real", "emulated"]
 class PowerCut(ScheduledFault):
     """Brokers that lose power: all processes are killed and all disks cut before anything else happens."""
 
-    kind: Kind = "storage"
     mechanism = "power_cut"
     ends_processes = True
     takes = "hosts"
@@ -151,7 +150,6 @@ def _disk(registry: FaultRegistry, host: str, how: How) -> Disk | None:
 class FullDisk(ScheduledFault):
     """A disk on which no file can grow."""
 
-    kind: Kind = "storage"
     mechanism = "disk_full"
     undoable = True
     takes = "hosts"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from harness.errors import InvalidRunError, UsageError
+from harness.history.mechanisms import MECHANISMS, Kind
 from harness.kafka.model import TopicPartition
-from nemesis.fault import Evidence, Fault, Kind, Targets
+from nemesis.fault import Evidence, Fault, Targets
 from nemesis.registry import FaultRegistry
 from nemesis.scheduled import Aim, ScheduledFault
 from nemesis.storage import logs
@@ -13,7 +14,6 @@ from nemesis.storage import logs
 class Wipe(ScheduledFault):
     """A replica that is removed for good, folder and all; its broker must not run."""
 
-    kind: Kind = "storage"
     mechanism = "wipe"
     undoable = False
     ends_processes = False
@@ -66,8 +66,8 @@ class Wipe(ScheduledFault):
 class FlippedByte:
     """A byte of a replica's log that is flipped, in the batch that holds an offset; the broker may run."""
 
-    kind: Kind = "storage"
     mechanism = "damage"
+    kind: Kind = MECHANISMS[mechanism].kind
     undoable = False
     ends_processes = False
 

@@ -37,13 +37,6 @@ _LONGEST = 4096
 """Bytes of a request's body."""
 _LONGEST_TEXT = 300
 _ANSWER_S = 5.0
-_KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("cut", "flap", "hold", "disconnect", "loss"), "link"),
-    **dict.fromkeys(("delay", "throttle"), "degrade"),
-    **dict.fromkeys(("kill", "stop", "restart", "pause", "power_cut"), "process"),
-    **dict.fromkeys(("wipe", "truncate", "damage", "disk_full"), "storage"),
-}
-"""The column `kind` of `faults` by mechanism; others are `operator`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +131,7 @@ class Marks:
             ns=ns,
             fault=number,
             name=statement.text,
-            kind=_KINDS.get(statement.fault, "operator"),
+            kind=MECHANISMS[statement.fault].kind,
             moment=moment,
             targets=json.dumps({"hosts": list(statement.hosts)}),
             mechanism=statement.fault,
