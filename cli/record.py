@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +41,47 @@ def duration(text: str) -> float:
     return float(seconds)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """What is written, and where to."""
+
+    rate: Annotated[
+        int,
+        typer.Option(
+            parser=count("--rate", least=2, most=100_000),
+            metavar="<int>",
+            help="Messages per second of all producers together.",
+        ),
+    ] = 60
+    size: Annotated[
+        int,
+        typer.Option(
+            parser=count("--size", least=100, most=100_000), metavar="<int>", help="Bytes of a message."
+        ),
+    ] = 100
+    partitions: Annotated[
+        int,
+        typer.Option(
+            parser=count("--partitions", least=0, most=100),
+            metavar="<int>",
+            help="Partitions of its topic; 0: each AZ leads one.",
+        ),
+    ] = 0
+    replication_factor: Annotated[
+        int,
+        typer.Option(
+            parser=count("--replication-factor", least=0, most=100),
+            metavar="<int>",
+            help="Replicas of each partition; 0: three, or as many as there are brokers.",
+        ),
+    ] = 0
+    topic: Annotated[
+        str, typer.Option(help="Name of its topic, which must begin with acked-. Default: a random one.")
+    ] = ""
+
+
 def record(
+    *,
     bootstrap: Annotated[
         str, typer.Option(metavar="<host:port,...>", help="Listeners of the cluster's brokers for clients.")
     ] = "",
@@ -57,39 +97,7 @@ def record(
     for_: Annotated[
         str, typer.Option("--for", metavar="<time>", help="How long to record: 90s, 30m, 2h.")
     ] = "",
-    rate: Annotated[
-        int,
-        typer.Option(
-            parser=count("--rate", least=2, most=100_000),
-            metavar="<int>",
-            help="Messages per second of all producers together.",
-        ),
-    ] = 60,
-    size: Annotated[
-        int,
-        typer.Option(
-            parser=count("--size", least=100, most=100_000), metavar="<int>", help="Bytes of a message."
-        ),
-    ] = 100,
-    partitions: Annotated[
-        int,
-        typer.Option(
-            parser=count("--partitions", least=0, most=100),
-            metavar="<int>",
-            help="Partitions of its topic; 0: each AZ leads one.",
-        ),
-    ] = 0,
-    replication_factor: Annotated[
-        int,
-        typer.Option(
-            parser=count("--replication-factor", least=0, most=100),
-            metavar="<int>",
-            help="Replicas of each partition; 0: three, or as many as there are brokers.",
-        ),
-    ] = 0,
-    topic: Annotated[
-        str, typer.Option(help="Name of its topic, which must begin with acked-. Default: a random one.")
-    ] = "",
+    load: LoadOptions,
     listen: Annotated[
         str,
         typer.Option(metavar="<host:port>", help="Where marks are taken. Default: any port of 127.0.0.1."),
@@ -141,11 +149,11 @@ def record(
         plan = plan_recording(
             cluster,
             for_s=for_s,
-            rate=float(rate),
-            size_bytes=size,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            topic=topic,
+            rate=float(load.rate),
+            size_bytes=load.size,
+            partitions=load.partitions,
+            replication_factor=load.replication_factor,
+            topic=load.topic,
             uncapped=no_caps,
         )
         _require_disk(runs, plan)
