@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import BadDataError, UsageError, quoted
 from harness.history.imports.dump_log import identify_by_text, read_logs, split_logs
-from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
+from harness.history.imports.format import Format, GivenFile, single
 from harness.history.imports.recording import Recording
 from harness.history.schema import OUTCOMES, TABLES
 from harness.plain_files import require_file
@@ -59,18 +59,15 @@ class ColumnMap(Format):
 
     def read(self, files: Sequence[GivenFile]) -> Recording:
         logs, others = split_logs(files)
-        refuse_named(others, ColumnMap)
-        paths = unnamed(others, ColumnMap)
-        if len(paths) > 1:
-            raise UsageError(f"acked import {self.name} takes one map, and {paths[1]} is a second.")
-        times, tables = _read_map(paths[0])
+        map_file = single(others, ColumnMap, "map")
+        times, tables = _read_map(map_file)
         if logs and ({"copies", "replicas"} & tables.keys()):
             raise UsageError(
-                f"{paths[0]} has copies or replicas, and texts of kafka-dump-log are given; give one of both."
+                f"{map_file} has copies or replicas, and texts of kafka-dump-log are given; give one of both."
             )
         recording = Recording()
         for name, table in tables.items():
-            reader = _Reader(map_file=paths[0], name=name, table=table, times=times)
+            reader = _Reader(map_file=map_file, name=name, table=table, times=times)
             recording.tables[name] = reader.read()
         if logs or not {"copies", "reads"} & tables.keys():
             read_logs(logs, identify_by_text, recording)
@@ -95,9 +92,9 @@ def _read_map(file: Path) -> tuple[str, Mapping[str, _Table]]:
             raise UsageError(
                 f"{file}, table {name}: {error}; it has file, columns, values and outcomes."
             ) from None
-        known = [column.name for column in TABLES[name].columns]
+        names = [column.name for column in TABLES[name].columns]
         for column in (*tables[name].columns, *tables[name].values):
-            _require_known(file, f"column of {name}", column, known)
+            _require_known(file, f"column of {name}", column, names)
         for word, outcome in tables[name].outcomes.items():
             if outcome not in OUTCOMES:
                 raise UsageError(

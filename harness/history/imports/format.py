@@ -53,6 +53,15 @@ def unnamed(files: Sequence[GivenFile], form: type[Format]) -> list[Path]:
     return paths
 
 
+def single(files: Sequence[GivenFile], form: type[Format], what: str) -> Path:
+    """The only file, which has no name. Raises UsageError with ``what`` the format takes one of."""
+    refuse_named(files, form)
+    path, *more = unnamed(files, form)
+    if more:
+        raise UsageError(f"acked import {form.name} takes one {what}, and {more[0]} is a second file.")
+    return path
+
+
 def refuse_named(files: Sequence[GivenFile], form: type[Format]) -> None:
     """Raise UsageError for a file with a name where the format knows none."""
     for file in files:

@@ -278,7 +278,7 @@ class _History:
         writer, seq, names, labels = self._identities()
         row = find_rows((reads["key"], reads["value"]), (sends["key"], sends["value"]))
         in_log, complete, ends = self._final_log(row)
-        known = np.append(writer, -1)[row], np.append(seq, -1)[row]
+        identities = np.append(writer, -1)[row], np.append(seq, -1)[row]
 
         def where(key: Longs) -> dict[str, pa.Array]:
             topics = pa.array([topic for topic, _ in places], pa.string())
@@ -306,8 +306,8 @@ class _History:
                 "reader": pa.array(reads["process"][read]),
                 "ns": pa.array(reads["ns"][read]),
                 "offset": pa.array(reads["offset"][read]),
-                "writer": nullable(known[0][read]),
-                "seq": nullable(known[1][read]),
+                "writer": nullable(identities[0][read]),
+                "seq": nullable(identities[1][read]),
                 "poll": pa.array(reads["poll"][read]),
             }
         )
@@ -320,8 +320,8 @@ class _History:
                 **where(reads["key"][held]),
                 "broker": pa.array(np.full(len(held), BROKER)),
                 "offset": pa.array(reads["offset"][held]),
-                "writer": nullable(known[0][held]),
-                "seq": nullable(known[1][held]),
+                "writer": nullable(identities[0][held]),
+                "seq": nullable(identities[1][held]),
             }
         )
         keys = np.flatnonzero(ends >= 0)

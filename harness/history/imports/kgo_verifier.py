@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from harness.errors import BadDataError, UsageError
 from harness.history.imports.dump_log import Identity, read_logs, split_logs
-from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
+from harness.history.imports.format import Format, GivenFile, single
 from harness.history.imports.lines import MAX_OFFSET
 from harness.history.imports.recording import Recording, find_rows, longs
 from harness.plain_files import require_file
@@ -62,11 +62,7 @@ class KgoVerifier(Format):
 
     def read(self, files: Sequence[GivenFile]) -> Recording:
         logs, others = split_logs(files)
-        refuse_named(others, KgoVerifier)
-        paths = unnamed(others, KgoVerifier)
-        if len(paths) > 1:
-            raise UsageError(f"acked import {self.name} takes one topic, and {paths[1]} is a second file.")
-        topic, partitions = _read_state(paths[0])
+        topic, partitions = _read_state(single(others, KgoVerifier, "topic"))
         recording = Recording()
         acked = [
             (number, np.arange(one.Lower, one.Upper))
