@@ -82,12 +82,12 @@ def _refuse_columns(query: exp.Query, tables: Mapping[str, Collection[str]], own
     from sqlglot import exp
 
     all_tables = sorted(set().union(*tables.values()))
-    known = {*own, *(column for name in all_tables for column in columns_of(name))}
+    nameable = {*own, *(column for name in all_tables for column in columns_of(name))}
     for column in query.find_all(exp.Column):
         first, *others = (part.name.lower() for part in column.parts)
-        if first not in known and first not in tables and _is_name(first):
-            raise _no_column(column.parts[0].name, all_tables, known)
-        if others and first in tables and first not in known and _is_name(others[0]):
+        if first not in nameable and first not in tables and _is_name(first):
+            raise _no_column(column.parts[0].name, all_tables, nameable)
+        if others and first in tables and first not in nameable and _is_name(others[0]):
             columns = {name for table in tables[first] for name in columns_of(table)}
             if others[0] not in columns:
                 raise _no_column(column.parts[1].name, sorted(tables[first]), columns)

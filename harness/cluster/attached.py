@@ -204,6 +204,15 @@ class AttachedCluster:
         controller = self.controller()
         return {} if controller is None else {"controller": broker_name(controller)}
 
+    def features(self) -> dict[str, int]:
+        """Levels of its finalized features; none with ZooKeeper, or if no broker tells."""
+        if self.mode == "zookeeper":
+            return {}
+        try:
+            return self._first(lambda target: finalized_features(target, _ANSWER_S))
+        except OSError:
+            return {}
+
     def check_alive(self) -> None:
         """Do nothing: who has not started the processes cannot tell whether they should run."""
 
@@ -270,12 +279,14 @@ def attach(bootstrap: Sequence[Endpoint]) -> AttachedCluster:
         mode="kraft" if _DESCRIBE_QUORUM in ranges else "zookeeper",
         cluster_id=described.cluster_id,
     )
-    if not cluster._all(lambda target: api_versions(target, _ANSWER_S)):
+    try:
+        cluster.any_endpoint()
+    except OSError:
         named = ", ".join(f"{one.host}:{one.port}" for one in described.brokers[:3])
         raise UsageError(
             f"--bootstrap {bootstrap[0]} answers, but names its brokers as {named}, and none of them answers "
             f"there; name a listener whose advertised.listeners this machine reaches."
-        )
+        ) from None
     return cluster
 
 
@@ -322,16 +333,6 @@ def topology_of(described: AdvertisedCluster, reached: Endpoint) -> Topology:
     client = Host(name=HERE, role="client", az=HERE, address="", node_id=0)
     names = {az: rack or "no rack" for rack, az in azs.items()}
     return Topology((*hosts, client), "", {**names, HERE: HERE})
-
-
-def features(cluster: AttachedCluster) -> dict[str, int]:
-    """Levels of the cluster's finalized features; none with ZooKeeper, or if no broker tells."""
-    if cluster.mode == "zookeeper":
-        return {}
-    try:
-        return cluster._first(lambda target: finalized_features(target, _ANSWER_S))
-    except OSError:
-        return {}
 
 
 def spread_over_azs(hosts: Sequence[Host], *, partitions: int, factor: int) -> tuple[tuple[int, ...], ...]:

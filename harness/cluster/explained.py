@@ -153,11 +153,11 @@ def at(path: Path, text: str, place: Place) -> str:
 
 def _key_line(text: str, table: str, key: str) -> int:
     """The line of a key in a table of which there is one; the table's own without the key; 0: none."""
-    found, inside = 0, False
+    header, inside = 0, False
     for number, line in enumerate(text.splitlines(), start=1):
         if re.match(r"\s*\[", line):
             inside = bool(re.match(rf"\s*\[\s*{re.escape(table)}\s*\]", line))
-            found = number if inside else found
+            header = number if inside else header
         elif inside and re.match(rf"\s*['\"]?{re.escape(key)}['\"]?\s*=", line):
             return number
-    return found
+    return header

@@ -142,7 +142,7 @@ def _read_journals(folder: Path) -> dict[str, pa.Table]:
         lines[name] = []
 
     for file in files:
-        for name, line in _lines_of(file):
+        for name, line in lines_of(file):
             lines[name].append(line)
             if len(lines[name]) >= _LINES_AT_ONCE:
                 parse(name)
@@ -154,8 +154,8 @@ def _read_journals(folder: Path) -> dict[str, pa.Table]:
     return tables
 
 
-def _lines_of(file: Path) -> Iterator[tuple[str, bytes]]:
-    """The complete lines of a journal, each with the name of its table."""
+def lines_of(file: Path) -> Iterator[tuple[str, bytes]]:
+    """The complete lines of a journal, each with the name of its table. Raises BadDataError."""
     start = len(_PREFIX)
     with file.open("rb") as opened:
         for number, ended in enumerate(opened, 1):

@@ -65,20 +65,20 @@ def exists_in(name: str, version: KafkaVersion) -> bool:
     """Whether brokers of this version have the property. Newer ones and the user's builds may have any."""
     if version.build or version_key(version.version) > version_key(_NEWEST):
         return True
-    known = PROPERTIES.get(name)
-    if known is None:
+    stated = PROPERTIES.get(name)
+    if stated is None:
         return False
     ours = version_key(version.version)
-    return version_key(known.first or "0") <= ours <= version_key(known.last or _NEWEST)
+    return version_key(stated.first or "0") <= ours <= version_key(stated.last or _NEWEST)
 
 
 def likeliest_version(names: Set[str]) -> str:
     """The known version whose brokers have these properties, or most of them; the newest of several."""
-    known = {
+    of_version = {
         version: {name for name in PROPERTIES if exists_in(name, entry)}
         for version, entry in VERSIONS.items()
     }
-    return min(reversed(known), key=lambda version: len(known[version] ^ names))
+    return min(reversed(of_version), key=lambda version: len(of_version[version] ^ names))
 
 
 def _parsed(line: str) -> tuple[str, BrokerProperty]:

@@ -50,10 +50,11 @@ def recorded_availability(run_dir: Path) -> RecordedAvailability | None:
 
     Raises BadDataError for damaged files.
     """
-    recording = json_file(run_dir / "run.json").get("recording")
+    manifest = json_file(run_dir / "run.json")
+    recording = manifest.get("recording")
     if not isinstance(recording, Mapping):
         return None
-    azs = _azs(recording, json_file(run_dir / "run.json").get("azs"))
+    azs = _azs(recording, manifest.get("azs"))
     sends = read_columns(run_dir, "sends", ("partition", "writer", "sent_ns", "done_ns", "outcome"))
     sends = sends.filter(pc.equal(sends["outcome"], "ok"))
     if not sends.num_rows:

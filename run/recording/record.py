@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,9 +11,10 @@ from pathlib import Path
 from types import FrameType
 
 from harness.clock import Anchor, now_ns
-from harness.cluster.attached import AttachedCluster, features
+from harness.cluster.attached import AttachedCluster
 from harness.console import Progress
-from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutError
+from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutError, json_object
+from harness.history.assemble import lines_of
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
 from harness.kafka.model import broker_name
@@ -51,7 +51,6 @@ _KNOWN_S = 10.0
 """How long a broker may take to know of a new replica of its own."""
 _PRODUCERS_OF_AN_ATTEMPT = 10
 """Numbers of producers and consumers that one process may use."""
-_FAULT = re.compile(rb'"table":"faults".*?"fault":(\d+)')
 
 
 @dataclass(kw_only=True)
@@ -130,7 +129,7 @@ class Recording:
         return ended(self.folder, self.progress, status, problem)
 
 
-Asked = Callable[[], int]
+EndRequests = Callable[[], int]
 """How often the user has asked for the end."""
 
 
@@ -150,7 +149,7 @@ class _Attempt:
         with ExitStack() as stack:
             here = Here(self.cluster.topology, self.folder.path)
             stack.callback(here.down)
-            asked = stack.enter_context(signals_end())
+            end_requests = stack.enter_context(signals_end())
             journal = stack.enter_context(Journal(self.folder.journal("harness")))
             client = Client(here, HERE)
             stack.callback(self._end_client, client)
@@ -186,10 +185,10 @@ class _Attempt:
                     )
                 )
                 self._say_where(address)
-                reader = self._start_clients(client, streams, asked)
+                reader = self._start_clients(client, streams, end_requests)
                 live = LiveState(self.cluster.topology, self.plan.topics, watch.observer.views, here.files)
                 with self.progress.phase("scenario", "recording", live.lines):
-                    self._stand(watch, seen, asked)
+                    self._stand(watch, seen, end_requests)
                 with self.progress.phase("final logs", "reading every replica's final log"):
                     for stream in streams:
                         stream.stop(_DRAIN_S)
@@ -244,7 +243,7 @@ class _Attempt:
 
     def _note_configs(self, journal: Journal) -> None:
         untold = record_configs_of_others(
-            self.cluster.brokers, self.plan.topics, features(self.cluster), journal, self.cluster.dialect
+            self.cluster.brokers, self.plan.topics, self.cluster.features(), journal, self.cluster.dialect
         )
         for what in untold:
             self.progress.say(f"not known: {what}")
@@ -256,7 +255,9 @@ class _Attempt:
             f"-d 'text' http://{host}:{port}/mark; metrics: http://{host}:{port}/metrics"
         )
 
-    def _start_clients(self, client: Client, streams: list[Stream], asked: Asked) -> BackgroundConsumer:
+    def _start_clients(
+        self, client: Client, streams: list[Stream], end_requests: EndRequests
+    ) -> BackgroundConsumer:
         """Start the producers, which are added to ``streams``, and the consumer; wait until all work."""
         settings = settings_of(self.user)
         brokers = tuple(host.broker_endpoint for host in self.cluster.brokers)
@@ -293,21 +294,21 @@ class _Attempt:
             streams.append(client.start_stream(spec, load))
         wait_until(
             lambda: [one.counts().ok for one in streams] + [reader.progress().count],
-            accept=lambda counts: all(counts) or bool(asked()),
+            accept=lambda counts: all(counts) or bool(end_requests()),
             within_s=_WARM_S,
             poll_s=0.2,
             awaiting="every producer to write and the consumer to read",
         )
         return reader
 
-    def _stand(self, watch: Watch, seen: Seen, asked: Asked) -> None:
+    def _stand(self, watch: Watch, seen: Seen, end_requests: EndRequests) -> None:
         """Look, until the time is over or the user ends it (Ctrl-C, SIGTERM)."""
         end_ns = self.stored.began_ns + round(self.plan.for_s * 1e9)
 
         def over() -> bool:
             seen.look()
             watch.observer.check()
-            return bool(asked()) or now_ns() >= end_ns
+            return bool(end_requests()) or now_ns() >= end_ns
 
         wait_until(
             over,
@@ -315,7 +316,7 @@ class _Attempt:
             poll_s=_LOOK_S,
             awaiting="the end of the recording",
         )
-        if asked():
+        if end_requests():
             self.progress.say("ending early, as you asked; once more to end at once")
         watch.observer.views.confirm(now_ns())
 
@@ -393,13 +394,13 @@ def _faults_before(run_dir: Path) -> int:
     """The highest number of a fault that earlier processes of a recording have written."""
     numbers = [0]
     for file in (run_dir / "journal").glob("harness-*.jsonl"):
-        with file.open("rb") as lines:
-            numbers += [int(match[1]) for line in lines if (match := _FAULT.search(line))]
+        rows = (json_object(line, str(file)) for table, line in lines_of(file) if table == "faults")
+        numbers += [int(row["fault"]) for row in rows]
     return max(numbers)
 
 
 @contextmanager
-def signals_end() -> Iterator[Asked]:
+def signals_end() -> Iterator[EndRequests]:
     """Meanwhile the first SIGINT or SIGTERM is only noted; the function that is yielded counts them.
 
     The second one has its former effect.

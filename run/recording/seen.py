@@ -12,7 +12,7 @@ from typing import get_args
 
 from checkers.verdict import SeenEvent
 from harness.history.journal import Journal
-from harness.kafka.model import NO_LEADER, PartitionState, TopicPartition
+from harness.kafka.model import NO_LEADER, PartitionState, TopicPartition, broker_name
 from harness.observer.views import Views
 
 
@@ -33,14 +33,14 @@ class Seen:
     def look(self) -> None:
         """Compare what every broker states with what it stated before."""
         for broker in self.brokers:
-            view = self.views.latest(f"broker{broker}", "reachable")
+            view = self.views.latest(broker_name(broker), "reachable")
             silent = view is not None and view.error is not None
             if silent and broker not in self._silent:
                 self._silent.add(broker)
-                self._mark("broker-silent", f"broker{broker} does not answer", broker=broker)
+                self._mark("broker-silent", f"{broker_name(broker)} does not answer", broker=broker)
             elif not silent and broker in self._silent:
                 self._silent.discard(broker)
-                self.journal.mark("broker-answers", f"broker{broker} answers again", broker=broker)
+                self.journal.mark("broker-answers", f"{broker_name(broker)} answers again", broker=broker)
         for key in self.partitions:
             state = self.views.of("broker").partition(*key)
             if state is None:
@@ -57,7 +57,7 @@ class Seen:
     def _compare(self, key: TopicPartition, before: PartitionState, state: PartitionState) -> None:
         where = key._asdict()
         if state.leader not in (before.leader, NO_LEADER):
-            text = f"broker{state.leader} leads {key} in epoch {state.leader_epoch}"
+            text = f"{broker_name(state.leader)} leads {key} in epoch {state.leader_epoch}"
             facts = {"leader": state.leader, "before": before.leader, "epoch": state.leader_epoch}
             self._mark("leader-changed", text, **where, **facts)
         elif state.leader != before.leader:
