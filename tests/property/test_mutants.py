@@ -325,7 +325,7 @@ def fate_differences() -> list[str]:
     return odd
 
 
-def damaged_differences(count: int = 400) -> list[str]:
+def damaged_differences(count: int = 1000) -> list[str]:
     """A damaged history, of ``count`` at most, that is judged in another way than by brute force."""
 
     @settings(SETTINGS, max_examples=count, database=None, phases=[Phase.generate])
