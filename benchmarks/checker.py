@@ -388,7 +388,9 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
     print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
     if options.transaction:
         fates = pq.read_table(transactions / FATES_FILE, columns=["reported", "visible", "finding"])
-        for row in fates.group_by(fates.column_names).aggregate([([], "count_all")]).to_pylist():
+        for row in (
+            fates.group_by(fates.column_names, use_threads=False).aggregate([([], "count_all")]).to_pylist()
+        ):
             print("transactions:", ", ".join(f"{name} {value}" for name, value in row.items()))
     if options.floor:
         show_floor(options, folder, taken, scratch)

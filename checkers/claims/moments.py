@@ -168,7 +168,7 @@ def _looks(views: pa.Table, marks: Mapping[str, int], names: Iterable[str]) -> d
             answers = views.filter(pc.is_null(views["error"]))
             of_source = answers.filter(pc.starts_with(answers["source"], source))
         later = of_source.filter(pc.greater_equal(of_source["began_ns"], marks[mark]))
-        first = later.group_by(["source"]).aggregate([("ns", "min")])["ns_min"].to_pylist()
+        first = later.group_by(["source"], use_threads=False).aggregate([("ns", "min")])["ns_min"].to_pylist()
         if first:
             looks[name] = max(ns for ns in first if ns <= min(first) + _TOGETHER_NS)
     return looks
@@ -198,5 +198,9 @@ def _is_zookeeper(source: str) -> bool:
 
 
 def _newest(table: Any, key: str, column: str) -> dict[Any, int]:
-    rows = table.filter(pc.is_valid(table[column])).group_by([key]).aggregate([(column, "max")])
+    rows = (
+        table.filter(pc.is_valid(table[column]))
+        .group_by([key], use_threads=False)
+        .aggregate([(column, "max")])
+    )
     return dict(zip(rows[key].to_pylist(), rows[f"{column}_max"].to_pylist(), strict=True))

@@ -92,7 +92,7 @@ class PartitionMessages:
                         UNRESOLVED_MESSAGES
                     )
                 )
-        return pa.concat_tables(parts).group_by(UNRESOLVED_MESSAGES.names).aggregate([])
+        return pa.concat_tables(parts).group_by(UNRESOLVED_MESSAGES.names, use_threads=False).aggregate([])
 
 
 def load(job: JudgingContext, where: TopicPartition, identities: Identities) -> PartitionMessages:
@@ -260,7 +260,7 @@ def _sends_of(task: SharedWriters) -> Iterator[pa.Table]:
 
 
 def _refuse_twice(sends: pa.Table) -> None:
-    counts = sends.group_by(["writer", "seq"]).aggregate([([], "count_all")])
+    counts = sends.group_by(["writer", "seq"], use_threads=False).aggregate([([], "count_all")])
     twice = counts.filter(pc.greater(counts["count_all"], 1))
     if twice.num_rows:
         writer, seq = twice["writer"][0].as_py(), twice["seq"][0].as_py()

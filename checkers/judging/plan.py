@@ -150,10 +150,12 @@ def _identities(
     named = _distinct(list(unresolved.values()))
     keys = np.stack([numbers(named, "writer").astype(np.int64), numbers(named, "seq")], axis=1)
     parts = [result.homes for result in _one_by_one(runner, job, lookups(job.source, keys))]
-    homes = pa.concat_tables([HOMES.empty_table(), *parts]).group_by(HOMES.names).aggregate([])
+    homes = (
+        pa.concat_tables([HOMES.empty_table(), *parts]).group_by(HOMES.names, use_threads=False).aggregate([])
+    )
     homes = homes.select(HOMES.names).cast(HOMES)
     homes_of(homes)
-    own = homes.group_by(["topic", "partition"]).aggregate([]).to_pylist()
+    own = homes.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
     concerned = [*unresolved, *(TopicPartition(row["topic"], row["partition"]) for row in own)]
     return {
         where: Identities(
@@ -180,7 +182,7 @@ def _of(homes: pa.Table, named: pa.Table) -> pa.Table:
 def _distinct(tables: Sequence[pa.Table]) -> pa.Table:
     return (
         pa.concat_tables([UNRESOLVED_MESSAGES.empty_table(), *tables])
-        .group_by(UNRESOLVED_MESSAGES.names)
+        .group_by(UNRESOLVED_MESSAGES.names, use_threads=False)
         .aggregate([])
     )
 

@@ -46,7 +46,9 @@ def conclude(
     if not findings_table.num_rows:
         return tallies
     write_parquet(inside(findings, "transactions.parquet"), findings_table)
-    counts = findings_table.group_by(["class", "topic", "partition"]).aggregate([([], "count_all")])
+    counts = findings_table.group_by(["class", "topic", "partition"], use_threads=False).aggregate(
+        [([], "count_all")]
+    )
     columns = {
         "kind": "finding",
         "topic": counts["topic"],

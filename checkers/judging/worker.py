@@ -109,7 +109,7 @@ def _judge_partition(job: JudgingContext, task: PartitionTask) -> TaskResult:
                 classes.append(counted(findings).cast(CLASS_COUNTS))
                 findings_file.add(findings)
     _write_transactions(job, task.part, messages, decisions)
-    by_class = pa.concat_tables(classes).group_by(["class"]).aggregate([("count", "sum")])
+    by_class = pa.concat_tables(classes).group_by(["class"], use_threads=False).aggregate([("count", "sum")])
     counts, seqs = _counts(messages.sends, fates)
     return TaskResult(fates=counts, findings=by_class.rename_columns(CLASS_COUNTS.names), seqs=seqs)
 
@@ -130,7 +130,7 @@ def _counts(sends: SendArrays, fates: Fates | None) -> tuple[pa.Table, pa.Table]
         pa.array([fate.name for fate in FATES]).take(pa.array(codes % width)),
         counts["count_all"],
     ]
-    seqs = counts.group_by("writer").aggregate([("seq_min", "min"), ("seq_max", "max")])
+    seqs = counts.group_by("writer", use_threads=False).aggregate([("seq_min", "min"), ("seq_max", "max")])
     return (
         pa.table(columns, names=FATE_COUNTS.names).cast(FATE_COUNTS),
         seqs.select(["writer", "seq_min_min", "seq_max_max"]).rename_columns(SEQS.names).cast(SEQS),

@@ -25,7 +25,7 @@ COUNTED_DDL = (
 def counted(findings: pa.Table) -> pa.Table:
     """Judged findings by class, the columns about promises, and `expected`, with a column `count`."""
     keys = ["class", *PROMISE_COLUMNS, "expected"]
-    counts = findings.group_by(keys).aggregate([([], "count_all")])
+    counts = findings.group_by(keys, use_threads=False).aggregate([([], "count_all")])
     return pa.table({name: counts[name] for name in keys} | {"count": counts["count_all"]})
 
 

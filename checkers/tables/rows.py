@@ -410,5 +410,5 @@ def undetermined(partition: PartitionReplicas, messages: int) -> pa.Table:
 
 def counted(findings: pa.Table) -> pa.Table:
     """Findings by class: columns `class` and `count`."""
-    counts = findings.group_by(["class"]).aggregate([([], "count_all")])
+    counts = findings.group_by(["class"], use_threads=False).aggregate([([], "count_all")])
     return pa.table({"class": counts["class"], "count": counts["count_all"]})

@@ -222,7 +222,7 @@ def _count_mixed(file: TableFile) -> Iterator[tuple[TopicPartition, int]]:
         table = pa.Table.from_batches([batch])
         refuse_nulls(file.path, table)
         refuse_bad_text(file.path, "topic", table["topic"])
-        counted = table.group_by(["topic", "partition"]).aggregate([([], "count_all")])
+        counted = table.group_by(["topic", "partition"], use_threads=False).aggregate([([], "count_all")])
         for row in counted.to_pylist():
             yield TopicPartition(str(row["topic"]), int(row["partition"])), int(row["count_all"])
 

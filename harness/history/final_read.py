@@ -19,7 +19,11 @@ def acknowledged_after_final_read(run_dir: Path) -> str:
     """
     sends = read_columns(run_dir, "sends", (*_PLACE, "writer", "outcome", "done_ns"))
     replicas = read_columns(run_dir, "replicas", (*_PLACE, "ns"))
-    first = replicas.filter(pc.is_valid(replicas["ns"])).group_by(_PLACE).aggregate([("ns", "min")])
+    first = (
+        replicas.filter(pc.is_valid(replicas["ns"]))
+        .group_by(_PLACE, use_threads=False)
+        .aggregate([("ns", "min")])
+    )
     acknowledged = sends.filter(pc.equal(sends["outcome"], "ok"))
     joined = acknowledged.join(first, keys=_PLACE, join_type="inner")
     late = joined.filter(pc.greater(joined["done_ns"], joined["ns_min"]))

@@ -200,7 +200,11 @@ class _ModelBuilder:
 
     def _acks_of_lost(self) -> set[int | None]:
         """The acks of the producers whose messages are lost."""
-        rows = self.findings.select(["class", "writer"]).group_by(["class", "writer"]).aggregate([])
+        rows = (
+            self.findings.select(["class", "writer"])
+            .group_by(["class", "writer"], use_threads=False)
+            .aggregate([])
+        )
         lost = {row["writer"] for row in rows.to_pylist() if row["class"] in LOST}
         return {
             row["acks"] for row in self.tables.rows("writers", ["writer", "acks"]) if row["writer"] in lost
@@ -275,7 +279,9 @@ class _ModelBuilder:
         for place in viewed:
             score[place] = 0
         if self.findings.num_rows:
-            counted = self.findings.group_by(["topic", "partition"]).aggregate([([], "count_all")])
+            counted = self.findings.group_by(["topic", "partition"], use_threads=False).aggregate(
+                [([], "count_all")]
+            )
             for row in counted.to_pylist():
                 if row["topic"] is not None:
                     score[row["topic"], row["partition"]] += 10**9 + row["count_all"]
@@ -284,7 +290,7 @@ class _ModelBuilder:
                 score[place] += weight
         if self.life.num_rows:
             keys = ["topic", "partition", "role"]
-            for row in self.life.group_by(keys).aggregate([([], "count_all")]).to_pylist():
+            for row in self.life.group_by(keys, use_threads=False).aggregate([([], "count_all")]).to_pylist():
                 weight = 1 if row["role"] == "stream" else 1000
                 score[row["topic"], row["partition"]] += weight + min(row["count_all"], 900)
         return sorted(score, key=lambda place: (-score[place], place))
@@ -297,7 +303,11 @@ class _ModelBuilder:
         findings = findings.filter(
             pc.is_in(findings[column].cast(pa.string()), pa.array(values, pa.string()))
         )
-        places = findings.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([])
+        places = (
+            findings.select(["topic", "partition"])
+            .group_by(["topic", "partition"], use_threads=False)
+            .aggregate([])
+        )
         return {(row["topic"], row["partition"]) for row in places.to_pylist() if row["topic"] is not None}
 
     def _partition(

@@ -30,7 +30,7 @@ def finding_groups(
     if not table.num_rows:
         return ()
     stories = frozenset(with_story)
-    counts = table.group_by(_GROUPED).aggregate([([], "count_all")]).to_pylist()
+    counts = table.group_by(_GROUPED, use_threads=False).aggregate([([], "count_all")]).to_pylist()
     groups = []
     for row in counts:
         rows = _members(table, row).slice(0, SHOWN).to_pylist()
@@ -85,7 +85,7 @@ def chosen_messages(table: pa.Table) -> list[tuple[int, int]]:
         return []
     named = table.filter(pc.and_(pc.is_valid(table["writer"]), pc.is_null(table["txn"])))
     queues = []
-    for group in named.group_by(_GROUPED).aggregate([([], "count_all")]).to_pylist():
+    for group in named.group_by(_GROUPED, use_threads=False).aggregate([([], "count_all")]).to_pylist():
         rows = (
             _members(named, group).select(["writer", "seq", "label", "expected"]).slice(0, 2000).to_pylist()
         )

@@ -45,7 +45,7 @@ class RunTransactions:
         if not self._fates.num_rows:
             return ()
         keys = ["reported", "visible", "finding"]
-        counted = self._fates.group_by(keys).aggregate([([], "count_all")]).to_pylist()
+        counted = self._fates.group_by(keys, use_threads=False).aggregate([([], "count_all")]).to_pylist()
         groups = [
             TransactionGroup(
                 reported=row["reported"] or "unknown",

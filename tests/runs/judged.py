@@ -107,5 +107,9 @@ def judged_import(folder: Path) -> Path:
 def _fates_by_writer(life: pa.Table) -> tuple[Mapping[str, Any], ...]:
     """Rows of `Judgement.fates_by_writer`."""
     columns = ["writer", "writer_name", "az", "acks", "outcome", "fate"]
-    counts = life.group_by(columns).aggregate([([], "count_all")]).rename_columns([*columns, "count"])
+    counts = (
+        life.group_by(columns, use_threads=False)
+        .aggregate([([], "count_all")])
+        .rename_columns([*columns, "count"])
+    )
     return tuple(counts.to_pylist())

@@ -1,4 +1,4 @@
-"""Records of many fields are built by keyword, and a constant is defined in one module."""
+"""Records of many fields are built by keyword, constants are defined once, and groups keep their order."""
 
 from __future__ import annotations
 
@@ -128,3 +128,21 @@ def test_a_constant_that_is_defined_twice_is_seen() -> None:
     assert twice({"a.py": "LOW, HIGH = 1, 2", "b.py": "HIGH = 2"}) == ["HIGH = 2: a.py, b.py"]
     assert twice({"a.py": "LIMIT_S = 3.0", "b.py": "LIMIT_S = 4.0", "c.py": 'T = TypeVar("T")'}) == []
     assert twice({"a.py": "POLL_S = 0.2", "b.py": "POLL_S = 0.2"}) == []
+
+
+def grouped_in_any_order(source: str) -> list[int]:
+    """Lines on which Arrow groups rows with threads, which puts the groups in another order each time."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "group_by"
+        and not any(word.arg == "use_threads" for word in node.keywords)
+    ]
+
+
+def test_groups_keep_the_order_of_their_rows() -> None:
+    assert grouped_in_any_order("life.group_by(columns).aggregate([])") == [1]
+    sources = _sources(*PACKAGES, "tests", "benchmarks")
+    assert {at: lines for at, source in sources.items() if (lines := grouped_in_any_order(source))} == {}

@@ -162,7 +162,7 @@ class Recording:
         whatever its partition was.
         """
         placed = sends.filter(pc.is_valid(sends["partition"]))
-        partitions = placed.group_by("topic").aggregate(
+        partitions = placed.group_by("topic", use_threads=False).aggregate(
             [("partition", "count_distinct"), ("partition", "min")]
         )
         lowest = dict(
