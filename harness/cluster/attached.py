@@ -25,7 +25,7 @@ from harness.errors import AckedError, UnfitError, UsageError
 from harness.kafka.model import Endpoint, PartitionState, Topic, TopicPartition, broker_name
 from harness.kafka.wire.admin import RequestResult, create_topics, delete_topic, delete_topic_by_id
 from harness.kafka.wire.connection import only
-from harness.kafka.wire.dialect import Dialect, spoken
+from harness.kafka.wire.dialect import Dialect, common, spoken
 from harness.kafka.wire.metadata import (
     AdvertisedCluster,
     advertised_cluster,
@@ -156,12 +156,16 @@ class AttachedCluster:
             awaiting=f"the topic {topic} to be gone",
         )
 
+    def api_versions(self) -> dict[str, Mapping[int, tuple[int, int]]]:
+        """By the name of each broker that answers, the versions of requests that it states."""
+        answers = self._all(lambda target: api_versions(target, _ANSWER_S))
+        return {host.name: ranges for host, ranges in answers}
+
     def any_endpoint(self) -> Endpoint:
         """A broker that answers. Raises OSError if none does."""
-        answering = self._all(lambda target: api_versions(target, _ANSWER_S))
-        if not answering:
-            raise ConnectionError("no broker answers")
-        return answering[0][0].broker_endpoint
+        for name in self.api_versions():
+            return self.topology.host(name).broker_endpoint
+        raise ConnectionError("no broker answers")
 
     def registered(self) -> frozenset[int] | None:
         """Node ids of the live brokers, as the first broker that answers states them."""
@@ -279,14 +283,14 @@ def attach(bootstrap: Sequence[Endpoint]) -> AttachedCluster:
         mode="kraft" if _DESCRIBE_QUORUM in ranges else "zookeeper",
         cluster_id=described.cluster_id,
     )
-    try:
-        cluster.any_endpoint()
-    except OSError:
+    stated = cluster.api_versions()
+    if not stated:
         named = ", ".join(f"{one.host}:{one.port}" for one in described.brokers[:3])
         raise UsageError(
             f"--bootstrap {bootstrap[0]} answers, but names its brokers as {named}, and none of them answers "
             f"there; name a listener whose advertised.listeners this machine reaches."
-        ) from None
+        )
+    cluster.dialect = spoken(common(stated.values()))
     return cluster
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
+from uuid import UUID
 
 from harness.kafka.model import Endpoint
 from harness.kafka.wire.authentication import SecurityError, authenticate, tls_context, tls_refusal
@@ -108,6 +109,8 @@ class Connection:
         self._numbers = itertools.count(1)
         self._repeated: dict[tuple[type, int, Hashable], _Repeated] = {}
         """The questions asked last, the newest at the end."""
+        self.topic_ids: dict[str, UUID] = {}
+        """Ids of topics, for requests that name them so. Whoever is told that one is wrong clears them."""
 
     def open(self) -> None:
         """Connect now, for a request that is to be sent later. Raises NotSentError or RefusedError."""

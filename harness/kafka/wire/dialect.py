@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -79,6 +79,8 @@ _SINCE = (
 
 MODERN = _2_4
 """What every version from 2.4 to 4.x understands."""
+_NEWEST = replace(_4_0, fetch=18)
+"""The newest version of each request that acked can send."""
 
 
 def dialect(kafka_version: str) -> Dialect:
@@ -114,17 +116,26 @@ _OWN_LOG_FETCH = 7
 """Brokers that know this version of FETCH (Kafka 1.1) show a replica's own log."""
 
 
+def common(stated: Iterable[Mapping[int, tuple[int, int]]]) -> dict[int, tuple[int, int]]:
+    """The versions that all of several brokers state, which differ while a cluster is upgraded."""
+    ranges = list(stated)
+    return {
+        key: (max(one[key][0] for one in ranges), min(one[key][1] for one in ranges))
+        for key in set.intersection(*(set(one) for one in ranges))
+    }
+
+
 def spoken(ranges: Mapping[int, tuple[int, int]]) -> Dialect:
     """The dialect of a broker that states these versions (`harness.kafka.wire.metadata.api_versions`).
 
-    Of each request it has the newest version that both sides know. Raises UnfitError if there is none of a
-    request without which nothing can be recorded.
+    Of each request it has the newest version that both sides know; for several brokers, ask with `common`.
+    Raises UnfitError if there is none of a request without which nothing can be recorded.
     """
     chosen: dict[str, Any] = {}
     for field in fields(Dialect):
         if field.name not in _KEYS:
             continue
-        ours = getattr(_4_0, field.name)
+        ours = getattr(_NEWEST, field.name)
         theirs = [ranges.get(key, (0, -1)) for key in _KEYS[field.name]]
         newest = min(ours, *(most for _, most in theirs))
         if newest >= max(least for least, _ in theirs):

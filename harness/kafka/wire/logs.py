@@ -1,5 +1,8 @@
 """Reading logs over the wire: any replica's own log, or what a consumer would receive.
 
+FETCH names topics by their ids from version 13 on (KIP-516), and puts the replica id into `ReplicaState` from
+version 15 on (KIP-903). Topics without an id, which were made before Kafka 2.8, are named as before.
+
 A replica id of 0 or more is never sent: it would move the leader's view of that follower, and with it the
 high watermark.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -18,12 +22,19 @@ from kafka.protocol.consumer import (
 from harness.errors import UnfitError
 from harness.kafka.batches import ParsedBatches, Record, parse
 from harness.kafka.model import TopicPartition
-from harness.kafka.wire.connection import Question, Target, ask
+from harness.kafka.wire.connection import Connection, Question, Target, connected
 from harness.kafka.wire.dialect import MODERN, Dialect
+from harness.kafka.wire.metadata import topic_ids
 from harness.kafka.wire.offsets import CONSUMER
 
 OWN_LOG = -3
 """Kafka's `FutureLocalReplicaId`: reads a replica's own log to its end, whatever its role."""
+_BY_NAME = 12
+"""The last version of FETCH that names topics, and not their ids."""
+_REPLICA_STATE = 15
+"""The version of FETCH from which on the replica id is in `ReplicaState`."""
+_STALE_IDS = (100, 103)
+"""UNKNOWN_TOPIC_ID and INCONSISTENT_TOPIC_ID: the topic was deleted, and perhaps created again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +83,55 @@ def _fetch(
     timeout_s: float | None,
     isolation_level: int = 0,
 ) -> dict[TopicPartition, FetchResult]:
+    """One FETCH; if it names a topic by an id that is not the topic's any more, one more with the new id."""
+
+    def attempt(connection: Connection) -> dict[TopicPartition, FetchResult]:
+        ids = _ids(connection, offsets, dialect, timeout_s)
+        question = _question(replica_id, offsets, ids, max_bytes, dialect, isolation_level)
+        return connection.ask(question, timeout_s)
+
+    with connected(target) as connection:
+        answers = attempt(connection)
+        if any(answer.error in _STALE_IDS for answer in answers.values()):
+            connection.topic_ids.clear()
+            answers = attempt(connection)
+    return answers
+
+
+def _ids(
+    connection: Connection,
+    offsets: Mapping[TopicPartition, int],
+    dialect: Dialect,
+    timeout_s: float | None,
+) -> Mapping[str, UUID] | None:
+    """The ids of the topics; None if FETCH has to name one of them.
+
+    The broker then says itself why: the topic is unknown or may not be described, or has no id.
+    """
+    if dialect.fetch <= _BY_NAME:
+        return None
+    topics = {key.topic for key in offsets}
+    if not topics <= connection.topic_ids.keys():
+        try:
+            stated = topic_ids(connection, sorted(topics), timeout_s=timeout_s)
+        except LookupError:
+            return None
+        connection.topic_ids |= {name: one for name, one in stated.items() if one is not None and one.int}
+    return connection.topic_ids if topics <= connection.topic_ids.keys() else None
+
+
+def _question(
+    replica_id: int,
+    offsets: Mapping[TopicPartition, int],
+    ids: Mapping[str, UUID] | None,
+    max_bytes: int,
+    dialect: Dialect,
+    isolation_level: int,
+) -> Question[dict[TopicPartition, FetchResult]]:
+    version = dialect.fetch if ids is not None else min(dialect.fetch, _BY_NAME)
+    names = sorted({key.topic for key in offsets})
+    by_id = {} if ids is None else {str(ids[name]): name for name in names}
+
     def request() -> Any:
         by_topic: dict[str, list[Any]] = {}
         for (topic, partition), offset in offsets.items():
@@ -83,8 +143,12 @@ def _fetch(
                 partition_max_bytes=max_bytes,
             )
             by_topic.setdefault(topic, []).append(asked)
+        shape = FetchRequest.FetchTopic
+        reader = {"replica_id": replica_id}
+        if version >= _REPLICA_STATE:
+            reader = {"replica_state": FetchRequest.ReplicaState(replica_id=replica_id)}
         return FetchRequest(
-            replica_id=replica_id,
+            **reader,
             max_wait_ms=0,
             min_bytes=0,
             max_bytes=max_bytes * max(1, len(offsets)),
@@ -92,35 +156,38 @@ def _fetch(
             session_id=0,
             session_epoch=-1,
             topics=[
-                FetchRequest.FetchTopic(topic=name, partitions=asked) for name, asked in by_topic.items()
+                shape(topic=name, partitions=asked)
+                if ids is None
+                else shape(topic_id=ids[name], partitions=asked)
+                for name, asked in by_topic.items()
             ],
             forgotten_topics_data=[],
             rack_id="",
         )
 
     def fetched(answer: Any) -> dict[TopicPartition, FetchResult]:
-        if dialect.fetch >= 7 and answer.error_code:
+        if version >= 7 and answer.error_code:
             return {key: FetchResult(error=answer.error_code) for key in offsets}
         fetched_logs = {}
         for topic in answer.responses:
+            name = topic.topic if ids is None else by_id[str(topic.topic_id)]
             for data in topic.partitions:
-                key = TopicPartition(topic.topic, data.partition_index)
-                fetched_logs[key] = _of_partition(data, offsets[key], max_bytes, dialect)
+                key = TopicPartition(name, data.partition_index)
+                fetched_logs[key] = _of_partition(data, offsets[key], max_bytes, version)
         return fetched_logs
 
-    question = Question(
-        key=(replica_id, tuple(offsets.items()), max_bytes, isolation_level),
+    return Question(
+        key=(replica_id, tuple(offsets.items()), tuple(by_id), max_bytes, isolation_level),
         request=request,
         response=FetchResponse,
-        version=dialect.fetch,
+        version=version,
         parse=fetched,
     )
-    return ask(target, question, timeout_s)
 
 
-def _of_partition(data: Any, offset: int, max_bytes: int, dialect: Dialect) -> FetchResult:
+def _of_partition(data: Any, offset: int, max_bytes: int, version: int) -> FetchResult:
     raw = bytes(data.records or b"")
-    has_lso, has_start = dialect.fetch >= 4, dialect.fetch >= 5
+    has_lso, has_start = version >= 4, version >= 5
     aborted = (data.aborted_transactions or ()) if has_lso else ()
     return FetchResult(
         parsed=parse(raw, offset),
