@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from harness.errors import AckedError
+from tests.sampling import every
 from tests.unit.imports import test_other_imports as others
 from tests.unit.imports.judging import dump, judged
 from tests.unit.imports.test_jepsen_import import five
@@ -69,7 +70,7 @@ def columns(folder: Path) -> Files:
     return [others.mapped(folder)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", every(3, range(3)))
 @pytest.mark.parametrize(
     ("form", "make"),
     [

@@ -24,7 +24,7 @@ from harness.kafka.wire.admin import Reassignment, RequestResult
 from harness.kafka.wire.metadata import BrokerMetadata
 from harness.kafka.wire.offsets import Offset
 from nemesis.fault import Injection
-from nemesis.operator import Operator
+from nemesis.operator import Operator, OperatorAction
 from tests.unit.nemesis.nemesis_fakes import TOPOLOGY, Rows
 
 NOT_IN_SYNC = 80
@@ -50,8 +50,8 @@ def elect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Elect:
             controller=lambda: 1,
         )
         monkeypatch.setattr(nemesis.operator, "elect_leaders", answer)
-        defaults = {**(Operator.act.__kwdefaults__ or {}), "within_s": 0.2}
-        monkeypatch.setattr(Operator.act, "__kwdefaults__", defaults)
+        defaults = {**(OperatorAction.__init__.__kwdefaults__ or {}), "within_s": 0.2}
+        monkeypatch.setattr(OperatorAction.__init__, "__kwdefaults__", defaults)
         return Operator(registry, cluster).elect("t", leader=leader_name)
 
     return act
