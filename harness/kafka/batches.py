@@ -1,7 +1,7 @@
 """Record batches of message formats 0 to 2, from a FETCH response or from `.log` files.
 
-Headers are parsed here, because the libraries' parsers do not expose the leader epoch; `aiokafka.record`
-parses the records inside, and decompresses them with `cramjam`.
+Headers and messages of formats 0 and 1 are parsed here: the libraries' parsers do not expose the leader
+epoch, and believe a damaged size. `aiokafka` parses the records of format 2, and decompresses with `cramjam`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import cramjam
+from aiokafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
-from aiokafka.record.legacy_records import LegacyRecord, LegacyRecordBatch
 
 _LEAD = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LEGACY = struct.Struct(">qiIbb")
+_SIZE = struct.Struct(">i")
+_LONG = struct.Struct(">q")
 _MARKER_KEY = struct.Struct(">hh")
 """Version, and the kind of a control record."""
 _MARKER_VALUE = struct.Struct(">hi")
@@ -26,15 +28,20 @@ _MARKER_VALUE = struct.Struct(">hi")
 _MARKERS: Mapping[int, Literal["abort", "commit"]] = {0: "abort", 1: "commit"}
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
+_APPEND_TIME = 0x08
 _CODEC = 0x07
 _CODECS = ("not compressed", "gzip", "snappy", "lz4", "zstd")
 _MOST_RECORDS = 1 << 20
 """More records than any batch here has; a larger count means that the header is damaged."""
 _DAMAGED = "has a wrong checksum"
+_NOT_DECOMPRESSED = "its checksum is wrong, so it is not decompressed"
 _UNREADABLE = (
-    *(CorruptRecordException, UnsupportedCodecError, cramjam.DecompressionError, zlib.error),
-    *(ValueError, IndexError, EOFError, OSError, struct.error),
+    *(CorruptRecordException, UnsupportedCodecError, cramjam.DecompressionError, zlib.error, SystemError),
+    *(ValueError, IndexError, EOFError, OSError, MemoryError, OverflowError, struct.error),
 )
+_DECODERS = {1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode}
+_LZ4_BLOCK_SIZES: Mapping[int, int] = {number: 1 << (8 + 2 * number) for number in (4, 5, 6, 7)}
+"""Largest block of an LZ4 frame, in bytes, by the number in the frame's header."""
 
 
 class Batch(NamedTuple):
@@ -206,17 +213,16 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
 def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batch:
     last, size, crc, _, attributes = _LEGACY.unpack_from(raw)
     first, kept, problem = last, len(out), ""
+    crc_ok = zlib.crc32(raw[16:]) == crc
     try:
-        batch = LegacyRecordBatch(raw, magic)
-        crc_ok = batch.validate_crc()
-        inner = list(_readable(batch, attributes, crc_ok=crc_ok))
+        inner = _messages(raw, magic, attributes, crc_ok=crc_ok)
         first = inner[0].offset if inner else last
         out.extend(
             _legacy_record(
-                r.offset, first, crc, crc_ok=crc_ok, timestamp_ms=r.timestamp, key=r.key, value=r.value
+                m.offset, first, crc, crc_ok=crc_ok, timestamp_ms=m.timestamp_ms, key=m.key, value=m.value
             )
-            for r in inner
-            if r.offset >= from_offset
+            for m in inner
+            if m.offset >= from_offset
         )
         if not crc_ok:
             problem = _problem(f"message at offset {last}", attributes, raw, _DAMAGED)
@@ -238,12 +244,111 @@ def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batc
     )
 
 
-def _readable(
-    batch: DefaultRecordBatch | LegacyRecordBatch, attributes: int, *, crc_ok: bool
-) -> Iterator[DefaultRecord | LegacyRecord]:
+class _Message(NamedTuple):
+    """A message of format 0 or 1; ``end`` is the position behind its value."""
+
+    offset: int
+    attributes: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    end: int
+
+
+def _messages(raw: bytes, magic: int, attributes: int, *, crc_ok: bool) -> list[_Message]:
+    """The message itself, or the messages that it holds compressed, with their own offsets."""
+    codec = attributes & _CODEC
+    if codec and not crc_ok:
+        raise CorruptRecordException(_NOT_DECOMPRESSED)
+    outer = _message(raw, 0)
+    if not codec:
+        return [outer]
+    if outer.value is None:
+        raise CorruptRecordException("a compressed message has no value")
+    content, position, inner = _decompressed(outer.value, codec, magic), 0, list[_Message]()
+    while position < len(content):
+        inner.append(_message(content, position))
+        position = inner[-1].end
+        if inner[-1].attributes & _CODEC:
+            raise CorruptRecordException("it is compressed twice")
+    before = outer.offset - inner[-1].offset if magic > 0 and inner else 0  # format 1: offsets are relative
+    stamped = attributes & _APPEND_TIME
+    return [
+        one._replace(
+            offset=one.offset + max(0, before),
+            timestamp_ms=outer.timestamp_ms if stamped else one.timestamp_ms,
+        )
+        for one in inner
+    ]
+
+
+def _message(data: bytes, position: int) -> _Message:
+    offset, _, _, magic, attributes = _LEGACY.unpack_from(data, position)
+    position += _LEGACY.size
+    timestamp_ms = None
+    if magic == 1:
+        timestamp_ms = _LONG.unpack_from(data, position)[0]
+        position += _LONG.size
+    key, position = _sized(data, position)
+    value, position = _sized(data, position)
+    return _Message(
+        offset=offset,
+        attributes=attributes,
+        timestamp_ms=None if timestamp_ms == -1 else timestamp_ms,
+        key=key,
+        value=value,
+        end=position,
+    )
+
+
+def _sized(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """A key or a value, and the position behind it; a size of -1 means that there is none."""
+    (size,) = _SIZE.unpack_from(data, position)
+    start = position + _SIZE.size
+    if size == -1:
+        return None, start
+    if size < 0 or start + size > len(data):
+        raise CorruptRecordException(f"a key or value of {size} bytes at position {start} of {len(data)}")
+    return data[start : start + size], start + size
+
+
+def _decompressed(value: bytes, codec: int, magic: int) -> bytes:
+    if codec == 3 and magic == 0:
+        return _old_lz4(value)
+    if codec not in _DECODERS:
+        raise UnsupportedCodecError(f"there is no codec {codec}")
+    return bytes(_DECODERS[codec](value))
+
+
+def _old_lz4(frame: bytes) -> bytes:
+    """The content of an LZ4 frame as Kafka wrote it in format 0, whose header has a checksum of its own kind.
+
+    Such a frame has independent blocks, and neither checksums nor a content size.
+    """
+    magic, flags, sizes = struct.unpack_from("<IBB", frame)
+    largest = _LZ4_BLOCK_SIZES.get(sizes >> 4 & 0x07)
+    if magic != 0x184D2204 or largest is None or flags & 0x3F != 0x20:
+        raise CorruptRecordException("not an LZ4 frame as Kafka writes it in message format 0")
+    position, content, space = 7, bytearray(), bytearray(largest)
+    while True:  # the frame ends with a block of no size; without one, unpacking ends the loop
+        (size,) = struct.unpack_from("<I", frame, position)
+        position += 4
+        if size == 0:
+            return bytes(content)
+        length = size & 0x7FFFFFFF
+        block: bytes | bytearray = frame[position : position + length]
+        if len(block) < length:
+            raise CorruptRecordException("an LZ4 block ends early")
+        if size == length:
+            block = space[: cramjam.lz4.decompress_block_into(block, space, output_len=largest)]
+        content += block
+        position += length
+
+
+def _readable(batch: DefaultRecordBatch, attributes: int, *, crc_ok: bool) -> Iterator[DefaultRecord]:
     """The records of a batch. Damaged bytes that are not compressed are read as far as they make sense."""
     if attributes & _CODEC and not crc_ok:
-        raise CorruptRecordException("its checksum is wrong, so it is not decompressed")
+        raise CorruptRecordException(_NOT_DECOMPRESSED)
     return iter(batch)
 
 

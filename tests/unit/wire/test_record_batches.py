@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import struct
+import zlib
 from pathlib import Path
 
+import cramjam
 import pytest
 from record_bytes import batch, message
 
@@ -71,6 +75,88 @@ def test_a_batch_that_cannot_be_read_is_one_record_without_a_value() -> None:
     (record,) = parse(bytes(raw) + batch(7, b"c")).records[:1]
     assert (record.offset, record.value, record.crc_ok) == (5, None, False)
     assert parse(bytes(raw) + batch(7, b"c")).next_offset == 8
+
+
+def sealed(raw: bytes | bytearray) -> bytes:
+    """A message of format 0 or 1 with the size and the checksum that its bytes have."""
+    made = bytearray(raw)
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">I", made, 12, zlib.crc32(made[16:]))
+    return bytes(made)
+
+
+@pytest.mark.parametrize("size", [-2, -5, -(1 << 31), 1 << 20, (1 << 31) - 1])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("field", ["key", "value"])
+@pytest.mark.parametrize("crc_ok", [False, True])
+def test_a_size_that_cannot_be_is_a_damaged_message(magic: int, field: str, size: int, crc_ok: bool) -> None:
+    raw = bytearray(message(5, b"aaaa", magic))
+    struct.pack_into(">i", raw, (18 if magic == 0 else 26) + (4 if field == "value" else 0), size)
+    damaged = sealed(raw) if crc_ok else bytes(raw)
+    parsed = parse(damaged + message(6, b"b", magic))
+    assert [(r.offset, r.value, r.crc_ok) for r in parsed.records] == [(5, None, False), (6, b"b", True)]
+    (problem,) = parsed.problems
+    assert problem.startswith(f"the message at offset 5 (not compressed, {len(raw)} bytes) cannot be read: ")
+    assert f" {size} bytes" in problem
+
+
+def wrapped(content: bytes, codec: int, offset: int, magic: int, *, attributes: int = 0) -> bytes:
+    """A message that holds ``content``, which is compressed already."""
+    return sealed(
+        struct.pack(">qiIbb", offset, 0, 0, magic, codec | attributes)
+        + (struct.pack(">q", 7000) if magic else b"")
+        + struct.pack(">ii", -1, len(content))
+        + content
+    )
+
+
+@pytest.mark.parametrize("attributes", [0, 0x08])
+def test_messages_of_format_1_have_offsets_relative_to_their_last(attributes: int) -> None:
+    inside = gzip.compress(message(0, b"a") + message(1, b"b"))
+    parsed = parse(wrapped(inside, 1, 11, 1, attributes=attributes))
+    stamp = 7000 if attributes else 1000
+    assert [(r.offset, r.value, r.timestamp_ms) for r in parsed.records] == [
+        (10, b"a", stamp),
+        (11, b"b", stamp),
+    ]
+    assert (parsed.batches[0].offset, parsed.next_offset) == (10, 12)
+
+
+def test_a_size_inside_a_compressed_message_that_cannot_be_ends_the_reading() -> None:
+    """A size of -12 would lead back to the same message for ever."""
+    inner = bytearray(message(0, b"a") + message(1, b"b"))
+    for size in (-12, -13, 1 << 30):
+        struct.pack_into(">i", inner, 26, size)
+        (record,) = parse(wrapped(gzip.compress(bytes(inner)), 1, 9, 1)).records
+        assert (record.offset, record.value, record.crc_ok) == (9, None, False)
+
+
+def test_a_message_that_is_compressed_twice_is_damaged() -> None:
+    twice = wrapped(gzip.compress(wrapped(gzip.compress(message(0, b"a")), 1, 0, 1)), 1, 3, 1)
+    assert parse(twice).problems[0].endswith("cannot be read: it is compressed twice")
+
+
+def test_a_codec_that_does_not_exist_is_a_damaged_message() -> None:
+    for codec in (5, 6, 7):
+        assert parse(wrapped(b"", codec, 3, 1)).problems[0].endswith(f"there is no codec {codec}")
+        assert parse(wrapped(b"", codec, 3, 0)).problems[0].endswith(f"there is no codec {codec}")
+
+
+def old_lz4(content: bytes, *, stored: bool) -> bytes:
+    """A frame as Kafka writes it in format 0: its header's checksum covers the magic number too."""
+    block = content if stored else cramjam.lz4.compress_block(content, store_size=False)
+    size = len(block) | (1 << 31 if stored else 0)
+    return struct.pack("<IBBBI", 0x184D2204, 0x60, 0x40, 0xA5, size) + bytes(block) + bytes(4)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_lz4_of_format_0_has_a_header_checksum_of_its_own(stored: bool) -> None:
+    frame = old_lz4(message(3, b"a" * 90, 0) + message(4, b"b" * 90, 0), stored=stored)
+    parsed = parse(wrapped(frame, 3, 4, 0))
+    assert [(r.offset, r.value) for r in parsed.records] == [(3, b"a" * 90), (4, b"b" * 90)]
+    for end in range(len(frame) - 4):
+        cut = parse(wrapped(frame[:end], 3, 4, 0))
+        assert [r.crc_ok for r in cut.records] == [False]
 
 
 def test_segments_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
