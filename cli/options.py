@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cluster.settings import NO_SETTINGS, Settings
-from harness.errors import AckedError, UsageError, quoted
+from harness.errors import AckedError, UsageError
 from harness.kafka.security import NO_LISTENER_SECURITY, ListenerSecurity
 from harness.lab.registry import EMBEDDED
 
@@ -54,7 +54,7 @@ def duration(option: str, text: str, *, least_s: int = 1, most_h: int = _LONGEST
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if not least_s <= seconds <= most_h * 3600:
         raise UsageError(
-            f"{option} {quoted(text)}: give a time with its unit, such as 90s, 45m or 8h, from {least_s}s to "
+            f"{option} {text}: give a time with its unit, such as 90s, 45m or 8h, from {least_s}s to "
             f"{most_h}h."
         )
     return seconds

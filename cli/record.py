@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_S, _LONGEST_H = 5, 7 * 24
 _LEAST_FREE_BYTES = 1 << 30
-_NAMED = 3
+_NAMED = 4
 """How many of several properties a line names."""
 
 

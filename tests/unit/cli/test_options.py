@@ -21,5 +21,5 @@ def test_a_duration_needs_a_unit(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["4s", "169h"])
 def test_a_duration_has_bounds(text: str) -> None:
-    with pytest.raises(UsageError, match=f"--for '{text}': .* from 5s to 168h"):
+    with pytest.raises(UsageError, match=f"--for {text}: .* from 5s to 168h"):
         duration("--for", text, least_s=5, most_h=168)

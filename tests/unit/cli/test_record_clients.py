@@ -76,8 +76,10 @@ def test_a_wrong_value_is_one_sentence_with_its_place(tmp_path: Path) -> None:
 
 def test_properties_that_no_client_has_are_named_in_one_line(tmp_path: Path) -> None:
     said: list[str] = []
-    _user_clients(written(tmp_path, "acks=1", "my.own=1", "a.b=2", "x.y\x1b[2J=3", "c.d=4"), said.append)
+    _user_clients(
+        written(tmp_path, "acks=1", "my.own=1", "a.b=2", "x.y\x1b[2J=3", "c.d=4", "e.f=5"), said.append
+    )
     (line,) = said
     assert line.endswith(
-        "ignored 'my.own', 'a.b', 'x.y\\x1b[2J' and 1 more, because no client of Kafka has such a property"
+        "ignored 'my.own', 'a.b', 'x.y\\x1b[2J', 'c.d' and 1 more, because no client of Kafka has such a property"
     )
