@@ -18,6 +18,7 @@ from cli.options import (
     PlaceOptions,
     Repeat,
     SettingOptions,
+    duration,
 )
 from harness.console import Console, Progress, echo
 from harness.errors import StoppedError, UsageError
@@ -105,7 +106,7 @@ def assess(
     """
     from studies.assess.measure import QUERIES
     from studies.assess.series import Assessment
-    from studies.series.budget import Budget, parse_duration
+    from studies.series.budget import Budget
 
     if queries:
         for name, text in QUERIES.items():
@@ -113,7 +114,7 @@ def assess(
         return
     progress = Progress(quiet=as_json)
     given = settings.read()
-    budget = Budget() if cases.budget is None else Budget(parse_duration("--budget", cases.budget))
+    budget = Budget() if cases.budget is None else Budget(duration("--budget", cases.budget))
     if resume is not None:
         defaults = (CaseOptions(), AssessTargetOptions(), BuildOptions())
         if cluster or given or (cases, target, build) != defaults:

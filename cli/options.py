@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ MOST_PARALLEL = 64
 MOST_RUNS = 100_000
 FASTEST = 100_000.0
 """Messages per second, which no laptop reaches."""
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_H = 365 * 24
 
 
 def count(option: str, *, least: int, most: int) -> Callable[[str | int], int]:
@@ -43,6 +46,18 @@ def count(option: str, *, least: int, most: int) -> Callable[[str | int], int]:
         return number
 
     return parse
+
+
+def duration(option: str, text: str, *, least_s: int = 1, most_h: int = _LONGEST_H) -> float:
+    """Seconds, from `90s`, `45m` or `8h`. Raises UsageError."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh])", text.strip())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if not least_s <= seconds <= most_h * 3600:
+        raise UsageError(
+            f"{option} {text}: give a time with its unit, such as 90s, 45m or 8h, from {least_s}s to "
+            f"{most_h}h."
+        )
+    return seconds
 
 
 def message_rate(text: str | float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import RUNS, Quiet, Runs, count
+from cli.options import RUNS, Quiet, Runs, count, duration
 from cli.pages import add_page
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, UsageError, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from harness.cluster.attached import AttachedCluster
     from harness.kafka.model import Endpoint
@@ -27,18 +26,10 @@ if TYPE_CHECKING:
     from run.recording.plan import RecordingPlan
     from run.recording.preflight import Right
 
-_UNITS = {"s": 1, "m": 60, "h": 3600}
-_LONGEST_S = 7 * 86_400
+_SHORTEST_S, _LONGEST_H = 5, 7 * 24
 _LEAST_FREE_BYTES = 1 << 30
-
-
-def duration(text: str) -> float:
-    """Seconds of `90s`, `30m` or `2h`. Raises UsageError."""
-    match = re.fullmatch(r"(\d+)(s|m|h)", text.strip())
-    seconds = int(match[1]) * _UNITS[match[2]] if match and len(match[1]) < 8 else 0
-    if not 5 <= seconds <= _LONGEST_S:
-        raise UsageError(f"--for {text}: give a time from 5s to 168h, such as 90s, 30m or 2h.")
-    return float(seconds)
+_NAMED = 4
+"""How many of several properties a line names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,16 +123,16 @@ def record(
     chosen = [bool(for_), check_only, clean, resume is not None]
     if sum(chosen) != 1:
         raise UsageError("Give one of --check-only, --for, --resume and --clean, such as --for 10m.")
-    for_s = duration(for_) if for_ else 0.0
+    for_s = duration("--for", for_, least_s=_SHORTEST_S, most_h=_LONGEST_H) if for_ else 0.0
     address = loopback(listen)
+    progress = Progress(quiet=as_json or quiet)
     with guarded():
-        security, user = _user_clients(client_config)
+        security, user = _user_clients(client_config, progress.say)
         cluster = attach(_endpoints(_bootstrap(bootstrap, resume), security))
         if check_only:
-            raise typer.Exit(_check(cluster, as_json=as_json))
+            raise typer.Exit(_check(cluster, load.topic, as_json=as_json))
         if clean:
             raise typer.Exit(_clean(cluster, runs, as_json=as_json))
-        progress = Progress(quiet=as_json or quiet)
         if resume is not None:
             raise typer.Exit(_resume(cluster, resume, user, address, progress, as_json=as_json))
         from run.recording.plan import plan_recording
@@ -157,7 +148,8 @@ def record(
             uncapped=no_caps,
         )
         _require_disk(runs, plan)
-        _require_rights(cluster, progress)
+        _require_rights(cluster, plan.topic if load.topic else "", progress)
+        _require_new(cluster, plan.topic)
         for line in plan_in_words(cluster, plan, user):
             echo(line, err=True)
         if not yes and not typer.confirm("Begin?", err=True):
@@ -218,10 +210,13 @@ def _endpoints(bootstrap: str, security: ClientSecurity) -> list[Endpoint]:
     return endpoints
 
 
-def _user_clients(file: Path | None) -> tuple[ClientSecurity, UserClients]:
-    """How the user's clients reach the cluster, and their settings. Raises UsageError."""
+def _user_clients(file: Path | None, say: Callable[[str], None]) -> tuple[ClientSecurity, UserClients]:
+    """How the user's clients reach the cluster, and their settings. Raises UsageError.
+
+    ``say`` is told which properties no client has.
+    """
     from harness.cluster.client_config import read_client_config
-    from harness.cluster.client_settings import CONSUMER, PRODUCER, check_client
+    from harness.cluster.client_settings import CONSUMER, PRODUCER, check_client, is_of_client
     from harness.cluster.librdkafka_names import in_java_names
     from harness.kafka.security import PLAINTEXT
     from run.clients import NO_CLIENTS, UserClients
@@ -229,6 +224,10 @@ def _user_clients(file: Path | None) -> tuple[ClientSecurity, UserClients]:
     if file is None:
         return PLAINTEXT, NO_CLIENTS
     config = read_client_config(file)
+    if ignored := [key for key in config.settings if not is_of_client(key)]:
+        more = f" and {len(ignored) - _NAMED} more" if len(ignored) > _NAMED else ""
+        names = ", ".join(quoted(key, 40) for key in ignored[:_NAMED])
+        say(f"{file}: ignored {names}{more}, because no client of Kafka has such a property")
     settings = in_java_names(config.settings)
     producer = {key: one for key, one in settings.items() if key in PRODUCER}
     consumer = {key: one for key, one in settings.items() if key in CONSUMER}
@@ -237,10 +236,11 @@ def _user_clients(file: Path | None) -> tuple[ClientSecurity, UserClients]:
     )
 
 
-def _check(cluster: AttachedCluster, *, as_json: bool) -> int:
+def _check(cluster: AttachedCluster, topic: str, *, as_json: bool) -> int:
+    from run.recording.plan import require_own_name
     from run.recording.preflight import preflight
 
-    rights = preflight(cluster)
+    rights = preflight(cluster, topic and require_own_name(topic))
     brokers = [
         {
             "id": host.node_id,
@@ -316,15 +316,24 @@ def _require_disk(runs: Path, plan: RecordingPlan) -> None:
         )
 
 
-def _require_rights(cluster: AttachedCluster, progress: Progress) -> None:
+def _require_rights(cluster: AttachedCluster, topic: str, progress: Progress) -> None:
     """Say what will not be proven. Raises UsageError if nothing can be recorded."""
     from run.recording.preflight import preflight
 
-    for right in preflight(cluster):
+    for right in preflight(cluster, topic):
         if right.presence == "no" and right.needed:
             raise UsageError(f"You lack {right.name} on {right.on}, so {right.lost}; grant it ({right.why}).")
         if right.presence == "no":
             progress.say(f"without {right.name} on {right.on}: {right.lost} ({right.why})")
+
+
+def _require_new(cluster: AttachedCluster, topic: str) -> None:
+    """Raise UsageError if the topic exists: whatever is in it belongs to somebody."""
+    if topic in cluster.topic_ids([topic]):
+        raise UsageError(
+            f"--topic {topic} exists already, and acked writes only to topics that it has made; choose "
+            "another name."
+        )
 
 
 def plan_in_words(cluster: AttachedCluster, plan: RecordingPlan, user: UserClients) -> list[str]:

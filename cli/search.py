@@ -18,6 +18,7 @@ from cli.options import (
     SettingOptions,
     Trust,
     count,
+    duration,
 )
 from harness.console import Progress
 from harness.errors import UsageError
@@ -112,10 +113,10 @@ class LimitOptions:
     def read(self) -> Limits:
         """The limits, from now on. Raises UsageError."""
         from cli.searching import Limits
-        from studies.series.budget import Budget, parse_duration
+        from studies.series.budget import Budget
 
         timed = self.budget or not self.schedules
-        budget = Budget(parse_duration("--budget", self.budget or _USUAL_BUDGET)) if timed else Budget()
+        budget = Budget(duration("--budget", self.budget or _USUAL_BUDGET)) if timed else Budget()
         return Limits(parallel=self.parallel, budget=budget, most=self.schedules)
 
 

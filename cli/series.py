@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkers.verdict import VERDICTS, worst
-from cli.options import PlaceOptions, SeriesOptions
+from cli.options import PlaceOptions, SeriesOptions, duration
 from cli.pages import add_page
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress, echo
@@ -24,7 +24,7 @@ from report import series as report
 from report.junit import junit
 from report.night import summary_markdown
 from run.scenario import Scenario
-from studies.series.budget import Budget, as_before, parse_duration
+from studies.series.budget import Budget, as_before
 from studies.series.capacity import THREE_AZ_TOPOLOGY, Machine, choose, nodes
 from studies.series.fleet import SCENARIOS, Fleet
 from studies.series.folder import SeriesFolder, earlier_runs
@@ -58,7 +58,7 @@ class Night:
         """Check the options. Raises UsageError, BadDataError."""
         require_files(("--junit", options.junit), ("--summary", options.summary))
         return cls(
-            budget_s=parse_duration("--budget", options.budget) if options.budget is not None else math.inf,
+            budget_s=duration("--budget", options.budget) if options.budget is not None else math.inf,
             shard=Shard.parse(options.shard) if options.shard is not None else None,
             keep_failed=options.keep_failed,
             junit=options.junit,

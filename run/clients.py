@@ -150,13 +150,13 @@ def stream_spec(
     """The producer of a background stream: idempotent, acks=all, unless the user or ``fixed`` say otherwise.
 
     ``fixed`` settings (Java's names) override the user's; ``writer`` is its number in the history; without
-    ``idempotence`` the brokers know no idempotent producers.
+    ``idempotence`` the brokers know no idempotent producers, or the user may not have one.
     """
     choice = choose(user.producer, fixed)
     small_batches = _SMALL_BATCHES if rate <= _SMALL_BATCHES_RATE else {}
     fields: dict[str, Any] = {
         "acks": -1,
-        "idempotent": idempotence,
+        "idempotent": True,
         "retries": 1_000_000,
         # When a message times out, librdkafka starts a new producer epoch and sends the others again:
         # duplicates. And a broker accepts any first sequence number of a producer that it does not
@@ -165,6 +165,7 @@ def stream_spec(
         "delivery_timeout_s": 120.0,
         **choice.fields,
     }
+    fields["idempotent"] = fields["idempotent"] and idempotence
     return ProducerSpec(
         writer=writer,
         name=name,

@@ -19,6 +19,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.producer.transaction import InitProducerIdRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from harness.errors import AckedError, UnfitError, UsageError
@@ -42,6 +43,7 @@ ALLOWED = (
     *(SaslHandshakeRequest, SaslAuthenticateRequest),
     *(ApiVersionsRequest, MetadataRequest, FetchRequest, ListOffsetsRequest),
     *(DescribeConfigsRequest, DescribeQuorumRequest, CreateTopicsRequest, DeleteTopicsRequest),
+    InitProducerIdRequest,
 )
 """What acked's own requests to such a cluster may be; clients of the official libraries send theirs."""
 PREFIX = "acked-"

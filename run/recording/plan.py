@@ -96,6 +96,16 @@ class RecordingPlan:
         return plan
 
 
+def require_own_name(topic: str) -> str:
+    """The name itself, if acked may make a topic of it. Raises UsageError."""
+    if not _NAME.fullmatch(topic):
+        raise UsageError(
+            f"--topic {quoted(topic, 60)}: acked writes only to topics of its own; begin the name with "
+            f"{PREFIX}, and go on with letters, digits, '.', '_' and '-'."
+        )
+    return topic
+
+
 def plan_recording(
     cluster: AttachedCluster,
     *,
@@ -118,11 +128,8 @@ def plan_recording(
         raise UsageError(
             f"--replication-factor {factor}: the cluster has {len(brokers)} broker(s); use at most as many."
         )
-    if topic and not _NAME.fullmatch(topic):
-        raise UsageError(
-            f"--topic {quoted(topic, 60)}: acked writes only to topics of its own; begin the name with "
-            f"{PREFIX}, and go on with letters, digits, '.', '_' and '-'."
-        )
+    if topic:
+        require_own_name(topic)
     if not uncapped and rate > MOST_RATE:
         raise UsageError(
             f"--rate {rate:g}: at most {MOST_RATE:.0f} messages per second, unless you add --no-caps."

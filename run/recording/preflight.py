@@ -1,9 +1,10 @@
-"""What a user may do on a cluster, found out without writing anything: each right, and what it is for."""
+"""What a user may do on a cluster, found out without a message or a topic: each right, and what it is for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from kafka.protocol.admin import (
@@ -15,18 +16,28 @@ from kafka.protocol.admin import (
 
 from harness.cluster.attached import PREFIX, AttachedCluster
 from harness.errors import UnfitError
-from harness.kafka.model import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, Endpoint, TopicPartition
+from harness.kafka.model import (
+    OFFSET_OUT_OF_RANGE,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Endpoint,
+    TopicPartition,
+)
 from harness.kafka.wire.connection import exchange
 from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
 from harness.kafka.wire.metadata import metadata
 from harness.kafka.wire.quorum import describe_quorum
+from harness.kafka.wire.rights import authorized_operations
+from harness.kafka.wire.transactions import init_producer_id
 
 Presence = Literal["yes", "no", "not tried"]
 _NOT_AUTHORISED = (29, 30, 31)
 """Kafka's errors for a topic, a group or the cluster that a user may not use."""
 _FOLLOWER_REFUSES = 6
 _TRIED = f"{PREFIX}preflight"
-"""A topic that does not exist. Brokers look for the right before they look for the topic."""
+"""The name of a topic that does not exist."""
+_LOOKED_FOR_TOPIC = (0, UNKNOWN_TOPIC_OR_PARTITION, TOPIC_ALREADY_EXISTS)
+"""Answers of a broker that has found the right, for which it looks before it looks for the topic."""
 _WAIT_MS = 5000
 
 
@@ -47,24 +58,22 @@ class Right:
     """Nothing can be recorded without it."""
 
 
-def preflight(cluster: AttachedCluster) -> list[Right]:
-    """Try each right and feature on the cluster. Writes nothing."""
+def preflight(cluster: AttachedCluster, topic: str = "") -> list[Right]:
+    """Try each right and feature on the cluster, for a recording in ``topic``. Writes to no topic.
+
+    Empty ``topic``: one whose name nobody has chosen yet.
+    """
+    name, on = topic or _TRIED, f"the topic {topic}" if topic else f"topics {PREFIX}*"
     return [
-        _asked(cluster, _create, "CREATE", f"topics {PREFIX}*", "nothing can be recorded", needed=True),
-        _asked(
-            cluster,
-            _read,
-            "READ",
-            f"topics {PREFIX}*",
-            "nothing can be compared with what was acknowledged",
-            needed=True,
-        ),
+        _asked(cluster, partial(_create, name), "CREATE", on, "nothing can be recorded", needed=True),
+        *_stated(cluster, name, on),
+        idempotence(cluster),
         _replica_logs(cluster),
         _asked(
             cluster,
-            _configs_of_topic,
+            partial(_configs_of_topic, name),
             "DESCRIBE_CONFIGS",
-            f"topics {PREFIX}*",
+            on,
             "min.insync.replicas and unclean.leader.election.enable are not known, so whether a loss breaks "
             "a promise is unknown",
         ),
@@ -76,14 +85,54 @@ def preflight(cluster: AttachedCluster) -> list[Right]:
             "settings of brokers, such as replica.lag.time.max.ms, are not known",
         ),
         *_quorum(cluster),
-        Right(
-            name="WRITE, DELETE",
-            on=f"topics {PREFIX}*",
-            presence="not tried",
-            why="only a recording tries them, on its own topic",
-            lost="without WRITE nothing can be recorded; without DELETE you remove the topic yourself",
-        ),
     ]
+
+
+def idempotence(cluster: AttachedCluster) -> Right:
+    """Whether producers may be idempotent, which any broker tells with a new producer id.
+
+    Before Kafka 3.0 that is a right of its own; later, whoever may write to a topic has it (KIP-679).
+    """
+
+    def ask(_cluster: AttachedCluster, endpoint: Endpoint) -> int:
+        if not cluster.dialect.idempotence:
+            raise UnfitError("the brokers are older than Kafka 0.11")
+        return init_producer_id(endpoint, "", 0).error
+
+    return _asked(
+        cluster,
+        ask,
+        "IDEMPOTENT_WRITE",
+        "the cluster",
+        "producers are not idempotent, so that a retry may write a message twice",
+    )
+
+
+def _stated(cluster: AttachedCluster, topic: str, on: str) -> Iterator[Right]:
+    """Rights that brokers state, so that nothing has to be read, written or deleted to know them."""
+    operations, why = None, "no broker answers"
+    for host in cluster.brokers:
+        try:
+            operations = authorized_operations(host.broker_endpoint, topic, dialect=cluster.dialect)
+        except OSError as failure:
+            why = str(failure)
+            continue
+        why = "the brokers do not tell; a recording tries it on its own topic"
+        break
+    for operation, lost, needed in (
+        ("read", "nothing can be compared with what was acknowledged", True),
+        ("write", "nothing can be recorded", True),
+        ("delete", "you remove the topic yourself", False),
+    ):
+        name = operation.upper()
+        if operations is not None:
+            presence: Presence = "yes" if operation in operations else "no"
+            reason = "" if presence == "yes" else "the brokers state that it is missing"
+            yield Right(name=name, on=on, presence=presence, why=reason, lost=lost, needed=needed)
+        elif operation == "read":
+            yield _asked(cluster, partial(_read, topic), name, on, lost, needed=needed)
+        else:
+            yield Right(name=name, on=on, presence="not tried", why=why, lost=lost, needed=needed)
 
 
 Ask = Callable[[AttachedCluster, Endpoint], int]
@@ -110,14 +159,14 @@ def _answer(cluster: AttachedCluster, ask: Ask) -> tuple[Presence, str]:
             return "no", failure.message
         if error in _NOT_AUTHORISED:
             return "no", f"Kafka error {error}: not authorized"
-        return ("yes", "") if error in (0, UNKNOWN_TOPIC_OR_PARTITION) else ("no", f"Kafka error {error}")
+        return ("yes", "") if error in _LOOKED_FOR_TOPIC else ("no", f"Kafka error {error}")
     return "not tried", silent
 
 
-def _create(cluster: AttachedCluster, _endpoint: Endpoint) -> int:
+def _create(name: str, cluster: AttachedCluster, _endpoint: Endpoint) -> int:
     """A request that the controller only validates."""
     topic = CreateTopicsRequest.CreatableTopic(
-        name=_TRIED, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=_WAIT_MS, validate_only=True)
     controller = cluster.topology.host(cluster.operator_host()).broker_endpoint
@@ -126,12 +175,12 @@ def _create(cluster: AttachedCluster, _endpoint: Endpoint) -> int:
     return int(answer.topics[0].error_code)
 
 
-def _read(cluster: AttachedCluster, endpoint: Endpoint) -> int:
-    return fetch_as_consumer(endpoint, _TRIED, 0, dialect=cluster.dialect).error
+def _read(topic: str, cluster: AttachedCluster, endpoint: Endpoint) -> int:
+    return fetch_as_consumer(endpoint, topic, 0, dialect=cluster.dialect).error
 
 
-def _configs_of_topic(cluster: AttachedCluster, endpoint: Endpoint) -> int:
-    return _describe(cluster, endpoint, 2, _TRIED)
+def _configs_of_topic(topic: str, cluster: AttachedCluster, endpoint: Endpoint) -> int:
+    return _describe(cluster, endpoint, 2, topic)
 
 
 def _configs_of_broker(cluster: AttachedCluster, endpoint: Endpoint) -> int:

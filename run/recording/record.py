@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,14 @@ from types import FrameType
 from harness.clock import Anchor, now_ns
 from harness.cluster.attached import AttachedCluster
 from harness.console import Progress
-from harness.errors import AckedError, InvalidRunError, UsageError, WaitTimeoutError, json_object
+from harness.errors import (
+    AckedError,
+    InvalidRunError,
+    ProcessDiedError,
+    UsageError,
+    WaitTimeoutError,
+    json_object,
+)
 from harness.history.assemble import lines_of
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
@@ -30,7 +37,7 @@ from run.live import LiveState
 from run.recording.marks import Marks, listening
 from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
-from run.recording.preflight import Presence, shows_its_log
+from run.recording.preflight import Presence, idempotence, shows_its_log
 from run.recording.seen import Seen
 from run.recording.stored import KEY, StoredRecording, boot, delete_topic, keep
 from run.runner import RunResult, ended
@@ -169,8 +176,8 @@ class _Attempt:
             hosts = [host.name for host in self.cluster.brokers]
             first = _faults_before(self.folder.path) + 1
             marks = Marks(journal, hosts, self.progress.say, first=first)
+            streams: list[Stream] = []
             try:
-                streams: list[Stream] = []
                 address = stack.enter_context(
                     listening(
                         self.folder.path,
@@ -197,7 +204,7 @@ class _Attempt:
                     reader.stop()
                     self._dump(watch)
             except (AckedError, OSError) as error:
-                self._after_failure(watch, error)
+                self._after_failure(watch, streams, error)
                 raise
             finally:
                 self._note_seen(seen)
@@ -260,6 +267,7 @@ class _Attempt:
     ) -> BackgroundConsumer:
         """Start the producers, which are added to ``streams``, and the consumer; wait until all work."""
         settings = settings_of(self.user)
+        may_be_idempotent = idempotence(self.cluster).presence == "yes"
         brokers = tuple(host.broker_endpoint for host in self.cluster.brokers)
         number = (self.stored.attempt - 1) * _PRODUCERS_OF_AN_ATTEMPT
         rate = self.plan.rate / len(settings)
@@ -289,7 +297,7 @@ class _Attempt:
                 brokers=brokers,
                 user=self.user,
                 fixed={"request.timeout.ms": 30_000, **_own(self.user), **setting.fixed},
-                idempotence=self.cluster.dialect.idempotence,
+                idempotence=may_be_idempotent,
             )
             streams.append(client.start_stream(spec, load))
         wait_until(
@@ -342,9 +350,15 @@ class _Attempt:
         watch.observer.check()
         watch.dump(self.folder.path, leaders_only=not self.dialect.own_log_by_fetch)
 
-    def _after_failure(self, watch: Watch, failure: AckedError | OSError) -> None:
-        """Read the final logs as far as possible, and remove the topic: it cannot be recorded any longer."""
+    def _after_failure(self, watch: Watch, streams: Sequence[Stream], failure: AckedError | OSError) -> None:
+        """Read the final logs as far as possible, and remove the topic: it cannot be recorded any longer.
+
+        Logs that are read while producers still write would lack what these write afterwards.
+        """
         try:
+            with suppress(ProcessDiedError):
+                for stream in streams:
+                    stream.stop(_DRAIN_S)
             self._dump(watch)
         except (AckedError, OSError) as second:
             failure.add_note(str(second))

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from harness.errors import UsageError
 from studies.series.job import Job
 
 UNKNOWN_S = 60.0
 """Estimate if no job has run before; none of the catalogue takes longer on an idle machine."""
-LONGEST_S = 365 * 86_400.0
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_duration(option: str, text: str) -> float:
-    """Seconds, from `90s`, `45m` or `8h`. Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
-    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if not 0 < seconds <= LONGEST_S:
-        raise UsageError(
-            f"{option} {text}: give a time with its unit, such as 90s, 45m or 8h, of at most a year."
-        )
-    return seconds
 
 
 @dataclass

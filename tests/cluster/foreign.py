@@ -31,6 +31,10 @@ RACKS = ("eu-a", "eu-b", "eu-c")
 _CLIENTS, _PEERS, _QUORUM, _ZOOKEEPER, _USERS = 19092, 19093, 19094, 19095, 19096
 USER, PASSWORD = "ordinary", "correct-horse-battery"
 """Who has no right on a cluster with ACLs but those that a test grants."""
+_AUTHORIZERS = {
+    "kraft": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "zookeeper": "kafka.security.authorizer.AclAuthorizer",
+}
 _NETWORK = 2
 """The addresses are 127.0.<_NETWORK>.1 and so on, moved on by ``network``."""
 _SETTINGS = {
@@ -59,8 +63,10 @@ class ForeignCluster:
     """The third number of its addresses, so that clusters of several tests do not meet."""
     settings: Mapping[str, str] = field(default_factory=dict)
     ca: CertificateAuthority | None = None
-    """With it, the standard authorizer, and a listener with SASL_SSL for `USER`. Whoever comes by the others
-    may do everything."""
+    """With it, the standard authorizer, and a listener with SASL_SSL for `passwords`. Whoever comes by the
+    others may do everything."""
+    passwords: Mapping[str, str] = field(default_factory=lambda: {USER: PASSWORD})
+    """By user."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -193,14 +199,15 @@ class ForeignCluster:
         if self.ca is None:
             return {}
         own = self.ca.issue("broker", [address])
+        users = {f"user_{name}": password for name, password in self.passwords.items()}
         return {
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "authorizer.class.name": _AUTHORIZERS["zookeeper" if self._zookeeper else "kraft"],
             "super.users": "User:ANONYMOUS",
             "ssl.keystore.type": "PEM",
             "ssl.keystore.certificate.chain": own.chain,
             "ssl.keystore.key": own.key.reveal(),
             "listener.name.users.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.users.plain.sasl.jaas.config": jaas_line(PLAIN_MODULE, {f"user_{USER}": PASSWORD}),
+            "listener.name.users.plain.sasl.jaas.config": jaas_line(PLAIN_MODULE, users),
         }
 
     def _start(self, name: str, main_class: str, properties: Mapping[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""Requests of an administrator about users and their rights: credentials of SCRAM, and ACLs."""
+"""Users and their rights: credentials of SCRAM, ACLs, and what the user of a connection may do."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from kafka.protocol.admin import (
     AlterUserScramCredentialsResponse,
     CreateAclsRequest,
     CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
 )
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from harness.kafka.wire.admin import RequestResult
 from harness.kafka.wire.connection import Target, exchange
+from harness.kafka.wire.dialect import Dialect
 from harness.secrets import Secret
 
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -52,9 +56,12 @@ _OPERATIONS: Mapping[Operation, int] = {
 }
 """Codes of the protocol (`ResourceType`, `AclOperation` and `ScramMechanism` of kafka-clients)."""
 _LITERAL, _PREFIXED = 3, 4
+_TOPIC_REFUSED = 29
 _ALLOW = 3
 ITERATIONS = 4096
 """The least that Kafka accepts."""
+_STATING_RIGHTS = 8
+"""The version of Metadata from which on it states rights (KIP-430)."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +103,14 @@ def create_acls(target: Target, acls: Iterable[Acl], timeout_s: float | None = N
 
     In ZooKeeper mode any broker takes the request, on KRaft the controller or one that reaches it.
     """
-    creation = CreateAclsRequest.AclCreation
     creations = []
     for acl in acls:
-        prefix = acl.name.endswith("*") and acl.name != "*"
+        name, pattern = _pattern(acl)
         creations.append(
-            creation(
+            CreateAclsRequest.AclCreation(
                 resource_type=_RESOURCES[acl.resource],
-                resource_name=acl.name.rstrip("*") if prefix else acl.name,
-                resource_pattern_type=_PREFIXED if prefix else _LITERAL,
+                resource_name=name,
+                resource_pattern_type=pattern,
                 principal=acl.principal,
                 host="*",
                 operation=_OPERATIONS[acl.operation],
@@ -114,3 +120,53 @@ def create_acls(target: Target, acls: Iterable[Acl], timeout_s: float | None = N
     request = CreateAclsRequest(creations=creations)
     answer = exchange(target, request, CreateAclsResponse, 1, timeout_s)
     return [RequestResult(one.error_code, one.error_message or "") for one in answer.results]
+
+
+def delete_acls(target: Target, acls: Iterable[Acl], timeout_s: float | None = None) -> list[RequestResult]:
+    """Take rights away; the results are in the order of ``acls``, and ``target`` is as for `create_acls`."""
+    filters = []
+    for acl in acls:
+        name, pattern = _pattern(acl)
+        filters.append(
+            DeleteAclsRequest.DeleteAclsFilter(
+                resource_type_filter=_RESOURCES[acl.resource],
+                resource_name_filter=name,
+                pattern_type_filter=pattern,
+                principal_filter=acl.principal,
+                host_filter="*",
+                operation=_OPERATIONS[acl.operation],
+                permission_type=_ALLOW,
+            )
+        )
+    request = DeleteAclsRequest(filters=filters)
+    answer = exchange(target, request, DeleteAclsResponse, 1, timeout_s)
+    return [RequestResult(one.error_code, one.error_message or "") for one in answer.filter_results]
+
+
+def _pattern(acl: Acl) -> tuple[str, int]:
+    """Name and pattern type of an ACL's resource, as the protocol has them."""
+    prefix = acl.name.endswith("*") and acl.name != "*"
+    return (acl.name.rstrip("*"), _PREFIXED) if prefix else (acl.name, _LITERAL)
+
+
+def authorized_operations(
+    target: Target, topic: str, *, dialect: Dialect, timeout_s: float | None = None
+) -> frozenset[Operation] | None:
+    """What the user of the connection may do with a topic of this name, whether or not it exists (KIP-430).
+
+    Empty if the user may not even describe it: then neither READ, WRITE, DELETE nor ALTER is there, each of
+    which implies DESCRIBE. None if the broker does not tell (before Kafka 2.3).
+    """
+    if dialect.metadata < _STATING_RIGHTS:
+        return None
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    (stated,) = exchange(target, request, MetadataResponse, _STATING_RIGHTS, timeout_s).topics
+    if stated.error_code == _TOPIC_REFUSED:
+        return frozenset()
+    if stated.authorized_operations is None:
+        return None
+    return frozenset(name for name, code in _OPERATIONS.items() if code in stated.authorized_operations)

@@ -21,6 +21,10 @@ def written(folder: Path, *lines: str) -> Path:
     return file
 
 
+def silent(text: str) -> None:
+    raise AssertionError(text)
+
+
 def test_every_broker_is_reached_as_the_file_says(tmp_path: Path) -> None:
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     jaas = f'{module} required username="u" password="{PASSWORD}";'
@@ -31,7 +35,8 @@ def test_every_broker_is_reached_as_the_file_says(tmp_path: Path) -> None:
             "security.protocol=SASL_PLAINTEXT",
             "sasl.mechanism=SCRAM-SHA-512",
             f"sasl.jaas.config={jaas}",
-        )
+        ),
+        silent,
     )
     (endpoint,) = _endpoints("kafka1:9094", security)
     assert (str(endpoint), endpoint.security) == ("kafka1:9094", security)
@@ -51,8 +56,8 @@ def test_the_described_producer_has_the_settings_of_the_file(tmp_path: Path) -> 
             "client.id=billing",
             "isolation.level=read_uncommitted",
             "group.id=mine",
-            "admin.only=1",
-        )
+        ),
+        silent,
     )
     assert user.producer.given == {"acks": -1, "linger.ms": 7}
     assert user.consumer.given == {"isolation.level": "read_uncommitted"}
@@ -60,10 +65,21 @@ def test_the_described_producer_has_the_settings_of_the_file(tmp_path: Path) -> 
 
 
 def test_a_described_producer_with_acks_1_is_compared_with_acks_all(tmp_path: Path) -> None:
-    _, user = _user_clients(written(tmp_path, "acks=1"))
+    _, user = _user_clients(written(tmp_path, "acks=1"), silent)
     assert [setting.name for setting in settings_of(user)] == ["acks=1", "acks=all"]
 
 
 def test_a_wrong_value_is_one_sentence_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"client.properties:1: acks=some: use all"):
-        _user_clients(written(tmp_path, "acks=some"))
+        _user_clients(written(tmp_path, "acks=some"), silent)
+
+
+def test_properties_that_no_client_has_are_named_in_one_line(tmp_path: Path) -> None:
+    said: list[str] = []
+    _user_clients(
+        written(tmp_path, "acks=1", "my.own=1", "a.b=2", "x.y\x1b[2J=3", "c.d=4", "e.f=5"), said.append
+    )
+    (line,) = said
+    assert line.endswith(
+        "ignored 'my.own', 'a.b', 'x.y\\x1b[2J', 'c.d' and 1 more, because no client of Kafka has such a property"
+    )

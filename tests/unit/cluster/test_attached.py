@@ -111,7 +111,7 @@ def test_no_other_request_is_sent() -> None:
     """Nothing that writes, moves, or alters anything but topics of acked."""
     assert {one.__name__.removesuffix("Request") for one in ALLOWED} == {
         *("ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata", "Fetch", "ListOffsets"),
-        *("DescribeConfigs", "DescribeQuorum", "CreateTopics", "DeleteTopics"),
+        *("DescribeConfigs", "DescribeQuorum", "CreateTopics", "DeleteTopics", "InitProducerId"),
     }
     with guarded(), pytest.raises(ValueError, match="must not be sent"):
         alter_topic_config(Endpoint("127.0.0.1", 9), "orders", {"retention.ms": "1"})

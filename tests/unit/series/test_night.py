@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import UsageError
 from run.folder import RunFolder
-from studies.series.budget import Budget, as_before, parse_duration
+from studies.series.budget import Budget, as_before
 from studies.series.job import Job
 from studies.series.night import Shard, longest_unseen_first, remove_folder
 from studies.series.summary import RunSummary, flaky
@@ -20,17 +20,6 @@ def run(job: Job, ended: str = "", verdict: str = "as declared", **values: objec
     """A run of a job."""
     facts = {"scenario": job.scenario, "version": job.version, "mode": job.mode, "verdict": verdict}
     return RunSummary(**{**facts, "ended": ended, **values})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("45m", 2700.0), ("1.5h", 5400.0)])
-def test_durations(text: str, seconds: float) -> None:
-    assert parse_duration("--budget", text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "45", "0m", "-3m", "45 minutes", "m"])
-def test_a_duration_needs_a_unit(text: str) -> None:
-    with pytest.raises(UsageError, match="--budget"):
-        parse_duration("--budget", text)
 
 
 @pytest.mark.parametrize("text", ["", "0/4", "5/4", "2", "2/0", "a/b", "-1/4"])
