@@ -278,6 +278,7 @@ class _Attempt:
             size_bytes=self.plan.size_bytes,
             max_count=2**62,
             max_s=self.plan.for_s + _WARM_S,
+            renewed=True,
         )
         reader = client.start_consumer(
             ConsumerSpec(

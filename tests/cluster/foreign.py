@@ -19,7 +19,7 @@ from harness import artifacts
 from harness.cluster.certificates import CertificateAuthority
 from harness.cluster.kraft_storage import clone, formatted
 from harness.kafka.java import BROKER, ZOOKEEPER, JavaProcess, log_config_text, properties_text
-from harness.kafka.model import Endpoint
+from harness.kafka.model import Endpoint, broker_name
 from harness.kafka.security import PLAIN_MODULE, jaas_line
 from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.kafka.wire.dialect import dialect
@@ -28,13 +28,16 @@ from harness.waiting import wait_until
 
 IDS = (0, 1001, 7)
 RACKS = ("eu-a", "eu-b", "eu-c")
-_CLIENTS, _PEERS, _QUORUM, _ZOOKEEPER, _USERS = 19092, 19093, 19094, 19095, 19096
+CLIENTS_PORT, PEERS_PORT, QUORUM_PORT, ZOOKEEPER_PORT, USERS_PORT = 19092, 19093, 19094, 19095, 19096
 USER, PASSWORD = "ordinary", "correct-horse-battery"
 """Who has no right on a cluster with ACLs but those that a test grants."""
 _AUTHORIZERS = {
     "kraft": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "zookeeper": "kafka.security.authorizer.AclAuthorizer",
 }
+ZOOKEEPER_NODE = "zookeeper1"
+_END_S = 60.0
+"""How long a broker may take to end."""
 _NETWORK = 2
 """The addresses are 127.0.<_NETWORK>.1 and so on, moved on by ``network``."""
 _SETTINGS = {
@@ -76,16 +79,20 @@ class ForeignCluster:
 
     def endpoint(self, broker: int) -> Endpoint:
         """Where clients reach a broker."""
-        return Endpoint(self._address(broker), _CLIENTS, node_id=broker, node=f"broker{broker}")
+        return Endpoint(self._address(broker), CLIENTS_PORT, node_id=broker, node=broker_name(broker))
 
     @property
     def users(self) -> str:
         """host:port of every broker's listener for `USER`."""
-        return ",".join(f"{self._address(number)}:{_USERS}" for number in IDS)
+        return ",".join(f"{self._address(number)}:{USERS_PORT}" for number in IDS)
 
     def data(self, broker: int) -> Path:
         """Its log.dirs."""
-        return self.folder / f"node{broker}" / "data"
+        return self.home(broker_name(broker)) / "data"
+
+    def home(self, name: str) -> Path:
+        """The folder of one process: its configuration, its logs, its data."""
+        return self.folder / name
 
     def __enter__(self) -> ForeignCluster:
         try:
@@ -96,22 +103,18 @@ class ForeignCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self.processes.values():
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        for process in self.processes.values():
-            process.wait()
+        self._down()
 
     def start(self, broker: int) -> None:
         """Start a broker's process (again)."""
-        self._start(f"node{broker}", BROKER, self._properties(broker))
+        self._start(broker_name(broker), BROKER, self._properties(broker))
 
     def signal(self, broker: int, number: int) -> None:
-        """Send a signal to a broker's process; after SIGKILL, wait until it has ended."""
-        process = self.processes[f"node{broker}"]
+        """Send a signal to a broker's process; after SIGKILL and SIGTERM, wait until it has ended."""
+        process = self.processes[broker_name(broker)]
         os.killpg(process.pid, number)
-        if number == signal.SIGKILL:
-            process.wait()
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            process.wait(_END_S)
 
     def wait_registered(self, brokers: Sequence[int] = IDS) -> None:
         """Wait until every one of these brokers knows all of them."""
@@ -127,22 +130,31 @@ class ForeignCluster:
 
     def _up(self) -> None:
         if self._zookeeper:
-            address = f"127.0.{self.network}.10"
-            folder = self.folder / "zookeeper"
             properties = {
-                "dataDir": folder / "data",
-                "clientPort": _ZOOKEEPER,
-                "clientPortAddress": address,
+                "dataDir": self.home(ZOOKEEPER_NODE) / "data",
+                "clientPort": ZOOKEEPER_PORT,
+                "clientPortAddress": self._address_of_zookeeper(),
                 "tickTime": 500,
                 "maxSessionTimeout": 60000,
             }
-            self._start("zookeeper", ZOOKEEPER, properties)
+            self._start(ZOOKEEPER_NODE, ZOOKEEPER, properties)
         for broker in IDS:
-            if not self._zookeeper:
-                template = formatted(self._distribution, {}, self._version.log_syntax)
-                clone(template, self.data(broker), broker)
+            self.format(broker)
             self.start(broker)
         self.wait_registered()
+
+    def format(self, broker: int) -> None:
+        """Prepare an empty data folder, which a broker in ZooKeeper mode does by itself."""
+        if not self._zookeeper:
+            clone(formatted(self._distribution, {}, self._version.log_syntax), self.data(broker), broker)
+
+    def _down(self) -> None:
+        """End every process."""
+        for process in self.processes.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for process in self.processes.values():
+            process.wait()
 
     @property
     def _version(self) -> KafkaVersion:
@@ -159,12 +171,15 @@ class ForeignCluster:
     def _address(self, broker: int) -> str:
         return f"127.0.{self.network}.{IDS.index(broker) + 1}"
 
+    def _address_of_zookeeper(self) -> str:
+        return f"127.0.{self.network}.10"
+
     def _properties(self, broker: int) -> dict[str, object]:
         address = self._address(broker)
-        listeners = {"CLIENTS": _CLIENTS, "PEERS": _PEERS}
+        listeners = {"CLIENTS": CLIENTS_PORT, "PEERS": PEERS_PORT}
         protocols = dict.fromkeys((*listeners, "QUORUM"), "PLAINTEXT")
         if self.ca is not None:
-            listeners["USERS"], protocols["USERS"] = _USERS, "SASL_SSL"
+            listeners["USERS"], protocols["USERS"] = USERS_PORT, "SASL_SSL"
         advertised = ",".join(f"{name}://{address}:{port}" for name, port in listeners.items())
         properties: dict[str, object] = {
             "broker.rack": RACKS[IDS.index(broker)],
@@ -182,15 +197,15 @@ class ForeignCluster:
         if self._zookeeper:
             properties |= {
                 "broker.id": broker,
-                "zookeeper.connect": f"127.0.{self.network}.10:{_ZOOKEEPER}",
+                "zookeeper.connect": f"{self._address_of_zookeeper()}:{ZOOKEEPER_PORT}",
                 "reserved.broker.max.id": 2000,
             }
             return properties
-        voters = ",".join(f"{number}@{self._address(number)}:{_QUORUM}" for number in IDS)
+        voters = ",".join(f"{number}@{self._address(number)}:{QUORUM_PORT}" for number in IDS)
         return properties | {
             "process.roles": "broker,controller",
             "node.id": broker,
-            "listeners": f"{advertised},QUORUM://{address}:{_QUORUM}",
+            "listeners": f"{advertised},QUORUM://{address}:{QUORUM_PORT}",
             "controller.listener.names": "QUORUM",
             "controller.quorum.voters": voters,
         }
@@ -211,7 +226,7 @@ class ForeignCluster:
         }
 
     def _start(self, name: str, main_class: str, properties: Mapping[str, object]) -> None:
-        folder = self.folder / name
+        folder = self.home(name)
         folder.mkdir(parents=True, exist_ok=True)
         distribution, syntax = self._distribution, self._version.log_syntax
         (folder / "server.properties").write_text(properties_text(properties))
@@ -226,7 +241,10 @@ class ForeignCluster:
             archive=None if archive is None else str(archive),
             java=str(artifacts.find_java().path),
         ).argv()
-        with (folder / "out.log").open("ab") as output:
+        self._launch(name, command)
+
+    def _launch(self, name: str, command: Sequence[str]) -> None:
+        with (self.home(name) / "out.log").open("ab") as output:
             self.processes[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,8 +21,9 @@ from harness.observer.copies import Copies
 from harness.observer.replica_log import read_broker
 from harness.observer.targets import Node
 from harness.waiting import wait_until
-from tests.cluster.conftest import Finished, acked
+from tests.cluster.conftest import acked
 from tests.cluster.foreign import IDS, ForeignCluster
+from tests.cluster.recorder import Recorder, inventory
 
 pytestmark = pytest.mark.cluster
 
@@ -38,42 +36,6 @@ def foreign(
     folder = tmp_path_factory.mktemp(f"foreign-{version}")
     with ForeignCluster(folder=folder, kafka=version, network=7) as cluster:
         yield cluster
-
-
-class Recorder:
-    """`acked record` as a process of its own."""
-
-    def __init__(self, runs: Path, *arguments: str) -> None:
-        self.runs = runs
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "record", "--runs", str(runs), "--json", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    @property
-    def folder(self) -> Path:
-        return (self.runs / "record" / "latest").resolve()
-
-    def wait_recording(self) -> str:
-        """Wait until messages are acknowledged; returns the topic."""
-        journal = self.folder / "nodes" / "here" / "client.jsonl"
-        wait_until(
-            lambda: journal.exists() and journal.read_bytes().count(b'"outcome":"ok"') > 20,
-            within_s=120,
-            awaiting="messages to be acknowledged",
-            abort=self._check,
-        )
-        topic: str = json.loads((self.folder / "run.json").read_text())["recording"]["plan"]["topic"]
-        return topic
-
-    def _check(self) -> None:
-        assert self.process.poll() is None, self.process.communicate()
-
-    def end(self, within_s: float = 300) -> Finished:
-        stdout, stderr = self.process.communicate(timeout=within_s)
-        return Finished(self.process.returncode, stdout, stderr)
 
 
 def topics(cluster: ForeignCluster) -> set[str]:
@@ -174,17 +136,12 @@ def test_what_a_leader_acknowledged_alone_is_lost_and_found(foreign: ForeignClus
 
 def held_alone(foreign: ForeignCluster, recorder: Recorder, leader: int, others: list[int]) -> int:
     """Let the leader acknowledge some messages while its followers hang, then kill it; how many, at most."""
-    journal = recorder.folder / "nodes" / "here" / "client.jsonl"
-
-    def acknowledged() -> int:
-        return journal.read_bytes().count(b'"outcome":"ok"')
-
     for broker in others:
         foreign.signal(broker, signal.SIGSTOP)
-    before = acknowledged()
+    before = recorder.acknowledged()
     try:
         wait_until(
-            lambda: acknowledged() > before + 15,
+            lambda: recorder.acknowledged() > before + 15,
             within_s=5,
             awaiting="the leader to acknowledge messages alone",
         )
@@ -192,7 +149,7 @@ def held_alone(foreign: ForeignCluster, recorder: Recorder, leader: int, others:
         foreign.signal(leader, signal.SIGKILL)
         for broker in others:
             foreign.signal(broker, signal.SIGCONT)
-    return acknowledged() - before + 200
+    return recorder.acknowledged() - before + 200
 
 
 def test_a_killed_recording_goes_on(foreign: ForeignCluster, tmp_path: Path) -> None:
@@ -209,13 +166,15 @@ def test_a_killed_recording_goes_on(foreign: ForeignCluster, tmp_path: Path) -> 
 
 
 def test_what_a_killed_recording_left_is_removed(foreign: ForeignCluster, tmp_path: Path) -> None:
+    before = inventory(foreign)
     recorder = Recorder(tmp_path, "--bootstrap", foreign.bootstrap, "--for", "60s", "--yes")
     topic = recorder.wait_recording()
+    assert inventory(foreign) != before
     recorder.process.kill()
     recorder.process.communicate()
     done = acked("record", "--bootstrap", foreign.bootstrap, "--clean", "--json", "--runs", tmp_path)
     assert done.json() == {"deleted": [topic], "failed": [], "strangers": []}
-    assert topics(foreign) == set()
+    assert inventory(foreign) == before
 
 
 def test_a_signal_ends_a_recording_with_a_verdict(foreign: ForeignCluster, tmp_path: Path) -> None:

@@ -192,6 +192,8 @@ class StreamLoad:
     """Time after which it ends."""
     max_in_flight: int = 20_000
     """The stream pauses while this many messages have no outcome, which bounds its memory."""
+    renewed: bool = False
+    """After a fatal error of librdkafka, whose producer then sends nothing any more, another one goes on."""
 
     def __post_init__(self) -> None:
         if self.rate <= 0 or not self.partitions:

@@ -81,5 +81,6 @@ def test_properties_that_no_client_has_are_named_in_one_line(tmp_path: Path) -> 
     )
     (line,) = said
     assert line.endswith(
-        "ignored 'my.own', 'a.b', 'x.y\\x1b[2J', 'c.d' and 1 more, because no client of Kafka has such a property"
+        "ignored 'my.own', 'a.b', 'x.y\\x1b[2J', 'c.d' and 1 more, because no client of Kafka has such a "
+        "property"
     )

@@ -107,6 +107,17 @@ def test_every_message_has_an_outcome_after_a_fatal_error(
     assert set(done.values()) <= {"fail", "info"}
 
 
+def test_another_producer_goes_on_after_a_fatal_error(client: Client, broker: FakeBroker, rows: Rows) -> None:
+    broker.identifies.append(CLUSTER_AUTHORIZATION_FAILED)
+    load = StreamLoad(topic="t", rate=50, renewed=True)
+    stream = client.start_stream(producer(broker, idempotent=True, acks=-1), load)
+    wait_until(lambda: stream.counts().ok > 20, within_s=60, awaiting="messages of the second producer")
+    stream.stop()
+    outcomes = {row["seq"]: row["outcome"] for row in rows("done")}
+    assert sorted(outcomes) == [row["seq"] for row in rows("sent")]
+    assert outcomes[0] in ("fail", "info") and len(rows("writers")) == 1
+
+
 @pytest.mark.parametrize("kill_after", [1, 100, 777, 2000])
 def test_a_killed_client_leaves_a_readable_journal_and_unknown_outcomes(
     client: Client, broker: FakeBroker, rows: Rows, kill_after: int

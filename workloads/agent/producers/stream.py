@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from harness.clock import now_ns
 from harness.history.identity import encode
@@ -77,10 +77,11 @@ class StreamProducer(AgentProducer):
         super().__init__(recorder, spec)
         self._writer = spec.writer
         self._load: StreamLoad | None = None
-        config = spec.librdkafka_config()
-        self._acks = int(config["acks"])
-        self._retries = int(config["retries"])
-        self._producer = Producer(config)
+        self._config = spec.librdkafka_config()
+        self._acks = int(self._config["acks"])
+        self._retries = int(self._config["retries"])
+        self._producer = Producer(self._config)
+        self._ended_fatally = False
         self._sent = 0
         self._outcomes = {"ok": 0, "fail": 0, "info": 0}
         self._done_rows: list[dict[str, object]] = []
@@ -128,17 +129,24 @@ class StreamProducer(AgentProducer):
         feed(
             self._load,
             self._stop,
-            in_flight=self._producer.__len__,
+            in_flight=lambda: len(self._producer),
             send=self._send,
             wait=lambda seconds: self._poll_until(time.monotonic() + seconds),
         )
         flush(self._producer, self._flush_s)
+        self._purge()
+
+    def _purge(self) -> None:
+        """Messages without an outcome get one now."""
         self._producer.purge()
         flush(self._producer, 2.0)
         self._write_outcomes()
 
     def _send(self, count: int) -> None:
         assert self._load is not None
+        if self._ended_fatally and self._load.renewed:
+            self._purge()
+            self._producer, self._ended_fatally = Producer(self._config), False
         topic, partitions, size_bytes = self._load.topic, self._load.partitions, self._load.size_bytes
         first = self.recorder.take_seqs(self._writer, count)
         messages = [(seq, partitions[seq % len(partitions)]) for seq in range(first, first + count)]
@@ -165,6 +173,7 @@ class StreamProducer(AgentProducer):
             except BufferError:
                 self._finish(seq, QUEUE_FULL, attempts=0)
             except KafkaException as error:
+                self._ended_fatally |= error.args[0].code() == KafkaError._FATAL
                 self._finish(seq, error.args[0].code(), attempts=0)
 
     def _poll_until(self, deadline: float) -> None:

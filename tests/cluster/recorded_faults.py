@@ -1,0 +1,355 @@
+"""Faults by hand on somebody else's cluster while `acked record` watches, each in a recording of its own.
+
+`python -m tests.cluster.recorded_faults FOLDER VERSION [--secure] FAULT...` prints a JSON line for each: what
+`acked record` said, and what the brokers' files say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from harness.clock import now_ns
+from harness.cluster.attached import AttachedCluster, attach
+from harness.cluster.certificates import CertificateAuthority
+from harness.kafka.batches import Record
+from harness.kafka.model import PartitionState
+from harness.kafka.security import PLAIN_MODULE, jaas_line
+from harness.kafka.wire.admin import alter_topic_config
+from harness.kafka.wire.quorum import describe_quorum
+from harness.kafka.wire.rights import Acl, Operation, create_acls
+from harness.lab.embedded.namespaces import run_inside
+from harness.waiting import wait_until
+from tests.cluster.foreign import IDS, PASSWORD, PEERS_PORT, RACKS, USER
+from tests.cluster.foreign_lab import ForeignLab
+from tests.cluster.recorder import (
+    Recorder,
+    inventory,
+    logs_on_disk,
+    lost_by_findings,
+    lost_on_disk,
+    wire_against_disk,
+)
+
+_RIGHTS: tuple[Operation, ...] = ("create", "read", "write", "describe", "describe-configs", "delete")
+"""Of an ordinary user, on topics whose names begin with acked-."""
+CUT_S = 10.0
+_JUDGED_BESIDE = 2
+"""How many recordings are judged while the next fault is made."""
+_SOME = 60
+"""Acknowledged messages that show that the producers write again."""
+
+
+@dataclass(kw_only=True)
+class Scene:
+    """A recording under way. Faults aim at its first partition."""
+
+    cluster: ForeignLab
+    recorder: Recorder
+    attached: AttachedCluster
+
+    @property
+    def topic(self) -> str:
+        """Of the recording."""
+        return self.recorder.topic
+
+    def state(self) -> PartitionState:
+        """Of the first partition, in its newest epoch."""
+        state = self.attached.partition(self.topic, 0)
+        assert state is not None
+        return state
+
+    @property
+    def leader(self) -> int:
+        """Of the first partition."""
+        return self.state().leader
+
+    def followers(self) -> list[int]:
+        """Of the first partition."""
+        leader = self.leader
+        return [broker for broker in IDS if broker != leader]
+
+    def wait_leader_other_than(self, broker: int) -> None:
+        """Wait for an election."""
+        self.wait(lambda: self.leader not in (broker, -1), f"another leader than {broker}")
+
+    def wait(self, holds: Callable[[], bool], awaiting: str, within_s: float = 90) -> None:
+        """Wait for the cluster."""
+        wait_until(
+            holds, within_s=within_s, poll_s=0.1, awaiting=awaiting, ignoring=(OSError, AssertionError)
+        )
+
+    def wait_whole(self) -> None:
+        """Wait until every broker is back and every ISR is complete."""
+        self.cluster.wait_registered()
+
+        def whole() -> bool:
+            states = [self.attached.partition(self.topic, number) for number in range(len(IDS))]
+            return all(one is not None and one.leader >= 0 and one.isr_is_full for one in states)
+
+        self.wait(whole, "all ISRs to be complete")
+
+    def end(self) -> None:
+        """Ask the recording to end, when the cluster is whole and the producers write again."""
+        self.wait_whole()
+        self.recorder.wait_acknowledged(_SOME)
+        self.recorder.process.send_signal(signal.SIGTERM)
+
+    def controller(self) -> int:
+        """Node id of the active controller."""
+        if self.attached.mode == "kraft":
+            return describe_quorum(self.attached.any_endpoint()).leader
+        controller = self.attached.controller()
+        assert controller is not None
+        return controller
+
+    @contextmanager
+    def frozen(self, *brokers: int) -> Iterator[None]:
+        """Meanwhile their processes do not run."""
+        for broker in brokers:
+            self.cluster.signal(broker, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for broker in brokers:
+                self.cluster.signal(broker, signal.SIGCONT)
+
+    def killed(self, broker: int) -> None:
+        """Kill it."""
+        self.cluster.signal(broker, signal.SIGKILL)
+
+
+def no_fault(scene: Scene) -> None:
+    """Nothing."""
+    scene.recorder.wait_acknowledged(300)
+
+
+def leader_cut(scene: Scene) -> None:
+    """The AZ of the leader is cut off for 10 s."""
+    leader = scene.leader
+    with scene.cluster.nemesis.isolate(RACKS[IDS.index(leader)]):
+        began = now_ns()
+        scene.wait_leader_other_than(leader)
+        scene.wait(lambda: now_ns() - began >= CUT_S * 1e9, "the end of the cut")
+
+
+def leader_killed(scene: Scene) -> None:
+    """The leader is killed, and comes back when another leads."""
+    leader = scene.leader
+    scene.killed(leader)
+    scene.wait_leader_other_than(leader)
+    scene.cluster.start(leader)
+
+
+def followers_frozen(scene: Scene) -> None:
+    """Both followers hang, the leader acknowledges alone and is killed, and the followers go on."""
+    leader = scene.leader
+    with scene.frozen(*scene.followers()):
+        scene.recorder.wait_acknowledged(15, within_s=10)
+        scene.killed(leader)
+    scene.wait_leader_other_than(leader)
+    scene.cluster.start(leader)
+
+
+def follower_frozen(scene: Scene) -> None:
+    """A follower hangs until it is out of the ISR."""
+    follower = scene.followers()[0]
+    with scene.frozen(follower):
+        scene.wait(lambda: follower not in scene.state().isr, f"an ISR without {follower}")
+
+
+def unclean_election(scene: Scene) -> None:
+    """Followers that fetch nothing leave the ISR, the leader is killed, and one of them is elected."""
+    leader, followers = scene.leader, scene.followers()
+    changed = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    operator = scene.attached.topology.host(scene.attached.operator_host()).broker_endpoint
+    result = alter_topic_config(operator, scene.topic, changed, dialect=scene.attached.dialect)
+    assert result.error == 0, result
+    fetching = [f"broker{follower} -> broker{leader}:{PEERS_PORT}" for follower in followers]
+    with scene.cluster.nemesis.cut(*fetching):
+        scene.wait(lambda: scene.state().isr == (leader,), "the ISR to be the leader alone")
+        scene.recorder.wait_acknowledged(40)
+        scene.killed(leader)
+        scene.wait_leader_other_than(leader)
+    scene.cluster.start(leader)
+
+
+def broker_wiped(scene: Scene) -> None:
+    """The leader's machine is replaced by an empty one."""
+    leader = scene.leader
+    scene.killed(leader)
+    scene.wait_leader_other_than(leader)
+    shutil.rmtree(scene.cluster.data(leader))
+    scene.cluster.format(leader)
+    scene.cluster.start(leader)
+
+
+def topic_recreated(scene: Scene) -> None:
+    """Somebody deletes the topic of the recording, and creates one of the same name."""
+    topic = scene.topic
+    admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap})
+    assignment = [list(scene.attached.partition(topic, number).replicas) for number in range(len(IDS))]  # type: ignore[union-attr]
+    admin.delete_topics([topic])[topic].result(30)
+    scene.wait(lambda: topic not in scene.attached.topic_ids([topic]), "the topic to be gone")
+    admin.create_topics([NewTopic(topic, len(assignment), replica_assignment=assignment)])[topic].result(30)
+
+
+def rolling_restart(scene: Scene) -> None:
+    """Each broker is stopped and started, one after the other."""
+    for broker in IDS:
+        scene.cluster.signal(broker, signal.SIGTERM)
+        scene.cluster.start(broker)
+        scene.wait_whole()
+
+
+def controller_failover(scene: Scene) -> None:
+    """The active controller is killed."""
+    controller = scene.controller()
+    scene.killed(controller)
+    scene.wait(lambda: scene.controller() not in (controller, -1), f"another controller than {controller}")
+    scene.cluster.start(controller)
+
+
+FAULTS: dict[str, Callable[[Scene], None]] = {
+    fault.__name__.replace("_", "-"): fault
+    for fault in (
+        no_fault,
+        leader_cut,
+        leader_killed,
+        followers_frozen,
+        follower_frozen,
+        unclean_election,
+        broker_wiped,
+        topic_recreated,
+        rolling_restart,
+        controller_failover,
+    )
+}
+
+
+def grant_rights(cluster: ForeignLab) -> None:
+    """Give the ordinary user what a recording needs."""
+    acls = [Acl(f"User:{USER}", "topic", operation, "acked-*") for operation in _RIGHTS]
+    assert all(one.error == 0 for one in create_acls(cluster.endpoint(IDS[0]), acls, timeout_s=10))
+
+
+def _as_user(cluster: ForeignLab) -> list[str]:
+    """How the recording reaches the cluster: where it is secured, as an ordinary user."""
+    if cluster.ca is None:
+        return ["--bootstrap", cluster.bootstrap]
+    (cluster.folder / "ca.pem").write_text(cluster.ca.certificate)
+    config = cluster.folder / "client.properties"
+    config.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+        f"sasl.jaas.config={jaas_line(PLAIN_MODULE, {'username': USER, 'password': PASSWORD})}\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={cluster.folder / 'ca.pem'}\n"
+    )
+    return ["--bootstrap", cluster.users, "--client-config", str(config)]
+
+
+def begun(cluster: ForeignLab, runs: Path) -> Scene:
+    """A recording that has begun to write; it records until it gets SIGTERM."""
+    recorder = Recorder(runs, *_as_user(cluster), "--for", "10m", "--yes")
+    attached = attach([cluster.endpoint(one) for one in IDS])
+    return Scene(cluster=cluster, recorder=recorder, attached=attached)
+
+
+@dataclass(kw_only=True)
+class Stopped:
+    """A recording that has removed its topic, and judges what it has recorded."""
+
+    scene: Scene
+    topic: str
+    logs: Mapping[tuple[int, int], Sequence[Record]]
+    """The records in the files of each replica, by partition and broker."""
+
+    def outcome(self) -> dict[str, Any]:
+        """What it said, and what the brokers' files say."""
+        recorder = self.scene.recorder
+        done = recorder.end()
+        run = recorder.folder
+        disk, findings = lost_on_disk(run, self.logs), lost_by_findings(run)
+        records, different = wire_against_disk(run, self.topic, self.logs)
+        return {
+            "status": done.status,
+            "stderr": done.stderr,
+            "judgement": json.loads(done.stdout) if done.stdout else None,
+            "run": str(run),
+            "lost": len(findings),
+            "lost_on_disk": len(disk),
+            "lost_by_writer": dict(Counter(one.writer for one in disk)),
+            "only_by_findings": sorted(findings - disk),
+            "only_on_disk": sorted(disk - findings),
+            "records": records,
+            "different": different,
+            "replicas": len(self.logs),
+        }
+
+
+def stopped(scene: Scene) -> Stopped:
+    """Wait until a recording that is to end has come to its judgement, and read the files of its replicas."""
+    scene.recorder.wait_final_logs()
+    return Stopped(scene=scene, topic=scene.topic, logs=logs_on_disk(scene.cluster, scene.topic))
+
+
+def recorded(cluster: ForeignLab, runs: Path, name: str) -> tuple[Stopped, dict[str, Any]]:
+    """Make a fault while a recording is under way; the recording, and what else was seen."""
+    before = inventory(cluster)
+    scene = begun(cluster, runs / name)
+    try:
+        scene.recorder.wait_recording()
+        scene.recorder.wait_acknowledged(_SOME)
+        FAULTS[name](scene)
+        scene.end()
+        recording = stopped(scene)
+    except BaseException:
+        scene.recorder.close()
+        raise
+    return recording, {"fault": name, "before": before, "after": inventory(cluster)}
+
+
+def show(recording: Stopped, seen: Mapping[str, Any]) -> None:
+    """Print what came out of a recording."""
+    print(json.dumps({**seen, **recording.outcome()}), flush=True)
+
+
+def main() -> int:
+    """Run faults one after the other on one cluster."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("kafka")
+    parser.add_argument("faults", nargs="+", choices=[*FAULTS, "all"])
+    parser.add_argument("--secure", action="store_true")
+    options = parser.parse_args()
+    names = list(FAULTS) if options.faults == ["all"] else options.faults
+
+    def inside() -> int:
+        ca = CertificateAuthority() if options.secure else None
+        with ForeignLab(folder=options.folder / "cluster", kafka=options.kafka, ca=ca) as cluster:
+            if ca is not None:
+                grant_rights(cluster)
+            judging = deque[tuple[Stopped, dict[str, Any]]]()
+            for name in names:
+                judging.append(recorded(cluster, options.folder / "runs", name))
+                if len(judging) > _JUDGED_BESIDE:
+                    show(*judging.popleft())
+            for pair in judging:
+                show(*pair)
+        return 0
+
+    return run_inside(inside)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
