@@ -313,6 +313,9 @@ class _Run:
         with self.progress.phase("lab", "making hosts"):
             lab.up()
         self.lab_is_up()
+        if security is not None:
+            lasting.callback(security.close)
+            security.start()
         for reason in disks.make_where_possible(self.setup.volatile_disks).values():
             self.progress.say(reason)
         processes = Processes(
@@ -320,6 +323,7 @@ class _Run:
             distribution=artifacts.resolve(self.options.version, make_archives=False),
             journal=journal,
             log_syntax=self.options.version.log_syntax,
+            system_properties={} if security is None else security.system_properties,
         )
         lasting.callback(processes.hide_secrets)
         clients = self._start_clients(stack, lab, processes)

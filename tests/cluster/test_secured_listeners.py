@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -11,6 +12,7 @@ import pytest
 
 from harness.artifacts.java_client import java_client
 from harness.cluster.certificates import CertificateAuthority
+from harness.kafka.java import properties_text
 from harness.kafka.model import Endpoint, Topic
 from harness.kafka.security import ClientSecurity
 from harness.kafka.versions import kafka_version
@@ -19,6 +21,7 @@ from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentErro
 from harness.kafka.wire.metadata import metadata
 from harness.kafka.wire.produce import produce_once
 from harness.secrets import Secret
+from tests.cluster.conftest import acked
 from tests.cluster.secured_broker import (
     CLIENT,
     CLIENT_SECRET,
@@ -99,6 +102,46 @@ def test_java(broker: SecuredBroker, java: RunningProgram, number: int, way: tup
     properties: dict[str, Json] = dict(producer_properties(spec))
     assert java.request("create_producer", 20.0, producer=number, properties=properties) is None
     assert java.request("connect", 20.0, producer=number, topic="t") is None
+
+
+def in_javas_names(folder: Path, at: Endpoint) -> Path:
+    """A file of client properties."""
+    properties = at.security.java()
+    properties.pop("sasl.login.callback.handler.class", None)
+    file = folder / "client.properties"
+    file.write_text(properties_text(properties), encoding="latin-1")
+    return file
+
+
+@pytest.mark.parametrize(("protocol", "mechanism"), WAYS)
+def test_a_cluster_file(broker: SecuredBroker, tmp_path: Path, protocol: str, mechanism: str) -> None:
+    at = endpoint(broker, protocol, mechanism)
+    file = in_javas_names(tmp_path, at)
+    described = acked("cluster", "from", "--bootstrap", str(at), "--client-config", file)
+    assert described.status == 0, described.stderr
+    assert "[topic.t]" in described.stdout
+    shown = described.stdout + described.stderr
+    assert not any(secret in shown for secret in (PASSWORD, CLIENT_SECRET, "PRIVATE KEY"))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism", "changes", "reason"),
+    [
+        ("SASL_SSL", "SCRAM-SHA-512", {"password": Secret("n0-such")}, "SASL authentication error"),
+        ("SASL_SSL", "OAUTHBEARER", {"password": Secret("n0-such")}, "401"),
+        ("SSL", "", {"ca": OTHER.certificate}, "SSL handshake failed"),
+    ],
+)
+def test_no_cluster_file_of_a_cluster_that_refuses(
+    broker: SecuredBroker, tmp_path: Path, protocol: str, mechanism: str, changes: dict[str, Any], reason: str
+) -> None:
+    at = endpoint(broker, protocol, mechanism, **changes)
+    file = in_javas_names(tmp_path, at)
+    refused = acked("cluster", "from", "--bootstrap", str(at), "--client-config", file)
+    assert (refused.status, refused.stdout) == (254, "")
+    assert "no cluster answered" in refused.stderr and reason in refused.stderr
+    assert len(refused.stderr.strip()) <= 300
+    assert "n0-such" not in refused.stderr and "Traceback" not in refused.stderr
 
 
 @pytest.mark.parametrize(

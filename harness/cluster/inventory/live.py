@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ConfigSource, ResourceType
 
 from harness.cluster.inventory.model import Inventory, TopicDescription
@@ -15,9 +15,12 @@ from harness.cluster.inventory.properties import NodeProperties, inventory
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
 from harness.kafka.broker_properties import likeliest_version
+from harness.kafka.security import PLAINTEXT, ClientSecurity
 
 _TIMEOUT_S = 10.0
 _NO_ANSWER = f"nothing came within {_TIMEOUT_S:.0f} s"
+_REFUSED = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+_LONGEST_REASON = 120
 _MOST_SHAPES = 20
 _TOPICS_OF_A_REQUEST = 200
 _OF_BROKER = (
@@ -31,18 +34,25 @@ _SILENT = logging.getLogger(f"{__name__}.librdkafka")
 _SILENT.disabled = True
 
 
-def read(bootstrap: str) -> Inventory:
-    """The cluster behind `host:port,...`, addresses of a listener without security. Raises UsageError."""
+def read(bootstrap: str, security: ClientSecurity = PLAINTEXT) -> Inventory:
+    """The cluster behind `host:port,...`, addresses of a listener with this security. Raises UsageError."""
+    refusals: list[str] = []
+
+    def note(error: KafkaError) -> None:
+        if error.code() in _REFUSED:
+            refusals.append(error.str())
+
+    reaching = {"bootstrap.servers": bootstrap, **security.librdkafka()}
     try:
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": "0"}, logger=_SILENT)
+        admin = AdminClient({**reaching, "log_level": "0", "error_cb": note}, logger=_SILENT)
         description = admin.describe_cluster(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S)
         brokers = [ConfigResource(ResourceType.BROKER, str(node.id)) for node in description.nodes]
         described = _described(admin, [[broker] for broker in brokers])  # each answers for itself alone
         topics, notes = _topics(admin)
     except (KafkaException, TimeoutError, ValueError) as error:
         raise UsageError(
-            f"--bootstrap {bootstrap}: no cluster answered: {str(error) or _NO_ANSWER}; name host:port of a "
-            f"listener without TLS and SASL that this machine reaches."
+            f"--bootstrap {bootstrap}: no cluster answered: {_reason(error, refusals)}; name host:port of a "
+            f"listener that this machine reaches, and in --client-config how clients prove who they are."
         ) from None
     nodes = [
         NodeProperties(
@@ -67,6 +77,12 @@ def read(bootstrap: str) -> Inventory:
             f"Its brokers have the properties of Kafka {version}; --kafka names another version.",
         )
     return replace(cluster, topics=topics, notes=(*cluster.notes, *notes))
+
+
+def _reason(error: Exception, refusals: Sequence[str]) -> str:
+    """Why no cluster answered; a time-out says less than what a broker has refused meanwhile."""
+    text = refusals[0] if refusals else str(error)
+    return text[:_LONGEST_REASON] or _NO_ANSWER
 
 
 def _described(
