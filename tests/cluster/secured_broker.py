@@ -26,7 +26,7 @@ from harness.waiting import wait_until
 
 USER, SCRAM_USER, PASSWORD = "alice", "al,i=ce", 'p"\\,= ä1'
 """Characters that JAAS, SCRAM or both write in another way."""
-CLIENT, CLIENT_SECRET = "client-1", "client-secret"
+CLIENT, CLIENT_SECRET = "client-1", "cl1ent-s3cret-of-tokens"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 

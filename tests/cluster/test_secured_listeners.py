@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,12 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from harness.artifacts.java_client import java_client
 from harness.cluster.certificates import CertificateAuthority
@@ -21,7 +29,7 @@ from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentErro
 from harness.kafka.wire.metadata import metadata
 from harness.kafka.wire.produce import produce_once
 from harness.secrets import Secret
-from tests.cluster.conftest import acked
+from tests.cluster.conftest import acked, commands_with
 from tests.cluster.secured_broker import (
     CLIENT,
     CLIENT_SECRET,
@@ -46,6 +54,7 @@ WAYS = [
     ("SSL", ""),
 ]
 OTHER = CertificateAuthority("other")
+KEY_PASSWORD = "p4ssword-of-the-key"
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +133,49 @@ def test_a_cluster_file(broker: SecuredBroker, tmp_path: Path, protocol: str, me
     assert not any(secret in shown for secret in (PASSWORD, CLIENT_SECRET, "PRIVATE KEY"))
 
 
+@pytest.mark.parametrize(("protocol", "mechanism"), [("SASL_SSL", "OAUTHBEARER"), ("SSL", "")])
+def test_a_recording_leaves_no_secret(
+    broker: SecuredBroker, tmp_path: Path, protocol: str, mechanism: str
+) -> None:
+    """Neither the secret for the token endpoint nor a token; neither the password of a key nor the key."""
+    at = endpoint(broker, protocol, mechanism)
+    file, runs = in_javas_names(tmp_path, at), tmp_path / "runs"
+    if not mechanism:
+        clear = load_pem_private_key(at.security.key.reveal().encode(), None)
+        kind = BestAvailableEncryption(KEY_PASSWORD.encode())
+        key = clear.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, kind).decode()
+        given = {**at.security.java(), "ssl.keystore.key": key, "ssl.key.password": KEY_PASSWORD}
+        file.write_text(properties_text(given))
+    ended, listed = threading.Event(), []
+
+    def watch() -> None:
+        while not ended.wait(0.2):
+            for secret in (CLIENT_SECRET, KEY_PASSWORD, "PRIVATE KEY"):
+                listed.extend(commands_with(secret).values())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        where = ("--bootstrap", str(at), "--client-config", file, "--runs", runs)
+        recorded = acked("record", *where, "--for", "6s", "--yes")
+    finally:
+        ended.set()
+        watcher.join()
+    assert recorded.status == 0, recorded.stderr
+    assert listed == []
+    written = [path.read_bytes() for path in runs.rglob("*") if path.is_file()]
+    assert written
+    written += [recorded.stdout.encode(), recorded.stderr.encode()]
+    hidden = re.compile(rb"PRIVATE KEY-----|eyJ[\w-]{20,}\.|" + f"{CLIENT_SECRET}|{KEY_PASSWORD}".encode())
+    assert [shown[0] for text in written if (shown := hidden.search(text))] == []
+
+
 @pytest.mark.parametrize(
     ("protocol", "mechanism", "changes", "reason"),
     [
-        ("SASL_SSL", "SCRAM-SHA-512", {"password": Secret("n0-such")}, "SASL authentication error"),
-        ("SASL_SSL", "OAUTHBEARER", {"password": Secret("n0-such")}, "401"),
-        ("SSL", "", {"ca": OTHER.certificate}, "SSL handshake failed"),
+        ("SASL_SSL", "SCRAM-SHA-512", {"password": Secret("n0-such")}, "refuses the user of SCRAM-SHA-512"),
+        ("SASL_SSL", "OAUTHBEARER", {"password": Secret("n0-such")}, "endpoint answers 401"),
+        ("SSL", "", {"ca": OTHER.certificate}, "certificate is not accepted"),
     ],
 )
 def test_no_cluster_file_of_a_cluster_that_refuses(
@@ -139,7 +185,7 @@ def test_no_cluster_file_of_a_cluster_that_refuses(
     file = in_javas_names(tmp_path, at)
     refused = acked("cluster", "from", "--bootstrap", str(at), "--client-config", file)
     assert (refused.status, refused.stdout) == (254, "")
-    assert "no cluster answered" in refused.stderr and reason in refused.stderr
+    assert "is not used" in refused.stderr and reason in refused.stderr
     assert len(refused.stderr.strip()) <= 300
     assert "n0-such" not in refused.stderr and "Traceback" not in refused.stderr
 

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ConfigSource, ResourceType
 
+from harness.cluster.attached import attach, bootstrap_endpoints
 from harness.cluster.inventory.model import Inventory, TopicDescription
 from harness.cluster.inventory.properties import NodeProperties, inventory
 from harness.cluster.settings import Setting
@@ -19,8 +20,6 @@ from harness.kafka.security import PLAINTEXT, ClientSecurity
 
 _TIMEOUT_S = 10.0
 _NO_ANSWER = f"nothing came within {_TIMEOUT_S:.0f} s"
-_REFUSED = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
-_LONGEST_REASON = 120
 _MOST_SHAPES = 20
 _TOPICS_OF_A_REQUEST = 200
 _OF_BROKER = (
@@ -36,22 +35,17 @@ _SILENT.disabled = True
 
 def read(bootstrap: str, security: ClientSecurity = PLAINTEXT) -> Inventory:
     """The cluster behind `host:port,...`, addresses of a listener with this security. Raises UsageError."""
-    refusals: list[str] = []
-
-    def note(error: KafkaError) -> None:
-        if error.code() in _REFUSED:
-            refusals.append(error.str())
-
-    reaching = {"bootstrap.servers": bootstrap, **security.librdkafka()}
+    attach(bootstrap_endpoints(bootstrap, security))  # says what a cluster refuses, which librdkafka does not
     try:
-        admin = AdminClient({**reaching, "log_level": "0", "error_cb": note}, logger=_SILENT)
+        reaching = {"bootstrap.servers": bootstrap, **security.librdkafka()}
+        admin = AdminClient({**reaching, "log_level": "0"}, logger=_SILENT)
         description = admin.describe_cluster(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S)
         brokers = [ConfigResource(ResourceType.BROKER, str(node.id)) for node in description.nodes]
         described = _described(admin, [[broker] for broker in brokers])  # each answers for itself alone
         topics, notes = _topics(admin)
     except (KafkaException, TimeoutError, ValueError) as error:
         raise UsageError(
-            f"--bootstrap {bootstrap}: no cluster answered: {_reason(error, refusals)}; name host:port of a "
+            f"--bootstrap {bootstrap}: no cluster answered: {str(error) or _NO_ANSWER}; name host:port of a "
             f"listener that this machine reaches, and in --client-config how clients prove who they are."
         ) from None
     nodes = [
@@ -77,12 +71,6 @@ def read(bootstrap: str, security: ClientSecurity = PLAINTEXT) -> Inventory:
             f"Its brokers have the properties of Kafka {version}; --kafka names another version.",
         )
     return replace(cluster, topics=topics, notes=(*cluster.notes, *notes))
-
-
-def _reason(error: Exception, refusals: Sequence[str]) -> str:
-    """Why no cluster answered; a time-out says less than what a broker has refused meanwhile."""
-    text = refusals[0] if refusals else str(error)
-    return text[:_LONGEST_REASON] or _NO_ANSWER
 
 
 def _described(
