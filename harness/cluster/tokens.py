@@ -38,10 +38,10 @@ class TokenEndpoint:
 
     def __init__(self, clients: Mapping[str, Secret], address: str, port: int) -> None:
         """``clients`` has the secret of each client id; ``port`` is where `start` will listen."""
-        self._clients = {client: secret.reveal() for client, secret in clients.items()}
+        self._clients = dict(clients)
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._at = (address, port)
-        self._server: ThreadingHTTPServer | None = None
+        self._server: _Server | None = None
         url = f"http://{address}:{port}"
         self.url = f"{url}/token"
         """Where tokens are granted."""
@@ -52,7 +52,7 @@ class TokenEndpoint:
     def start(self) -> None:
         """Serve until `close`. Raises LabError if the address cannot be listened on."""
         try:
-            self._server = ThreadingHTTPServer(self._at, self._handler())
+            self._server = _Server(self._at, self._handler())
         except OSError as error:
             place = ":".join(map(str, self._at))
             raise LabError(f"The token endpoint cannot listen on {place} ({error.strerror}).") from error
@@ -113,7 +113,7 @@ class TokenEndpoint:
 
     def _client(self, authorization: str) -> str | None:
         for client, secret in self._clients.items():
-            expected = base64.b64encode(f"{client}:{secret}".encode()).decode()
+            expected = base64.b64encode(f"{client}:{secret.reveal()}".encode()).decode()
             if compare_digest(authorization.encode(), f"Basic {expected}".encode()):
                 return client
         return None
@@ -133,6 +133,11 @@ class TokenEndpoint:
         numbers = self._key.public_key().public_numbers()
         public = {name: _number(value) for name, value in (("n", numbers.n), ("e", numbers.e))}
         return {"keys": [{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": _KEY_ID, **public}]}
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Nothing: a client may be killed, or cut off, while it asks."""
 
 
 def _encoded(data: bytes) -> str:

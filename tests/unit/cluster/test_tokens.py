@@ -69,6 +69,15 @@ def test_a_wrong_secret_gets_none(tokens: TokenEndpoint, change: dict[str, str])
         _granted(replace(alice(tokens), **change))  # type: ignore[arg-type]
 
 
+def test_a_broken_request_is_not_shown(tokens: TokenEndpoint, capfd: pytest.CaptureFixture[str]) -> None:
+    address, port = tokens.url.removeprefix("http://").partition("/")[0].split(":")
+    with socket.create_connection((address, int(port))) as client:
+        client.sendall(b"POST /token HTTP/1.0\r\nContent-Length: many\r\n\r\n")
+        assert client.recv(100) == b""
+    _granted(alice(tokens))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_java_is_told_that_it_may_ask_there(tokens: TokenEndpoint) -> None:
     keys_url = tokens.broker_properties(("sasl_ssl",))["sasl.oauthbearer.jwks.endpoint.url"]
     assert tokens.system_properties == {ALLOWED_URLS: f"{tokens.url},{keys_url}"}
