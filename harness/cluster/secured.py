@@ -21,7 +21,7 @@ from harness.cluster.tokens import TokenEndpoint
 from harness.errors import InvalidRunError
 from harness.kafka.model import Endpoint
 from harness.kafka.security import PLAIN_MODULE, SCRAM_MODULE, ClientSecurity, ListenerSecurity, jaas_line
-from harness.kafka.wire.connection import Connection, RefusedError
+from harness.kafka.wire.connection import accepts
 from harness.kafka.wire.rights import Acl, ScramMechanism, create_acls, set_scram_credentials
 from harness.lab.model import Host, Topology
 from harness.secrets import Secret
@@ -140,7 +140,7 @@ class ClusterSecurity:
             _require(result.error, result.message, "rights of the clients")
         for host in brokers:
             wait_until(
-                partial(_admits, self.topology.client_endpoint(host)),
+                partial(accepts, self.topology.client_endpoint(host)),
                 within_s=_GRANTED_WITHIN_S,
                 awaiting=f"{host.name} to admit the clients' user",
                 abort=check,
@@ -180,12 +180,3 @@ class ClusterSecurity:
 def _require(error: int, message: str, what: str) -> None:
     if error:
         raise InvalidRunError(f"The cluster refuses the {what} with error {error} ({message}).")
-
-
-def _admits(endpoint: Endpoint) -> bool:
-    with Connection(endpoint) as connection:
-        try:
-            connection.open()
-        except (RefusedError, OSError):
-            return False
-    return True
