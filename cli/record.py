@@ -13,7 +13,7 @@ import typer
 from cli.options import RUNS, Quiet, Runs, count, duration
 from cli.pages import add_page
 from harness.console import Progress, echo
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, UsageError
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, UsageError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
