@@ -28,9 +28,10 @@ def from_sources(
             help="server.properties files, a docker-compose.yml, Strimzi resources, or a folder of them."
         ),
     ] = None,
-    bootstrap: Annotated[
-        str, typer.Option(help="host:port,... of a running cluster without security; it is only read.")
-    ] = "",
+    bootstrap: Annotated[str, typer.Option(help="host:port,... of a running cluster; it is only read.")] = "",
+    client_config: Annotated[
+        Path | None, typer.Option(help="Properties of a client of that cluster, with its TLS and SASL.")
+    ] = None,
     kafka: Annotated[str, typer.Option(help="Kafka version, if the sources do not name it.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write the cluster file here. Default: print it.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file of --out.")] = False,
@@ -40,6 +41,7 @@ def from_sources(
     acked cluster from broker*.properties --out cluster.toml
     acked cluster from docker-compose.yml --out cluster.toml
     acked cluster from --bootstrap localhost:9092 --out cluster.toml
+    acked cluster from --bootstrap kafka1:9093 --client-config client.properties
 
     Comments in the file say what was assumed and what was left out. Nothing
     in the sources or the cluster is changed.
@@ -51,7 +53,7 @@ def from_sources(
     from harness.plain_files import write_output
 
     sources = [str(path) for path in paths or ()] + ([f"--bootstrap {bootstrap}"] if bootstrap else [])
-    text = cluster_file(_inventory(paths or [], bootstrap, kafka), sources)
+    text = cluster_file(_inventory(paths or [], kafka, bootstrap, client_config), sources)
     if out is None:
         echo(text, nl=False)
         return
@@ -64,15 +66,21 @@ def from_sources(
     tell(f"{out}: acked assess {out} --list shows what each fault would cost")
 
 
-def _inventory(paths: list[Path], bootstrap: str, kafka: str) -> Inventory:
+def _inventory(paths: list[Path], kafka: str, bootstrap: str, client_config: Path | None) -> Inventory:
     """What all sources say together; ``kafka`` takes precedence over the version that they name."""
     from dataclasses import replace
 
+    from harness.cluster.client_config import read_client_config
     from harness.cluster.inventory import files, live
     from harness.cluster.inventory.model import together
     from harness.errors import UsageError
+    from harness.kafka.security import PLAINTEXT
 
-    parts = [*([files.read(paths)] if paths else []), *([live.read(bootstrap)] if bootstrap else [])]
+    if client_config is not None and not bootstrap:
+        raise UsageError("--client-config belongs to --bootstrap; add host:port of a broker.")
+    security = read_client_config(client_config).security if client_config else PLAINTEXT
+    parts = [files.read(paths)] if paths else []
+    parts += [live.read(bootstrap, security)] if bootstrap else []
     if not parts:
         raise UsageError("Name files that describe the cluster, or a running cluster with --bootstrap.")
     if kafka:

@@ -188,7 +188,8 @@ class SettingOptions:
         str,
         typer.Option(
             metavar="<name>",
-            help="With SASL, that of the clients: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 (the default).",
+            help="With SASL, that of the clients: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 (the default) or "
+            "OAUTHBEARER.",
         ),
     ] = ""
     compress_time: Annotated[

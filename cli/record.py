@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from harness.cluster.attached import AttachedCluster
-    from harness.kafka.model import Endpoint
     from harness.kafka.security import ClientSecurity
     from run.clients import UserClients
     from run.folder import RunFolder
@@ -117,7 +116,7 @@ def record(
 
     Exit code: 0 as declared, 1 violated, 2 unknown, 254 usage error.
     """
-    from harness.cluster.attached import attach, guarded
+    from harness.cluster.attached import attach, bootstrap_endpoints, guarded
     from run.recording.marks import loopback
 
     chosen = [bool(for_), check_only, clean, resume is not None]
@@ -128,7 +127,7 @@ def record(
     progress = Progress(quiet=as_json or quiet)
     with guarded():
         security, user = _user_clients(client_config, progress.say)
-        cluster = attach(_endpoints(_bootstrap(bootstrap, resume), security))
+        cluster = attach(bootstrap_endpoints(_bootstrap(bootstrap, resume), security))
         if check_only:
             raise typer.Exit(_check(cluster, load.topic, as_json=as_json))
         if clean:
@@ -191,23 +190,6 @@ def _bootstrap(bootstrap: str, resume: Path | None) -> str:
     from run.recording.stored import StoredRecording
 
     return StoredRecording.of(RunFolder.open(resume)).bootstrap
-
-
-def _endpoints(bootstrap: str, security: ClientSecurity) -> list[Endpoint]:
-    from harness.kafka.model import Endpoint
-
-    endpoints = []
-    for text in filter(None, (part.strip() for part in bootstrap.split(","))):
-        try:
-            endpoint = replace(Endpoint.parse(text), security=security)
-        except ValueError:
-            endpoint = Endpoint("", 0)
-        if not endpoint.host or not 0 < endpoint.port < 65536:
-            raise UsageError(f"--bootstrap {quoted(text)}: give host:port, such as kafka1.example.org:9092.")
-        endpoints.append(endpoint)
-    if not endpoints:
-        raise UsageError("Name the cluster with --bootstrap host:port,host:port.")
-    return endpoints
 
 
 def _user_clients(file: Path | None, say: Callable[[str], None]) -> tuple[ClientSecurity, UserClients]:

@@ -151,7 +151,7 @@ def open_series(
     Raises UsageError, UnfitError.
     """
     by_name = {scenario.name: scenario for scenario in scenarios}
-    unfitting = misfits(jobs, by_name, cluster.file)
+    unfitting = misfits(jobs, by_name, cluster)
     require([job for job in dict.fromkeys(jobs) if job not in unfitting], by_name, cluster, progress)
     if night.shard is not None:
         jobs = night.shard.share(jobs)
@@ -224,16 +224,17 @@ def require(
     require_sql({job.scenario: scenarios[job.scenario] for job in jobs}.values(), say=progress.say)
 
 
-def misfits(
-    jobs: Iterable[Job], scenarios: Mapping[str, Scenario], file: ClusterFile | None
-) -> dict[Job, str]:
+def misfits(jobs: Iterable[Job], scenarios: Mapping[str, Scenario], cluster: SeriesCluster) -> dict[Job, str]:
     """The jobs that a described cluster or their Kafka version cannot run, and a sentence that says why."""
     from run.session import ignores, misfit
+    from run.settings import unsecurable
+
+    file = cluster.file
 
     def reason(job: Job) -> str:
-        scenario = scenarios[job.scenario]
+        scenario, version = scenarios[job.scenario], kafka_version(job.version, force=True)
         missing = misfit(scenario, file.layout, kafka=job.version, mode=job.mode) if file else ""
-        return missing or ignores(scenario, kafka_version(job.version, force=True))
+        return missing or ignores(scenario, version) or unsecurable(cluster.settings, version)
 
     reasons = {job: reason(job) for job in jobs}
     return {job: sentence for job, sentence in reasons.items() if sentence}

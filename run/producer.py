@@ -128,14 +128,15 @@ class Producer:
     ) -> SendResult:
         """Send messages with a raw producer until its broker accepts one, and so knows that it leads.
 
-        Each attempt is recorded as a separate message. Raises WaitTimeoutError.
+        A broker that has just started may let nobody connect yet. Each attempt is recorded as a separate
+        message. Raises WaitTimeoutError.
         """
         brokers = ", ".join(broker.label for broker in self.spec.brokers)
         return wait_until(
             lambda: self.send(topic, label, partition=partition),
             within_s=within_s,
             awaiting=f"{brokers} to accept a write to {topic}-{partition}",
-            accept=lambda result: result.error not in NOT_YET_LEADER,
+            accept=lambda result: result.attempts != 0 and result.error not in NOT_YET_LEADER,
         )
 
     def keep_writing(

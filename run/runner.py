@@ -306,13 +306,17 @@ class _Run:
             return running, self._start_clients(stack, running.lab, running.processes)
         lasting = stack if standing is None else standing.stack
         path = self.folder.path if standing is None else standing.path
-        lab, security = make_lab(self.options, self.setup, path)
+        lab = make_lab(self.options, self.setup, path)
         disks = Disks(lab)
         lasting.callback(disks.close)
         lasting.callback(lab.down)
         with self.progress.phase("lab", "making hosts"):
             lab.up()
         self.lab_is_up()
+        security = secure(lab, self.options)
+        if security is not None:
+            lasting.callback(security.close)
+            security.start()
         for reason in disks.make_where_possible(self.setup.volatile_disks).values():
             self.progress.say(reason)
         processes = Processes(
@@ -320,6 +324,7 @@ class _Run:
             distribution=artifacts.resolve(self.options.version, make_archives=False),
             journal=journal,
             log_syntax=self.options.version.log_syntax,
+            system_properties={} if security is None else security.system_properties,
         )
         lasting.callback(processes.hide_secrets)
         clients = self._start_clients(stack, lab, processes)
@@ -550,16 +555,23 @@ class _Clients:
                 files.take(JOURNAL, folder.journal(host.name))
 
 
-def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> tuple[Lab, ClusterSecurity | None]:
-    """The lab that the options name, with the hosts that the set-up needs; not up yet. And its security."""
-    topology = hosts_of(setup, options.layout, options.mode)
-    security = None
-    if not options.settings.security.plaintext:
-        from harness.cluster.secured import ClusterSecurity  # loads a library of its own
+def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> Lab:
+    """The lab that the options name, with the hosts that the set-up needs; not up yet."""
+    return lab_kind(options.lab).make(hosts_of(setup, options.layout, options.mode), run_dir)
 
-        security = ClusterSecurity(options.settings.security, topology, options.mode)
-        topology = security.topology
-    return lab_kind(options.lab).make(topology, run_dir), security
+
+def secure(lab: Lab, options: RunOptions) -> ClusterSecurity | None:
+    """The security of a cluster in a lab that is up, as its hosts state it from now on; None without.
+
+    Certificates and the token endpoint need addresses, which some labs choose when they come up.
+    """
+    if options.settings.security.plaintext:
+        return None
+    from harness.cluster.secured import ClusterSecurity  # loads a library of its own
+
+    security = ClusterSecurity(options.settings.security, lab.topology, options.mode)
+    lab.topology = security.topology
+    return security
 
 
 def make_cluster(

@@ -23,7 +23,7 @@ from run.folder import CLAIMS, RunFolder
 from run.placement import memory_gib, place, require_memory, start_s
 from run.runner import RunOptions, RunResult, applied_to, run_scenario
 from run.scenario import Scenario
-from run.settings import OLDEST_SECURED, AppliedSettings
+from run.settings import AppliedSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,11 +78,12 @@ def plan_run(
     if ignored := ignores(scenario, version):
         raise UsageError(ignored)
     settings = settings.over(cluster.settings) if cluster else settings
-    old_client = client.version and version_key(client.version) < version_key(OLDEST_SECURED)
-    if old_client and not settings.security.plaintext:
+    security = settings.security
+    old_client = client.version and version_key(client.version) < version_key(security.oldest)
+    if old_client and not security.plaintext:
         raise UsageError(
-            f"{settings.security.place}: {settings.security.protocol} needs a Java client of "
-            f"{OLDEST_SECURED} or newer, and --client-version is {client.version}; use a newer one."
+            f"{security.place}: {security} needs a Java client of {security.oldest} or newer, and "
+            f"--client-version is {client.version}; use a newer one."
         )
     options = RunOptions(
         version=version,

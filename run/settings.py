@@ -186,18 +186,21 @@ def apply(
     )
 
 
-OLDEST_SECURED = "2.7"
-"""Stores in PEM (KIP-651) and users of SCRAM by request (KIP-554) came with it."""
+def unsecurable(settings: Settings, version: KafkaVersion) -> str:
+    """Why the version cannot have the security that is asked for, as a sentence; empty if it can."""
+    security = settings.security
+    if security.plaintext or version_key(version.version) >= version_key(security.oldest):
+        return ""
+    return (
+        f"{security.place}: {security} needs Kafka {security.oldest} or newer, and this is "
+        f"{version.label}; use another version."
+    )
 
 
 def _refuse_impossible(settings: Settings, version: KafkaVersion) -> None:
     """Raise UsageError for properties that the version cannot have with this value."""
-    security = settings.security
-    if not security.plaintext and version_key(version.version) < version_key(OLDEST_SECURED):
-        raise UsageError(
-            f"{security.place}: {security.protocol} needs Kafka {OLDEST_SECURED} or newer, and this "
-            f"is {version.label}; use another version."
-        )
+    if too_old := unsecurable(settings, version):
+        raise UsageError(too_old)
     for key, setting in settings.broker.items():
         remedy = PROPERTIES[key].remedy(setting.value) if key in PROPERTIES else ""
         if remedy or is_placeholder(setting.value):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
@@ -22,8 +23,9 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from harness.errors import AckedError, UnfitError, UsageError
+from harness.errors import AckedError, UnfitError, UsageError, quoted
 from harness.kafka.model import Endpoint, PartitionState, Topic, TopicPartition, broker_name
+from harness.kafka.security import ClientSecurity
 from harness.kafka.wire.admin import RequestResult, create_topics, delete_topic, delete_topic_by_id
 from harness.kafka.wire.connection import only
 from harness.kafka.wire.dialect import Dialect, common, spoken
@@ -273,6 +275,22 @@ def guarded() -> Iterator[None]:
     """Meanwhile this process sends only requests of `ALLOWED`."""
     with only(ALLOWED):
         yield
+
+
+def bootstrap_endpoints(bootstrap: str, security: ClientSecurity) -> list[Endpoint]:
+    """The listeners of `--bootstrap host:port,host:port`. Raises UsageError."""
+    endpoints = []
+    for text in filter(None, (part.strip() for part in bootstrap.split(","))):
+        try:
+            endpoint = replace(Endpoint.parse(text), security=security)
+        except ValueError:
+            endpoint = Endpoint("", 0)
+        if not endpoint.host or not 0 < endpoint.port < 65536:
+            raise UsageError(f"--bootstrap {quoted(text)}: give host:port, such as kafka1.example.org:9092.")
+        endpoints.append(endpoint)
+    if not endpoints:
+        raise UsageError("Name the cluster with --bootstrap host:port,host:port.")
+    return endpoints
 
 
 def attach(bootstrap: Sequence[Endpoint]) -> AttachedCluster:

@@ -18,6 +18,7 @@ from harness.errors import InvalidRunError, UsageError
 from harness.kafka.config import MIGRATION_ENABLED, ZOOKEEPER_SESSION, connect_string, quorum_properties
 from harness.kafka.model import PartitionState, Topic
 from harness.kafka.versions import KafkaVersion
+from harness.lab.model import Host
 from harness.waiting import wait_until
 from harness.zookeeper.session import ZooKeeperSession
 
@@ -95,7 +96,7 @@ class MigratingCluster:
             raise UsageError(f"{host} has no configuration for the phase {phase!r}.")
         enabled = MIGRATION_ENABLED if phase == "migrating" else {}
         if node.role == "controller":
-            self._kraft.configure(host, {**self._to_zookeeper(), **enabled} if enabled else {})
+            self._kraft.configure(host, {**self._to_brokers(node), **enabled} if enabled else {})
         elif phase == "kraft":
             self._kraft.configure(host, {})
         else:
@@ -105,11 +106,18 @@ class MigratingCluster:
             )
         self._next[host] = phase
 
-    def _to_zookeeper(self) -> dict[str, str]:
-        """What a controller needs to write to ZooKeeper."""
+    def _to_brokers(self, controller: Host) -> dict[str, str]:
+        """What a controller needs to write to ZooKeeper, and to let brokers in ZooKeeper mode register.
+
+        It refuses those that do not have the listener that it has itself for requests between brokers.
+        """
         nodes = [host.zookeeper_endpoint for host in self._lab.topology.role("zookeeper")]
         given = {key: self._given.get(key, value) for key, value in ZOOKEEPER_SESSION.items()}
-        return {"zookeeper.connect": connect_string(nodes), **given}
+        return {
+            "zookeeper.connect": connect_string(nodes),
+            "inter.broker.listener.name": controller.security.protocol,
+            **given,
+        }
 
     def start(self, host: str) -> None:
         """Start a node as configured, and wait until the cluster knows it."""

@@ -30,6 +30,8 @@ class Processes:
     journal: Journal
     log_syntax: LogSyntax = "log4j1"
     java: str = "java"
+    system_properties: Mapping[str, str] = field(default_factory=dict)
+    """Java's system properties of every process."""
     wanted: dict[str, JavaProcess] = field(default_factory=dict)
     """Hosts whose process should be up right now."""
     ended: set[str] = field(default_factory=set)
@@ -61,6 +63,7 @@ class Processes:
             heap_mb=heap_mb,
             archive=str(archive) if archive else None,
             java=self.java,
+            system_properties=self.system_properties,
         )
 
     def hide_secrets(self) -> None:

@@ -4,21 +4,24 @@ Three users exist. `acked-broker` is that of brokers and controllers, and `acked
 both may do everything. `acked-client` is that of producers and consumers, and has the rights that they need.
 With SSL, each of them is the subject of a certificate; with SASL, it has a password. Brokers and the harness
 use PLAIN, because the credentials of SCRAM are part of the metadata, which brokers share only once they run.
+With OAUTHBEARER, the harness and the clients get tokens for their passwords, from an endpoint that belongs to
+the cluster.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from harness.cluster.certificates import CertificateAuthority
 from harness.cluster.key_stores import OwnCertificate
+from harness.cluster.tokens import TokenEndpoint
 from harness.errors import InvalidRunError
 from harness.kafka.model import Endpoint
 from harness.kafka.security import PLAIN_MODULE, SCRAM_MODULE, ClientSecurity, ListenerSecurity, jaas_line
-from harness.kafka.wire.connection import Connection, RefusedError
+from harness.kafka.wire.connection import accepts
 from harness.kafka.wire.rights import Acl, ScramMechanism, create_acls, set_scram_credentials
 from harness.lab.model import Host, Topology
 from harness.secrets import Secret
@@ -28,6 +31,7 @@ BROKER_USER, ADMIN, CLIENT = "acked-broker", "acked-admin", "acked-client"
 _ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 _STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _GRANTED_WITHIN_S = 30.0
+_TOKEN_PORT = 9191
 
 
 class ClusterSecurity:
@@ -40,13 +44,32 @@ class ClusterSecurity:
         self._own: dict[str, OwnCertificate] = {}
         self._ca = CertificateAuthority()
         self._passwords = {name: secrets.token_urlsafe(24) for name in (BROKER_USER, ADMIN, CLIENT)}
-        admin = self._client(ADMIN, "PLAIN")
+        self._tokens = None
+        if listeners.mechanism == "OAUTHBEARER":
+            users = {name: Secret(self._passwords[name]) for name in (ADMIN, CLIENT)}
+            self._tokens = TokenEndpoint(users, topology.observer_address, _TOKEN_PORT)
+        admin = self._client(ADMIN, listeners.mechanism if self._tokens else "PLAIN")
         self.topology = replace(
             topology,
             hosts=tuple(replace(host, security=admin) for host in topology.hosts),
             clients=self._client(CLIENT, listeners.mechanism),
         )
         """The hosts, and how the harness and the clients reach them."""
+
+    @property
+    def system_properties(self) -> Mapping[str, str]:
+        """Java's system properties of the nodes."""
+        return {} if self._tokens is None else self._tokens.system_properties
+
+    def start(self) -> None:
+        """Serve what nodes and clients ask for, until `close`. Raises LabError."""
+        if self._tokens is not None:
+            self._tokens.start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        if self._tokens is not None:
+            self._tokens.close()
 
     def properties(self, host: Host, *, kraft: bool) -> dict[str, str]:
         """The properties of a broker or controller, with secrets, besides those that name its listeners.
@@ -79,6 +102,8 @@ class ClusterSecurity:
         users = {f"user_{name}": password for name, password in self._passwords.items()}
         if mechanism != "PLAIN":
             del users[f"user_{CLIENT}"]
+        if self._tokens is not None:
+            del users[f"user_{ADMIN}"]
         own = {"username": BROKER_USER, "password": self._passwords[BROKER_USER]}
         line = jaas_line(PLAIN_MODULE, {**own, **users})
         properties = {
@@ -87,10 +112,13 @@ class ClusterSecurity:
         }
         if self._quorum:
             properties["sasl.mechanism.controller.protocol"] = "PLAIN"
-        for listener in (self.listeners.protocol.lower(), *(["controller"] if self._quorum else [])):
+        listeners = (self.listeners.protocol.lower(), *(["controller"] if self._quorum else []))
+        if self._tokens is not None:
+            properties |= self._tokens.broker_properties(listeners)
+        for listener in listeners:
             prefix = f"listener.name.{listener}"
             properties[f"{prefix}.plain.sasl.jaas.config"] = line
-            if mechanism != "PLAIN":
+            if mechanism.startswith("SCRAM"):
                 properties[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = jaas_line(SCRAM_MODULE, {})
         return properties
 
@@ -112,7 +140,7 @@ class ClusterSecurity:
             _require(result.error, result.message, "rights of the clients")
         for host in brokers:
             wait_until(
-                partial(_admits, self.topology.client_endpoint(host)),
+                partial(accepts, self.topology.client_endpoint(host)),
                 within_s=_GRANTED_WITHIN_S,
                 awaiting=f"{host.name} to admit the clients' user",
                 abort=check,
@@ -135,8 +163,13 @@ class ClusterSecurity:
         if security.tls:
             security = replace(security, ca=self._ca.certificate)
         if security.sasl:
-            password = Secret(self._passwords[name])
-            return replace(security, mechanism=mechanism, username=name, password=password)  # type: ignore[arg-type]
+            security = replace(
+                security,
+                mechanism=mechanism,  # type: ignore[arg-type]
+                username=name,
+                password=Secret(self._passwords[name]),
+            )
+            return replace(security, token_url=self._tokens.url) if self._tokens else security
         own = self._ca.issue(name)
         return replace(security, certificate=own.chain, key=own.key)
 
@@ -147,12 +180,3 @@ class ClusterSecurity:
 def _require(error: int, message: str, what: str) -> None:
     if error:
         raise InvalidRunError(f"The cluster refuses the {what} with error {error} ({message}).")
-
-
-def _admits(endpoint: Endpoint) -> bool:
-    with Connection(endpoint) as connection:
-        try:
-            connection.open()
-        except (RefusedError, OSError):
-            return False
-    return True

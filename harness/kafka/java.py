@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.kafka.versions import LogSyntax
 
@@ -52,6 +52,7 @@ class JavaProcess:
     archive: str | None = None
     """Application class-data archive; Java ignores one that does not match."""
     java: str = "java"
+    system_properties: Mapping[str, str] = field(default_factory=dict)
 
     def argv(self) -> tuple[str, ...]:
         """The command line."""
@@ -70,6 +71,7 @@ class JavaProcess:
             "-Duser.timezone=UTC",  # log lines are mapped to the run's clock
             "-Dzookeeper.admin.enableServer=false",
             "-Dzookeeper.cnxTimeout=500",  # the default, 5 s, blocks elections while packets are dropped
+            *(f"-D{key}={value}" for key, value in self.system_properties.items()),
             "-cp",
             self.class_path,
             self.main_class,

@@ -22,7 +22,7 @@ Mechanism = Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 HANDSHAKE_S = 3.0
 """Longest time for TLS and SASL on a new connection. An idle machine needs 40 to 130 ms, a busy one more."""
 PROTOCOLS: tuple[SecurityProtocol, ...] = get_args(SecurityProtocol)
-OF_USERS: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OF_USERS: tuple[Mechanism, ...] = get_args(Mechanism)[1:]
 """Mechanisms for which acked makes users."""
 DEFAULT_MECHANISM: Mechanism = "SCRAM-SHA-512"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -163,6 +163,15 @@ class ListenerSecurity:
     def plaintext(self) -> bool:
         """Whether there is neither TLS nor SASL."""
         return self.protocol == "PLAINTEXT"
+
+    @property
+    def oldest(self) -> str:
+        """The oldest Kafka version of brokers and Java clients that can have it.
+
+        2.7 brought stores in PEM (KIP-651) and users of SCRAM by request (KIP-554), and 3.4 the classes of
+        OAUTHBEARER under the names that all later versions know.
+        """
+        return "3.4" if self.mechanism == "OAUTHBEARER" else "2.7"
 
     def __str__(self) -> str:
         return f"{self.protocol} with {self.mechanism}" if self.mechanism else self.protocol

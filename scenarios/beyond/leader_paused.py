@@ -10,6 +10,7 @@ from run.stage import Stage
 from scenarios.steps import seed, settle
 
 TOPIC = "t"
+OPEN = "open-before"
 
 
 def body(stage: Stage) -> None:
@@ -18,9 +19,10 @@ def body(stage: Stage) -> None:
     into_the_pause = stage.producer(
         "az1", "az1-acks1", "broker1", acks=1, request_timeout_s=2 * stage.timings.session_end_s
     )
+    into_the_pause.connection(OPEN)  # with TLS or SASL, a paused broker lets nobody connect
     paused = stage.nemesis.pause("broker1").inject()
     stage.mark("cut", "the leader is paused; its connections stay open")
-    waiting = into_the_pause.send_later(TOPIC, "sleeper")
+    waiting = into_the_pause.send_later(TOPIC, "sleeper", connection=OPEN)
     stage.wait_for_leader(TOPIC, not_on="broker1")
     stage.wait_until_serving(TOPIC, "broker2")
     stage.mark("failover", "a follower leads")

@@ -5,27 +5,19 @@ Started by tests themselves, outside acked's labs: it stands for a cluster that 
 
 from __future__ import annotations
 
-import base64
-import json
 import socket
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs
-
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
-from cryptography.hazmat.primitives.hashes import SHA256
 
 from harness.artifacts.distribution import resolve
 from harness.cluster.certificates import CertificateAuthority
+from harness.cluster.tokens import TokenEndpoint
 from harness.kafka.java import BROKER, CLUSTER_ID, FORMAT, JavaProcess, log_config_text, properties_text
 from harness.kafka.model import Endpoint
-from harness.kafka.security import OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE, ClientSecurity, jaas_line
+from harness.kafka.security import PLAIN_MODULE, SCRAM_MODULE, ClientSecurity, jaas_line
 from harness.kafka.versions import VERSIONS
 from harness.kafka.wire.metadata import metadata
 from harness.kafka.wire.rights import set_scram_credentials
@@ -34,9 +26,8 @@ from harness.waiting import wait_until
 
 USER, SCRAM_USER, PASSWORD = "alice", "al,i=ce", 'p"\\,= ä1'
 """Characters that JAAS, SCRAM or both write in another way."""
-CLIENT, CLIENT_SECRET = "client-1", "client-secret"
+CLIENT, CLIENT_SECRET = "client-1", "cl1ent-s3cret-of-tokens"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-_ISSUER, _AUDIENCE = "tests", "kafka"
 
 
 @dataclass
@@ -61,9 +52,12 @@ class SecuredBroker:
 def secured_broker(folder: Path, version: str = "4.3.1") -> Iterator[SecuredBroker]:
     """Run the broker (KRaft) with these listeners: SSL (mTLS), SASL_SSL, SASL_PLAINTEXT, PLAINTEXT."""
     ca = CertificateAuthority()
-    ports = dict(zip((*_LISTENERS, "CONTROLLER"), _free_ports(len(_LISTENERS) + 1), strict=True))
-    with token_endpoint() as tokens:
-        broker = SecuredBroker(version, folder, ca, ports, f"{tokens}/token")
+    *free, token_port = _free_ports(len(_LISTENERS) + 2)
+    ports = dict(zip((*_LISTENERS, "CONTROLLER"), free, strict=True))
+    tokens = TokenEndpoint({CLIENT: Secret(CLIENT_SECRET)}, "127.0.0.1", token_port)
+    with closing(tokens):
+        tokens.start()
+        broker = SecuredBroker(version, folder, ca, ports, tokens.url)
         config = folder / "server.properties"
         config.write_text(properties_text(_properties(folder, ca, ports, tokens)))
         logging = folder / "log.properties"
@@ -71,9 +65,9 @@ def secured_broker(folder: Path, version: str = "4.3.1") -> Iterator[SecuredBrok
         logging.write_text(log_config_text(str(folder / "server.log"), syntax))
         distribution = resolve(version)
 
-        def argv(main_class: str, *arguments: str) -> list[str]:
+        def argv(main_class: str, *arguments: str) -> tuple[str, ...]:
             archive = distribution.archive(main_class)
-            process = JavaProcess(
+            return JavaProcess(
                 main_class=main_class,
                 class_path=distribution.class_path(),
                 arguments=arguments,
@@ -81,9 +75,8 @@ def secured_broker(folder: Path, version: str = "4.3.1") -> Iterator[SecuredBrok
                 log_syntax=syntax,
                 archive=str(archive) if archive else None,
                 java=distribution.java.path,
+                system_properties=tokens.system_properties,
             ).argv()
-            allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens}/jwks,{tokens}/token"
-            return [process[0], allowed, *process[1:]]
 
         subprocess.run(argv(FORMAT, "format", "-t", CLUSTER_ID, "-c", str(config)), check=True, timeout=60)
         with (folder / "out.log").open("wb") as out:
@@ -116,7 +109,9 @@ def secured_broker(folder: Path, version: str = "4.3.1") -> Iterator[SecuredBrok
 _LISTENERS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
 
 
-def _properties(folder: Path, ca: CertificateAuthority, ports: dict[str, int], tokens: str) -> dict[str, str]:
+def _properties(
+    folder: Path, ca: CertificateAuthority, ports: dict[str, int], tokens: TokenEndpoint
+) -> dict[str, str]:
     own = ca.issue("broker", ["127.0.0.1", "localhost"])
     at = {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}
     properties = {
@@ -138,76 +133,18 @@ def _properties(folder: Path, ca: CertificateAuthority, ports: dict[str, int], t
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": ca.certificate,
         "listener.name.ssl.ssl.client.auth": "required",
-        "sasl.oauthbearer.jwks.endpoint.url": f"{tokens}/jwks",
-        "sasl.oauthbearer.expected.audience": _AUDIENCE,
-        "sasl.oauthbearer.expected.issuer": _ISSUER,
     }
-    for listener in ("sasl_ssl", "sasl_plaintext"):
+    with_sasl = ("sasl_ssl", "sasl_plaintext")
+    properties |= tokens.broker_properties(with_sasl)
+    for listener in with_sasl:
         prefix = f"listener.name.{listener}"
         properties |= {
             f"{prefix}.sasl.enabled.mechanisms": ",".join(_MECHANISMS),
             f"{prefix}.plain.sasl.jaas.config": jaas_line(PLAIN_MODULE, {f"user_{USER}": PASSWORD}),
             f"{prefix}.scram-sha-256.sasl.jaas.config": jaas_line(SCRAM_MODULE, {}),
             f"{prefix}.scram-sha-512.sasl.jaas.config": jaas_line(SCRAM_MODULE, {}),
-            f"{prefix}.oauthbearer.sasl.jaas.config": jaas_line(OAUTH_MODULE, {}),
-            f"{prefix}.oauthbearer.sasl.server.callback.handler.class": (
-                "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-            ),
         }
     return properties
-
-
-@contextmanager
-def token_endpoint() -> Iterator[str]:
-    """The URL of a server of tokens (client credentials) and of the key that signs them."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    numbers = key.public_key().public_numbers()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            jwk = {"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "1"}
-            self._answer(200, {"keys": [{**jwk, "n": _number(numbers.n), "e": _number(numbers.e)}]})
-
-        def do_POST(self) -> None:
-            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            wanted = base64.b64encode(f"{CLIENT}:{CLIENT_SECRET}".encode()).decode()
-            if self.headers["Authorization"] != f"Basic {wanted}":
-                self._answer(401, {"error": "invalid_client"})
-                return
-            now = int(time.time())
-            claims = {"sub": CLIENT, "iss": _ISSUER, "aud": _AUDIENCE, "iat": now, "exp": now + 600}
-            claims["scope"] = form.get("scope", ["kafka"])[0]
-            head = _part(json.dumps({"alg": "RS256", "kid": "1", "typ": "JWT"}).encode())
-            signed = f"{head}.{_part(json.dumps(claims).encode())}"
-            signature = key.sign(signed.encode(), padding.PKCS1v15(), SHA256())
-            token = f"{signed}.{_part(signature)}"
-            self._answer(200, {"access_token": token, "token_type": "Bearer", "expires_in": 600})
-
-        def _answer(self, status: int, content: object) -> None:
-            body = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-
-
-def _part(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _number(value: int) -> str:
-    return _part(value.to_bytes((value.bit_length() + 7) // 8))
 
 
 def _free_ports(count: int) -> list[int]:

@@ -21,6 +21,23 @@ def test_the_zombie_writes_are_lost_in_containers_too(runs: Path) -> None:
     judgement = as_declared(run)
     assert {claim["name"] for claim in judgement["claims"] if claim["status"] == "refuted"} == REFUTED
     assert set(judgement["findings_by_class"]) == {"lost"}
+    assert_nothing_is_left()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "mechanism"),
+    [("leader-az-isolated", "SCRAM-SHA-512"), ("kraft-leader-az-isolated", "OAUTHBEARER")],
+)
+def test_certificates_and_tokens_fit_the_addresses_of_containers(
+    runs: Path, scenario: str, mechanism: str
+) -> None:
+    """They are those of a subnet of the run, and the token endpoint is at its gateway."""
+    secure = ("--secure", "sasl_ssl", "--mechanism", mechanism)
+    as_declared(acked("run", scenario, "--lab", "compose", *secure, "--runs", runs, "--json"))
+    assert_nothing_is_left()
+
+
+def assert_nothing_is_left() -> None:
     client = docker_engine.connect()
     left = [thing for thing in docker_sweep.leftovers(client) if not thing.alive]
     client.close()

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from harness.artifacts.java_client import java_client
 from harness.cluster.certificates import CertificateAuthority
+from harness.kafka.java import properties_text
 from harness.kafka.model import Endpoint, Topic
 from harness.kafka.security import ClientSecurity
 from harness.kafka.versions import kafka_version
@@ -19,6 +29,7 @@ from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentErro
 from harness.kafka.wire.metadata import metadata
 from harness.kafka.wire.produce import produce_once
 from harness.secrets import Secret
+from tests.cluster.conftest import acked, commands_with
 from tests.cluster.secured_broker import (
     CLIENT,
     CLIENT_SECRET,
@@ -43,6 +54,7 @@ WAYS = [
     ("SSL", ""),
 ]
 OTHER = CertificateAuthority("other")
+KEY_PASSWORD = "p4ssword-of-the-key"
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +111,83 @@ def test_java(broker: SecuredBroker, java: RunningProgram, number: int, way: tup
     properties: dict[str, Json] = dict(producer_properties(spec))
     assert java.request("create_producer", 20.0, producer=number, properties=properties) is None
     assert java.request("connect", 20.0, producer=number, topic="t") is None
+
+
+def in_javas_names(folder: Path, at: Endpoint) -> Path:
+    """A file of client properties."""
+    properties = at.security.java()
+    properties.pop("sasl.login.callback.handler.class", None)
+    file = folder / "client.properties"
+    file.write_text(properties_text(properties), encoding="latin-1")
+    return file
+
+
+@pytest.mark.parametrize(("protocol", "mechanism"), WAYS)
+def test_a_cluster_file(broker: SecuredBroker, tmp_path: Path, protocol: str, mechanism: str) -> None:
+    at = endpoint(broker, protocol, mechanism)
+    file = in_javas_names(tmp_path, at)
+    described = acked("cluster", "from", "--bootstrap", str(at), "--client-config", file)
+    assert described.status == 0, described.stderr
+    assert "[topic.t]" in described.stdout
+    shown = described.stdout + described.stderr
+    assert not any(secret in shown for secret in (PASSWORD, CLIENT_SECRET, "PRIVATE KEY"))
+
+
+@pytest.mark.parametrize(("protocol", "mechanism"), [("SASL_SSL", "OAUTHBEARER"), ("SSL", "")])
+def test_a_recording_leaves_no_secret(
+    broker: SecuredBroker, tmp_path: Path, protocol: str, mechanism: str
+) -> None:
+    """Neither the secret for the token endpoint nor a token; neither the password of a key nor the key."""
+    at = endpoint(broker, protocol, mechanism)
+    file, runs = in_javas_names(tmp_path, at), tmp_path / "runs"
+    if not mechanism:
+        clear = load_pem_private_key(at.security.key.reveal().encode(), None)
+        kind = BestAvailableEncryption(KEY_PASSWORD.encode())
+        key = clear.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, kind).decode()
+        given = {**at.security.java(), "ssl.keystore.key": key, "ssl.key.password": KEY_PASSWORD}
+        file.write_text(properties_text(given))
+    ended, listed = threading.Event(), []
+
+    def watch() -> None:
+        while not ended.wait(0.2):
+            for secret in (CLIENT_SECRET, KEY_PASSWORD, "PRIVATE KEY"):
+                listed.extend(commands_with(secret).values())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        where = ("--bootstrap", str(at), "--client-config", file, "--runs", runs)
+        recorded = acked("record", *where, "--for", "6s", "--yes")
+    finally:
+        ended.set()
+        watcher.join()
+    assert recorded.status == 0, recorded.stderr
+    assert listed == []
+    written = [path.read_bytes() for path in runs.rglob("*") if path.is_file()]
+    assert written
+    written += [recorded.stdout.encode(), recorded.stderr.encode()]
+    hidden = re.compile(rb"PRIVATE KEY-----|eyJ[\w-]{20,}\.|" + f"{CLIENT_SECRET}|{KEY_PASSWORD}".encode())
+    assert [shown[0] for text in written if (shown := hidden.search(text))] == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism", "changes", "reason"),
+    [
+        ("SASL_SSL", "SCRAM-SHA-512", {"password": Secret("n0-such")}, "refuses the user of SCRAM-SHA-512"),
+        ("SASL_SSL", "OAUTHBEARER", {"password": Secret("n0-such")}, "endpoint answers 401"),
+        ("SSL", "", {"ca": OTHER.certificate}, "certificate is not accepted"),
+    ],
+)
+def test_no_cluster_file_of_a_cluster_that_refuses(
+    broker: SecuredBroker, tmp_path: Path, protocol: str, mechanism: str, changes: dict[str, Any], reason: str
+) -> None:
+    at = endpoint(broker, protocol, mechanism, **changes)
+    file = in_javas_names(tmp_path, at)
+    refused = acked("cluster", "from", "--bootstrap", str(at), "--client-config", file)
+    assert (refused.status, refused.stdout) == (254, "")
+    assert "is not used" in refused.stderr and reason in refused.stderr
+    assert len(refused.stderr.strip()) <= 300
+    assert "n0-such" not in refused.stderr and "Traceback" not in refused.stderr
 
 
 @pytest.mark.parametrize(

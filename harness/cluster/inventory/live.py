@@ -10,11 +10,13 @@ from dataclasses import replace
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ConfigSource, ResourceType
 
+from harness.cluster.attached import attach, bootstrap_endpoints
 from harness.cluster.inventory.model import Inventory, TopicDescription
 from harness.cluster.inventory.properties import NodeProperties, inventory
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
 from harness.kafka.broker_properties import likeliest_version
+from harness.kafka.security import PLAINTEXT, ClientSecurity
 
 _TIMEOUT_S = 10.0
 _NO_ANSWER = f"nothing came within {_TIMEOUT_S:.0f} s"
@@ -31,10 +33,12 @@ _SILENT = logging.getLogger(f"{__name__}.librdkafka")
 _SILENT.disabled = True
 
 
-def read(bootstrap: str) -> Inventory:
-    """The cluster behind `host:port,...`, addresses of a listener without security. Raises UsageError."""
+def read(bootstrap: str, security: ClientSecurity = PLAINTEXT) -> Inventory:
+    """The cluster behind `host:port,...`, addresses of a listener with this security. Raises UsageError."""
+    attach(bootstrap_endpoints(bootstrap, security))  # says what a cluster refuses, which librdkafka does not
     try:
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": "0"}, logger=_SILENT)
+        reaching = {"bootstrap.servers": bootstrap, **security.librdkafka()}
+        admin = AdminClient({**reaching, "log_level": "0"}, logger=_SILENT)
         description = admin.describe_cluster(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S)
         brokers = [ConfigResource(ResourceType.BROKER, str(node.id)) for node in description.nodes]
         described = _described(admin, [[broker] for broker in brokers])  # each answers for itself alone
@@ -42,7 +46,7 @@ def read(bootstrap: str) -> Inventory:
     except (KafkaException, TimeoutError, ValueError) as error:
         raise UsageError(
             f"--bootstrap {bootstrap}: no cluster answered: {str(error) or _NO_ANSWER}; name host:port of a "
-            f"listener without TLS and SASL that this machine reaches."
+            f"listener that this machine reaches, and in --client-config how clients prove who they are."
         ) from None
     nodes = [
         NodeProperties(

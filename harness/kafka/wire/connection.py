@@ -338,11 +338,15 @@ class Connection:
 
 
 def accepts(endpoint: Endpoint, timeout_s: float = 1.0) -> bool:
-    """Whether a connection can be opened, and is then closed without a request."""
-    try:
-        socket.create_connection(endpoint.address, timeout_s).close()
-    except OSError:
-        return False
+    """Whether a connection can be opened, TLS and SASL included; it is then closed without a request.
+
+    Where there is neither, the kernel accepts it before the broker serves anybody.
+    """
+    with Connection(endpoint, timeout_s) as connection:
+        try:
+            connection.open()
+        except OSError:
+            return False
     return True
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.record import _endpoints, _user_clients
-from harness.cluster.attached import topology_of
+from cli.record import _user_clients
+from harness.cluster.attached import bootstrap_endpoints, topology_of
 from harness.errors import UsageError
 from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
 from run.recording.plan import settings_of
@@ -38,7 +38,7 @@ def test_every_broker_is_reached_as_the_file_says(tmp_path: Path) -> None:
         ),
         silent,
     )
-    (endpoint,) = _endpoints("kafka1:9094", security)
+    (endpoint,) = bootstrap_endpoints("kafka1:9094", security)
     assert (str(endpoint), endpoint.security) == ("kafka1:9094", security)
     broker = AdvertisedBroker(node_id=7, host="h", port=1)
     topology = topology_of(AdvertisedCluster(cluster_id="c", controller=7, brokers=(broker,)), endpoint)

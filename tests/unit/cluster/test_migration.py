@@ -76,6 +76,7 @@ def test_a_controller_writes_to_zookeeper_until_the_migration_is_final(
     assert (migrating[FLAG], migrating["process.roles"]) == ("true", "controller")
     assert migrating["zookeeper.connect"].count(":2181") == 3
     assert migrating["zookeeper.session.timeout.ms"] == "9000"
+    assert migrating["inter.broker.listener.name"] == "PLAINTEXT", "brokers with another one cannot register"
     cluster.configure("controller2", "kraft")
     assert not [key for key in _written(tmp_path, "controller2") if key.startswith("zookeeper.")]
 

@@ -38,7 +38,7 @@ def test_what_is_asked_for(protocol: str, mechanism: str, meant: tuple[str, str]
     ("protocol", "mechanism", "sentence"),
     [
         ("tls", "", "--secure: protocol 'tls': use PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."),
-        ("sasl_ssl", "GSSAPI", "--secure: mechanism 'GSSAPI': use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512."),
+        ("sasl_ssl", "GSSAPI", "mechanism 'GSSAPI': use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER."),
         ("ssl", "PLAIN", "SSL has no SASL, so there is no mechanism 'PLAIN'"),
     ],
 )
@@ -90,6 +90,22 @@ def test_every_listener_is_secured(mode: str, protocol: str) -> None:
     prefix = "User:CN=" if protocol == "SSL" else "User:"
     assert properties["super.users"] == f"{prefix}{BROKER_USER};{prefix}{ADMIN}"
     assert ("ssl.keystore.key" in properties) == ("SSL" in protocol.split("_"))
+
+
+def test_tokens_for_the_harness_and_the_clients() -> None:
+    oauth = ListenerSecurity.asked("sasl_ssl", "oauthbearer", "")
+    security = ClusterSecurity(oauth, three_azs("kraft"), "kraft")
+    host = security.topology.host("controller1")
+    client = security.topology.client_endpoint(host).security
+    assert {host.security.mechanism, client.mechanism} == {"OAUTHBEARER"}
+    assert host.security.token_url == client.token_url
+    assert client.token_url.startswith(f"http://{security.topology.observer_address}:")
+    properties = security.properties(host, kraft=True)
+    for listener in ("sasl_ssl", "controller"):
+        assert f"listener.name.{listener}.oauthbearer.sasl.server.callback.handler.class" in properties
+    assert properties["sasl.mechanism.inter.broker.protocol"] == "PLAIN", "brokers need no token to meet"
+    text = str(properties)
+    assert client.password.reveal() not in text and host.security.password.reveal() not in text
 
 
 def test_certificates_name_the_address_of_their_host() -> None:

@@ -28,6 +28,7 @@ TIMED = sorted(
 TELL_THE_DATE = {
     "harness/clock.py",
     "harness/cluster/certificates.py",
+    "harness/cluster/tokens.py",
     "harness/kafka/wire/produce.py",
     "harness/kafka/wire/transactions.py",
     "run/folder.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from harness.history.identity import decode
 from harness.kafka.model import Endpoint
 from run.producer import Producer
 from workloads.client.client import Client
+from workloads.protocol.results import SendResult
 from workloads.protocol.spec import ProducerSpec
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
@@ -103,6 +105,19 @@ def test_wait_writable_repeats_until_the_broker_knows_that_it_leads(
     assert Producer(client, raw(broker, acks=1)).wait_writable("t").ok
     assert [done["error"] for done in rows("done")] == [3, 6, 0]
     assert {sent["label"] for sent in rows("sent")} == {"_"}
+
+
+def test_wait_writable_repeats_until_the_broker_lets_it_connect(client: Client, broker: FakeBroker) -> None:
+    """A message that never left says nothing of the broker."""
+    accepted = Producer(client, raw(broker, acks=1)).send("t", "x")
+    results = [replace(accepted, outcome="fail", error=-187, attempts=0), accepted]
+
+    class Starting(Producer):
+        def send(self, *_: object, **__: object) -> SendResult:
+            return results.pop(0)
+
+    assert Starting(client, raw(broker, acks=1)).wait_writable("t") == accepted
+    assert results == []
 
 
 def test_librdkafka_counts_attempts_and_names_the_broker(client: Client, broker: FakeBroker) -> None:
