@@ -177,6 +177,7 @@ def judge_history(
         verdict=verdict,
         exit_code=VERDICTS[verdict],
         judged_by=declared["judged_by"],
+        described=declared["described"],
         reasons=reasons,
         messages=messages,
         claims=tuple(claims),

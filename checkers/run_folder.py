@@ -43,9 +43,16 @@ class Declaration(TypedDict):
     """Objects with `finding` (a class of findings) and `where` (an SQL condition)."""
     judged_by: JudgedBy
     """What decides about findings; see `run.scenario.Scenario.judged_by`."""
+    described: str
+    """See `run.scenario.Scenario.described`."""
 
 
-NOTHING_DECLARED: Declaration = {"claims": (), "expected": (), "judged_by": "declaration"}
+NOTHING_DECLARED: Declaration = {
+    "claims": (),
+    "expected": (),
+    "judged_by": "declaration",
+    "described": "",
+}
 
 
 def read_json(place: str) -> dict[str, Any]:
@@ -121,7 +128,10 @@ def read_declared(folder: str) -> Declaration:
         raise BadDataError(
             f"{file} has judged_by {str(judged_by)[:40]!r}; it must be {' or '.join(get_args(JudgedBy))}."
         )
-    return {"claims": claims, "expected": expected, "judged_by": judged_by}
+    described = declared.get("described", "")
+    if not isinstance(described, str):
+        raise BadDataError(f"{file} has described {str(described)[:40]!r}; it must be the name of a setting.")
+    return {"claims": claims, "expected": expected, "judged_by": judged_by, "described": described}
 
 
 def _claim(file: str, what: str, entry: object) -> Mapping[str, Any]:

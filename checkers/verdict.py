@@ -74,6 +74,8 @@ class Judgement:
     exit_code: int
     judged_by: JudgedBy = "declaration"
     """What decided about findings."""
+    described: str = ""
+    """Setting of the producers that the run is about; see `run.scenario.Scenario.described`."""
     reasons: tuple[str, ...] = ()
     """Why the verdict is not `as declared`, one clause each."""
     scenario: str | None = None

@@ -27,7 +27,7 @@ def _parts(model: ReportModel) -> Iterator[str]:
         run.started,
     )
     yield plain(", ".join(fact for fact in facts if fact))
-    yield from (plain(one) for one in (run.problem, verdict.meaning) if one)
+    yield from (plain(one) for one in (verdict.headline, run.problem, verdict.meaning) if one)
     if verdict.reasons:
         yield _list(verdict.reasons)
     sentences = (*verdict.sentences, *verdict.why, *verdict.also)

@@ -16,6 +16,7 @@ from report.model.model import (
     Finding,
     Promise,
     ReportModel,
+    Tone,
     WriterFates,
     acks_in_words,
 )
@@ -34,6 +35,13 @@ _VERDICT_STYLE = {
     "invalid": "bold red",
     "crashed": "bold red",
     "unfit": "bold yellow",
+}
+_TONE_STYLE: Mapping[Tone, str] = {
+    "kept": "bold green",
+    "cost": "bold yellow",
+    "broken": "bold red",
+    "undecided": "bold yellow",
+    "void": "bold red",
 }
 SHOWN_GROUPS = 8
 
@@ -54,8 +62,10 @@ def show(
     if model.verdict.seen:
         out.print(escape(model.verdict.seen), soft_wrap=True)
     verdict = model.verdict.verdict
-    reasons = f" ({escape('; '.join(model.verdict.reasons))})" if model.verdict.reasons else ""
     out.print()
+    if model.verdict.headline:
+        out.paragraph(escape(model.verdict.headline), style=_TONE_STYLE[model.verdict.tone])
+    reasons = f" ({escape('; '.join(model.verdict.reasons))})" if model.verdict.reasons else ""
     out.paragraph(f"Verdict: [{_VERDICT_STYLE.get(verdict, 'bold')}]{verdict}[/]{reasons}")
     if model.run.folder:
         out.paragraph(escape(short_path(model.run.folder)), lead="Run folder: ")

@@ -175,6 +175,9 @@ class Scenario:
     judged_by: Literal["declaration", "promises"] = "declaration"
     """What decides about findings: `declaration` (those that are not expected violate the run) or `promises`
     (the table of promises: broken ones violate the run, and what Kafka does not promise is expected)."""
+    described: str = ""
+    """With what the names of the user's own producers end, for example `acks=all`; the others are there for
+    comparison. Empty: there is no such distinction."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Hosts by the letters that the article gives them, besides its `broker-0`, which is always `broker1`."""
     file: ScenarioFile | None = field(default=None, compare=False, repr=False)
@@ -219,6 +222,7 @@ class Scenario:
                 ),
             ],
             "judged_by": self.judged_by,
+            "described": self.described,
         }
 
 

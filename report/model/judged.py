@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from report.model.facts import claim_of, lost_messages, promises_of
+from report.model.headline import headline
 from report.model.meaning import meaning
 from report.model.model import Finding, FindingGroup, ReportModel, Run, Verdict, WriterFates
 from report.words.causes import cause_of, facts_of
@@ -38,8 +39,11 @@ def verdict_of(
     """The verdict of a judgement, and what it means with these findings."""
     verdict = str(judgement.get("verdict") or "not judged")
     fates = dict(judgement.get("fates") or {})
+    first = headline(judgement, imported=imported)
     return Verdict(
         verdict=verdict,
+        tone=first.tone,
+        headline=first.text,
         meaning=meaning(verdict, fates, groups, by_promises=by_promises(judgement), imported=imported),
         reasons=tuple(judgement.get("reasons") or ()),
         messages=int(judgement.get("messages") or 0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 SCHEMA = 1
 
@@ -62,11 +62,20 @@ def acks_in_words(acks: int | None) -> str:
     return "" if acks is None else "all" if acks == -1 else str(acks)
 
 
+Tone = Literal["kept", "cost", "broken", "undecided", "void"]
+"""How bad it is for the reader: nothing of theirs was lost, Kafka kept its promises and they lost writes all
+the same, Kafka broke a promise, the history does not decide, or the run says nothing about Kafka."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The verdict of the stored judgement, and sentences made from the history."""
 
     verdict: str
+    tone: Tone = "undecided"
+    """How bad it is for the reader."""
+    headline: str = ""
+    """What the run says about Kafka and the reader's producers; empty if it was not judged."""
     meaning: str
     """What the word means for this run, in a sentence; with the expected losses, if there are any."""
     said_by_meaning: str = ""

@@ -93,6 +93,7 @@ class _Writer(TypedDict, total=False):
     writer_name: str | None
     az: str | None
     acks: Whole | None
+    outcome: str | None
     fate: Required[str]
     count: Required[WholeCount]
 
@@ -111,6 +112,7 @@ class JudgementShape(TypedDict, total=False):
     scenario: str | None
     verdict: str | None
     judged_by: str | None
+    described: str | None
     reasons: list[str] | None
     messages: WholeCount | None
     claims: list[_Claim] | None

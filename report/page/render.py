@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from markupsafe import Markup
 
 from harness.kafka.model import broker_name
 from report.model.beliefs import node_name
-from report.model.model import NO_AZ, Claim, FindingGroup, ReportModel, grouped
+from report.model.model import NO_AZ, Claim, FindingGroup, ReportModel, Tone, grouped
 from report.page.ladder import ladder
 from report.page.legend import legend_keys
 from report.page.logs import logs_picture
@@ -32,6 +33,14 @@ ICONS = {
     "unfit": "–",
 }
 """A sign for each verdict, so that nobody has to tell it by colour."""
+TONES: Mapping[Tone, tuple[str, str]] = {
+    "kept": ("✓", "as documented"),
+    "cost": ("◌", "as documented"),
+    "broken": ("✗", "promise broken"),
+    "undecided": ("?", "not decided"),
+    "void": ("⊘", "no result"),
+}
+"""The sign and the word of each tone."""
 STATUS_ICONS = {"confirmed": "✓", "refuted": "≠", "not reproduced": "○", "unknown": "?"}
 
 
@@ -57,6 +66,7 @@ def page(model: ReportModel) -> str:
             model.to_s,
             model.controller_turns,
         )
+    sign, word = TONES[model.verdict.tone]
     return (
         environment()
         .get_template("page.html.j2")
@@ -64,7 +74,8 @@ def page(model: ReportModel) -> str:
             model=model,
             run=model.run,
             verdict=model.verdict,
-            icon=ICONS.get(model.verdict.verdict, "?"),
+            icon=sign,
+            word=word,
             status_icons=STATUS_ICONS,
             pictures=pictures,
             controllers=controllers,

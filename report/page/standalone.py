@@ -9,7 +9,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from report.model.model import ReportModel
-from report.page.render import ICONS, asset
+from report.page.render import TONES, asset
 from report.page.svg import PATTERNS, tag, text, wrapped
 from report.page.timeline import WIDTH, partition_timeline
 
@@ -74,8 +74,9 @@ def texts_of(picture: str) -> list[str]:
 
 def _head(model: ReportModel) -> list[tuple[str, str]]:
     verdict, run = model.verdict, model.run
+    sign, _ = TONES[verdict.tone]
     lost = f", {verdict.lost} acknowledged messages lost" if verdict.lost else ", nothing lost"
-    first = f"{ICONS.get(verdict.verdict, '?')} {run.scenario}, Kafka {run.kafka}: {verdict.verdict}{lost}"
+    first = f"{sign} {run.scenario}, Kafka {run.kafka}: {verdict.verdict}{lost}"
     others = [
         (line, "headtext")
         for sentence in verdict.sentences[:SENTENCES]

@@ -87,7 +87,13 @@ class Recording:
             anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
             made_by=environment(),
         )
-        declared = {"scenario": NAME, "claims": [], "expected": [], "judged_by": "promises"}
+        declared = {
+            "scenario": NAME,
+            "claims": [],
+            "expected": [],
+            "judged_by": "promises",
+            "described": settings_of(self.user)[0].name,
+        }
         write_json(self.folder.path / CLAIMS, declared)
         stored = StoredRecording(
             plan=plan,

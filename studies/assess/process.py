@@ -18,15 +18,17 @@ from studies.series.serving import RunOrder, serve
 
 def scenario(case: Case, topology: Topology, mode: str, settings: Settings, number: int = 1) -> Scenario:
     """A case as a scenario without claims, the ``number``-th one on its cluster."""
+    compared = producers(settings)
     return Scenario(
         name=case.name,
         title=case.says,
         article="assessment",
         section="",
-        body=partial(run_case, case=case, producers=producers(settings), names=topic_names(settings)),
+        body=partial(run_case, case=case, producers=compared, names=topic_names(settings)),
         setup=setup(case, topology, settings, number),
         modes=(mode,),
         judged_by="promises",
+        described=compared[0].name,
     )
 
 

@@ -78,7 +78,12 @@ def judge_by(places: Sequence[RunLocation], reference: str) -> list[Judgement]:
             session,
             folder.path,
             write=False,
-            by={"claims": one["claims"], "expected": one["expected"], "judged_by": one["judged_by"]},
+            by={
+                "claims": one["claims"],
+                "expected": one["expected"],
+                "judged_by": one["judged_by"],
+                "described": one["described"],
+            },
         )
         for folder, one in zip(folders, declared, strict=True)
     ]

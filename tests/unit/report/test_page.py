@@ -21,9 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 from markupsafe import Markup
 
+from checkers.verdict import VERDICTS
 from report.model.gather import report_model
 from report.model.model import ReportModel, Split
-from report.page.render import ICONS, page
+from report.page.render import TONES, page
 from report.page.svg import tag
 from report.page.write import write_page
 from tests.runs.judged import RUNS, judged_run
@@ -167,11 +168,17 @@ def test_every_verdict_has_a_sign_and_a_word(judged: RunJudge, tmp_path: Path) -
     folder = tmp_path / "run"
     shutil.copytree(judged("no-fault"), folder)
     stored = json.loads((folder / "judgement.json").read_text())
-    for verdict, icon in ICONS.items():
+    tones = set()
+    for verdict in (*VERDICTS, "not judged"):
         (folder / "judgement.json").write_text(json.dumps({**stored, "verdict": verdict}))
-        html = page(report_model(folder))
-        assert f"<h1>{verdict}</h1>" in html
+        model = report_model(folder)
+        html = page(model)
+        icon, word = TONES[model.verdict.tone]
+        assert f"<h1>{word}</h1>" in html
         assert f'<span class="icon" aria-hidden="true">{icon}</span>' in html
+        assert f">{verdict}</strong>" in html
+        tones.add(model.verdict.tone)
+    assert tones == {"kept", "undecided", "void"}
 
 
 def test_leaders_differ_by_texture_too(judged: RunJudge) -> None:
