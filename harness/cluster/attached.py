@@ -24,7 +24,16 @@ from kafka.protocol.producer.transaction import InitProducerIdRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from harness.errors import AckedError, UnfitError, UsageError, quoted
-from harness.kafka.model import Endpoint, PartitionState, Topic, TopicPartition, broker_name
+from harness.kafka.model import (
+    INVALID_PARTITIONS,
+    INVALID_REPLICATION_FACTOR,
+    POLICY_VIOLATION,
+    Endpoint,
+    PartitionState,
+    Topic,
+    TopicPartition,
+    broker_name,
+)
 from harness.kafka.security import ClientSecurity
 from harness.kafka.wire.admin import RequestResult, create_topics, delete_topic, delete_topic_by_id
 from harness.kafka.wire.connection import only
@@ -59,9 +68,9 @@ _NOT_CONTROLLER = 41
 _UNKNOWN_TOPIC_ID = 100
 _REFUSED: Mapping[int, str] = {
     29: "the user lacks the right; grant CREATE on topics that begin with acked-",
-    37: "the number of partitions is refused; choose another with --partitions",
-    38: "the replication factor is refused; choose another with --replication-factor",
-    44: "a policy of the cluster refuses it",
+    INVALID_PARTITIONS: "the number of partitions is refused; choose another with --partitions",
+    INVALID_REPLICATION_FACTOR: "the replication factor is refused; choose another with --replication-factor",
+    POLICY_VIOLATION: "a policy of the cluster refuses it",
 }
 """Answers to CreateTopics, by Kafka's error code, for a person."""
 
