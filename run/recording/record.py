@@ -204,8 +204,7 @@ class _Attempt:
                 with self.progress.phase("scenario", "recording", live.lines):
                     self._stand(watch, seen, journal, end_requests)
                 with self.progress.phase("final logs", "reading every replica's final log"):
-                    for stream in streams:
-                        stream.stop(_DRAIN_S)
+                    self._note_throttling([stream.stop(_DRAIN_S).throttled_ms for stream in streams])
                     journal.mark("drained", "the producers have stopped")
                     self._settle(seen)
                     reader.stop()
@@ -386,6 +385,13 @@ class _Attempt:
         except (AckedError, OSError) as error:
             remedy = f"the topic {self.plan.topic} is left; acked record --clean removes it"
             self.progress.say(f"{remedy} ({error})")
+
+    def _note_throttling(self, each_ms: Sequence[int]) -> None:
+        recording = self.folder.manifest()[KEY]
+        throttled_ms = int(recording.get("throttled_ms") or 0) + sum(each_ms)
+        self.folder.update(**{KEY: {**recording, "throttled_ms": throttled_ms}})
+        if throttled_ms:
+            self.progress.say(f"quotas delayed answers to producers by {throttled_ms / 1000:.1f} s in all")
 
     def _note_seen(self, seen: Seen) -> None:
         before: Mapping[str, int] = self.folder.manifest().get(KEY, {}).get("seen") or {}
