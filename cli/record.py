@@ -344,7 +344,7 @@ def _record(
     folder = RunFolder.create(runs, NAME)
     recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
     with working_on(folder):
-        outcome = judged(folder, progress, lambda _started: recording.begin(plan, bootstrap))
+        outcome = judged(folder, progress, lambda _started: recording.begin(plan, bootstrap), frugal=True)
     return _shown(folder, outcome, progress, as_json=as_json)
 
 
@@ -374,7 +374,7 @@ def _resume(
     stored.require_same_boot(path)
     recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
     with working_on(folder):
-        outcome = judged(folder, progress, lambda _started: recording.go_on())
+        outcome = judged(folder, progress, lambda _started: recording.go_on(), frugal=True)
     return _shown(folder, outcome, progress, as_json=as_json)
 
 
