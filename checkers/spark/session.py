@@ -140,7 +140,8 @@ def start_session(
 ) -> SparkSession:
     """Start the Spark session, or join the running one. May be called in a background thread.
 
-    A ``frugal`` one needs a third less memory: one worker instead of two, and a small heap. A cold start takes some seconds, and so does the first judgement (see `checkers.spark.warm`).
+    A cold start takes some seconds, and so does the first judgement (see `checkers.spark.warm`). A ``frugal``
+    session needs a third less memory: it has one worker instead of two, and a small heap.
 
     Raises UnfitError when the JVM does not come up.
     """
