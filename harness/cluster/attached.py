@@ -61,6 +61,7 @@ PREFIX = "acked-"
 """How the names of the topics begin that acked may create and delete there."""
 _ANSWER_S = 3.0
 """How long a broker has for an answer, its connection included."""
+_ATTEMPTS = 4
 _NEWS_S = 30.0
 """How long the news of a new or deleted topic may take to reach every broker."""
 _DESCRIBE_QUORUM = 55
@@ -312,8 +313,10 @@ def attach(bootstrap: Sequence[Endpoint]) -> AttachedCluster:
         mode="kraft" if _DESCRIBE_QUORUM in ranges else "zookeeper",
         cluster_id=described.cluster_id,
     )
-    stated = cluster.api_versions()
-    if not stated:
+    # More than once: on a busy machine, TLS and SASL with all brokers at the same time may take too long.
+    attempts = (cluster.api_versions() for _ in range(_ATTEMPTS))
+    stated = next(filter(None, attempts), None)
+    if stated is None:
         named = ", ".join(f"{one.host}:{one.port}" for one in described.brokers[:3])
         raise UsageError(
             f"--bootstrap {bootstrap[0]} answers, but names its brokers as {named}, and none of them answers "
