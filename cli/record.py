@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from run.recording.preflight import Right
 
 _SHORTEST_S, _LONGEST_H = 5, 7 * 24
-_LEAST_FREE_BYTES = 1 << 30
 _NAMED = 4
 """How many of several properties a line names."""
 
@@ -134,6 +132,7 @@ def record(
             raise typer.Exit(_clean(cluster, runs, as_json=as_json))
         if resume is not None:
             raise typer.Exit(_resume(cluster, resume, user, address, progress, as_json=as_json))
+        from run.recording.disk import require_room
         from run.recording.plan import plan_recording
 
         plan = plan_recording(
@@ -146,7 +145,7 @@ def record(
             topic=load.topic,
             uncapped=no_caps,
         )
-        _require_disk(runs, plan)
+        require_room(runs, plan)
         _require_rights(cluster, plan.topic if load.topic else "", progress)
         _require_new(cluster, plan.topic)
         for line in plan_in_words(cluster, plan, user):
@@ -286,18 +285,6 @@ def _clean(cluster: AttachedCluster, runs: Path, *, as_json: bool) -> int:
     return EXIT_UNKNOWN if cleaned.failed else EXIT_AS_DECLARED
 
 
-def _require_disk(runs: Path, plan: RecordingPlan) -> None:
-    """Raise UsageError if the run folder would fill the disk."""
-    place = next(folder for folder in (runs.resolve(), *runs.resolve().parents) if folder.exists())
-    needed = round(plan.own_bytes_per_hour * plan.for_s / 3600) + _LEAST_FREE_BYTES
-    free = shutil.disk_usage(place).free
-    if free < needed:
-        raise UsageError(
-            f"The recording needs about {needed / 1e9:.1f} GB in {runs}, and {free / 1e9:.1f} GB are free; "
-            "name another folder with --runs, or record less with --rate or --for."
-        )
-
-
 def _require_rights(cluster: AttachedCluster, topic: str, progress: Progress) -> None:
     """Say what will not be proven. Raises UsageError if nothing can be recorded."""
     from run.recording.preflight import preflight
@@ -333,7 +320,8 @@ def plan_in_words(cluster: AttachedCluster, plan: RecordingPlan, user: UserClien
         f"them (client.id acked-…): {plan.broker_bytes_per_hour / 1e6:.0f} MB an hour on all brokers",
         "  read the log of each replica, the metadata and the settings that you may describe; change nothing "
         "else",
-        f"  write about {plan.own_bytes_per_hour / 1e6:.0f} MB an hour to its run folder",
+        f"  write about {plan.own_bytes_per_hour / 1e6:.0f} MB an hour to its run folder, and "
+        f"end early beyond {plan.most_own_bytes / 1e6:.0f} MB",
     ]
 
 
@@ -356,7 +344,7 @@ def _record(
     folder = RunFolder.create(runs, NAME)
     recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
     with working_on(folder):
-        outcome = judged(folder, progress, lambda _started: recording.begin(plan, bootstrap))
+        outcome = judged(folder, progress, lambda _started: recording.begin(plan, bootstrap), frugal=True)
     return _shown(folder, outcome, progress, as_json=as_json)
 
 
@@ -386,7 +374,7 @@ def _resume(
     stored.require_same_boot(path)
     recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
     with working_on(folder):
-        outcome = judged(folder, progress, lambda _started: recording.go_on())
+        outcome = judged(folder, progress, lambda _started: recording.go_on(), frugal=True)
     return _shown(folder, outcome, progress, as_json=as_json)
 
 

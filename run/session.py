@@ -268,16 +268,21 @@ def run_and_judge(
 
 
 def judged(
-    folder: RunFolder, progress: Progress, run: Callable[[Callable[[], None]], RunResult]
+    folder: RunFolder,
+    progress: Progress,
+    run: Callable[[Callable[[], None]], RunResult],
+    *,
+    frugal: bool = False,
 ) -> RunOutcome:
     """Carry out a run and judge it. Errors become part of the outcome.
 
-    ``run`` may call its argument when no more processes are forked: then Spark starts beside it.
+    ``run`` may call its argument when no more processes are forked: then Spark starts beside it. A ``frugal``
+    judgement needs less memory, and more time if there is much to judge.
 
     Raises KeyboardInterrupt, after everything that was started has ended.
     """
     try:
-        return _judged(folder, progress, run)
+        return _judged(folder, progress, run, frugal)
     except AckedError as error:
         return RunOutcome(problem=error)
     except Exception as error:  # noqa: BLE001 - a mistake of the harness: kept for a report, shown as a sentence
@@ -293,9 +298,9 @@ def judged(
 
 
 def _judged(
-    folder: RunFolder, progress: Progress, run: Callable[[Callable[[], None]], RunResult]
+    folder: RunFolder, progress: Progress, run: Callable[[Callable[[], None]], RunResult], frugal: bool
 ) -> RunOutcome:
-    spark = _Spark(folder)
+    spark = _Spark(folder, frugal)
     result = run(spark.start)
     if isinstance(result.problem, UnfitError):
         return RunOutcome(problem=result.problem)
@@ -323,8 +328,9 @@ def _judged(
 class _Spark:
     """The session that will judge: a thread starts it and warms it up while the scenario runs."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, frugal: bool) -> None:
         self._folder = folder
+        self._frugal = frugal
         self._session: Future[SparkSession] = Future()
         self._started = False
 
@@ -349,7 +355,7 @@ class _Spark:
     def _start(self) -> SparkSession:
         from checkers.spark.session import start_session
 
-        session = start_session()
+        session = start_session(frugal=self._frugal)
         # Loads NumPy and pandas, for which the start of the JVM need not wait.
         from checkers.spark.warm import warm_up
 

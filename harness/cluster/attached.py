@@ -24,7 +24,16 @@ from kafka.protocol.producer.transaction import InitProducerIdRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from harness.errors import AckedError, UnfitError, UsageError, quoted
-from harness.kafka.model import Endpoint, PartitionState, Topic, TopicPartition, broker_name
+from harness.kafka.model import (
+    INVALID_PARTITIONS,
+    INVALID_REPLICATION_FACTOR,
+    POLICY_VIOLATION,
+    Endpoint,
+    PartitionState,
+    Topic,
+    TopicPartition,
+    broker_name,
+)
 from harness.kafka.security import ClientSecurity
 from harness.kafka.wire.admin import RequestResult, create_topics, delete_topic, delete_topic_by_id
 from harness.kafka.wire.connection import only
@@ -52,6 +61,7 @@ PREFIX = "acked-"
 """How the names of the topics begin that acked may create and delete there."""
 _ANSWER_S = 3.0
 """How long a broker has for an answer, its connection included."""
+_ATTEMPTS = 4
 _NEWS_S = 30.0
 """How long the news of a new or deleted topic may take to reach every broker."""
 _DESCRIBE_QUORUM = 55
@@ -59,9 +69,9 @@ _NOT_CONTROLLER = 41
 _UNKNOWN_TOPIC_ID = 100
 _REFUSED: Mapping[int, str] = {
     29: "the user lacks the right; grant CREATE on topics that begin with acked-",
-    37: "the number of partitions is refused; choose another with --partitions",
-    38: "the replication factor is refused; choose another with --replication-factor",
-    44: "a policy of the cluster refuses it",
+    INVALID_PARTITIONS: "the number of partitions is refused; choose another with --partitions",
+    INVALID_REPLICATION_FACTOR: "the replication factor is refused; choose another with --replication-factor",
+    POLICY_VIOLATION: "a policy of the cluster refuses it",
 }
 """Answers to CreateTopics, by Kafka's error code, for a person."""
 
@@ -303,8 +313,10 @@ def attach(bootstrap: Sequence[Endpoint]) -> AttachedCluster:
         mode="kraft" if _DESCRIBE_QUORUM in ranges else "zookeeper",
         cluster_id=described.cluster_id,
     )
-    stated = cluster.api_versions()
-    if not stated:
+    # More than once: on a busy machine, TLS and SASL with all brokers at the same time may take too long.
+    attempts = (cluster.api_versions() for _ in range(_ATTEMPTS))
+    stated = next(filter(None, attempts), None)
+    if stated is None:
         named = ", ".join(f"{one.host}:{one.port}" for one in described.brokers[:3])
         raise UsageError(
             f"--bootstrap {bootstrap[0]} answers, but names its brokers as {named}, and none of them answers "

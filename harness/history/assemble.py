@@ -7,10 +7,10 @@ is left out.
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -53,36 +53,81 @@ _ORDER = {
 """Columns by which tables are sorted; the others are sorted by `ns` if they have it."""
 
 _PREFIX = b'{"table":"'
-_LINES_AT_ONCE = 200_000
+_LINES_AT_ONCE = 100_000
 """Lines of a table that memory holds as text; parsed, they need a third of it."""
+_UNFINISHED = "rows.unfinished"
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> dict[str, int]:
     """Write all tables of a run's history; returns the number of rows by table.
 
     ``log_events`` are rows of `log_events` besides those in the journals. Tables of the final dump (`copies`
-    and `replicas`) that exist already are kept.
+    and `replicas`) that exist already are kept. Memory holds one table at a time.
 
     Raises BadDataError, with file and line, if a journal is malformed.
     """
-    tables = _read_journals(run_dir / "journal")
-    tables["sends"] = _join_sends(tables.pop("sent"), tables.pop("done"))
-    tables["sightings"] = _join_sightings(tables["sightings"], tables.pop("gone"))
-    if log_events:
-        parsed = pa.Table.from_pylist(list(log_events), schema=_LINES["log_events"])
-        tables["log_events"] = pa.concat_tables([tables["log_events"], parsed])
-    written: dict[str, int] = {}
-    for name in TABLES:
-        table = tables.pop(name)
-        dumped = history_dir(run_dir) / f"{name}.parquet"
-        if name in ("copies", "replicas") and table.num_rows == 0 and dumped.exists():
-            continue
-        keys = _ORDER.get(name, ("ns",) if "ns" in table.column_names else ())
-        if keys and table.num_rows:
-            table = _sorted(table, keys)
-        write_table(run_dir, name, table)
-        written[name] = table.num_rows
+    aside = history_dir(run_dir) / _UNFINISHED
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        rows = _read_journals(run_dir / "journal", aside)
+        if log_events:
+            rows["log_events"].add(pa.Table.from_pylist(list(log_events), schema=_LINES["log_events"]))
+        written: dict[str, int] = {}
+        for name in TABLES:
+            table = _assembled(name, rows)
+            dumped = history_dir(run_dir) / f"{name}.parquet"
+            if name in ("copies", "replicas") and table.num_rows == 0 and dumped.exists():
+                continue
+            keys = _ORDER.get(name, ("ns",) if "ns" in table.column_names else ())
+            write_table(run_dir, name, table, keys)
+            written[name] = table.num_rows
+            del table
+            pa.default_memory_pool().release_unused()  # else freed tables stay resident for a while
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     return written
+
+
+class _Rows:
+    """The rows of one table, as they are parsed: all but the last are put aside on disk."""
+
+    def __init__(self, schema: pa.Schema, aside: Path) -> None:
+        self._schema = schema
+        self._aside = aside
+        self._writer: pa.RecordBatchStreamWriter | None = None
+        self._last = schema.empty_table()
+
+    def add(self, table: pa.Table) -> None:
+        """Add rows, and put those before aside if there are many."""
+        if self._last.num_rows + table.num_rows < _LINES_AT_ONCE:
+            self._last = pa.concat_tables([self._last, table])
+            return
+        if self._writer is None:
+            self._aside.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pa.ipc.new_stream(str(self._aside), self._schema, options=_COMPRESSED)
+        self._writer.write_table(self._last)
+        self._last = table
+
+    def take(self) -> pa.Table:
+        """All rows; they are held here no longer."""
+        last, self._last = self._last, self._schema.empty_table()
+        if self._writer is None:
+            return last
+        self._writer.close()
+        with pa.OSFile(str(self._aside)) as file:
+            before = pa.ipc.open_stream(file).read_all()
+        self._aside.unlink()
+        return pa.concat_tables([before, last])
+
+
+def _assembled(name: str, rows: Mapping[str, _Rows]) -> pa.Table:
+    """A table of the history, from the rows of its journal lines."""
+    if name == "sends":
+        return _join_sends(rows["sent"].take(), rows["done"].take())
+    if name == "sightings":
+        return _join_sightings(rows[name].take(), rows["gone"].take())
+    return rows[name].take()
 
 
 def _join_sends(sent: pa.Table, done: pa.Table) -> pa.Table:
@@ -121,24 +166,21 @@ def _join_sightings(seen: pa.Table, gone: pa.Table) -> pa.Table:
     return joined.select(names)
 
 
-def _sorted(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
-    columns = [table[key].to_numpy() for key in reversed(keys)]
-    return table.take(pa.array(np.lexsort(columns)))
-
-
-def _read_journals(folder: Path) -> dict[str, pa.Table]:
-    """All journal lines of a run as tables, by the name that the lines carry."""
-    parts: dict[str, list[pa.Table]] = {name: [] for name in _LINES}
+def _read_journals(folder: Path, aside: Path) -> dict[str, _Rows]:
+    """All journal lines of a run as rows, by the name that the lines carry."""
+    rows = {name: _Rows(schema, aside / f"{name}.arrow") for name, schema in _LINES.items()}
     lines: dict[str, list[bytes]] = {name: [] for name in _LINES}
     files = sorted(folder.glob("*.jsonl"))
 
     def parse(name: str) -> None:
         try:
-            parts[name].append(_parse(lines[name], _LINES[name]))
+            table = _parse(lines[name], _LINES[name])
         except pa.ArrowException as error:
             raise _first_malformed(files, name) or BadDataError(
                 f"The journals in {folder} hold a malformed row of {name}: {error}."
             ) from error
+        _check_required(table, name, files)
+        rows[name].add(table)
         lines[name] = []
 
     for file in files:
@@ -146,12 +188,9 @@ def _read_journals(folder: Path) -> dict[str, pa.Table]:
             lines[name].append(line)
             if len(lines[name]) >= _LINES_AT_ONCE:
                 parse(name)
-    tables = {}
     for name in _LINES:
         parse(name)
-        tables[name] = pa.concat_tables(parts.pop(name))
-        _check_required(tables[name], name, files)
-    return tables
+    return rows
 
 
 def lines_of(file: Path) -> Iterator[tuple[str, bytes]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,26 +21,34 @@ def history_dir(run_dir: Path) -> Path:
     return run_dir / "history"
 
 
-def write_table(run_dir: Path, name: str, table: pa.Table) -> None:
+def write_table(run_dir: Path, name: str, table: pa.Table, order: Sequence[str] = ()) -> None:
     """Write a table of the schema, replacing the existing one; large ones as a file per topic partition.
 
-    The files of a folder are numbered: a topic's name is a value, and never part of a path.
+    The rows of a file are sorted by the columns of ``order``. The files of a folder are numbered: a topic's
+    name is a value, and never part of a path.
     """
-    write_into(history_dir(run_dir), name, table)
+    write_into(history_dir(run_dir), name, table, order)
 
 
-def write_into(folder: Path, name: str, table: pa.Table) -> None:
+def write_into(folder: Path, name: str, table: pa.Table, order: Sequence[str] = ()) -> None:
     """The same in the folder that holds the tables themselves."""
     target = folder / f"{name}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
     clear(target)
     whole = table.cast(TABLES[name].arrow())
     if name not in BY_PARTITION or whole.num_rows == 0:
-        pq.write_table(whole, target)
+        pq.write_table(_sorted(whole, order), target)
         return
     target.mkdir()
-    for number, (_, _, part) in enumerate(by_topic_partition(whole)):
-        pq.write_table(part, target / f"{number:05}.parquet")
+    for number, part in enumerate(_by_topic_partition(whole)):
+        pq.write_table(_sorted(part, order), target / f"{number:05}.parquet")
+
+
+def _sorted(table: pa.Table, order: Sequence[str]) -> pa.Table:
+    if not order or not table.num_rows:
+        return table
+    columns = [table[key].to_numpy() for key in reversed(order)]
+    return table.take(pa.array(np.lexsort(columns)))
 
 
 def clear(target: Path) -> None:
@@ -50,20 +59,16 @@ def clear(target: Path) -> None:
         target.unlink(missing_ok=True)
 
 
-def by_topic_partition(table: pa.Table) -> list[tuple[str, int, pa.Table]]:
-    """The table's rows as (topic, partition, rows), with the rows of each in their order."""
+def _by_topic_partition(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows of each topic partition in their order; memory holds those of one besides the table."""
     topics = table["topic"].combine_chunks().dictionary_encode()
     codes = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     numbers = table["partition"].to_numpy().astype(np.int64)
     keys = (codes << 32) | numbers
     order = np.argsort(keys, kind="stable")
-    distinct, starts = np.unique(keys[order], return_index=True)
-    ordered = table.take(pa.array(order))
-    ends = np.append(starts[1:], len(order))
-    return [
-        (topics.dictionary[int(key) >> 32].as_py(), int(key) & 0xFFFFFFFF, ordered.slice(start, end - start))
-        for key, start, end in zip(distinct, starts, ends, strict=True)
-    ]
+    starts = np.unique(keys[order], return_index=True)[1]
+    for start, end in pairwise((*starts.tolist(), len(order))):
+        yield table.take(pa.array(order[start:end]))
 
 
 def read_table(run_dir: Path, name: str) -> pa.Table:

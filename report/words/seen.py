@@ -33,11 +33,15 @@ def limits_in_words(recording: object) -> tuple[str, ...]:
     """What is not known of a cluster that acked did not start, by `recording` of the manifest; else empty."""
     if not isinstance(recording, Mapping):
         return ()
-    limits = (
+    limits: tuple[str, ...] = (
         "Nobody can know from outside whether a process ended or was only cut off, what a disk lost, what an "
         "operator did, or what a broker logged. Findings that depend on it are of unknown promise.",
     )
-    refused = recording.get("replica_logs")
-    if not refused:
-        return limits
-    return (*limits, f"Only the leaders' logs were read: {refused}. A lost message is one not on the leader.")
+    refused, throttled_ms = recording.get("replica_logs"), recording.get("throttled_ms")
+    if refused:
+        leaders = f"Only the leaders' logs were read: {refused}. A lost message is one not on the leader."
+        limits = (*limits, leaders)
+    if isinstance(throttled_ms, int) and throttled_ms > 0:
+        delayed = f"Quotas of the cluster delayed answers to producers by {throttled_ms / 1000:.1f} s in all."
+        limits = (*limits, delayed)
+    return limits

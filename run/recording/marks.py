@@ -12,9 +12,10 @@ import http.client
 import itertools
 import json
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -37,6 +38,11 @@ _LONGEST = 4096
 """Bytes of a request's body."""
 _LONGEST_TEXT = 300
 _ANSWER_S = 5.0
+"""How long a request may take, from its connection to its last byte."""
+_MOST_CLIENTS = 32
+"""Connections at the same time; others are closed at once."""
+_OWN_NAMES = ("127.0.0.1", "localhost")
+"""Names of this machine in a request. A web page in a browser could ask by another one (DNS rebinding)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,10 +156,23 @@ def listening(
     token = secrets.token_urlsafe(24)
 
     class Handler(BaseHTTPRequestHandler):
+        def setup(self) -> None:
+            super().setup()
+            self._ending = threading.Timer(_ANSWER_S, _hang_up, (self.connection,))
+            self._ending.daemon = True
+            self._ending.start()
+
+        def finish(self) -> None:
+            self._ending.cancel()
+            super().finish()
+
         def do_POST(self) -> None:
             self._answer(*_answer(self, marks, token))
 
         def do_GET(self) -> None:
+            if not _asks_this_machine(self):
+                self._answer(403, _NOT_HERE)
+                return
             if self.path != METRICS:
                 self._answer(404, f"There is only {METRICS}.")
                 return
@@ -173,16 +192,13 @@ def listening(
         def log_message(self, *_: object) -> None:
             """Nothing: the journal has what was said."""
 
-    Handler.timeout = _ANSWER_S
     try:
-        server = ThreadingHTTPServer(address, Handler)
+        server = _Server(address, Handler)
     except OSError as error:
         raise UsageError(
             f"--listen {address[0]}:{address[1]}: {error.strerror or error}; name another port of 127.0.0.1, "
             "or leave the option out."
         ) from None
-    server.daemon_threads = True
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that hung up
     host, port = server.server_address[:2]
     (folder / HEADER).unlink(missing_ok=True)
     (folder / HEADER).touch(mode=0o600)
@@ -199,14 +215,52 @@ def listening(
             (folder / name).unlink(missing_ok=True)
 
 
+class _Server(ThreadingHTTPServer):
+    """Serves a bounded number of clients at a time."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._free = threading.BoundedSemaphore(_MOST_CLIENTS)
+        super().__init__(address, handler)
+
+    def verify_request(self, *_: object) -> bool:
+        return self._free.acquire(blocking=False)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, *_: object) -> None:
+        """Nothing: a client hung up."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _asks_this_machine(request: BaseHTTPRequestHandler) -> bool:
+    name, _, _ = (request.headers.get("Host") or "").partition(":")
+    return name in _OWN_NAMES
+
+
+_NOT_HERE = f"Marks and metrics are those of this machine; ask {' or '.join(_OWN_NAMES)}."
+
+
 def _answer(request: BaseHTTPRequestHandler, marks: Marks, token: str) -> tuple[int, str]:
     """Status and text of the answer to a request."""
-    if not hmac.compare_digest(request.headers.get("Authorization") or "", f"Bearer {token}"):
+    if not _asks_this_machine(request):
+        return 403, _NOT_HERE
+    given = request.headers.get("Authorization") or ""
+    if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
         return 401, f"The token is missing or wrong; send the line of {HEADER} in the run folder as a header."
     if request.path != PATH:
         return 404, f"There is only {PATH}."
     length = request.headers.get("Content-Length") or ""
-    if not length.isdigit() or int(length) > _LONGEST:
+    if not (length.isascii() and length.isdigit()) or int(length) > _LONGEST:
         return 413, f"A mark has at most {_LONGEST} bytes, and says how many."
     try:
         count = marks.take(Statement.parse(request.rfile.read(int(length)), marks.hosts))
@@ -249,7 +303,7 @@ def send(folder: Path, statement: Statement) -> str:
 def loopback(text: str) -> tuple[str, int]:
     """The address that `--listen` names. Raises UsageError for one that others could reach."""
     host, _, port = text.rpartition(":")
-    if host not in ("127.0.0.1", "localhost") or not port.isdigit() or int(port) > 65535:
+    if host not in _OWN_NAMES or not port.isdigit() or int(port) > 65535:
         raise UsageError(
             f"--listen {quoted(text, 40)}: give 127.0.0.1 and a port, such as 127.0.0.1:8099; marks are "
             "taken from this machine only."

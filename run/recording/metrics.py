@@ -22,6 +22,7 @@ class _Family:
 
 
 _MESSAGES = _Family("acked_messages", "counter", "Messages by producer and outcome.")
+_THROTTLED = _Family("acked_throttled_ms", "counter", "By how much quotas delayed answers to a producer.")
 _ANSWERS = _Family("acked_broker_answers", "gauge", "Whether the broker answered when it was asked last.")
 _LEADER = _Family("acked_partition_leader", "gauge", "Id of the leader; -1: none.")
 _IN_SYNC = _Family("acked_partition_in_sync_replicas", "gauge", "Replicas in the ISR.")
@@ -43,6 +44,7 @@ def openmetrics(
                 for outcome in ("ok", "fail", "info")
             ),
         ),
+        _lines(_THROTTLED, (({"producer": name}, one.throttled_ms) for name, one in counts.items())),
         _lines(
             _ANSWERS,
             (

@@ -21,8 +21,10 @@ MOST_BYTES_PER_S = 1_000_000
 DEFAULT_FACTOR = 3
 _OVERHEAD_BYTES = 80
 """What the log needs for a message beside its value: the header of a batch of its own, and the record's."""
-_HISTORY_BYTES = 700
-"""What the run folder needs for a message while it is recorded, with three replicas."""
+_HISTORY_BYTES = 1000
+"""What the run folder needs for a message, with three replicas: journals, of which the history is a tenth."""
+_UNFORESEEN_BYTES = 1 << 28
+"""What else the run folder may have, such as the views of a cluster that changes all the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,11 @@ class RecordingPlan:
     def own_bytes_per_hour(self) -> int:
         """What the run folder grows in an hour, about."""
         return round(self.rate * _HISTORY_BYTES * 3600)
+
+    @property
+    def most_own_bytes(self) -> int:
+        """What the run folder may have before the recording ends early."""
+        return 2 * round(self.own_bytes_per_hour * self.for_s / 3600) + _UNFORESEEN_BYTES
 
     def as_json(self) -> dict[str, Any]:
         """For the manifest."""

@@ -17,27 +17,35 @@ from kafka.protocol.admin import (
 from harness.cluster.attached import PREFIX, AttachedCluster
 from harness.errors import UnfitError
 from harness.kafka.model import (
+    INVALID_PARTITIONS,
+    INVALID_REPLICATION_FACTOR,
     OFFSET_OUT_OF_RANGE,
+    POLICY_VIOLATION,
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
     Endpoint,
     TopicPartition,
 )
-from harness.kafka.wire.connection import exchange
+from harness.kafka.wire.connection import Connection, NoAnswerError, exchange
 from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
 from harness.kafka.wire.metadata import metadata
+from harness.kafka.wire.offsets import end_offsets
 from harness.kafka.wire.quorum import describe_quorum
 from harness.kafka.wire.rights import authorized_operations
-from harness.kafka.wire.transactions import init_producer_id
+from harness.kafka.wire.transactions import COORDINATOR_LOAD_IN_PROGRESS, init_producer_id
 
 Presence = Literal["yes", "no", "not tried"]
 _NOT_AUTHORISED = (29, 30, 31)
 """Kafka's errors for a topic, a group or the cluster that a user may not use."""
-_FOLLOWER_REFUSES = 6
+_NOT_THERE = (UNKNOWN_TOPIC_OR_PARTITION, 5, 9, 29, 56, 100, 103)
+"""Kafka's errors for a replica that is not there, or not yet, or may not be read by anybody like the user."""
 _TRIED = f"{PREFIX}preflight"
 """The name of a topic that does not exist."""
-_LOOKED_FOR_TOPIC = (0, UNKNOWN_TOPIC_OR_PARTITION, TOPIC_ALREADY_EXISTS)
-"""Answers of a broker that has found the right, for which it looks before it looks for the topic."""
+_AFTER_THE_RIGHT = (
+    *(0, UNKNOWN_TOPIC_OR_PARTITION, COORDINATOR_LOAD_IN_PROGRESS),
+    *(TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, POLICY_VIOLATION),
+)
+"""Answers of a broker that has found the right: it looks for it before it looks at what is asked for."""
 _WAIT_MS = 5000
 
 
@@ -147,7 +155,7 @@ def _asked(
 
 
 def _answer(cluster: AttachedCluster, ask: Ask) -> tuple[Presence, str]:
-    """What the first broker that answers says."""
+    """What the first broker says that has looked for the right."""
     silent = "no broker answers"
     for host in cluster.brokers:
         try:
@@ -159,7 +167,9 @@ def _answer(cluster: AttachedCluster, ask: Ask) -> tuple[Presence, str]:
             return "no", failure.message
         if error in _NOT_AUTHORISED:
             return "no", f"Kafka error {error}: not authorized"
-        return ("yes", "") if error in _LOOKED_FOR_TOPIC else ("no", f"Kafka error {error}")
+        if error in _AFTER_THE_RIGHT:
+            return "yes", ""
+        silent = f"Kafka error {error}"
     return "not tried", silent
 
 
@@ -246,13 +256,23 @@ def _follower_shows_its_log(cluster: AttachedCluster) -> tuple[Presence, str]:
 
 
 def shows_its_log(cluster: AttachedCluster, broker: Endpoint, key: TopicPartition) -> tuple[Presence, str]:
-    """Whether a broker answers a FETCH with replica id -3 of its replica, and why not."""
+    """Whether a broker shows its replica and the replica's end to the debugging consumer, and why not.
+
+    FETCH has the replica id -3, and ListOffsets -2. Only Kafka's own brokers are known to answer both.
+    """
     try:
-        error = fetch_own_log(broker, *key, max_bytes=1, dialect=cluster.dialect).error
+        with Connection(broker) as connection:
+            error = fetch_own_log(connection, *key, max_bytes=1, dialect=cluster.dialect).error
+            if error in (0, OFFSET_OUT_OF_RANGE):
+                error = end_offsets(connection, [key], dialect=cluster.dialect)[key].error
+    except NoAnswerError as failure:
+        if isinstance(failure.__cause__, TimeoutError):
+            return "not tried", str(failure)
+        return "no", "brokers end the connection when they are asked with the debugging replica id"
     except OSError as failure:
         return "not tried", str(failure)
-    if error in (0, OFFSET_OUT_OF_RANGE):
+    if error == 0:
         return "yes", ""
-    if error == _FOLLOWER_REFUSES:
-        return "no", "followers refuse the debugging replica id -3 (Kafka error 6)"
-    return "not tried", f"Kafka error {error} for {key}"
+    if error in _NOT_THERE:
+        return "not tried", f"Kafka error {error} for {key}"
+    return "no", f"brokers refuse the debugging replica id (Kafka error {error})"

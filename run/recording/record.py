@@ -34,6 +34,7 @@ from run.configs import record_configs_of_others
 from run.environment import environment
 from run.folder import CLAIMS, RunFolder, write_json
 from run.live import LiveState
+from run.recording.disk import Room
 from run.recording.marks import Marks, listening
 from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
@@ -201,10 +202,9 @@ class _Attempt:
                 reader = self._start_clients(client, streams, end_requests)
                 live = LiveState(self.cluster.topology, self.plan.topics, watch.observer.views, here.files)
                 with self.progress.phase("scenario", "recording", live.lines):
-                    self._stand(watch, seen, end_requests)
+                    self._stand(watch, seen, journal, end_requests)
                 with self.progress.phase("final logs", "reading every replica's final log"):
-                    for stream in streams:
-                        stream.stop(_DRAIN_S)
+                    self._note_throttling([stream.stop(_DRAIN_S).throttled_ms for stream in streams])
                     journal.mark("drained", "the producers have stopped")
                     self._settle(seen)
                     reader.stop()
@@ -241,14 +241,14 @@ class _Attempt:
 
     def _dialect_of_logs(self) -> Dialect:
         """The dialect, without reading replicas' own logs if a broker does not show them."""
-        for key, replicas in zip(self.partitions, self.plan.assignment, strict=True):
-            for broker in replicas:
-                endpoint = self.cluster.topology.host(broker_name(broker)).broker_endpoint
-                presence, why = _settled(partial(shows_its_log, self.cluster, endpoint, key))
-                if presence == "no":
-                    self.progress.say(f"only the leaders' logs can be read: {why}")
-                    self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "replica_logs": why}})
-                    return replace(self.cluster.dialect, own_log_by_fetch=False)
+        pairs = zip(self.partitions, self.plan.assignment, strict=True)
+        for broker, key in {broker: key for key, replicas in pairs for broker in replicas}.items():
+            endpoint = self.cluster.topology.host(broker_name(broker)).broker_endpoint
+            presence, why = _settled(partial(shows_its_log, self.cluster, endpoint, key))
+            if presence == "no":
+                self.progress.say(f"only the leaders' logs can be read: {why}")
+                self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "replica_logs": why}})
+                return replace(self.cluster.dialect, own_log_by_fetch=False)
         return self.cluster.dialect
 
     def _targets(self) -> Targets:
@@ -316,14 +316,18 @@ class _Attempt:
         )
         return reader
 
-    def _stand(self, watch: Watch, seen: Seen, end_requests: EndRequests) -> None:
+    def _stand(self, watch: Watch, seen: Seen, journal: Journal, end_requests: EndRequests) -> None:
         """Look, until the time is over or the user ends it (Ctrl-C, SIGTERM)."""
         end_ns = self.stored.began_ns + round(self.plan.for_s * 1e9)
+        room = Room(folder=self.folder.path, most_bytes=self.plan.most_own_bytes)
+        lacking = ""
 
         def over() -> bool:
+            nonlocal lacking
             seen.look()
             watch.observer.check()
-            return bool(end_requests()) or now_ns() >= end_ns
+            lacking = room.lacking()
+            return bool(lacking or end_requests()) or now_ns() >= end_ns
 
         wait_until(
             over,
@@ -333,6 +337,9 @@ class _Attempt:
         )
         if end_requests():
             self.progress.say("ending early, as you asked; once more to end at once")
+        if lacking:
+            journal.mark("room-lacking", lacking)
+            self.progress.say(f"ending early: {lacking}")
         watch.observer.views.confirm(now_ns())
 
     def _settle(self, seen: Seen) -> None:
@@ -378,6 +385,13 @@ class _Attempt:
         except (AckedError, OSError) as error:
             remedy = f"the topic {self.plan.topic} is left; acked record --clean removes it"
             self.progress.say(f"{remedy} ({error})")
+
+    def _note_throttling(self, each_ms: Sequence[int]) -> None:
+        recording = self.folder.manifest()[KEY]
+        throttled_ms = int(recording.get("throttled_ms") or 0) + sum(each_ms)
+        self.folder.update(**{KEY: {**recording, "throttled_ms": throttled_ms}})
+        if throttled_ms:
+            self.progress.say(f"quotas delayed answers to producers by {throttled_ms / 1000:.1f} s in all")
 
     def _note_seen(self, seen: Seen) -> None:
         before: Mapping[str, int] = self.folder.manifest().get(KEY, {}).get("seen") or {}

@@ -70,6 +70,8 @@ class ForeignCluster:
     others may do everything."""
     passwords: Mapping[str, str] = field(default_factory=lambda: {USER: PASSWORD})
     """By user."""
+    advertised_port: int = CLIENTS_PORT
+    """Where clients are told to come, if a proxy stands before their listeners."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -181,10 +183,11 @@ class ForeignCluster:
         if self.ca is not None:
             listeners["USERS"], protocols["USERS"] = USERS_PORT, "SASL_SSL"
         advertised = ",".join(f"{name}://{address}:{port}" for name, port in listeners.items())
+        told = advertised.replace(f":{CLIENTS_PORT}", f":{self.advertised_port}")
         properties: dict[str, object] = {
             "broker.rack": RACKS[IDS.index(broker)],
             "listeners": advertised,
-            "advertised.listeners": advertised,
+            "advertised.listeners": told,
             "inter.broker.listener.name": "PEERS",
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in protocols.items()

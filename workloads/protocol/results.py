@@ -83,6 +83,8 @@ class StreamCounts:
     fail: int
     info: int
     running: bool
+    throttled_ms: int = 0
+    """By how much quotas delayed answers to it, as brokers state it; librdkafka's producers only."""
 
 
 @dataclass(frozen=True, kw_only=True)

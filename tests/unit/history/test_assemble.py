@@ -171,3 +171,21 @@ def test_missing_and_damaged_tables_are_named(tmp_path: Path) -> None:
     (tmp_path / "history" / "sends.parquet").write_bytes(b"PAR1 damaged")
     with pytest.raises(BadDataError, match="cannot be read as Parquet"):
         read_table(tmp_path, "sends")
+
+
+def test_rows_that_are_put_aside_meanwhile_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory holds one table at a time, and of the others the last rows."""
+    with Journal(tmp_path / "journal" / "client1.jsonl") as journal:
+        for seq in range(50):
+            where = {"topic": "t", "partition": seq % 2}
+            journal.write("sent", **where, writer=1, seq=seq, sent_ns=seq)
+            journal.write("done", writer=1, seq=seq, done_ns=seq + 1, outcome="ok", error=0, offset=seq // 2)
+            journal.write("sightings", **where, broker=9 - seq % 3, offset=seq // 2, seen_ns=seq)
+            journal.write("gone", **where, broker=9 - seq % 3, offset=seq // 2, seen_ns=seq, gone_ns=seq + 2)
+    whole = {}
+    for lines in (100_000, 7, 1):
+        monkeypatch.setattr("harness.history.assemble._LINES_AT_ONCE", lines)
+        assert (assemble(tmp_path)["sends"], sorted((tmp_path / "history").glob("*unfinished*"))) == (50, [])
+        whole[lines] = {name: read_table(tmp_path, name) for name in ("sends", "sightings")}
+    assert whole[7] == whole[1] == whole[100_000]
+    assert whole[1]["sightings"]["gone_ns"].null_count == 0

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import stat
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +134,73 @@ def test_the_token_is_sent_to_this_machine_only(tmp_path: Path) -> None:
 def test_marks_are_taken_on_the_loopback_interface_only(text: str) -> None:
     with pytest.raises(UsageError, match="127.0.0.1:8099"):
         loopback(text)
+
+
+def raw(folder: Path, *parts: bytes) -> bytes:
+    """What the port answers to these bytes, until it hangs up."""
+    stated = json.loads((folder / ADDRESS).read_text())
+    with socket.create_connection((stated["host"], stated["port"]), timeout=10) as peer:
+        for part in parts:
+            peer.sendall(part)
+        answer = b""
+        with suppress(ConnectionResetError):
+            while more := peer.recv(1 << 16):
+                answer += more
+    return answer
+
+
+@pytest.mark.parametrize("name", ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example"])
+def test_requests_by_another_name_are_refused(folder: Path, name: str) -> None:
+    """A web page in a browser could reach the port by a name of its own."""
+    token = (folder / HEADER).read_bytes().strip()
+    host = f"Host: {name}".encode()
+    marked = raw(
+        folder, b"POST /mark HTTP/1.0\r\n" + host + b"\r\n" + token + b"\r\nContent-Length: 1\r\n\r\nx"
+    )
+    read = raw(folder, b"GET /metrics HTTP/1.0\r\n" + host + b"\r\n\r\n")
+    assert b" 403 " in marked and b" 403 " in read
+    assert rows(folder, "marks") == []
+
+
+@pytest.mark.parametrize("length", ["4097", "99999999999999999999", "-1", "x", "1e3", "\xb2"])
+def test_bodies_are_bounded(folder: Path, length: str) -> None:
+    stated = json.loads((folder / ADDRESS).read_text())
+    token = (folder / HEADER).read_text().strip()
+    lines = ("POST /mark HTTP/1.0", f"Host: 127.0.0.1:{stated['port']}", token, f"Content-Length: {length}")
+    assert b" 413 " in raw(folder, "\r\n".join((*lines, "", "")).encode("latin-1"))
+
+
+def test_a_token_of_any_bytes_is_wrong(folder: Path) -> None:
+    lines = (
+        b"POST /mark HTTP/1.0",
+        b"Host: localhost",
+        b"Authorization: Bearer \xff\xb2",
+        b"Content-Length: 0",
+    )
+    assert b" 401 " in raw(folder, b"\r\n".join((*lines, b"", b"")))
+
+
+def test_slow_clients_are_hung_up_on_and_keep_nobody_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("run.recording.marks._ANSWER_S", 0.5)
+    stated = json.loads((folder / ADDRESS).read_text())
+    with ExitStack() as stack:
+        held = [
+            stack.enter_context(socket.create_connection((stated["host"], stated["port"]), timeout=10))
+            for _ in range(200)
+        ]
+        held[0].sendall(b"POST /mark HTTP/1.0\r\n")
+        before = time.monotonic()
+        while more := held[0].recv(100):
+            assert more is not None
+        assert time.monotonic() - before < 5
+        assert all(one.recv(1) == b"" for one in held)
+    assert post(folder, b"after them")[0] == 200
+    assert threading.active_count() < 50
+
+
+def test_a_thousand_marks(folder: Path) -> None:
+    for number in range(1000):
+        assert post(folder, f"mark {number}".encode()) == (200, "marked\n")
+    assert [one["text"] for one in rows(folder, "marks")] == [f"mark {number}" for number in range(1000)]

@@ -30,7 +30,7 @@ def test_what_producers_achieved_and_brokers_state(tmp_path: Path) -> None:
             View(source="broker7", subject="partition", topic_partition=KEY, state=state),
         ]
     )
-    counts = {"acked-acks=1": StreamCounts(sent=9, ok=5, fail=1, info=2, running=True)}
+    counts = {"acked-acks=1": StreamCounts(sent=9, ok=5, fail=1, info=2, running=True, throttled_ms=70)}
     text = openmetrics(counts, views, (KEY,), topology_of(described, Endpoint("h", 1)))
     assert text == (
         "# TYPE acked_messages counter\n"
@@ -38,6 +38,9 @@ def test_what_producers_achieved_and_brokers_state(tmp_path: Path) -> None:
         'acked_messages_total{producer="acked-acks=1",outcome="ok"} 5\n'
         'acked_messages_total{producer="acked-acks=1",outcome="fail"} 1\n'
         'acked_messages_total{producer="acked-acks=1",outcome="info"} 2\n'
+        "# TYPE acked_throttled_ms counter\n"
+        "# HELP acked_throttled_ms By how much quotas delayed answers to a producer.\n"
+        'acked_throttled_ms_total{producer="acked-acks=1"} 70\n'
         "# TYPE acked_broker_answers gauge\n"
         "# HELP acked_broker_answers Whether the broker answered when it was asked last.\n"
         'acked_broker_answers{broker="0",az="eu-a"} 0\n'

@@ -42,6 +42,8 @@ def test_a_recording_names_what_nobody_can_know() -> None:
     assert limits_in_words(None) == ()
     assert len(limits_in_words({"plan": {}})) == 1
     assert "not on the leader" in limits_in_words({"replica_logs": "refused"})[1]
+    assert len(limits_in_words({"throttled_ms": 0})) == 1
+    assert "answers to producers by 1.2 s" in limits_in_words({"throttled_ms": 1230})[1]
 
 
 def test_a_recording_is_repeated_by_its_own_command() -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, ThrottleEvent
 
 from harness.clock import now_ns
 from harness.history.identity import encode
@@ -77,9 +77,11 @@ class StreamProducer(AgentProducer):
         super().__init__(recorder, spec)
         self._writer = spec.writer
         self._load: StreamLoad | None = None
-        self._config = spec.librdkafka_config()
-        self._acks = int(self._config["acks"])
-        self._retries = int(self._config["retries"])
+        config = spec.librdkafka_config()
+        self._config = {**config, "throttle_cb": self._throttled}
+        self._throttled_ms = 0.0
+        self._acks = int(config["acks"])
+        self._retries = int(config["retries"])
         self._producer = Producer(self._config)
         self._ended_fatally = False
         self._sent = 0
@@ -122,7 +124,15 @@ class StreamProducer(AgentProducer):
 
     def counts(self) -> StreamCounts:
         """The messages so far, by outcome."""
-        return StreamCounts(sent=self._sent, **self._outcomes, running=self._thread.is_alive())
+        return StreamCounts(
+            sent=self._sent,
+            **self._outcomes,
+            running=self._thread.is_alive(),
+            throttled_ms=round(self._throttled_ms),
+        )
+
+    def _throttled(self, event: ThrottleEvent) -> None:
+        self._throttled_ms += event.throttle_time * 1000
 
     def _run(self) -> None:
         assert self._load is not None
