@@ -102,7 +102,9 @@ class _Judge:
         return truth
 
     def kind(self, name: TopicPartition, row: Row) -> str:
-        """What a record is: `marker`, `copy`, `damaged`, `unreadable`, `misrouted`, `foreign`, `unrecorded`."""
+        """What a record is: `marker`, `copy`, `damaged`, `unreadable`, `misrouted`, `foreign` or, if nobody
+        recorded the producers, `unrecorded`.
+        """
         if row.get("control"):
             return "marker"
         message = message_id(row)

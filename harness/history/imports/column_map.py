@@ -71,8 +71,8 @@ class ColumnMap(Format):
             recording.tables[name] = reader.read()
         if "copies" in tables and "replicas" not in tables:
             recording.notes.append(
-                "Without a table [replicas], every log counts as read to its end, and what is in none of them "
-                "counts as lost"
+                "Without a table [replicas], every log counts as read to its end, and what is in none "
+                "of them counts as lost"
             )
         if logs or not {"copies", "reads"} & tables.keys():
             read_logs(logs, identify_by_text, recording)
