@@ -51,6 +51,6 @@ def lacks(module: str, command: str) -> str:
         return ""
     extra = extra_of(module) if command in OF_STORED_RUNS else "lab"
     return (
-        f"This command needs the Python package {module.partition('.')[0]} of the extra {extra!r}, which is not "
-        f"installed; run `{install(extra)}`."
+        f"This command needs the Python package {module.partition('.')[0]} of the extra {extra!r}, which is "
+        f"not installed; run `{install(extra)}`."
     )

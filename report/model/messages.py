@@ -135,7 +135,7 @@ def _places(life: pa.Table) -> np.ndarray:
     """A number for the topic partition of each message."""
     topics = np.unique(texts(life, "topic"), return_inverse=True)[1].reshape(-1).astype(np.int64)
     partitions = numbers(life, "partition")
-    return topics * (int(partitions.max()) + 1) + partitions
+    return np.asarray(topics * (int(partitions.max()) + 1) + partitions)
 
 
 def _widest(begin: float, acked: np.ndarray, end: float) -> tuple[float, float]:

@@ -103,11 +103,14 @@ def inventory(
 def _undescribed(voters: Sequence[Node]) -> str:
     """What is assumed of voters, without whose files their other role is not known."""
     names = " and ".join(voter.name for voter in voters)
-    one = len(voters) == 1
+    if len(voters) == 1:
+        return (
+            f"The voter {names} of the quorum has no file here, and counts as a controller that is no broker; "
+            f"if it is a broker, name its file, too."
+        )
     return (
-        f"The {'voter' if one else 'voters'} {names} of the quorum {'has' if one else 'have'} no file here, and "
-        f"{'counts as a controller that is no broker' if one else 'count as controllers that are no brokers'}; "
-        f"if {'it is a broker' if one else 'they are brokers'}, name {'its file' if one else 'their files'}, too."
+        f"The voters {names} of the quorum have no files here, and count as controllers that are no brokers; "
+        f"if they are brokers, name their files, too."
     )
 
 
