@@ -105,8 +105,8 @@ def _undescribed(voters: Sequence[Node]) -> str:
     names = " and ".join(voter.name for voter in voters)
     if len(voters) == 1:
         return (
-            f"The voter {names} of the quorum has no file here, and counts as a controller that is no broker; "
-            f"if it is a broker, name its file, too."
+            f"The voter {names} of the quorum has no file here, and counts as a controller that is no "
+            f"broker; if it is a broker, name its file, too."
         )
     return (
         f"The voters {names} of the quorum have no files here, and count as controllers that are no brokers; "
