@@ -1,9 +1,9 @@
 """Reads EDN, form by form, as far as histories use it: one form, and not the file, is in memory.
 
 A keyword or symbol becomes its name as text, and so does what Clojure prints and a history does not use (a
-ratio, a hexadecimal number as in `#object[…]`, a var, `##NaN`). A list, vector or set becomes a list, a map a
-dict; the tag of a tagged element is left out. A key of a map that is a collection becomes text. A file may hold
-forms one after the other, or one vector of them.
+ratio, a hexadecimal number as in `#object[…]`, a var, `##NaN`). A list, vector or set becomes a list, a map
+a dict; the tag of a tagged element is left out. A key of a map that is a collection becomes text. A file may
+hold forms one after the other, or one vector of them.
 """
 
 from __future__ import annotations

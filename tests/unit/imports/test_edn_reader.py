@@ -49,7 +49,7 @@ def test_scalars(tmp_path: Path) -> None:
 
 
 def test_what_clojure_prints_of_errors_and_nodes(tmp_path: Path) -> None:
-    """An exception's trace, an object with its address, a ratio, keys that are collections: of no use here."""
+    """A trace, an object with its address, a ratio, keys that are collections: of no use here."""
     text = (
         '{:via [{:at [org.apache.kafka.Futures valueOrError "F.java" 97]}], '
         ':trace [[jepsen.client$poll_BANG_$fn__123 <init> "client.clj" -2]], '
