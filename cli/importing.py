@@ -32,6 +32,7 @@ def import_(
     openchaos, kafka-dump-log or columns (CSV or Parquet with a map). What a
     format does not tell stays unknown, and never counts as kept.
     """
+    from checkers.judging.run import require_judgeable
     from harness.history.imports.format import GivenFile
     from harness.history.imports.formats import FORMATS
     from harness.history.imports.recording import require_new
@@ -39,11 +40,11 @@ def import_(
     form = FORMATS.get(format_)
     if form is None:
         near = difflib.get_close_matches(format_, FORMATS, n=1, cutoff=0.5)
-        meant = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(f"No format is called {quoted(format_)}; {meant}There are {', '.join(FORMATS)}.")
+        meant = f"did you mean {near[0]}? There" if near else "there"
+        raise UsageError(f"No format is called {quoted(format_)}; {meant} are {', '.join(FORMATS)}.")
     require_new(to)
     recording = form().read([GivenFile.parse(file) for file in files])
-    rows = recording.write(to)
+    rows = recording.write(to, require_judgeable)
     if as_json:
         done = {"folder": str(to), "format": format_, "rows": rows, "lacks": form.lacks}
         echo(json.dumps({**done, "notes": recording.notes, "left_out": recording.left_out}, indent=2))

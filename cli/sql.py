@@ -12,7 +12,7 @@ import typer
 
 from cli.answers import note_quotes, show_answer
 from harness.console import Progress, echo
-from harness.errors import UsageError, quoted
+from harness.errors import AckedError, UsageError, quoted
 
 if TYPE_CHECKING:
     from checkers.ask.sql import Queries
@@ -105,18 +105,39 @@ def _has_blank(word: str) -> bool:
 
 
 def _answer(texts: Sequence[str], queries: Queries, limit: int, form: str) -> None:
-    """Answer one query after the other; the first that is refused ends the command."""
+    """Answer one query after the other; the first that is refused ends the command, by its number."""
     from checkers.spark.session import start_session
 
-    prepared = [queries.prepared(text) for text in texts]
+    prepared: list[str] = []
+    refused: AckedError | None = None
+    for text in texts:
+        try:
+            prepared.append(queries.prepared(text))
+        except AckedError as error:
+            refused = _numbered(error, len(prepared), len(texts))
+            break
+    if refused is not None and not prepared:
+        raise refused
     for text in prepared:
         note_quotes(text)
     progress = Progress()
     with progress.phase("spark", "Spark is starting"):
         session = start_session()
     for number, text in enumerate(prepared):
-        with progress.phase("query", "the query is running"):
-            answer = queries.ask(session, text, limit + 1 if limit else None)
+        try:
+            with progress.phase("query", "the query is running"):
+                answer = queries.ask(session, text, limit + 1 if limit else None)
+        except UsageError as error:
+            raise _numbered(error, number, len(texts)) from error
         if number and form != "json":
             echo("")
         show_answer(answer, limit, form)
+    if refused is not None:
+        raise refused
+
+
+def _numbered(error: AckedError, number: int, of: int) -> AckedError:
+    """The refusal of one query of several."""
+    if of == 1:
+        return error
+    return type(error)(f"Query {number + 1} of {of}: {error.message}", detail=error.detail, facts=error.facts)

@@ -155,6 +155,8 @@ class Prompt:
                 if text.startswith("."):
                     if not self._carry_out(text):
                         return
+                elif command := _command_without_dot(text):
+                    note(f"{text.rstrip(';')} is no query; the command is {command}.")
                 else:
                     complete, rest = statements(text)
                     for query in [*complete, *([rest] if rest else [])]:
@@ -275,7 +277,14 @@ def _history() -> History:
         return InMemoryHistory()
 
 
+def _command_without_dot(text: str) -> str:
+    """The command that somebody means who knows other prompts; empty for what may be a query."""
+    word = text.rstrip("; ").lower()
+    return {"exit": ".quit", "?": ".help"}.get(word, f".{word}" if f".{word}" in COMMANDS else "")
+
+
 def _is_finished(text: str) -> bool:
     """Whether Enter hands in the text, instead of beginning another line."""
     text = text.strip()
-    return not text or text.startswith(".") or (not is_open(text) and not statements(text)[1])
+    alone = text.startswith(".") or bool(_command_without_dot(text))
+    return not text or alone or (not is_open(text) and not statements(text)[1])

@@ -109,8 +109,8 @@ def require(names: Iterable[str]) -> None:
         first = missing[0]
         also = f" (also missing: {', '.join(check.name for check in missing[1:])})" if missing[1:] else ""
         raise UnfitError(
-            f"This machine lacks {first.name}, which is needed for {first.needed_for} ({first.found}); "
-            f"remedy: {first.remedy}{also}; `acked doctor` shows more."
+            f"The check {first.name} failed ({first.found}), and is needed for {first.needed_for}; remedy: "
+            f"{first.remedy}{also}; `acked doctor` shows more."
         )
 
 

@@ -201,9 +201,14 @@ def json_value(text: str | bytes, place: object, remedy: str = DAMAGED) -> Any:
             return value
         return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
     except ValueError as error:
-        raise BadDataError(f"{place} is not valid JSON ({error}); {remedy}.") from error
+        raise BadDataError(f"{place} is not valid JSON ({error}); {closed(remedy)}") from error
     except RecursionError as error:
-        raise BadDataError(f"{place} is JSON that is nested too deeply; {remedy}.") from error
+        raise BadDataError(f"{place} is JSON that is nested too deeply; {closed(remedy)}") from error
+
+
+def closed(remedy: str) -> str:
+    """A remedy with its full stop, unless it is a question."""
+    return remedy if remedy.endswith("?") else f"{remedy}."
 
 
 def json_object(text: str | bytes, place: object, remedy: str = DAMAGED) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "check": (
@@ -28,9 +30,13 @@ def extra_of(module: str) -> str:
     return next((extra for extra, modules in EXTRAS.items() if top in modules), "")
 
 
+PREPARED = ".ready"
+"""The file in an environment that `make setup` has prepared (`harness/setup.sh`)."""
+
+
 def install(extra: str) -> str:
-    """The command that installs an extra."""
-    return f"pip install 'acked[{extra}]'"
+    """The command that installs an extra: in an environment that `make setup` made, that one."""
+    return "make setup" if Path(sys.prefix, PREPARED).exists() else f"pip install 'acked[{extra}]'"
 
 
 def missing(extra: str) -> list[str]:
@@ -45,6 +51,6 @@ def lacks(module: str, command: str) -> str:
         return ""
     extra = extra_of(module) if command in OF_STORED_RUNS else "lab"
     return (
-        f"This command needs the Python package {module.partition('.')[0]}, which is not installed; "
-        f"install the extra {extra!r}: {install(extra)}"
+        f"This command needs the Python package {module.partition('.')[0]} of the extra {extra!r}, which is "
+        f"not installed; run `{install(extra)}`."
     )

@@ -62,10 +62,10 @@ def require_plain(folder: Path | str) -> None:
                 _require_table(entry)
 
 
-def require_file(file: Path) -> None:
+def require_file(file: Path, remedy: str = "remove it") -> None:
     """Raise BadDataError for something in the place of a file that is none; it may be missing."""
     if file.is_symlink() or file.exists():
-        _require(file, stat.S_ISREG)
+        _require(file, stat.S_ISREG, remedy)
 
 
 def folders_with(name: str, folder: Path) -> list[Path]:
@@ -97,22 +97,22 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         raise BadDataError(f"{_shown(folder)} cannot be read ({error.strerror}).") from None
 
 
-def _require(entry: os.DirEntry[str] | Path, fits: object) -> None:
-    mode = _mode(entry)
+def _require(entry: os.DirEntry[str] | Path, fits: object, remedy: str = "remove it") -> None:
+    mode = _mode(entry, remedy)
     if fits is stat.S_ISREG and not stat.S_ISREG(mode):
-        raise BadDataError(f"{_shown(entry)} is {_kind(mode)}, but must be a file; remove it.")
+        raise BadDataError(f"{_shown(entry)} is {_kind(mode)}, but must be a file; {remedy}.")
     if fits is stat.S_ISDIR and not stat.S_ISDIR(mode):
         raise BadDataError(f"{_shown(entry)} is {_kind(mode)}, but must be a folder; remove it.")
 
 
-def _mode(entry: os.DirEntry[str] | Path) -> int:
+def _mode(entry: os.DirEntry[str] | Path, remedy: str = "remove it") -> int:
     """The mode of what an entry leads to. Raises BadDataError for a link that leads nowhere."""
     try:
         return entry.stat().st_mode
     except OSError as error:
         nowhere = error.errno in (errno.ENOENT, errno.ELOOP)
         what = "is a link that leads nowhere" if nowhere else f"cannot be read ({error.strerror})"
-        raise BadDataError(f"{_shown(entry)} {what}; remove it.") from None
+        raise BadDataError(f"{_shown(entry)} {what}; {remedy}.") from None
 
 
 _KINDS = {

@@ -36,7 +36,14 @@ from checkers.partition.decisions import (
 from checkers.partition.fates import places, recognise
 from checkers.partition.logs import UNRESOLVED, Log, PartitionReplicas, logs_of, reference_of
 from checkers.partition.messages import Flags, Homes, Ints, KeyIndex, ReadArrays, SendArrays
-from checkers.tables.arrays import copy_arrays, partition_of, read_arrays, send_arrays, transaction_rows
+from checkers.tables.arrays import (
+    copy_arrays,
+    partition_of,
+    producers_recorded,
+    read_arrays,
+    send_arrays,
+    transaction_rows,
+)
 from checkers.tables.source import (
     Source,
     Window,
@@ -102,7 +109,8 @@ def load(job: JudgingContext, where: TopicPartition, identities: Identities) -> 
     sends = send_arrays(table, job.evidence, name)
     table = _described(table, sends)
     index = KeyIndex(sends.writer, sends.seq, name)
-    copies = copy_arrays(row_blocks(files["copies"], "copies", COPY_COLUMNS, where), name)
+    by_crc = () if producers_recorded(job.source, job.evidence) else ("crc",)
+    copies = copy_arrays(row_blocks(files["copies"], "copies", (*COPY_COLUMNS, *by_crc), where), name)
     partition = partition_of(job.source, job.evidence, where, copies)
     logs = logs_of(partition, index, copies, identities.homes)
     del copies

@@ -71,7 +71,8 @@ def judge_all(
 def _judge(runner: Runner, follow_up_runner: Runner, job: JudgingContext, slots: int) -> pa.Table:
     rows = _rows_by_partition(job)
     # Of a single partition it is known at once that nothing was sent to another one.
-    initial = Identities(homes=NO_HOMES) if len(rows) == 1 else Identities()
+    alone = len(rows) == 1 or not job.source.rows("sends")
+    initial = Identities(homes=NO_HOMES) if alone else Identities()
     tasks = [
         PartitionTask(where=where, part=f"part-{number:06}", identities=initial)
         for number, where in enumerate(rows)

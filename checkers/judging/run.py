@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from checkers.claims.expected import mark_expected, sample_findings
 from checkers.claims.moments import Moments
-from checkers.evidence import Evidence
+from checkers.evidence import Evidence, gather
 from checkers.health import check_health
 from checkers.judging.plan import judge_all
 from checkers.judging.tasks import WIRE_DDL, JudgingContext, Task, TaskResult, decode
@@ -39,7 +40,7 @@ from checkers.tables.files import (
     write_parquet,
 )
 from checkers.tables.output import FINDING, LIFE, TRANSACTION_TABLES
-from checkers.tables.source import Source
+from checkers.tables.source import Source, open_source
 from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 
 if TYPE_CHECKING:
@@ -83,6 +84,17 @@ def run_here(job: JudgingContext, groups: Sequence[Sequence[Task]]) -> dict[int,
     """The same in this process, one task after the other."""
     tasks = [task for group in groups for task in group]
     return decode(pa.Table.from_batches([answer(job, place, task) for place, task in enumerate(tasks)]))
+
+
+def require_judgeable(folder: Path) -> None:
+    """Judge the tables of a folder in this process, and keep nothing.
+
+    Raises BadDataError for what `acked check` would refuse.
+    """
+    source = open_source(folder)
+    with tempfile.TemporaryDirectory(prefix="acked-") as scratch:
+        job = JudgingContext(source=source, evidence=gather(source), life=None, findings=scratch)
+        judge_all(run_here, job, slots=1)
 
 
 @dataclass(frozen=True, kw_only=True)

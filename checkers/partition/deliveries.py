@@ -41,8 +41,10 @@ def aborted_reads(
     """Reads (the first of each message) of messages that were aborted or are not in the final log.
 
     Of messages that nobody sent to this partition: the first read at each offset at which no replica holds
-    such a record.
+    such a record. If nobody recorded the producers, there is none.
     """
+    if not partition.producers_recorded:
+        return np.empty(0, dtype=np.int64)
     recognised = reads.row >= 0
     row = np.where(recognised, reads.row, 0)
     if not len(sends):

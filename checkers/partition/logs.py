@@ -28,6 +28,8 @@ class CopyArrays:
     at_home: Flags
     """The message names this partition as its home, or names no home."""
     control: Flags
+    batch_crc: Ints
+    """CRC of the batch, if the record names no message and nobody recorded the producers; else -1."""
 
     def take(self, rows: Ints | slice) -> CopyArrays:
         """Some of them."""
@@ -44,7 +46,7 @@ def together(parts: list[CopyArrays]) -> CopyArrays:
     return CopyArrays(
         **{
             name: np.broadcast_to(values[0][0], sum(map(len, values)))
-            if values[0].dtype == bool and all((part == values[0][0]).all() for part in values)
+            if values[0].dtype.itemsize == 1 and all((part == values[0][0]).all() for part in values)
             else np.concatenate(values)
             for name, values in ((name, columns.pop(name)) for name in list(columns))
         }
@@ -81,6 +83,8 @@ class PartitionReplicas:
     spans: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """First and last offset of each replica that holds records, in the whole partition."""
     removals: Removals = field(default_factory=Removals)
+    producers_recorded: bool = True
+    """If not, nobody knows which records were sent."""
 
     @property
     def name(self) -> str:
@@ -161,6 +165,7 @@ class Log:
     intact: Flags
     at_home: Flags
     control: Flags
+    batch_crc: Ints
     row: Ints
     """The message in `sends`, damaged or not; -1 if nobody sent it to this partition."""
     origin: Ints
@@ -203,6 +208,7 @@ def empty_log(broker: int) -> Log:
         intact=flags,
         at_home=flags,
         control=flags,
+        batch_crc=numbers,
         row=numbers,
         origin=numbers,
     )
@@ -280,6 +286,7 @@ def logs_of(
                 intact=part.intact,
                 at_home=part.at_home,
                 control=part.control,
+                batch_crc=part.batch_crc,
                 row=row,
                 origin=origin,
             )

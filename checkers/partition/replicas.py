@@ -69,14 +69,18 @@ def _pick(kind: int, log: Log, rows: Ints, count: int = 1, broker: int | None = 
 
 
 def odd_records(partition: PartitionReplicas, logs: Sequence[Log]) -> ReplicaRecords:
-    """Damaged records, and records that are no message of this partition; the reference's come first."""
+    """Damaged records, and records that are no message of this partition; the reference's come first.
+
+    If nobody recorded the producers, any record may be a message.
+    """
     parts = []
     for log in sorted(logs, key=lambda log: log.broker != partition.reference):
         odd = (log.writer < 0) | (log.seq < 0)
-        if not log.intact.all():
-            odd |= ~log.intact
         if log.origin.any():
             odd |= (log.row < 0) & (log.origin != OWN)
+        odd &= partition.producers_recorded
+        if not log.intact.all():
+            odd |= ~log.intact
         rows = np.flatnonzero(odd & ~log.control)
         if len(rows):
             records = _pick(FOREIGN, log, rows)
@@ -118,6 +122,7 @@ def _against(partition: PartitionReplicas, reference: Log, log: Log, reported: I
     if len(log) == len(reference) and np.array_equal(log.offset, reference.offset):
         other = (log.writer != reference.writer) | (log.seq != reference.seq)
         other |= log.control != reference.control
+        other |= _other_batch(log.batch_crc, reference.batch_crc)
         epochs = log.epoch != reference.epoch
         if epochs.any():
             epochs &= ~other & (log.epoch >= 0) & (reference.epoch >= 0)
@@ -128,6 +133,7 @@ def _against(partition: PartitionReplicas, reference: Log, log: Log, reported: I
         common, theirs = np.flatnonzero(place >= 0), place[place >= 0]
         other = (log.writer[common] != reference.writer[theirs]) | (log.seq[common] != reference.seq[theirs])
         other |= log.control[common] != reference.control[theirs]
+        other |= _other_batch(log.batch_crc[common], reference.batch_crc[theirs])
         epochs = log.epoch[common] != reference.epoch[theirs]
         epochs &= ~other & (log.epoch[common] >= 0) & (reference.epoch[theirs] >= 0)
         content, renewed = common[other], common[epochs]
@@ -137,6 +143,12 @@ def _against(partition: PartitionReplicas, reference: Log, log: Log, reported: I
         parts += _surplus(partition, log, np.flatnonzero(place < 0), reported)
     parts += [_pick(CONTENT, log, content), _pick(EPOCH, log, renewed)]
     return [_unreported(part, reported) for part in parts if len(part)]
+
+
+def _other_batch(crc: Ints, other: Ints) -> Flags:
+    """Whether records that name no message are of different batches, which replicas copy byte by byte."""
+    differs: Flags = (crc != other) & (crc >= 0) & (other >= 0)
+    return differs
 
 
 def _unreported(part: ReplicaRecords, reported: Ints) -> ReplicaRecords:

@@ -35,6 +35,10 @@ def copy_arrays(blocks: Iterable[pa.Table], name: str) -> dict[int, CopyArrays]:
 
 def _split(table: pa.Table, name: str) -> dict[int, CopyArrays]:
     brokers = numbers(table, "broker")
+    batch_crc: Ints = np.broadcast_to(np.int8(-1), table.num_rows)
+    if "crc" in table.column_names:
+        nameless = pc.or_(pc.is_null(table["writer"]), pc.is_null(table["seq"]))
+        batch_crc = np.where(nameless.to_numpy(), numbers(table, "crc"), -1)
     copies = CopyArrays(
         offset=numbers(table, "offset"),
         epoch=numbers(table, "epoch"),
@@ -43,6 +47,7 @@ def _split(table: pa.Table, name: str) -> dict[int, CopyArrays]:
         intact=numbers(table, "intact", 1).astype(bool),
         at_home=at_home(table["home"], name),
         control=numbers(table, "control", 0).astype(bool),
+        batch_crc=batch_crc,
     )
     place = {"broker": brokers, "offset": copies.offset}
     refuse(brokers < 0, "broker", f"copies of {name}", place)
@@ -130,7 +135,13 @@ def partition_of(
         compacted=any(replica.compacted for replica in replicas.values()),
         spans=spans,
         removals=removals,
+        producers_recorded=producers_recorded(source, evidence),
     )
+
+
+def producers_recorded(source: Source, evidence: Evidence) -> bool:
+    """Whether the history holds producers, or messages that they sent."""
+    return bool(source.rows("sends") or evidence.writers)
 
 
 def group_events(evidence: Evidence, where: TopicPartition) -> list[GroupRow]:

@@ -211,8 +211,16 @@ def _of_gaps(availability: Sequence[Availability]) -> list[str]:
     gaps = [one for one in availability if one.longest_gap_s >= WORTH_A_SENTENCE_S]
     if not gaps:
         return []
+    differ = len({one.acks for one in availability}) > 1
     gaps_text = ", ".join(
-        f"{'' if gap.az == NO_AZ else f'{gap.az} '}{gap.longest_gap_s:.1f} s" for gap in gaps
+        " ".join(
+            [
+                *([] if gap.az == NO_AZ else [gap.az]),
+                *([gap.acks] if differ and gap.acks else []),
+                f"{gap.longest_gap_s:.1f} s",
+            ]
+        )
+        for gap in gaps
     )
     return [f"Background producers were without an acknowledgement for at most: {gaps_text}."]
 

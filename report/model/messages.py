@@ -14,7 +14,7 @@ from report.model.model import NO_AZ, Availability, Fault, SendBin
 
 LOST = LOSSES
 COLUMNS = (
-    *("topic", "partition", "writer", "seq", "label", "az", "role", "sent_ns", "done_ns", "outcome"),
+    *("topic", "partition", "writer", "seq", "label", "az", "role", "acks", "sent_ns", "done_ns", "outcome"),
     *("offset", "fate", "acked_by", "copies"),
 )
 BINS = 180
@@ -26,9 +26,9 @@ def texts(table: pa.Table, name: str) -> np.ndarray:
     return np.asarray(pc.fill_null(column, "").to_numpy(zero_copy_only=False)).astype(str)
 
 
-def numbers(table: pa.Table, name: str) -> np.ndarray:
-    """An integer column as a numpy array; null is -1."""
-    return np.asarray(pc.fill_null(table[name].cast(pa.int64()), -1).to_numpy(zero_copy_only=False))
+def numbers(table: pa.Table, name: str, null: int = -1) -> np.ndarray:
+    """An integer column as a numpy array; ``null`` stands for nulls."""
+    return np.asarray(pc.fill_null(table[name].cast(pa.int64()), null).to_numpy(zero_copy_only=False))
 
 
 def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[str, tuple[SendBin, ...]]:
@@ -66,9 +66,11 @@ def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[
 def availability(
     life: pa.Table, zero_ns: int, in_force: Callable[[float, float], str]
 ) -> tuple[Availability, ...]:
-    """Availability by AZ, from background streams alone if there are any, else from all producers.
+    """Availability by AZ and acks, from background streams alone if there are any, else from all producers.
 
-    ``in_force`` names the fault that was in force between two times.
+    Of an AZ, the acks of the first producer come first: an assessment starts the described one before the one
+    for comparison. The longest gap is that of any one partition. ``in_force`` names the fault that was in
+    force between two times.
     """
     if not life.num_rows:
         return ()
@@ -77,15 +79,23 @@ def availability(
         life = life.filter(pa.array(role == "stream"))
     az, outcome = texts(life, "az"), texts(life, "outcome")
     sent, done = numbers(life, "sent_ns"), numbers(life, "done_ns")
+    acks, places = numbers(life, "acks", _UNKNOWN_ACKS), _places(life)
+    first_writers = life.group_by(["az", "acks"], use_threads=False).aggregate([("writer", "min")])
+    groups = sorted((row["az"] or "", row["writer_min"], row["acks"]) for row in first_writers.to_pylist())
     rows = []
-    for one in sorted(set(az.tolist())):
-        here = az == one
+    for one, _, level in groups:
+        here = (az == one) & (acks == (_UNKNOWN_ACKS if level is None else level))
         good = here & (outcome == "ok") & (done >= 0)
         acked = np.sort((done[good] - zero_ns) / 1e9)
         begin, end = (sent[here].min() - zero_ns) / 1e9, (sent[here].max() - zero_ns) / 1e9
-        edges = np.concatenate([[begin], acked, [max(end, acked[-1] if acked.size else end)]])
-        gaps = np.diff(edges)
-        widest = int(gaps.argmax())
+        end = max(end, acked[-1] if acked.size else end)
+        gap_from, gap_to = max(
+            (
+                _widest(begin, (done[good & (places == place)] - zero_ns) / 1e9, end)
+                for place in set(places[here])
+            ),
+            key=lambda gap: (gap[1] - gap[0], -gap[0]),
+        )
         latency = (done[good] - sent[good]) / 1e6
         seconds, counts = np.unique(np.floor(acked).astype(np.int64), return_counts=True)
         p50, p99 = (
@@ -95,10 +105,10 @@ def availability(
         )
         failed = here & (outcome == "fail")
         unknown = here & (outcome != "ok") & ~failed
-        gap_from, gap_to = float(edges[widest]), float(edges[widest + 1])
         rows.append(
             Availability(
                 az=one or NO_AZ,
+                acks="" if level is None else f"acks={'all' if level == -1 else level}",
                 sent=int(here.sum()),
                 acknowledged=int(good.sum()),
                 failed=int(failed.sum()),
@@ -116,6 +126,23 @@ def availability(
             )
         )
     return tuple(rows)
+
+
+_UNKNOWN_ACKS = -2
+
+
+def _places(life: pa.Table) -> np.ndarray:
+    """A number for the topic partition of each message."""
+    topics = np.unique(texts(life, "topic"), return_inverse=True)[1].reshape(-1).astype(np.int64)
+    partitions = numbers(life, "partition")
+    return np.asarray(topics * (int(partitions.max()) + 1) + partitions)
+
+
+def _widest(begin: float, acked: np.ndarray, end: float) -> tuple[float, float]:
+    """The longest time between two of some moments, the first of the longest ones."""
+    edges = np.concatenate([[begin], np.sort(acked), [end]])
+    widest = int(np.diff(edges).argmax())
+    return float(edges[widest]), float(edges[widest + 1])
 
 
 def _longest_ms(sent: np.ndarray, done: np.ndarray, which: np.ndarray) -> float | None:

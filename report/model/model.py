@@ -333,14 +333,17 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Availability:
-    """Availability for one AZ's producers; latencies in ms."""
+    """Availability for one AZ's producers with the same acks; latencies in ms."""
 
     az: str
+    acks: str
+    """`acks=all`, `acks=1` or `acks=0`; empty if they are not recorded."""
     sent: int
     acknowledged: int
     failed: int
     unknown: int
     longest_gap_s: float
+    """The longest time without an acknowledgement in any one partition."""
     gap_from_s: float
     gap_to_s: float
     p50_ms: float | None

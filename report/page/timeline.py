@@ -113,14 +113,18 @@ def controller_timeline(
 def rates_timeline(
     azs: Sequence[Availability], faults: Sequence[Fault], from_s: float, to_s: float
 ) -> Markup:
-    """How many messages of each AZ were acknowledged in each second."""
+    """How many messages of each AZ were acknowledged in each second, by acks where they differ."""
     canvas = _Canvas(from_s=from_s, to_s=to_s)
     _head(canvas, faults, ())
     _heading(canvas, "messages acknowledged in each second")
     most = max((count for one in azs for _, count in one.per_second), default=1)
+    differ = len({one.acks for one in azs}) > 1
     for one in azs:
         highest = max((count for _, count in one.per_second), default=0)
-        base = _bars(canvas, "" if one.az == NO_AZ else one.az, f"at most {grouped(highest)}")
+        name = " ".join(
+            part for part in ("" if one.az == NO_AZ else one.az, one.acks if differ else "") if part
+        )
+        base = _bars(canvas, name, f"at most {grouped(highest)}")
         for second, count in one.per_second:
             x, height = canvas.x(second), max(1.5, (_SENDS - 16) * count / most)
             width = max(canvas.x(second + 1) - x - 0.8, 0.8)

@@ -103,6 +103,8 @@ def unsent(judge: Judge) -> set[tuple[int, object]]:
     (or a damaged one) at its offset.`
     """
     records: set[tuple[int, object]] = set()
+    if not judge.judge.producers_recorded:
+        return records
     for row in judge.partition.reads:
         offset = row["offset"]
         if message_id(row) in judge.partition.sends:

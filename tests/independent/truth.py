@@ -76,6 +76,8 @@ class _Judge:
         self.home: dict[MessageId, TopicPartition] = {
             message: name for name, partition in partitions.items() for message in partition.sends
         }
+        # `If nobody recorded the producers, no record is foreign`
+        self.producers_recorded = bool(history.get("sends") or history.get("writers"))
         self.strays = {
             message_id(row)
             for name, partition in partitions.items()
@@ -100,7 +102,9 @@ class _Judge:
         return truth
 
     def kind(self, name: TopicPartition, row: Row) -> str:
-        """What a record is: `marker`, `copy`, `damaged`, `unreadable`, `misrouted` or `foreign`."""
+        """What a record is: `marker`, `copy`, `damaged`, `unreadable`, `misrouted`, `foreign` or, if nobody
+        recorded the producers, `unrecorded`.
+        """
         if row.get("control"):
             return "marker"
         message = message_id(row)
@@ -108,7 +112,7 @@ class _Judge:
         if row.get("intact") is False:
             return "damaged" if home == name else "unreadable"
         if home is None:
-            return "foreign"
+            return "foreign" if self.producers_recorded else "unrecorded"
         return "copy" if home == name else "misrouted"
 
     def transaction(self, message: MessageId, send: Row) -> str:
@@ -422,6 +426,10 @@ class PartitionJudge:
     def _differ(self, own: Row, theirs: Row) -> bool:
         content = [(bool(row.get("control")), row.get("writer"), row.get("seq")) for row in (own, theirs)]
         epochs = [row.get("epoch") for row in (own, theirs)]
+        # `records that name no message are compared by the CRC of their batches`
+        batches = {row.get("crc") for row in (own, theirs) if message_id(row) is None} - {None}
+        if len(batches) > 1 and content[0] == content[1]:
+            return True
         return content[0] != content[1] or (None not in epochs and epochs[0] != epochs[1])
 
     def _out_of_order(self) -> list[MessageId]:

@@ -103,6 +103,8 @@ def test_one_session_answers_many_queries(terminal: Terminal, tmp_path: Path) ->
     terminal.expect("Spark is starting")
     terminal.type("select label, lable from lost;\r")
     terminal.expect("no column 'lable' in lost; did you mean label", 30)  # Spark still starts
+    terminal.type("help\r")
+    terminal.expect("help is no query; the command is .help", 30)
     terminal.type("sel\t")
     terminal.expect("ect")
     terminal.type(" fate, count(*) as n from life\rgroup by fate order by n;\r")

@@ -79,7 +79,7 @@ def test_require_says_it_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(doctor, "_inside", probe)
     with pytest.raises(
-        UnfitError, match=r"lacks netem, .* delays a link \(.*qdisc.*\); remedy: modprobe it; `acked doctor`"
+        UnfitError, match=r"netem failed \(.*qdisc.*\), .* delays a link; remedy: modprobe it; `acked doctor`"
     ):
         doctor.require(("netem",))
     doctor.require(("python",))

@@ -13,7 +13,7 @@ import pytest
 
 from cli import commands
 from cli.main import main
-from harness.extras import EXTRAS, OF_STORED_RUNS, lacks
+from harness.extras import EXTRAS, OF_STORED_RUNS, PREPARED, install, lacks
 from tests.runs.judged import judged_run
 from tests.unit.test_floors import PACKAGES, imports
 
@@ -98,8 +98,18 @@ def test_a_missing_extra_is_named(
         main()
     assert end.value.code == 3
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith(f"install the extra '{extra}': pip install 'acked[{extra}]'")
+    assert line.endswith(f"of the extra '{extra}', which is not installed; run `{install(extra)}`.")
     assert module.partition(".")[0] in line
+
+
+def test_an_environment_that_setup_made_is_brought_up_to_date_by_setup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert f".venv/{PREPARED}" in (ROOT / "harness" / "setup.sh").read_text()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert install("check") == "pip install 'acked[check]'"
+    (tmp_path / PREPARED).touch()
+    assert install("check") == "make setup"
 
 
 def test_a_module_of_no_extra_is_a_mistake_of_the_program() -> None:

@@ -14,7 +14,7 @@ from typing import Literal
 from harness.cluster.owned import is_left_out
 from harness.cluster.possible import MIN_INSYNC
 from harness.cluster.settings import MOST_DESCRIBED, Setting, nearest, whole
-from harness.errors import UsageError
+from harness.errors import UsageError, quoted
 from harness.kafka.broker_properties import PROPERTIES
 from harness.kafka.versions import VERSIONS, version_key
 from harness.lab.layout import MAX_AZS, MOST
@@ -59,6 +59,8 @@ class Inventory:
     version: str = ""
     notes: tuple[str, ...] = ()
     """What had to be assumed, as sentences."""
+    rack_of_one: str = ""
+    """The rack of the only broker that is described, which does not say where the others are."""
 
     def and_also(self, other: Inventory) -> Inventory:
         """Both, as parts of one cluster. Raises UsageError if they name different Kafka versions."""
@@ -73,6 +75,7 @@ class Inventory:
             topics=(*self.topics, *other.topics),
             version=self.version or other.version,
             notes=(*self.notes, *(note for note in other.notes if note not in self.notes)),
+            rack_of_one=self.rack_of_one or other.rack_of_one,
         )
 
 
@@ -94,7 +97,7 @@ def cluster_file(inventory: Inventory, sources: Sequence[str]) -> str:
     """
     mode, mode_notes = _mode(inventory.nodes)
     version, version_notes = _version(inventory.version, mode)
-    zones, zone_notes = _zones(inventory.nodes, mode)
+    zones, zone_notes = _zones(inventory, mode)
     notes = [*inventory.notes, *version_notes, *mode_notes, *zone_notes]
     command = f"Written by `acked cluster from {' '.join(sources)}`; docs/cluster-file.md describes the keys."
     lines = _comment([command, *notes])
@@ -157,7 +160,8 @@ def _version(version: str, mode: str) -> tuple[str, list[str]]:
     return nearest, [f"The cluster runs Kafka {version}; {nearest} is the nearest version that acked knows."]
 
 
-def _zones(nodes: Sequence[Node], mode: str) -> tuple[list[_Zone], list[str]]:
+def _zones(inventory: Inventory, mode: str) -> tuple[list[_Zone], list[str]]:
+    nodes = inventory.nodes
     notes = []
     coordinator: NodeRole = "zookeeper" if mode == "zookeeper" else "controller"
     brokers = [node for node in nodes if "broker" in node.roles]
@@ -182,9 +186,10 @@ def _zones(nodes: Sequence[Node], mode: str) -> tuple[list[_Zone], list[str]]:
     if not racks:
         names = {f"az{n}": f"az{n}" for n in range(1, min(_SPREAD, len(brokers)) + 1)}
         if len(names) > 1:
-            notes.append(
-                f"No source says where the brokers are (broker.rack); they are spread over {len(names)} AZs."
-            )
+            unplaced = "No source says where the brokers are (broker.rack)"
+            if inventory.rack_of_one:
+                unplaced = f"Only one broker's rack is known ({quoted(inventory.rack_of_one, 40)})"
+            notes.append(f"{unplaced}; they are spread over {len(names)} AZs.")
     elif any(not node.az for node in brokers):
         notes.append("Some brokers have no broker.rack; they are spread over the AZs of the others.")
     renamed = [f"{rack!r} is called {name!r}" for rack, name in names.items() if rack != name]

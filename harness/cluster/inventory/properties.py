@@ -70,10 +70,13 @@ def inventory(
     with_kraft = [node for node in nodes if node.value("process.roles")]
     ensembles = {servers for node in nodes if (servers := _hosts(node.value("zookeeper.connect")))}
     single = bool(alone) and len(members) == 1 and "broker" in members[0].roles
+    rack_of_one = ""
     if with_kraft:
         others = _controllers(with_kraft, members)
         if single and "controller" in members[0].roles:
             others = [replace(node, roles=members[0].roles) for node in others]
+        elif others and any("controller" in node.roles for node in members):
+            notes.append(_undescribed(others))
         members += others
     elif ensembles and not servers_known:
         largest = max(ensembles, key=len)
@@ -85,6 +88,7 @@ def inventory(
             Node(name=f"{brokers[0].name}-{number}", roles=brokers[0].roles)
             for number in range(len(brokers) + 1, count + 1)
         ]
+        rack_of_one = brokers[0].az
         members = [replace(node, az="") for node in members]
         notes.append(f"{alone}; {count} brokers like it are assumed.")
     return Inventory(
@@ -92,6 +96,21 @@ def inventory(
         settings=tuple(node.settings for node in nodes for _ in range(node.copies) if "broker" in node.roles),
         version=_version(nodes),
         notes=tuple(notes),
+        rack_of_one=rack_of_one,
+    )
+
+
+def _undescribed(voters: Sequence[Node]) -> str:
+    """What is assumed of voters, without whose files their other role is not known."""
+    names = " and ".join(voter.name for voter in voters)
+    if len(voters) == 1:
+        return (
+            f"The voter {names} of the quorum has no file here, and counts as a controller that is no "
+            f"broker; if it is a broker, name its file, too."
+        )
+    return (
+        f"The voters {names} of the quorum have no files here, and count as controllers that are no brokers; "
+        f"if they are brokers, name their files, too."
     )
 
 

@@ -69,6 +69,11 @@ class ColumnMap(Format):
         for name, table in tables.items():
             reader = _Reader(map_file=map_file, name=name, table=table, times=times)
             recording.tables[name] = reader.read()
+        if "copies" in tables and "replicas" not in tables:
+            recording.notes.append(
+                "Without a table [replicas], every log counts as read to its end, and what is in none "
+                "of them counts as lost"
+            )
         if logs or not {"copies", "reads"} & tables.keys():
             read_logs(logs, identify_by_text, recording)
         return recording
@@ -129,7 +134,7 @@ class _Reader:
 
     def read(self) -> pa.Table:
         """The table's rows, with those columns of the schema that the file or the map has."""
-        require_file(self.file)
+        require_file(self.file, "name a file")
         try:
             parquet = self.file.suffix == ".parquet"
             rows = pq.ParquetFile(self.file).read() if parquet else self._csv()

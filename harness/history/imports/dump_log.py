@@ -84,6 +84,8 @@ class _Batch:
 class _Replica:
     """What the text shows of one replica's log."""
 
+    file: Path
+    """The text."""
     start: int
     end: int
     problem: str | None = None
@@ -166,12 +168,18 @@ class _Text:
         self._where = match["topic"], self._place.number(match["partition"], "a partition", most=MAX_INT)
         name = (*self._where, self._broker)
         self._replica = self._logs.replicas.get(name)
+        if self._replica is not None and self._replica.file is not self._place.file:
+            raise self._refusal(
+                f"{self._replica.file} has the log of {'/'.join(map(str, self._where))} on broker "
+                f"{self._broker}, too",
+                "give each replica's log once",
+            )
 
     def _start_at(self, offset: int) -> None:
         if self._where is None:
             raise self._refusal("a starting offset precedes the line `Dumping`")
         if self._replica is None:
-            self._replica = _Replica(start=offset, end=offset)
+            self._replica = _Replica(file=self._place.file, start=offset, end=offset)
             self._logs.replicas[(*self._where, self._broker)] = self._replica
 
     def _begin_batch(self, line: str) -> None:

@@ -1,8 +1,9 @@
 """Reads EDN, form by form, as far as histories use it: one form, and not the file, is in memory.
 
-A keyword or symbol becomes its name as text, a list, vector or set a list, a map a dict; the tag of a tagged
-element is left out. Keys of maps must be scalars. A file may hold forms one after the other, or one vector of
-them.
+A keyword or symbol becomes its name as text, and so does what Clojure prints and a history does not use (a
+ratio, a hexadecimal number as in `#object[…]`, a var, `##NaN`). A list, vector or set becomes a list, a map
+a dict; the tag of a tagged element is left out. A key of a map that is a collection becomes text. A file may
+hold forms one after the other, or one vector of them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _TOKEN = re.compile(
     |(?P<float>[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?M?(?=[\s,\]\})("\[{;]|$))
     |\\(?P<char>[^\s,\[\](){}";]+|.)
     |(?P<skip>\#_)
+    |(?P<other>[-+]?[0-9]+/[0-9]+|0[xX][0-9a-fA-F]+|\#[\#'][^\s,\[\](){}";]+)
     |\#(?P<tag>[A-Za-z][^\s,\[\](){}";]*)
     |(?P<symbol>[^\s,\[\](){}";\#\\:0-9\x00-\x1f][^\s,\[\](){}";]*)
     """,
@@ -180,7 +182,5 @@ class _Reader:
     def _map(self, items: list[Any]) -> dict[Any, Any]:
         if len(items) % 2:
             raise self._place.refusal("a map has a key without a value", _REMEDY)
-        keys = items[::2]
-        if any(isinstance(key, list | dict) for key in keys):
-            raise self._place.refusal("the key of a map is a collection", _REMEDY)
+        keys = [str(key) if isinstance(key, list | dict) else key for key in items[::2]]
         return dict(zip(keys, items[1::2], strict=True))

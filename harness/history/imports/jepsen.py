@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from harness.errors import UsageError, quoted
+from harness.errors import BadDataError, UsageError, quoted
 from harness.history.imports.edn import forms_of
 from harness.history.imports.format import Format, GivenFile, refuse_named, unnamed
 from harness.history.imports.json_lines import objects_of
@@ -85,6 +85,8 @@ class Jepsen(Format):
         history = _History(paths[0])
         for place, op in _operations(paths[0]):
             history.take(place, op)
+        if not history.operations:
+            raise BadDataError(f"{paths[0]} has no operation; {_NO_WORKLOAD}")
         return history.recording()
 
 
@@ -262,6 +264,11 @@ class _History:
     def _place_of(self, key: int) -> tuple[str, int]:
         name = self._names[key]
         return (TOPIC, name) if isinstance(name, int) else (f"{TOPIC}-{name}", 0)
+
+    @property
+    def operations(self) -> int:
+        """The number of operations so far."""
+        return self._index
 
     # ---- at the end
 

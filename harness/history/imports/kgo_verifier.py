@@ -122,7 +122,7 @@ def _read_state(file: Path) -> tuple[str, Sequence[_Partition]]:
         raise UsageError(
             f"{file} is not called valid_offsets_TOPIC.json, and only the name tells the topic; rename it."
         )
-    require_file(file)
+    require_file(file, "name a file")
     try:
         if file.stat().st_size > LARGEST_FILE:
             raise BadDataError(f"{file} has more than {LARGEST_FILE >> 20} MiB; is it kgo-verifier's?")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.errors import BadDataError, quoted
+from harness.errors import BadDataError, closed, quoted
 from harness.plain_files import require_file
 
 LONGEST_IMPORTED = 16 << 20
@@ -34,7 +34,7 @@ class Place:
 
     def refusal(self, problem: str, remedy: str) -> BadDataError:
         """The error that says what is wrong at this place, and what to do about it."""
-        return BadDataError(f"{self}: {problem}; {remedy}.")
+        return BadDataError(f"{self}: {problem}; {closed(remedy)}")
 
     def number(self, value: object, what: str, *, least: int = 0, most: int = MAX_LONG) -> int:
         """A whole number, also as text. Raises BadDataError for anything else, and outside of the bounds."""
@@ -62,7 +62,7 @@ def lines_of(place: Place, *, errors: str = "strict") -> Iterator[str]:
     ``errors`` is that of `bytes.decode`. Raises BadDataError for a file that cannot be read, a line of more
     than `LONGEST_IMPORTED` bytes, and bytes that are not UTF-8.
     """
-    require_file(place.file)
+    require_file(place.file, "name a file")
     try:
         with place.file.open("rb") as opened:
             while data := opened.readline(LONGEST_IMPORTED + 1):

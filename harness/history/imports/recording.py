@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +185,10 @@ class Recording:
         first = pa.array([lowest.get(topic, 0) for topic in sends["topic"].to_pylist()], pa.int32())
         return _with(sends, "partition", pc.coalesce(sends["partition"], first)).filter(kept)
 
-    def write(self, folder: Path) -> Mapping[str, int]:
+    def write(self, folder: Path, accept: Callable[[Path], None] = lambda fresh: None) -> Mapping[str, int]:
         """Write the tables into a new folder, all or none; returns their numbers of rows.
+
+        ``accept`` is called with the folder that gets this name afterwards, unless it raises an error.
 
         Raises UsageError if the folder holds anything, or cannot be written.
         """
@@ -207,6 +209,7 @@ class Recording:
                 rows = _complete(name, table)
                 write_into(fresh, name, rows)
                 counts[name] = rows.num_rows
+            accept(fresh)
             fresh.chmod(0o755)
             fresh.rename(folder)
         except OSError as error:

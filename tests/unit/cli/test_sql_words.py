@@ -11,8 +11,9 @@ from prompt_toolkit.document import Document
 from typer.testing import CliRunner
 
 import checkers.spark.session
+from checkers.ask.sql import Answer, Queries
 from cli.commands import app
-from cli.sql_prompt import SqlCompleter
+from cli.sql_prompt import SqlCompleter, _command_without_dot, _is_finished
 from harness.errors import AckedError, BadDataError, UsageError
 from report.rows import show_rows
 from tests.histories import History
@@ -58,6 +59,36 @@ def test_arguments_that_make_no_sense(refused: Callable[..., AckedError], run: P
     assert "holds no query" in refused(run, given=" ;; ").message
     nowhere = refused("select 1", run / "nowhere")
     assert isinstance(nowhere, BadDataError) and "nowhere holds no history" in nowhere.message
+
+
+def test_queries_before_one_that_is_refused_are_answered(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(_self: object, _session: object, text: str, _limit: int | None) -> Answer:
+        asked.append(text)
+        return Answer(["seq"], [(41 + len(asked),)])
+
+    monkeypatch.setattr(checkers.spark.session, "start_session", lambda: None)
+    monkeypatch.setattr(Queries, "ask", ask)
+    given = "select seq from sends; select 1 from sends; select seq from sendz; select 2 from sends;"
+    done = CliRunner().invoke(app, ["sql", str(run), "--format", "csv"], input=given)
+    assert done.stdout.split() == ["seq", "42", "seq", "43"]
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.message.startswith("Query 3 of 4: There is no table 'sendz'; did you mean sends?")
+    first = CliRunner().invoke(app, ["sql", str(run)], input="select seq from sendz; select 1 from sends")
+    assert "Query 1 of 2: " in str(first.exception) and len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [("quit", ".quit"), ("EXIT;", ".quit"), ("help ;", ".help"), ("?", ".help"), ("tables", ".tables")]
+    + [(text, "") for text in ("select 1", "helps", "quit now", ".help", "")],
+)
+def test_a_command_without_its_dot_is_handed_in_and_named(text: str, command: str) -> None:
+    """Other prompts have them; as the beginning of a query, they would wait for a semicolon."""
+    assert _command_without_dot(text) == command
+    if command:
+        assert _is_finished(text)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,27 @@ def test_controllers_without_a_file_of_their_own(tmp_path: Path) -> None:
     assert [(az.brokers, az.controllers) for az in described.layout.azs] == [(1, 2), (1, 1)]
 
 
+def test_a_voter_without_a_file_is_named(tmp_path: Path) -> None:
+    """Otherwise the cluster of three would be one of two without a word."""
+    sources = {f"{n}.properties": KRAFT.format(roles="broker,controller", id=n) for n in (1, 2)}
+    text, described = _written(tmp_path, sources)
+    assert sum(az.brokers for az in described.layout.azs) == 2
+    words = " ".join(text.replace("#", " ").split())
+    assert "The voter 3@c:9093 of the quorum has no file here, and counts as a controller" in words
+    assert "if it is a broker, name its file, too." in words
+    sources["3.properties"] = KRAFT.format(roles="broker,controller", id=3)
+    assert "has no file here" not in _written(tmp_path, sources)[0]
+
+
+def test_the_rack_of_one_file_is_not_passed_over(tmp_path: Path) -> None:
+    source = KRAFT.format(roles="broker,controller", id=1)
+    with_rack, _ = _written(tmp_path, {"server.properties": f"{source}broker.rack=rack-a\n"})
+    words = " ".join(with_rack.replace("#", " ").split())
+    assert "Only one broker's rack is known ('rack-a'); they are spread over 3 AZs." in words
+    assert "No source says where the brokers are" not in words
+    assert "No source says where" in _written(tmp_path, {"server.properties": source})[0]
+
+
 def test_racks_and_an_ensemble(tmp_path: Path) -> None:
     sources = {
         f"{n}.properties": (

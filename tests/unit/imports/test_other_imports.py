@@ -176,6 +176,27 @@ def refused(form: str, files: Sequence[str | Path], folder: Path, says: str) -> 
     assert not (folder / "refused").exists()
 
 
+# ---- logs alone
+
+
+def test_logs_without_producers_are_compared(tmp_path: Path) -> None:
+    """Nobody knows who sent what: no record is foreign, and replicas are compared."""
+    log: Log = [(n, 0, None, value) for n, value in enumerate(("7 0 a", "7 1 b", "other", "other", "other"))]
+    same = judged("kafka-dump-log", dump(tmp_path, equal_logs(log)), tmp_path / "same")
+    assert (same.findings, same.life) == ([], [])
+    other: Log = [*log[:1], (1, 0, None, "7 2 c"), log[2], (3, 1, None, "other")]
+    texts = dump(tmp_path, {1: log, 2: log, 3: other})
+    file = tmp_path / "broker3-orders-0.txt"
+    file.write_text(file.read_text().replace("crc: 2 isvalid", "crc: 77 isvalid"))
+    result = judged("kafka-dump-log", texts, tmp_path / "imported")
+    assert [(row["class"], row["offset"], row["detail"]) for row in result.findings] == [
+        ("diverged", 1, '{"difference": "other_record"}'),
+        ("diverged", 2, '{"difference": "other_record"}'),
+        ("diverged", 3, '{"difference": "other_epoch"}'),
+        ("diverged", 4, '{"difference": "reference_ends_earlier"}'),
+    ]
+
+
 # ---- kgo-verifier
 
 

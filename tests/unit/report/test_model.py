@@ -16,6 +16,7 @@ from harness.errors import BadDataError
 from harness.history.schema import TABLES
 from report.model.beliefs import believed_at
 from report.model.gather import report_model
+from report.model.messages import availability
 from report.model.model import SCHEMA, ReportModel
 from report.terminal import block_in_words
 from tests.runs.judged import RUNS
@@ -63,7 +64,7 @@ def test_numbers_are_those_of_queries(judged: RunJudge, name: str) -> None:
         ((count, p50),) = ask(
             folder,
             f"SELECT count(*), quantile_cont((done_ns - sent_ns) / 1e6, 0.5) FROM life "
-            f"WHERE az = '{one.az}' AND outcome = 'ok' {role}",
+            f"WHERE az = '{one.az}' AND {_with_acks(one.acks)} AND outcome = 'ok' {role}",
         )
         assert (one.acknowledged, one.p50_ms) == (count, pytest.approx(p50, abs=0.06))
 
@@ -76,8 +77,14 @@ def test_longest_gap_is_a_time_without_any_acknowledgement(judged: RunJudge, nam
     role = "AND role = 'stream'" if ask(folder, "FROM life WHERE role = 'stream'") else ""
     for one in model.availability:
         begin, end = (zero_ns + int((s + d) * NS) for s, d in ((one.gap_from_s, 0.02), (one.gap_to_s, -0.02)))
-        acked = f"az = '{one.az}' AND outcome = 'ok' AND done_ns > {begin} AND done_ns < {end} {role}"
-        assert ask(folder, f"SELECT count(*) FROM life WHERE {acked}") == [(0,)]
+        ours = f"az = '{one.az}' AND {_with_acks(one.acks)} {role}"
+        acked = f"outcome = 'ok' AND done_ns > {begin} AND done_ns < {end}"
+        by_partition = f"SELECT count(*) FILTER ({acked}) FROM life WHERE {ours} GROUP BY topic, partition"
+        assert (0,) in ask(folder, by_partition)
+
+
+def _with_acks(acks: str) -> str:
+    return f"acks IS NOT DISTINCT FROM {acks.removeprefix('acks=').replace('all', '-1') or 'NULL'}"
 
 
 def _zero_ns(folder: Path) -> int:
@@ -513,3 +520,20 @@ def _zero(folder: Path) -> int:
     tables = ("views", "faults", "processes", "marks", "log_events")
     begins = [ask(folder, f"SELECT min(ns) FROM {one}")[0][0] for one in tables]
     return min(one for one in begins if isinstance(one, int))
+
+
+def test_availability_is_told_of_each_producer_and_its_worst_partition() -> None:
+    """In an assessment one with acks=1 goes on beside the described one, which comes first."""
+    rows = [
+        {"topic": "t", "partition": place, "writer": writer, "acks": acks, "az": "az1", "role": "stream"}
+        | {"outcome": "ok", "sent_ns": s * NS, "done_ns": s * NS + NS // 100}
+        for s in range(20)
+        for place in (0, 1)
+        for writer, acks in ((1, -1), (2, 1))
+        if not (acks == -1 and place == 0 and 5 <= s < 12)
+    ]
+    told = availability(pa.Table.from_pylist(rows), 0, lambda begin, end: f"{begin:.0f} to {end:.0f}")
+    described, compared = told
+    assert (described.acks, described.sent, described.lasting_beyond) == ("acks=all", 33, "4 to 12")
+    assert (compared.acks, compared.sent) == ("acks=1", 40)
+    assert (described.longest_gap_s, compared.longest_gap_s) == (8.0, pytest.approx(1.0, abs=0.02))

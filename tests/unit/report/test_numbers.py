@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from html import unescape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,8 @@ def test_elections_and_removals(asked: RunQueries) -> None:
 def test_availability(asked: RunQueries) -> None:
     stream = "AND role = 'stream'" if asked.rows("FROM life WHERE role = 'stream' LIMIT 1") else ""
     for one in report_model(asked.folder).availability:
+        level = {"acks=all": -1, "acks=1": 1, "acks=0": 0, "": None}[one.acks]
+        whose = f"az = '{one.az}' AND acks IS NOT DISTINCT FROM {'NULL' if level is None else level}"
         good = "outcome = 'ok' AND done_ns IS NOT NULL"
         took = f"(done_ns - sent_ns) / 1e6) FILTER ({good})"
         (row,) = asked.rows(
@@ -263,7 +266,7 @@ def test_availability(asked: RunQueries) -> None:
             f"count(*) FILTER (outcome = 'fail') AS failed, "
             f"count(*) FILTER (outcome IS NULL OR outcome NOT IN ('ok', 'fail')) AS unknown, "
             f"max({took} AS most, list({took} AS latencies "
-            f"FROM life WHERE az = '{one.az}' {stream}"
+            f"FROM life WHERE {whose} {stream}"
         )
         assert (one.sent, one.acknowledged, one.failed, one.unknown) == (
             *(row["sent"], row["acknowledged"], row["failed"]),
@@ -275,30 +278,38 @@ def test_availability(asked: RunQueries) -> None:
         ):
             (measured,) = asked.rows(
                 f"SELECT max((done_ns - sent_ns) / 1e6) AS most FROM life "
-                f"WHERE az = '{one.az}' AND {which} AND done_ns IS NOT NULL {stream}"
+                f"WHERE {whose} AND {which} AND done_ns IS NOT NULL {stream}"
             )
             assert shown == (None if measured["most"] is None else pytest.approx(measured["most"], abs=0.06))
         assert one.max_ms == (None if row["most"] is None else pytest.approx(row["most"], abs=0.06))
         for share, shown in ((0.5, one.p50_ms), (0.99, one.p99_ms)):
             (measured,) = asked.rows(
                 f"SELECT quantile_cont((done_ns - sent_ns) / 1e6, {share}) AS q FROM life "
-                f"WHERE az = '{one.az}' AND {good} {stream}"
+                f"WHERE {whose} AND {good} {stream}"
             )
             assert shown == (None if measured["q"] is None else pytest.approx(measured["q"], abs=0.06))
-        times = sorted(
-            asked.s(measured["done_ns"])
-            for measured in asked.rows(f"SELECT done_ns FROM life WHERE az = '{one.az}' AND {good} {stream}")
-        )
         (sent,) = asked.rows(
-            f"SELECT min(sent_ns) AS first, max(sent_ns) AS last FROM life WHERE az = '{one.az}' {stream}"
+            f"SELECT min(sent_ns) AS first, max(sent_ns) AS last FROM life WHERE {whose} {stream}"
         )
-        edges = [asked.s(sent["first"]), *times, max(asked.s(sent["last"]), *times[-1:])]
-        gaps = [after - before for before, after in zip(edges, edges[1:], strict=False)]
+        times: dict[tuple[str, int], list[float]] = {
+            (place["topic"], place["partition"]): []
+            for place in asked.rows(f"SELECT DISTINCT topic, partition FROM life WHERE {whose} {stream}")
+        }
+        for done in asked.rows(
+            f"SELECT topic, partition, done_ns FROM life WHERE {whose} AND {good} {stream}"
+        ):
+            times[done["topic"], done["partition"]].append(asked.s(done["done_ns"]))
+        last = max([asked.s(sent["last"]), *(one for of_partition in times.values() for one in of_partition)])
+        gaps = [
+            after - before
+            for of_partition in times.values()
+            for before, after in pairwise([asked.s(sent["first"]), *sorted(of_partition), last])
+        ]
         assert one.longest_gap_s == pytest.approx(max(gaps), abs=0.011)
         assert one.gap_to_s - one.gap_from_s == pytest.approx(one.longest_gap_s, abs=0.011)
         seconds = asked.rows(
             f"SELECT (done_ns - {asked.zero_ns}) // 1000000000 AS second, count(*) AS acknowledged "
-            f"FROM life WHERE az = '{one.az}' AND {good} {stream} GROUP BY ALL"
+            f"FROM life WHERE {whose} AND {good} {stream} GROUP BY ALL"
         )
         assert dict(one.per_second) == {float(row["second"]): row["acknowledged"] for row in seconds}
 
