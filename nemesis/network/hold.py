@@ -33,7 +33,7 @@ _UNEXPLAINED_S = 0.5
 _CLOSED = ("FIN-WAIT-1", "LAST-ACK", "CLOSING")
 """States in which the send queue counts one more than the bytes in it, for the FIN."""
 _CLOSE_ALERT = 40
-"""Longest record with which a process that closes its connection ends TLS 1.3: 24 bytes, and Java pads 16 more.
+"""Longest record with which a process that closes its connection ends TLS 1.3: 24 bytes; Java pads 16 more.
 
 Whoever answers the request before it resets the connection, since its sender has gone, and drops this record.
 """
