@@ -51,7 +51,10 @@ class ClusterSecurity:
         admin = self._client(ADMIN, listeners.mechanism if self._tokens else "PLAIN")
         self.topology = replace(
             topology,
-            hosts=tuple(replace(host, security=admin) for host in topology.hosts),
+            hosts=tuple(
+                replace(host, security=admin) if host.role in ("broker", "controller") else host
+                for host in topology.hosts
+            ),
             clients=self._client(CLIENT, listeners.mechanism),
         )
         """The hosts, and how the harness and the clients reach them."""

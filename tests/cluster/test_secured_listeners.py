@@ -129,6 +129,9 @@ def test_a_cluster_file(broker: SecuredBroker, tmp_path: Path, protocol: str, me
     described = acked("cluster", "from", "--bootstrap", str(at), "--client-config", file)
     assert described.status == 0, described.stderr
     assert "[topic.t]" in described.stdout
+    assert f'add [security] with protocol = "{protocol}"' in " ".join(
+        described.stdout.replace("#", " ").split()
+    )
     shown = described.stdout + described.stderr
     assert not any(secret in shown for secret in (PASSWORD, CLIENT_SECRET, "PRIVATE KEY"))
 

@@ -70,6 +70,13 @@ def read(bootstrap: str, security: ClientSecurity = PLAINTEXT) -> Inventory:
             *notes,
             f"Its brokers have the properties of Kafka {version}; --kafka names another version.",
         )
+    if not security.plaintext:
+        table = f'protocol = "{security.protocol}"'
+        table += f' and mechanism = "{security.mechanism}"' if security.mechanism else ""
+        notes = (
+            *notes,
+            f"Runs have no TLS and SASL; to have what its clients speak, add [security] with {table}.",
+        )
     return replace(cluster, topics=topics, notes=(*cluster.notes, *notes))
 
 

@@ -76,6 +76,20 @@ def test_delivered_although_both_sockets_are_gone() -> None:
     assert way.evidence() == {"bytes": 47, "fate": "delivered", "after_s": 0.2}
 
 
+def test_a_request_of_a_closed_tls_connection_is_delivered_without_the_alert_after_it() -> None:
+    """As seen with Java's client: 86 bytes of a request, and 40 that end TLS."""
+    closed = sender(101, 127, "FIN-WAIT-1")
+    way = held_by(closed, receiver(100), opened=True, tls=True)
+    way.judge(GONE, destroyed(186), 0.2)
+    assert way.evidence() == {"bytes": 126, "fate": "delivered", "after_s": 0.2}
+    for tls, received in ((False, 186), (True, 185)):
+        way = held_by(closed, receiver(100), opened=True, tls=tls)
+        way.judge(GONE, destroyed(received), 0.2)
+        assert way.fate == "dropped", "a byte of the request is missing, or all of them are the request's"
+    assert held_by(sender(101, 41, "FIN-WAIT-1"), receiver(100), opened=True, tls=True).fate == "none"
+    assert held_by(sender(101, 40), receiver(100), opened=True, tls=True).fate == "pending"
+
+
 def test_dropped_by_a_receiver_that_is_gone() -> None:
     way = held_by(sender(101, 47), receiver(100), opened=True)
     way.judge(sender(101, 47), destroyed(110), 0.2)

@@ -19,7 +19,7 @@ from harness.cluster.certificates import CertificateAuthority
 from harness.kafka.model import Endpoint
 from harness.kafka.security import ClientSecurity
 from harness.kafka.wire import connection as wire
-from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, RefusedError
+from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, RefusedError, accepts
 from harness.kafka.wire.metadata import api_versions
 from harness.secrets import Secret
 
@@ -139,3 +139,17 @@ def test_a_session_is_renewed_before_it_ends(tmp_path: Path, monkeypatch: pytest
         api_versions(connection)
         api_versions(connection)
     assert len(authentications) == 2
+
+
+def test_a_listener_that_serves_nobody_yet_accepts_no_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel accepts connections before a broker that starts reads from them."""
+    monkeypatch.setattr(ClientSecurity, "handshake_s", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert accepts(Endpoint("127.0.0.1", port))
+        assert not accepts(Endpoint("127.0.0.1", port, security=SECURITY))
+    monkeypatch.undo()
+    with tls_server(tmp_path) as endpoint:
+        assert accepts(endpoint)
