@@ -317,7 +317,9 @@ class _Watch:
 
 
 def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: Budget, as_json: bool) -> int:
+    from cli.series import page_links
     from report import assessment as report
+    from report.page.assessment import assessment_page
     from report.series import number_of_runs
     from studies.assess.outcome import repeated_failure
     from studies.assess.series import forecast
@@ -348,12 +350,19 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
         )
     with progress.phase("measures", "measuring the runs"):
         document = work.document(choice.clusters)
-    work.keep(document, report.markdown(document))
+    page = work.series.path / "index.html"
+    work.keep(
+        document,
+        {
+            "assessment.md": report.markdown(document),
+            page.name: assessment_page(document, page_links(page)),
+        },
+    )
     if as_json:
         echo(json.dumps(document, indent=2))
     else:
         report.show(document, Console(highlight=False))
-        Console(stderr=True, highlight=False).paragraph(f"kept in {work.series.path}", style="dim")
+        Console(stderr=True, highlight=False).paragraph(f"page: {page}", style="dim")
     if stopped:
         raise StoppedError(
             f"interrupted after {len(work.series.runs)} of {len(work.plan.jobs())} runs; everything that "

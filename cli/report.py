@@ -92,12 +92,18 @@ def show(file: Path, *, open_page: bool) -> None:
 
 
 def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
-    from cli.series import index
+    from cli.series import index, page_links
+    from studies.assess.series import DOCUMENT
     from studies.series.folder import SeriesFolder
 
-    folder = SeriesFolder(series)
-    text = index(folder, series.resolve().parent.parent)
     file = output or series / "index.html"
+    if (series / DOCUMENT).is_file():
+        from report.assessment import read_assessment
+        from report.page.assessment import assessment_page
+
+        text = assessment_page(read_assessment(series / DOCUMENT), page_links(file))
+    else:
+        text = index(SeriesFolder(series), series.resolve().parent.parent)
     if output is None:
         write_plain(file, text)
     else:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.markup import escape
 from rich.text import Text
 
 from harness.console import Console
+from harness.errors import DAMAGED, BadDataError, json_file
 from report.console import NONE, Cell, Column, RowTable
+from report.model.shapes import AssessmentShape
 
 AssessmentDocument = Mapping[str, Any]
 _STYLES = {"broken": "bold red", "lost": "red", "at risk": "yellow", "unknown": "yellow"}
@@ -21,6 +25,16 @@ _NOT_RUN = "not run"
 """Status of a line for whose fault there was no time."""
 _RARE = ("duplicates", "out of order")
 """Columns that are left out where they would say nothing but 0."""
+
+
+def read_assessment(file: Path) -> AssessmentDocument:
+    """A stored `assessment.json`. Raises BadDataError if it is damaged."""
+    document = json_file(file)
+    try:
+        msgspec.convert(document, AssessmentShape)
+    except msgspec.ValidationError as error:
+        raise BadDataError(f"{file} is malformed ({error}); {DAMAGED}.") from error
+    return document
 
 
 def show(document: AssessmentDocument, console: Console) -> None:

@@ -6,7 +6,7 @@ A key may be absent or null unless it is `Required`. Other keys may hold anythin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Required, TypedDict
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 from msgspec import Meta
 
@@ -120,6 +120,70 @@ class JudgementShape(TypedDict, total=False):
     fates_by_writer: list[_Writer] | None
     findings_by_class: dict[str, WholeCount] | None
     promises: list[_Promise] | None
+
+
+class _Pause(TypedDict, total=False):
+    seconds: Required[float]
+    until_heal: Required[bool]
+    least_s: float
+
+
+class _ProducerOutcome(TypedDict, total=False):
+    lost: Required[WholeCount]
+    lost_after_read: Required[WholeCount]
+    duplicated: Required[WholeCount]
+    out_of_order: Required[WholeCount]
+    outcome: Required[str]
+    promise: Required[str]
+    known_bugs: Required[list[str]]
+    writes: Required[dict[str, _Pause]]
+
+
+class AssessmentLineShape(TypedDict, total=False):
+    """A case and a place of the leaders, or one topic of it."""
+
+    case: Required[str]
+    says: Required[str]
+    roles: Required[str]
+    led: Required[str]
+    status: Required[str]
+    reason: Required[str]
+    controller: str
+    quorum_leader: str
+    varies: str
+    runs: Required[list[str]]
+    settings: Required[dict[str, _ProducerOutcome]]
+    reads: Required[dict[str, _Pause]]
+    failover_s: Required[float | None]
+    recovery_s: Required[float | None]
+    operator: Required[list[str]]
+    topic: str
+    topics: list[AssessmentLineShape]
+    topics_differ: bool
+
+
+class _RunNotAsDeclared(TypedDict):
+    case: str
+    run: str
+    verdict: str
+    reasons: list[str]
+
+
+class AssessmentShape(TypedDict, total=False):
+    """`assessment.json`."""
+
+    verdict: Required[Literal["as declared", "violated", "unknown"]]
+    not_as_declared: Required[list[_RunNotAsDeclared]]
+    kafka: Required[str]
+    mode: Required[str]
+    header: Required[dict[str, str]]
+    azs: Required[dict[str, str]]
+    hosts: dict[str, str]
+    clients: Required[list[str]]
+    producers: Required[Annotated[list[str], Meta(min_length=1)]]
+    lines: Required[list[AssessmentLineShape]]
+    consequences: Required[list[str]]
+    runs: Required[str]
 
 
 RUN, DECLARED, JUDGEMENT = "run.json", "claims.json", "judgement.json"

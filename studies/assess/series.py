@@ -242,10 +242,11 @@ class Assessment:
             "runs": str(self.series.path / "runs"),
         }
 
-    def keep(self, document: Mapping[str, Any], text: str) -> None:
-        """Write `assessment.json` and `assessment.md`."""
+    def keep(self, document: Mapping[str, Any], reports: Mapping[str, str]) -> None:
+        """Write `assessment.json`, and reports of it by the names of their files."""
         self.series.keep(DOCUMENT, json.dumps(document, indent=2))
-        self.series.keep("assessment.md", text)
+        for name, text in reports.items():
+            self.series.keep(name, text)
 
 
 def kind_of(cases: Mapping[str, Case]) -> JobKind[Any]:
