@@ -30,6 +30,8 @@ from harness.observer.decoder import DECODED, Decoded, Decoder
 _UNFINISHED = "copies.unfinished"
 _ROW_GROUP = 200_000
 """Rows that memory holds at most while tables are written."""
+_RISING = ("offset", "last_offset", "batch_offset", "seq", "sequence", "timestamp_ms", "size_bytes")
+"""Columns of which Parquet stores differences; the others have few values each."""
 _STORED = np.dtype([("header", HEADER), ("first", "i8"), ("row", "i8"), ("rows", "i8"), ("intact", "?")])
 """A batch in a store: the offset of its first record, and where its rows are."""
 
@@ -106,13 +108,21 @@ class Copies:
                 for name, place in target.items():
                     place.mkdir(exist_ok=True)
                     tables = stored.copies if name == "copies" else stored.batches
-                    with pq.ParquetWriter(
-                        place / f"{key.folder}.parquet", TABLES[name].arrow(), compression="zstd"
-                    ) as writer:
+                    with _writer(place / f"{key.folder}.parquet", TABLES[name].arrow()) as writer:
                         for broker, runs in sorted(replicas.items()):
                             for table in tables(runs):
                                 writer.write_table(_of_replica(name, key, broker, table), _ROW_GROUP)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        use_dictionary=[name for name in schema.names if name not in _RISING],
+        column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name in _RISING},
+    )
 
 
 def _extend(
