@@ -175,10 +175,11 @@ def _in_spark(run_dir: Path) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
-    from pyspark.sql import SparkSession
+
+    from checkers.spark.session import start_session
 
     files = [str(file) for file in (history_dir(run_dir) / "copies.parquet").glob("*.parquet")]
-    spark = SparkSession.builder.master("local[1]").getOrCreate()
+    spark = start_session()
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -189,7 +190,7 @@ def _in_spark(run_dir: Path) -> None:
             for name in batch["file"].to_pylist():
                 yield pa.record_batch({"intact": [pc.sum(pq.read_table(name)["intact"]).as_py()]})
 
-    handed = spark.read.parquet(*files)
+    handed = spark.read.parquet(*files).coalesce(1)
     names = spark.createDataFrame([(name,) for name in files], "file string")
     for how, frame, function in (("Spark's rows", handed, count), ("the file's name", names, opened)):
         frame.mapInArrow(function, "intact long").collect()

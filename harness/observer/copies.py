@@ -79,7 +79,7 @@ class Copies:
         with self._lock:
             if key not in self._stores:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                self._stores[key] = _Store(self._folder / key.folder)
+                self._stores[key] = _Store(self._folder / str(len(self._stores)))
             store, runs = self._stores[key], self._replicas[key][broker]
         with store.lock:
             numbers, problems = store.add(log, self._decoder)
@@ -94,24 +94,26 @@ class Copies:
         self._decoder.close()
 
     def finish(self) -> None:
-        """Write the tables: a file for each topic partition, with its replicas one after the other."""
+        """Write the tables: a file for each topic partition, with its replicas one after the other.
+
+        The files are numbered: a topic's name is a value, and never part of a path.
+        """
         target = {name: history_dir(self._run_dir) / f"{name}.parquet" for name in ("copies", "batches")}
-        for name, place in target.items():
+        for place in target.values():
             place.parent.mkdir(parents=True, exist_ok=True)
             clear(place)
-            if not any(any(runs.values()) for runs in self._replicas.values()):
-                write_table(self._run_dir, name, TABLES[name].arrow().empty_table())
-        for key, replicas in sorted(self._replicas.items()):
-            if key not in self._stores or not any(replicas.values()):
-                continue
+        read = {key: runs for key, runs in sorted(self._replicas.items()) if any(runs.values())}
+        for number, (key, replicas) in enumerate(read.items()):
             with self._stores[key].stored() as stored:
                 for name, place in target.items():
                     place.mkdir(exist_ok=True)
                     tables = stored.copies if name == "copies" else stored.batches
-                    with _writer(place / f"{key.folder}.parquet", TABLES[name].arrow()) as writer:
+                    with _writer(place / f"{number:05}.parquet", TABLES[name].arrow()) as writer:
                         for broker, runs in sorted(replicas.items()):
                             for table in tables(runs):
                                 writer.write_table(_of_replica(name, key, broker, table), _ROW_GROUP)
+        for name in () if read else target:
+            write_table(self._run_dir, name, TABLES[name].arrow().empty_table())
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

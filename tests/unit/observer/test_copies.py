@@ -80,8 +80,8 @@ def test_a_partitions_replicas_follow_each_other_in_one_file(
     copies.finish()
     for table in ("copies", "batches"):
         assert sorted(file.name for file in (history_dir(tmp_path) / f"{table}.parquet").iterdir()) == [
-            "t-0.parquet",
-            "t-1.parquet",
+            "00000.parquet",
+            "00001.parquet",
         ]
         assert rows(tmp_path, table) == [
             *((0, broker, offset) for broker in (0, 7, 1001) for offset in (0, 1, 2)),
