@@ -20,7 +20,7 @@ from harness.lab.embedded.namespaces import with_parent
 
 _COMPILE_S = 120.0
 _TRAINING_S = 60.0
-_OPTIONS = (
+SMALL = (
     "-Xmx64m",
     "-Xms16m",
     "-Xss512k",
@@ -45,6 +45,8 @@ class JavaProgram:
     """Its class path."""
     main: str
     """The class to start."""
+    options: tuple[str, ...] = SMALL
+    """Options of the JVM."""
     training_input: str = ""
     """Standard input of a run that loads the classes of an ordinary run; the run ends when the input ends."""
 
@@ -54,7 +56,7 @@ class JavaProgram:
         The paths in it are those of the cache, which every host sees. Raises UnfitError if there is no
         compiler, and LabError for a source that does not compile.
         """
-        build_inputs = repr((_OPTIONS, list(map(str, self.jars))))
+        build_inputs = repr((self.options, list(map(str, self.jars))))
         key = hashlib.sha256(self.source.read_bytes() + build_inputs.encode()).hexdigest()[:12]
         folder = shelf / f"{self.java.build}-{key}"
         if not (folder / "agent.jar").is_file():
@@ -68,7 +70,7 @@ class JavaProgram:
         archive = folder / "agent.jsa"
         shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
         class_path = ":".join(map(str, (folder / "agent.jar", *self.jars)))
-        return (self.java.path, *_OPTIONS, *shared, *more, "-cp", class_path)
+        return (self.java.path, *self.options, *shared, *more, "-cp", class_path)
 
     def _make(self, folder: Path) -> None:
         compiler = Path(self.java.path).resolve().with_name("javac")

@@ -44,6 +44,9 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
     "gone": _GONE,
 }
 
+FINAL = ("copies", "batches", "replicas")
+"""Tables that are written when the final logs are read, not from journals."""
+
 _ORDER = {
     "sends": ("writer", "seq"),
     "copies": ("broker", "offset"),
@@ -62,8 +65,8 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> dict[str, int]:
     """Write all tables of a run's history; returns the number of rows by table.
 
-    ``log_events`` are rows of `log_events` besides those in the journals. Tables of the final dump (`copies`
-    and `replicas`) that exist already are kept. Memory holds one table at a time.
+    ``log_events`` are rows of `log_events` besides those in the journals. Tables of the final dump (`FINAL`)
+    that exist already are kept. Memory holds one table at a time.
 
     Raises BadDataError, with file and line, if a journal is malformed.
     """
@@ -77,7 +80,7 @@ def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> 
         for name in TABLES:
             table = _assembled(name, rows)
             dumped = history_dir(run_dir) / f"{name}.parquet"
-            if name in ("copies", "replicas") and table.num_rows == 0 and dumped.exists():
+            if name in FINAL and table.num_rows == 0 and dumped.exists():
                 continue
             keys = _ORDER.get(name, ("ns",) if "ns" in table.column_names else ())
             write_table(run_dir, name, table, keys)

@@ -46,7 +46,7 @@ def decode(value: bytes | None) -> MessageIdentity | None:
         intact = int(parts[6], 16) == zlib.crc32(value[: len(value) - len(parts[6])])
     except ValueError:
         return None
-    if writer < 0 or seq < 0:  # of a damaged record
+    if not (0 <= writer < 1 << 31 and 0 <= seq < 1 << 63):  # of a damaged record
         return None
     label = parts[4].decode(errors="replace")
     return MessageIdentity(

@@ -96,7 +96,7 @@ _NS = _need("ns", "long", "monotonic time")
 NEEDED = ("sends", "copies")
 """Tables without which a history cannot be judged."""
 
-BY_PARTITION = ("sends", "copies", "reads", "sightings")
+BY_PARTITION = ("sends", "copies", "batches", "reads", "sightings")
 """Tables that grow with the number of messages; each may be a folder with a file per topic partition."""
 
 OUTCOMES = ("ok", "fail", "info")
@@ -196,6 +196,31 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "int",
                         "of a marker: epoch of the coordinator that wrote it; -1: an operator's tool",
                     ),
+                ),
+            ),
+            Table(
+                "batches",
+                "The batches of the final logs: one row per record batch in each replica's own log at the "
+                "end of the run. A message of format 0 or 1, with the messages that it holds compressed, "
+                "counts as a batch.",
+                (
+                    _TOPIC,
+                    _PARTITION,
+                    _need("broker", "int", "broker that holds the replica"),
+                    _need("offset", "long", "base offset"),
+                    Column("last_offset", "long", "offset of the last record with which it was written"),
+                    Column("epoch", "int", "leader epoch; null: message format 0 or 1"),
+                    Column("format", "int", "message format: 0, 1 or 2"),
+                    Column("crc", "long", "CRC"),
+                    Column("intact", "flag", "the CRC is right, and the records can be read"),
+                    Column("codec", "text", "`none`, `gzip`, `snappy`, `lz4` or `zstd`; null: unknown"),
+                    Column("producer_id", "long", "Kafka's producer id; -1: none"),
+                    Column("producer_epoch", "int", "Kafka's producer epoch; -1: none"),
+                    Column("sequence", "int", "Kafka's sequence number of its first record; -1: none"),
+                    Column("control", "flag", "a control batch (transaction marker)"),
+                    Column("transactional", "flag", "written in a transaction"),
+                    Column("records", "int", "number of its records in `copies`"),
+                    Column("size_bytes", "int", "size, with the header"),
                 ),
             ),
             Table(

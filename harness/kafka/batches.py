@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import cramjam
@@ -30,7 +31,9 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _APPEND_TIME = 0x08
 _CODEC = 0x07
-_CODECS = ("not compressed", "gzip", "snappy", "lz4", "zstd")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Names of codecs, by their numbers in a batch."""
+LARGEST_OFFSET = (1 << 63) - 1
 _MOST_RECORDS = 1 << 20
 """More records than any batch here has; a larger count means that the header is damaged."""
 _DAMAGED = "has a wrong checksum"
@@ -124,22 +127,36 @@ def parse(data: bytes, from_offset: int = 0) -> ParsedBatches:
     """
     records: list[Record] = []
     batches: list[Batch] = []
-    position, end = 0, len(data)
+    bounds = positions(data)
+    for start, end in pairwise(bounds):
+        batches.append(read_batch(data[start:end], from_offset, records))
+    return ParsedBatches(records, batches, bounds[-1])
+
+
+def positions(data: bytes) -> list[int]:
+    """Where each complete batch in ``data`` begins and, last, where they end; nothing is decoded."""
+    bounds, position, end = [0], 0, len(data)
     while position + 17 <= end:
-        _, size = _LEAD.unpack_from(data, position)
-        following = position + 12 + size
-        if size < 5 or following > end:
+        (size,) = _SIZE.unpack_from(data, position + 8)
+        position += 12 + size
+        magic = data[bounds[-1] + 16]
+        if size < 5 or position > end or not (magic == 2 and size >= 49 or magic < 2 and size >= 14):
             break
-        magic = data[position + 16]
-        raw = data[position:following]
-        if magic == 2 and size >= 49:
-            batches.append(_current(raw, from_offset, records))
-        elif magic < 2 and size >= 14:
-            batches.append(_legacy(raw, magic, from_offset, records))
-        else:
-            break
-        position = following
-    return ParsedBatches(records, batches, position)
+        bounds.append(position)
+    return bounds
+
+
+def offset_after(data: bytes, position: int) -> int:
+    """The offset after the batch at a position."""
+    offset: int = _LONG.unpack_from(data, position)[0]
+    last_delta: int = _SIZE.unpack_from(data, position + 23)[0] if data[position + 16] == 2 else 0
+    return min(offset + last_delta + 1, LARGEST_OFFSET)
+
+
+def read_batch(raw: bytes, from_offset: int, records: list[Record]) -> Batch:
+    """One complete batch; its records from an offset on are added to ``records``."""
+    magic = raw[16]
+    return _current(raw, from_offset, records) if magic == 2 else _legacy(raw, magic, from_offset, records)
 
 
 def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
@@ -154,7 +171,6 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
         for record in _readable(batch, attributes, crc_ok=crc_ok):
             offset = record.offset
             if offset >= from_offset:
-                number = sequence + offset - base if sequence >= 0 else -1
                 out.append(
                     Record(
                         offset=offset,
@@ -165,7 +181,7 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
                         timestamp_ms=record.timestamp,
                         producer_id=pid,
                         producer_epoch=producer_epoch,
-                        sequence=number,
+                        sequence=_number(sequence, offset - base),
                         control=control,
                         transactional=transactional,
                         key=record.key,
@@ -178,7 +194,7 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
         crc_ok = False
         problem = _problem(f"batch at offset {base}", attributes, raw, _why(error))
         del out[kept:]
-        believable = count == last_delta + 1 and 0 < count <= _MOST_RECORDS
+        believable = count == last_delta + 1 and 0 < count <= min(_MOST_RECORDS, LARGEST_OFFSET - base)
         out.extend(
             Record(
                 offset=offset,
@@ -189,7 +205,7 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
                 timestamp_ms=first_ms,
                 producer_id=pid,
                 producer_epoch=producer_epoch,
-                sequence=sequence + offset - base if sequence >= 0 else -1,
+                sequence=_number(sequence, offset - base),
                 control=control,
                 transactional=transactional,
                 key=None,
@@ -200,7 +216,7 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
         )
     return Batch(
         offset=base,
-        next_offset=base + last_delta + 1,
+        next_offset=min(base + last_delta + 1, LARGEST_OFFSET),
         epoch=epoch,
         magic=2,
         crc=crc,
@@ -234,7 +250,7 @@ def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batc
             out.append(_legacy_record(last, last, crc, crc_ok=False, timestamp_ms=None, key=None, value=None))
     return Batch(
         offset=first,
-        next_offset=last + 1,
+        next_offset=min(last + 1, LARGEST_OFFSET),
         epoch=None,
         magic=magic,
         crc=crc,
@@ -242,6 +258,11 @@ def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batc
         size_bytes=size + 12,
         problem=problem,
     )
+
+
+def _number(base_sequence: int, delta: int) -> int:
+    """The sequence number of a record; Kafka counts from 0 again after the largest."""
+    return (base_sequence + delta) & 0x7FFFFFFF if base_sequence >= 0 else -1
 
 
 class _Message(NamedTuple):
@@ -275,7 +296,7 @@ def _messages(raw: bytes, magic: int, attributes: int, *, crc_ok: bool) -> list[
     stamped = attributes & _APPEND_TIME
     return [
         one._replace(
-            offset=one.offset + max(0, before),
+            offset=min(one.offset + max(0, before), LARGEST_OFFSET),
             timestamp_ms=outer.timestamp_ms if stamped else one.timestamp_ms,
         )
         for one in inner
@@ -359,7 +380,8 @@ def _why(error: Exception) -> str:
 
 def _problem(what: str, attributes: int, raw: bytes, why: str) -> str:
     codec = attributes & _CODEC
-    name = _CODECS[codec] if codec < len(_CODECS) else f"codec {codec}"
+    name = CODECS[codec] if codec < len(CODECS) else f"codec {codec}"
+    name = name if codec else "not compressed"
     return f"the {what} ({name}, {len(raw)} bytes) {why}"
 
 

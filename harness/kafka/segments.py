@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from harness.host_files import HostFiles, text_of_file
-from harness.kafka.batches import ParsedBatches, parse
+from harness.kafka.batches import positions
 from harness.kafka.model import UNKNOWN_TOPIC_OR_PARTITION, TopicPartition
 from harness.kafka.wire.logs import FetchResult
 
+CHUNK_BYTES = 8 << 20
 _SEGMENT = re.compile(r"\d+\.log")
 
 
@@ -23,19 +24,22 @@ def first_offset(segment: str) -> int:
     return int(segment.removesuffix(".log"))
 
 
-def read_folder(replica: HostFiles, from_offset: int = 0) -> ParsedBatches:
-    """All records of one replica's folder. ``consumed_bytes`` counts over all its segments."""
-    names = segments(replica)
-    starts = [first_offset(name) for name in names]
-    whole = ParsedBatches([], [], 0)
-    for number, name in enumerate(names):
-        if number + 1 < len(names) and starts[number + 1] <= from_offset:
-            continue
-        part = parse(replica.read(name), from_offset)
-        whole.records.extend(part.records)
-        whole.batches.extend(part.batches)
-        whole = whole._replace(consumed_bytes=whole.consumed_bytes + part.consumed_bytes)
-    return whole
+def raw_log(replica: HostFiles, at_most: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The complete batches of one replica's folder, a chunk at a time, none across two segments.
+
+    A chunk has ``at_most`` bytes, or one batch. What follows a segment's last complete batch is left out.
+    """
+    for name in segments(replica):
+        start, size = 0, at_most
+        while data := replica.read(name, start, size):
+            end = positions(data)[-1]
+            if end:
+                yield data[:end]
+                start, size = start + end, at_most
+            elif len(data) < size:
+                break
+            else:
+                size *= 2
 
 
 def read_own_log(data: HostFiles, key: TopicPartition) -> FetchResult:
@@ -47,12 +51,12 @@ def read_own_log(data: HostFiles, key: TopicPartition) -> FetchResult:
     names = segments(replica)
     if not names:
         return FetchResult(error=UNKNOWN_TOPIC_OR_PARTITION)
-    parsed = read_folder(replica)
+    raw = b"".join(raw_log(replica))
     return FetchResult(
-        parsed=parsed,
+        raw=raw,
         high_watermark=high_watermarks(data).get(key, 0),
         log_start=first_offset(names[0]),
-        size_bytes=parsed.consumed_bytes,
+        size_bytes=len(raw),
     )
 
 

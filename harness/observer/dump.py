@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -65,7 +65,7 @@ def final_dump(
         replica_logs.update(read_all(_uneven(replica_logs.values(), states, running)))
         return _uneven(replica_logs.values(), states, running)
 
-    with ThreadPoolExecutor(max(1, len(brokers))) as pool:
+    with closing(copies), ThreadPoolExecutor(max(1, len(brokers))) as pool:
         replica_logs = read_all(assignment)
         if _uneven(replica_logs.values(), states, running):
             with suppress(WaitTimeoutError):  # what remains is a finding

@@ -7,8 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from harness.clock import now_ns
 from harness.host_files import HostFiles
+from harness.kafka.batches import offset_after, positions
 from harness.kafka.model import TopicPartition
-from harness.kafka.segments import first_offset, high_watermarks, leader_epochs, read_folder, segments
+from harness.kafka.segments import first_offset, high_watermarks, leader_epochs, raw_log, segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
@@ -75,7 +76,6 @@ def read_broker(
             except OSError as error:
                 silent = str(error)  # the next replica would only time out as well
                 _give_up(log, data, silent, copies)
-            copies.end(key, log.broker)
             log.ns = now_ns()
             if data is not None:
                 log.epochs = leader_epochs(data.below(key.folder))
@@ -110,11 +110,11 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect, co
             return
         log.high_watermark, log.log_start = got.high_watermark, got.log_start
         log.last_stable_offset = got.last_stable_offset
-        copies.add(key, log.broker, got.records)
-        transactional |= any(record.transactional for record in got.records)
-        damaged += got.parsed.problems
-        log.size_bytes += got.parsed.consumed_bytes
-        following = got.parsed.next_offset
+        added = copies.add(key, log.broker, got.raw, position)
+        transactional |= added.transactional
+        damaged += added.problems
+        log.size_bytes += added.size_bytes
+        following = got.next_offset
         if following is not None and following > position:
             position, size = following, FETCH_BYTES
         elif got.size_bytes >= size:
@@ -145,7 +145,7 @@ def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple
         if got.error:
             return None  # before Kafka 2.4 a follower refuses consumers
         aborted.update(got.aborted)
-        following = got.parsed.next_offset
+        following = got.next_offset
         if following is not None and following > position:
             position, size = following, FETCH_BYTES
         elif got.size_bytes >= size:
@@ -161,14 +161,15 @@ def _read_files(data: HostFiles, log: ReplicaLog, copies: Copies) -> None:
     if not names:
         log.error = f"there is no log in {replica}"
         return
-    parsed = read_folder(replica)
-    copies.add(log.topic_partition, log.broker, parsed.records)
+    damaged, log.size_bytes, log.leo = list[str](), 0, first_offset(names[-1])
+    for raw in raw_log(replica):
+        added = copies.add(log.topic_partition, log.broker, raw)
+        damaged += added.problems
+        log.size_bytes += added.size_bytes
+        log.leo = offset_after(raw, positions(raw)[-2])
     log.log_start = first_offset(names[0])
-    log.size_bytes = parsed.consumed_bytes
-    following = parsed.next_offset
-    log.leo = following if following is not None else first_offset(names[-1])
     log.complete = True
-    log.error = _together(parsed.problems)
+    log.error = _together(damaged)
     log.high_watermark = high_watermarks(data).get(log.topic_partition)
 
 

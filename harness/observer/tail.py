@@ -12,7 +12,7 @@ from typing import Protocol
 from harness.clock import now_ns
 from harness.history.journal import Journal
 from harness.host_files import HostFiles
-from harness.kafka.batches import ParsedBatches, parse
+from harness.kafka.batches import parse
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, TopicPartition
 from harness.kafka.segments import first_offset, segments
 from harness.kafka.wire.connection import Connection
@@ -107,26 +107,27 @@ class FileSource:
         if not starting:
             return outside
         contents = self._from(key, names, _Position(starting[-1], 0), offset)
-        following = contents.parsed.next_offset
+        following = contents.next_offset
         return outside if offset > log_start and (following is None or following < offset) else contents
 
     def _from(self, key: TopicPartition, names: list[str], start: _Position, offset: int) -> FetchResult:
-        whole, size = ParsedBatches([], [], 0), 0
+        whole = bytearray()
         replica = self._data.below(key.folder)
-        positions: dict[int, _Position] = {}
+        begins: dict[int, _Position] = {}
         for name in names[names.index(start.segment) :]:
             position = start.position if name == start.segment else 0
-            part = parse(replica.read(name, position), offset)
-            for batch in part.batches:
+            data, begin = replica.read(name, position), 0
+            for batch in parse(data).batches:
+                end = begin + batch.size_bytes
                 if batch.next_offset > offset:
-                    whole.batches.append(batch)
-                    positions[batch.offset] = _Position(name, position)
-                position += batch.size_bytes
-            whole.records.extend(part.records)
-            size += part.consumed_bytes
-        self._positions[key] = dict(list(positions.items())[-64:])
-        parsed = whole._replace(consumed_bytes=size)
-        return FetchResult(parsed=parsed, log_start=first_offset(names[0]), size_bytes=size, to_end=True)
+                    whole += data[begin:end]
+                    begins[batch.offset] = _Position(name, position + begin)
+                begin = end
+        self._positions[key] = dict(list(begins.items())[-64:])
+        raw = bytes(whole)
+        return FetchResult(
+            raw=raw, offset=offset, log_start=first_offset(names[0]), size_bytes=len(raw), to_end=True
+        )
 
     def close(self) -> None:
         """Do nothing: nothing is held open."""

@@ -9,8 +9,9 @@ high watermark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from kafka.protocol.consumer import (
 )
 
 from harness.errors import UnfitError
-from harness.kafka.batches import ParsedBatches, Record, parse
+from harness.kafka.batches import ParsedBatches, Record, offset_after, parse, positions
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Connection, Question, Target, connected
 from harness.kafka.wire.dialect import MODERN, Dialect
@@ -41,7 +42,10 @@ _STALE_IDS = (100, 103)
 class FetchResult:
     """Result of a FETCH of one partition, or of reading its files; ``error`` is Kafka's code, 0 for none."""
 
-    parsed: ParsedBatches = field(default_factory=lambda: ParsedBatches([], [], 0))
+    raw: bytes = b""
+    """Record batches from the one with the requested offset on; the last may be cut short."""
+    offset: int = 0
+    """The requested offset."""
     error: int = 0
     high_watermark: int = -1
     last_stable_offset: int | None = None
@@ -57,6 +61,25 @@ class FetchResult:
     to_end: bool = False
     """It reaches the log's end. A FETCH returns nothing from behind the segment in which it starts."""
 
+    @cached_property
+    def parsed(self) -> ParsedBatches:
+        """The records at and after the requested offset, and their batches."""
+        return parse(self.raw, self.offset)
+
+    @cached_property
+    def _positions(self) -> list[int]:
+        return positions(self.raw)
+
+    @property
+    def consumed_bytes(self) -> int:
+        """Size of the batches that are complete."""
+        return self._positions[-1]
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset after the last complete batch; None if there is none."""
+        return offset_after(self.raw, self._positions[-2]) if len(self._positions) > 1 else None
+
     @property
     def records(self) -> list[Record]:
         """Records at and after the requested offset."""
@@ -65,13 +88,13 @@ class FetchResult:
     @property
     def log_end_offset(self) -> int:
         """LEO: the offset after the last record; the log start of an empty log."""
-        following = self.parsed.next_offset
+        following = self.next_offset
         return max(self.log_start, 0) if following is None else following
 
     @property
     def cut_short(self) -> bool:
         """Whether the byte limit was reached, so that there may be more."""
-        return self.parsed.consumed_bytes < self.size_bytes or 0 < self.limit_bytes <= self.size_bytes
+        return self.consumed_bytes < self.size_bytes or 0 < self.limit_bytes <= self.size_bytes
 
 
 def _fetch(
@@ -190,7 +213,8 @@ def _of_partition(data: Any, offset: int, max_bytes: int, version: int) -> Fetch
     has_lso, has_start = version >= 4, version >= 5
     aborted = (data.aborted_transactions or ()) if has_lso else ()
     return FetchResult(
-        parsed=parse(raw, offset),
+        raw=raw,
+        offset=offset,
         error=data.error_code,
         high_watermark=data.high_watermark,
         last_stable_offset=data.last_stable_offset if has_lso and data.last_stable_offset >= 0 else None,
@@ -205,14 +229,10 @@ def _of_partition(data: Any, offset: int, max_bytes: int, version: int) -> Fetch
 
 def _joined(before: FetchResult, after: FetchResult) -> FetchResult:
     """An answer, and the one that continues it: the later one states the newer offsets."""
-    first, second = before.parsed, after.parsed
     return replace(
         after,
-        parsed=ParsedBatches(
-            first.records + second.records,
-            first.batches + second.batches,
-            first.consumed_bytes + second.consumed_bytes,
-        ),
+        raw=before.raw + after.raw,
+        offset=before.offset,
         size_bytes=before.size_bytes + after.size_bytes,
         to_end=after.size_bytes == 0,
     )
@@ -242,7 +262,7 @@ def fetch_own_logs(
             if key in read and answer.error:
                 continue
             read[key] = fetched = _joined(read[key], answer) if key in read else answer
-            end = answer.parsed.next_offset
+            end = answer.next_offset
             if end is not None and not fetched.cut_short:
                 following[key] = end
     return read
@@ -288,10 +308,13 @@ def fetch_as_consumer(
     return _fetch(target, CONSUMER, {key: offset}, max_bytes, dialect, timeout_s, int(committed))[key]
 
 
-def committed_records(fetched: FetchResult) -> list[Record]:
-    """The records that a consumer hands to an application that wants committed ones."""
-    waiting, aborting, kept = list(fetched.aborted), set[int](), []
-    for record in fetched.records:
+def committed_records(records: Iterable[Record], aborted: Iterable[tuple[int, int]]) -> list[Record]:
+    """Those of ``records`` that a consumer hands to an application that wants committed ones.
+
+    ``aborted`` is that of `FetchResult`.
+    """
+    waiting, aborting, kept = list(aborted), set[int](), []
+    for record in records:
         while waiting and waiting[0][1] <= record.offset:
             aborting.add(waiting.pop(0)[0])
         if record.control:

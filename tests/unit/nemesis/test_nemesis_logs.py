@@ -11,7 +11,7 @@ import pytest
 from harness.errors import InvalidRunError, UsageError
 from harness.host_files import Folder
 from harness.kafka.batches import parse
-from harness.kafka.segments import read_folder
+from harness.kafka.segments import raw_log
 from harness.kafka.wire.produce import one_record_batch
 from nemesis.storage import logs
 
@@ -37,7 +37,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def offsets(data: Path) -> list[int]:
-    return [record.offset for record in read_folder(Folder(data / "t-0")).records]
+    return [record.offset for record in parse(b"".join(raw_log(Folder(data / "t-0")))).records]
 
 
 def test_replicas_by_topic_and_partition(data: Path) -> None:
@@ -61,7 +61,7 @@ def test_one_damaged_batch_and_no_other(data: Path, offset: int) -> None:
     assert logs.intact(folder, offset)
     *_, first_offset = logs.corrupt(folder, offset)
     assert first_offset == offset
-    damaged = [b.offset for b in read_folder(Folder(folder)).batches if not b.crc_ok]
+    damaged = [b.offset for b in parse(b"".join(raw_log(Folder(folder)))).batches if not b.crc_ok]
     assert damaged == [offset]
     assert not logs.intact(folder, offset)
     with pytest.raises(InvalidRunError, match="damaged already"):

@@ -59,7 +59,8 @@ def answer(
         return FetchResult(error=1, log_start=log_start)
     raw = b"".join(log[offset : min((roll for roll in rolled if roll > offset), default=len(log))])[:limit]
     return FetchResult(
-        parsed=parse(raw, offset),
+        raw=raw,
+        offset=offset,
         high_watermark=high_watermark,
         log_start=log_start,
         size_bytes=len(raw),

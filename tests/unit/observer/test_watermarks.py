@@ -8,7 +8,6 @@ from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.tables import read_table
 from harness.host_files import Folder
-from harness.kafka.batches import parse
 from harness.kafka.wire.logs import FetchResult
 from harness.observer.replica_tail import ReplicaTail
 from harness.observer.tail import FileSource, TailPoller
@@ -19,7 +18,7 @@ from tests.unit.observer.test_log_tail import KEY, Memory, answer, stored
 def fetched(log: list[bytes], offset: int, high_watermark: int) -> FetchResult:
     raw = b"".join(log[offset:])
     return FetchResult(
-        parsed=parse(raw, offset), high_watermark=high_watermark, log_start=0, size_bytes=len(raw)
+        raw=raw, offset=offset, high_watermark=high_watermark, log_start=0, size_bytes=len(raw)
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from harness.kafka.batches import ParsedBatches, Record
-from harness.kafka.wire.logs import FetchResult, committed_records
+from harness.kafka.batches import Record
+from harness.kafka.wire.logs import committed_records
 
 
 def record(offset: int, producer: int = -1, end: str = "") -> Record:
@@ -38,5 +38,4 @@ def test_aborted_records_and_markers_are_left_out() -> None:
         record(7, 2),  # aborted
         record(8, 2, "abort"),
     ]
-    fetched = FetchResult(parsed=ParsedBatches(records, [], 0), aborted=((1, 0), (2, 7)))
-    assert [one.offset for one in committed_records(fetched)] == [1, 2, 4]
+    assert [one.offset for one in committed_records(records, ((1, 0), (2, 7)))] == [1, 2, 4]

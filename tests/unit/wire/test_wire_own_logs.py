@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from harness.history.identity import encode
-from harness.kafka.batches import parse
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.logs import FetchResult, fetch_own_log
 from harness.kafka.wire.produce import one_record_batch
@@ -47,7 +46,8 @@ class Broker:
         raw = b"".join(map(stored, range(offset, segment.stop)))[:max_bytes]
         return {
             key: FetchResult(
-                parsed=parse(raw, offset),
+                raw=raw,
+                offset=offset,
                 high_watermark=self.end,
                 log_start=self.segments[0].start,
                 size_bytes=len(raw),

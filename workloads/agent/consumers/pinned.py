@@ -51,12 +51,13 @@ def _read(
         if committed and fetched.last_stable_offset is not None:
             at.end = fetched.last_stable_offset
         progress.poll += 1
+        records = committed_records(fetched.records, fetched.aborted) if committed else fetched.records
         rows = [
             progress.row(partition, offset=record.offset, epoch=record.epoch, value=record.value)
-            for record in (committed_records(fetched) if committed else fetched.records)
+            for record in records
         ]
         journal.write_many("reads", rows)
-        following = fetched.parsed.next_offset
+        following = fetched.next_offset
         if following is None:
             return
         at.position = max(following, at.position or 0)
