@@ -324,8 +324,8 @@ class _Attempt:
             )
         except WaitTimeoutError:
             raise WaitTimeoutError(
-                f"Within {_WARM_S:.0f} s, {', '.join(idle())} had no message acknowledged or read; see whether "
-                "the brokers are up, and whether the settings in --client-config fit them."
+                f"Within {_WARM_S:.0f} s, {', '.join(idle())} had no message acknowledged or read; see "
+                "whether the brokers are up, and whether the settings in --client-config fit them."
             ) from None
         return reader
 
