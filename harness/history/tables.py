@@ -61,13 +61,15 @@ def clear(target: Path) -> None:
 
 def _by_topic_partition(table: pa.Table) -> Iterator[pa.Table]:
     """The rows of each topic partition in their order; memory holds those of one besides the table."""
-    topics = table["topic"].combine_chunks().dictionary_encode()
-    codes = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    numbers = table["partition"].to_numpy().astype(np.int64)
-    keys = (codes << 32) | numbers
+    topics = table["topic"].dictionary_encode().unify_dictionaries()
+    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in topics.chunks])
+    keys = codes.astype(np.int64) << 32
+    keys |= table["partition"].to_numpy()
     order = np.argsort(keys, kind="stable")
-    starts = np.unique(keys[order], return_index=True)[1]
-    for start, end in pairwise((*starts.tolist(), len(order))):
+    keys = keys[order]
+    starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(order)]
+    del topics, codes, keys  # of a long recording they are a fifth of the table
+    for start, end in pairwise(starts):
         yield table.take(pa.array(order[start:end]))
 
 

@@ -19,8 +19,8 @@ from harness.kafka.wire.logs import FetchResult
 FETCH_BYTES = 4 << 20
 """Larger than any batch that brokers accept by default; a batch that does not fit would look truncated."""
 
-REMEMBERED = 50_000
-"""Batches of a replica that a look can go back to, at least; some 20 MB of memory."""
+REMEMBERED = 20_000
+"""Batches of a replica that a look can go back to, at least: 10 MB, of which a recording has nine or more."""
 
 Rows = list[dict[str, object]]
 

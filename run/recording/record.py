@@ -39,6 +39,7 @@ from run.recording.marks import Marks, listening
 from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, idempotence, shows_its_log
+from run.recording.rights import RightsOnTopic
 from run.recording.seen import Seen
 from run.recording.stored import KEY, StoredRecording, boot, delete_topic, keep
 from run.runner import RunResult, ended
@@ -307,18 +308,33 @@ class _Attempt:
                 idempotence=may_be_idempotent,
             )
             streams.append(client.start_stream(spec, load))
-        wait_until(
-            lambda: [one.counts().ok for one in streams] + [reader.progress().count],
-            accept=lambda counts: all(counts) or bool(end_requests()),
-            within_s=_WARM_S,
-            poll_s=0.2,
-            awaiting="every producer to write and the consumer to read",
-        )
+
+        def idle() -> list[str]:
+            """Clients that have neither written nor read yet."""
+            without = [one.producer.name for one in streams if not one.counts().ok]
+            return without if reader.progress().count else [*without, reader.consumer.name]
+
+        try:
+            wait_until(
+                idle,
+                accept=lambda names: not names or bool(end_requests()),
+                within_s=_WARM_S,
+                poll_s=0.2,
+                awaiting="every producer to write and the consumer to read",
+            )
+        except WaitTimeoutError:
+            raise WaitTimeoutError(
+                f"Within {_WARM_S:.0f} s, {', '.join(idle())} had no message acknowledged or read; see "
+                "whether the brokers are up, and whether the settings in --client-config fit them."
+            ) from None
         return reader
 
     def _stand(self, watch: Watch, seen: Seen, journal: Journal, end_requests: EndRequests) -> None:
         """Look, until the time is over or the user ends it (Ctrl-C, SIGTERM)."""
         end_ns = self.stored.began_ns + round(self.plan.for_s * 1e9)
+        rights = RightsOnTopic(
+            cluster=self.cluster, topic=self.plan.topic, journal=journal, say=self.progress.say
+        )
         room = Room(folder=self.folder.path, most_bytes=self.plan.most_own_bytes)
         lacking = ""
 
@@ -326,6 +342,7 @@ class _Attempt:
             nonlocal lacking
             seen.look()
             watch.observer.check()
+            rights.look(watch.observer.views.answers)
             lacking = room.lacking()
             return bool(lacking or end_requests()) or now_ns() >= end_ns
 

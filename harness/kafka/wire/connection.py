@@ -79,7 +79,7 @@ class NotSentError(ConnectionError):
 class RefusedError(NotSentError):
     """The request was not sent: TLS or SASL failed for a reason that the next attempt would meet as well.
 
-    The message is one sentence with the remedy.
+    The message is a clause with the remedy.
     """
 
 
@@ -279,7 +279,7 @@ class Connection:
             yield
         except SecurityError as error:
             self.close()
-            raise RefusedError(f"{self._name} is not used: {error}.") from error
+            raise RefusedError(f"{self._name} is not used: {error}") from error
         except OSError as error:
             self.close()
             reason = str(error) or type(error).__name__

@@ -13,14 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kafka.protocol.metadata import ApiVersionsResponse
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest, MetadataResponse
 
 from harness.cluster.certificates import CertificateAuthority
+from harness.history.journal import Journal
 from harness.kafka.model import Endpoint
 from harness.kafka.security import ClientSecurity
 from harness.kafka.wire import connection as wire
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, RefusedError, accepts
+from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.metadata import api_versions
+from harness.observer import pollers
+from harness.observer.targets import Node
+from harness.observer.views import Views
 from harness.secrets import Secret
 
 CA = CertificateAuthority()
@@ -30,7 +35,11 @@ SECURITY = ClientSecurity(protocol="SSL", ca=CA.certificate)
 def answer(peer: socket.socket, size: int = 0) -> None:
     head = peer.recv(4, socket.MSG_WAITALL) if not isinstance(peer, ssl.SSLSocket) else peer.recv(4)
     request = peer.recv(struct.unpack(">i", head)[0])
-    body = bytes(ApiVersionsResponse(error_code=0, api_keys=[]).encode(version=0))
+    if request[:2] == struct.pack(">h", MetadataRequest.API_KEY):
+        stated = MetadataResponse(brokers=[], cluster_id="c", controller_id=1, topics=[])
+        body = bytes(stated.encode(version=MODERN.metadata))
+    else:
+        body = bytes(ApiVersionsResponse(error_code=0, api_keys=[]).encode(version=0))
     peer.sendall(struct.pack(">i", 4 + len(body)) + request[4:8] + body)
 
 
@@ -76,6 +85,25 @@ def test_a_slow_handshake_is_no_silence(tmp_path: Path) -> None:
         with Connection(endpoint, timeout_s=0.1) as connection:
             assert api_versions(connection) == {}
         assert time.monotonic() - began >= 0.4
+
+
+@pytest.mark.parametrize(("handshake_s", "says"), [(0.2, None), (0.9, "handshake did not end")])
+def test_a_handshake_never_reads_as_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handshake_s: float, says: str | None
+) -> None:
+    """To the observer a broker answers, although each connection takes longer than an answer may."""
+    monkeypatch.setattr(pollers, "ANSWER_WITHIN_S", 0.1)
+    monkeypatch.setattr("harness.kafka.security.HANDSHAKE_S", 0.6)
+    views, done = Views(Journal(tmp_path / "harness.jsonl")), threading.Event()
+    for number in range(5):
+        with tls_server(tmp_path, before=lambda: done.wait(handshake_s)) as endpoint:
+            node = Node(f"broker{number}", number, endpoint)
+            poller = pollers.BrokerPoller(node, views, lambda: (), MODERN, kraft=True)
+            poller.poll()
+            poller.close()
+        view = views.latest(node.name, "reachable")
+        assert view is not None
+        assert (view.error is None) if says is None else (says in str(view.error))
 
 
 def test_a_handshake_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
