@@ -380,6 +380,7 @@ def _resume(
 
 def _shown(folder: RunFolder, outcome: Any, progress: Progress, *, as_json: bool) -> int:
     """Print how a recording ended; returns the exit code."""
+    from checkers.spark.session import forget_session
     from report import terminal
     from report.model.judged import judged_model
     from report.model.recorded import recorded_availability
@@ -397,6 +398,7 @@ def _shown(folder: RunFolder, outcome: Any, progress: Progress, *, as_json: bool
         terminal.show(judged_model(outcome.judgement.as_json()))
         terminal.show_durations(outcome.durations)
     if outcome.judgement is not None:
+        forget_session()  # Spark has nothing to do any more, and the page of a long recording needs memory
         page = add_page(folder.path, progress.say)
         if page is not None:
             progress.say(f"page: {page}")

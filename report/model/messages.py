@@ -22,8 +22,18 @@ BINS = 180
 
 def texts(table: pa.Table, name: str) -> np.ndarray:
     """A text column as a numpy array of str; null is the empty text."""
-    column = table[name].cast(pa.string())
-    return np.asarray(pc.fill_null(column, "").to_numpy(zero_copy_only=False)).astype(str)
+    codes, names = _codes(table, name)
+    return np.asarray(np.asarray(names, dtype=str)[codes])
+
+
+def _codes(table: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
+    """A text column as numbers of its texts: a text for each row would need a multiple of the memory."""
+    column = pc.fill_null(table[name].cast(pa.string()), "")
+    encoded = column.dictionary_encode().unify_dictionaries()
+    if not encoded.num_chunks:
+        return np.empty(0, np.int32), []
+    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
+    return codes, encoded.chunk(0).dictionary.to_pylist()
 
 
 def numbers(table: pa.Table, name: str, null: int = -1) -> np.ndarray:
@@ -133,7 +143,7 @@ _UNKNOWN_ACKS = -2
 
 def _places(life: pa.Table) -> np.ndarray:
     """A number for the topic partition of each message."""
-    topics = np.unique(texts(life, "topic"), return_inverse=True)[1].reshape(-1).astype(np.int64)
+    topics = _codes(life, "topic")[0].astype(np.int64)
     partitions = numbers(life, "partition")
     return np.asarray(topics * (int(partitions.max()) + 1) + partitions)
 
