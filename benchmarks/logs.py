@@ -19,6 +19,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -44,12 +45,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--in-batch", type=int, default=50)
+    parser.add_argument("--log", default="*", help="which logs: a pattern, such as 'v2 none'")
     parser.add_argument("--spark", action="store_true", help="also hand the rows to Spark's mapInArrow")
     options = parser.parse_args()
     print(f"{options.records} records in batches of {options.in_batch}; million records per second and core")
     print(f"{'log':<14} {'Python':>7} {'decoder':>8} {'headers':>8} {'dump, 3 replicas':>17}  {'peak':>9}")
     with tempfile.TemporaryDirectory(prefix="acked-benchmark-") as scratch:
         for name, make in _kinds().items():
+            if not fnmatch(name, options.log):
+                continue
             folder = Path(scratch) / name.replace(" ", "-")
             _write(folder, make, options.records, options.in_batch)
             _measure(name, folder, options.records)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import artifacts
-from harness.clock import Anchor
+from harness.clock import Anchor, now_ns
 from harness.cluster.model import Cluster, Distribution, StartedCluster
 from harness.cluster.processes import Processes
 from harness.cluster.settings import NO_SETTINGS, Settings
@@ -59,6 +59,7 @@ from run.watch import Watch
 from workloads.client.client import JOURNAL, Client
 from workloads.protocol.commands import DescribeProgram, ShowConfiguration
 from workloads.protocol.java_names import producer_properties
+from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import PROGRAMS, ClientProgram
 
 if TYPE_CHECKING:
@@ -435,7 +436,8 @@ class _Run:
         self._settle(stage)
         with ThreadPoolExecutor(1) as beside:
             reading = beside.submit(self._read_back, stage)
-            watch.dump(self.folder.path, without=stage.nemesis.deleted_topics)
+            if behind := watch.dump(self.folder.path, without=stage.nemesis.deleted_topics):
+                self.progress.say(f"the observer did not see {behind} record(s) of the replicas' logs")
             self._dumped = True
             reading.result()
         with ThreadPoolExecutor(len(stage.clients)) as pool:
@@ -477,6 +479,7 @@ class _Run:
         result = stage.read_all(az, partitions)
         if not result.complete:
             self.progress.say(f"the final reader did not reach the end: {result.errors or 'time-out'}")
+            stage.journal.write_many("unobserved", list(unread(result)))
 
     def _topics(self) -> tuple[Topic, ...]:
         if self.rate <= 0:
@@ -489,6 +492,20 @@ class _Run:
             config=self.setup.stream_config,
         )
         return (*self.setup.topics, stream, *self.setup.own_topics, *self.setup.internal_topics)
+
+
+def unread(result: ReadResult) -> Iterator[dict[str, object]]:
+    """Rows of `unobserved`: what the final reader has not read of each partition."""
+    for part in result.partitions:
+        if not part.complete:
+            yield {
+                "ns": now_ns(),
+                "source": "read_back",
+                **part.partition._asdict(),
+                "from_offset": part.start if part.position is None else part.position,
+                "to_offset": part.end,
+                "error": result.errors[0][0] if result.errors else None,
+            }
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.kafka.wire.dialect import Dialect
 from harness.observer.dump import final_dump
 from harness.observer.observer import Observer
+from harness.observer.replica_log import ReplicaLog
 from harness.observer.targets import Targets
 
 
@@ -34,6 +35,7 @@ class Watch:
         ``transactions``: also ask leaders and coordinators what they know of transactions.
         """
         self._runs = runs
+        self._journal = journal
         self._cluster = cluster
         self._topics = topics
         self._dialect = dialect
@@ -54,9 +56,10 @@ class Watch:
         """Stop observing; safe to call twice."""
         self.observer.stop()
 
-    def dump(self, run_dir: Path, *, without: Collection[str] = (), leaders_only: bool = False) -> None:
+    def dump(self, run_dir: Path, *, without: Collection[str] = (), leaders_only: bool = False) -> int:
         """Read the log of every replica to its end; topics ``without`` do not exist any more.
 
+        Returns how many records of the final logs the observer has not seen. They are rows of `unobserved`.
         With ``leaders_only`` other replicas are left out, because they do not show their logs.
         """
         stopped = [node.name for node in self._targets.brokers if not self._runs(node.name)]
@@ -64,7 +67,7 @@ class Watch:
         assignment = self._assignment(states, without)
         if leaders_only:
             assignment = {key: (state.leader,) for key, state in states.items() if state.leader >= 0}
-        final_dump(
+        logs = final_dump(
             run_dir,
             self._targets.brokers,
             assignment,
@@ -72,6 +75,25 @@ class Watch:
             dialect=self._dialect,
             stopped=stopped,
         )
+        unobserved = list(self._unobserved(logs))
+        if unobserved:
+            self._journal.write_many("unobserved", [row for row, _ in unobserved])
+        return sum(count for _, count in unobserved)
+
+    def _unobserved(self, logs: Iterable[ReplicaLog]) -> Iterator[tuple[dict[str, object], int]]:
+        """Rows of `unobserved`, with their numbers of offsets: where the observer lags behind the logs."""
+        for log in logs:
+            seen = self.observer.recorded_end(log.broker, log.topic_partition)
+            if seen is not None and log.leo is not None and seen < log.leo:
+                row: dict[str, object] = {
+                    "ns": log.ns,
+                    "source": "tail",
+                    **log.topic_partition._asdict(),
+                    "broker": log.broker,
+                    "from_offset": seen,
+                    "to_offset": log.leo,
+                }
+                yield row, log.leo - seen
 
     def _created(self, without: Collection[str]) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
         """Each partition with the replicas that it was created with."""

@@ -277,6 +277,26 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 ),
             ),
             Table(
+                "unobserved",
+                "Records that the run should have seen and did not: one row per range of offsets. What "
+                "`sightings` and `reads` lack there proves nothing.",
+                (
+                    _NS,
+                    _need(
+                        "source",
+                        "text",
+                        "`tail`: a replica's log during the run (`sightings`); `read_back`: the consumer "
+                        "that reads all partitions at the end (`reads`)",
+                    ),
+                    _TOPIC,
+                    _PARTITION,
+                    Column("broker", "int", "with `tail`: broker that holds the replica"),
+                    Column("from_offset", "long", "first offset that was not seen; null: not known"),
+                    Column("to_offset", "long", "offset after the last one; null: not known"),
+                    Column("error", "int", "Kafka's error code that the reader met; null: none, or too slow"),
+                ),
+            ),
+            Table(
                 "watermarks",
                 "The offsets of each replica during the run, recorded when they changed.",
                 (

@@ -32,8 +32,9 @@ import org.xerial.snappy.Snappy;
  * `w`, walk: the batches may be followed by anything. The answer is the number of complete batches (an int), where
  * each begins and the last ends (ints), and the checksum that each should have (ints).
  *
- * `d`, decode: all batches are complete. The answer has four ints: batches, records, homes, bytes of homes; then the columns of the batches (records: int, -1 if the batch is refused; first offset:
- * long), the columns of the records (in the order of `write`), and the homes (size of each: int; their bytes).
+ * `d`, decode: all batches are complete. The answer has four ints: batches, records, homes, bytes of homes; then
+ * the columns of the batches (records: int, -1 if the batch is refused; base offset: long), the columns of the
+ * records (in the order of `write`), and the homes (size of each: int; their bytes).
  *
  * Only what is entirely well-formed, and spelt as this project's clients spell it, is decoded. Whatever is
  * unusual in any way is refused, batch by batch, and the caller reads it with its own reader, so that the
@@ -184,7 +185,8 @@ public final class BatchDecoder {
                 batchOffsets = Arrays.copyOf(batchOffsets, batches * 2);
             }
             batchRecords[batches] = count;
-            batchOffsets[batches] = count > 0 ? offsets[first] : in.getLong(position);
+            boolean outer = raw[position + 16] == 2 || count <= 0; // a message names the last that it holds
+            batchOffsets[batches] = outer ? in.getLong(position) : offsets[first];
             batches++;
             position = following;
         }

@@ -124,6 +124,7 @@ def _writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
         compression="zstd",
         use_dictionary=[name for name in schema.names if name not in _RISING],
         column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name in _RISING},
+        store_schema=False,  # Parquet's own says it all, in fewer bytes
     )
 
 

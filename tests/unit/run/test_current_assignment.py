@@ -13,14 +13,20 @@ import pytest
 import run.watch
 from harness.cluster.timings import BASE
 from harness.errors import WaitTimeoutError
+from harness.history.assemble import assemble
+from harness.history.journal import Journal
+from harness.history.tables import read_table
 from harness.host_files import Folder
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.kafka.wire.logs import FetchResult
 from harness.lab.layout import THREE_AZS
+from harness.observer.replica_log import ReplicaLog
 from harness.observer.targets import Targets
 from harness.zookeeper.znodes import assigned_state
+from run.runner import unread
 from run.stage import Stage
 from run.watch import Watch
+from workloads.protocol.results import PartitionRead, ReadResult
 
 KEY = TopicPartition("t", 0)
 CREATED = Topic("t", (1, 2))
@@ -109,8 +115,11 @@ def test_the_final_logs_are_those_of_the_current_replicas(
     """Of a partition about which the metadata store says nothing, the replicas that it was created with."""
     read: list[Mapping[TopicPartition, tuple[int, ...]]] = []
 
-    def final_dump(_run: Path, _brokers: object, assignment: Any, *_: object, **__: object) -> None:
+    def final_dump(
+        _run: Path, _brokers: object, assignment: Any, *_: object, **__: object
+    ) -> tuple[ReplicaLog, ...]:
         read.append(assignment)
+        return ()
 
     monkeypatch.setattr(run.watch, "final_dump", final_dump)
     monkeypatch.setattr(run.watch, "first_answer", lambda ask, _what: ask())
@@ -118,6 +127,38 @@ def test_the_final_logs_are_those_of_the_current_replicas(
     cluster: Any = SimpleNamespace(partition=lambda *_: state)
     Watch(targets, cluster, (CREATED,), Mock(), Mock(describe_transactions=None)).dump(tmp_path)
     assert read == [{KEY: replicas}]
+
+
+def test_what_the_observer_has_not_seen_of_the_final_logs_is_a_fact(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a replica that it does not follow (broker 3), nothing was to be seen."""
+    logs = [ReplicaLog(topic_partition=KEY, broker=broker, leo=10, ns=5) for broker in (1, 2, 3)]
+    logs.append(ReplicaLog(topic_partition=KEY, broker=4, leo=None))
+    monkeypatch.setattr(run.watch, "final_dump", lambda *_, **__: tuple(logs))
+    monkeypatch.setattr(run.watch, "first_answer", lambda ask, _what: ask())
+    targets = Targets.of(THREE_AZS.topology("zookeeper"), (1, 2, 3), lambda _: Folder(tmp_path))
+    cluster: Any = SimpleNamespace(partition=lambda *_: MOVED)
+    with Journal(tmp_path / "journal" / "harness.jsonl") as journal:
+        watch = Watch(targets, cluster, (CREATED,), journal, Mock(describe_transactions=None))
+        ends = {1: 10, 2: 7, 3: None, 4: 0}
+        monkeypatch.setattr(watch.observer, "recorded_end", lambda broker, _key: ends[broker])
+        assert watch.dump(tmp_path) == 3
+    assemble(tmp_path)
+    (row,) = read_table(tmp_path, "unobserved").to_pylist()
+    assert (row["source"], row["broker"], row["from_offset"], row["to_offset"]) == ("tail", 2, 7, 10)
+
+
+def test_what_the_final_reader_has_not_read_is_a_fact() -> None:
+    def part(number: int, position: int | None, complete: bool) -> PartitionRead:
+        key = TopicPartition("t", number)
+        return PartitionRead(partition=key, start=2, end=9, position=position, count=0, complete=complete)
+
+    result = ReadResult((part(0, 9, True), part(1, 5, False), part(2, None, False)), 7, ())
+    rows = [(row["partition"], row["from_offset"], row["to_offset"], row["error"]) for row in unread(result)]
+    assert rows == [(1, 5, 9, None), (2, 2, 9, None)]
+    failed = ReadResult((part(1, 5, False),), 7, ((6, "not leader"),))
+    assert [row["error"] for row in unread(failed)] == [6]
 
 
 def test_zookeeper_states_which_replicas_move() -> None:
