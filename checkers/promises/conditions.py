@@ -368,10 +368,14 @@ def _before_log_start(case: FindingContext) -> Answer:
 
 
 def _in_sync_disagree(case: FindingContext) -> Answer:
+    replicas = case.facts.replicas.get(case.where, ())
     if case.detail:
+        # The checker compares replicas of which nobody knows whether they were in sync, too.
+        if all(replica.in_sync is None for replica in replicas):
+            return unknown("whether the replicas that differ were in sync is not recorded")
         return Answer(True, "a replica in sync differs from the reference log")
     holders = set(case.finding["brokers"] or ())
-    in_sync = [r.in_sync for r in case.facts.replicas.get(case.where, ()) if r.broker in holders]
+    in_sync = [r.in_sync for r in replicas if r.broker in holders]
     if any(in_sync):
         return Answer(True, "an in-sync follower holds it")
     if not in_sync or None in in_sync:

@@ -340,9 +340,16 @@ CASES: dict[str, Callable[[], Expected]] = {
     ),
     # ---- replicas that differ
     "in-sync replicas differ": lambda: Expected(
-        _failover(_acks(1)),
+        _failover(_acks(1)).replica(1, in_sync=True),
         "diverged",
         "broken",
+        "identical-replicas",
+        {"detail": facts_text(difference="other_record")},
+    ),
+    "replicas differ, and nobody knows which were in sync": lambda: Expected(
+        _failover(_acks(1)).replica(1).replica(2),
+        "diverged",
+        "unknown",
         "identical-replicas",
         {"detail": facts_text(difference="other_record")},
     ),
@@ -354,7 +361,7 @@ CASES: dict[str, Callable[[], Expected]] = {
         {"detail": facts_text(difference="log_ends_earlier"), "offset": 7},
     ),
     "a follower lacks what is committed": lambda: Expected(
-        _acks(1).replica(1, leader=True, high_watermark=8),
+        _acks(1).replica(1, leader=True, in_sync=True, high_watermark=8),
         "diverged",
         "broken",
         "identical-replicas",
@@ -797,9 +804,9 @@ BUGS: dict[str, Callable[[], Expected]] = {
         bug="KIP-101 (KAFKA-1211)",
     ),
     "KIP-101 by the message format": lambda: Expected(
-        _failover(Run(kafka="2.7.1", mode="zookeeper").writer(-1).safe()).config(
-            "message.format.version", "0.10.2"
-        ),
+        _failover(Run(kafka="2.7.1", mode="zookeeper").writer(-1).safe())
+        .config("message.format.version", "0.10.2")
+        .replica(1, in_sync=True),
         "diverged",
         "broken",
         "identical-replicas",
@@ -815,7 +822,9 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "partition",
     ),
     "KIP-279": lambda: Expected(
-        _failover(Run(kafka="1.1.1", mode="zookeeper").writer(1)).state(40, 1, 2, 1, 2, 3),
+        _failover(Run(kafka="1.1.1", mode="zookeeper").writer(1))
+        .state(40, 1, 2, 1, 2, 3)
+        .replica(1, in_sync=True),
         "diverged",
         "broken",
         "identical-replicas",
@@ -823,14 +832,16 @@ BUGS: dict[str, Callable[[], Expected]] = {
         "KIP-279 (KAFKA-6361)",
     ),
     "not KIP-279 after one election": lambda: Expected(
-        _failover(Run(kafka="1.1.1", mode="zookeeper").writer(1)),
+        _failover(Run(kafka="1.1.1", mode="zookeeper").writer(1)).replica(1, in_sync=True),
         "diverged",
         "broken",
         "identical-replicas",
         {"detail": facts_text(difference="other_record")},
     ),
     "KIP-279 is fixed": lambda: Expected(
-        _failover(Run(kafka="2.0.1", mode="zookeeper").writer(1)).state(40, 1, 2, 1, 2, 3),
+        _failover(Run(kafka="2.0.1", mode="zookeeper").writer(1))
+        .state(40, 1, 2, 1, 2, 3)
+        .replica(1, in_sync=True),
         "diverged",
         "broken",
         "identical-replicas",
