@@ -69,8 +69,9 @@ def problems(kind: str, outcome: dict[str, Any]) -> list[str]:
         said.append("nothing was lost")
     if outcome["only_by_findings"] or outcome["only_on_disk"]:
         said.append(f"only findings: {outcome['only_by_findings']}, only files: {outcome['only_on_disk']}")
-    if outcome["different"]:
+    if outcome["different"] or outcome["dumped_different"]:
         said.append(f"{outcome['different']} records differ between wire and files")
+        said.append(f"{outcome['dumped_different']} records differ between wire and kafka-dump-log")
     return said
 
 
@@ -121,7 +122,12 @@ def _several(cluster: ForeignLab, folder: Path, kind: str, runs: int, at_once: i
             wrong = problems(kind, outcome)
             messages = (outcome["judgement"] or {}).get("messages", 0)
             totals += Counter(runs=1, right=not wrong, messages=messages)
-            totals += Counter({name: outcome[name] for name in ("records", "different", "lost_on_disk")})
+            totals += Counter(
+                {
+                    name: outcome[name]
+                    for name in ("records", "different", "dumped", "dumped_different", "lost_on_disk")
+                }
+            )
             print(
                 f"{kind} {totals['runs']}: {messages} messages, {outcome['lost_on_disk']} lost, "
                 f"{outcome['records']} records of {outcome['replicas']} replicas"
@@ -132,7 +138,8 @@ def _several(cluster: ForeignLab, folder: Path, kind: str, runs: int, at_once: i
     print(
         f"{cluster.kafka} {kind}: {totals['right']} of {totals['runs']} as they must be; "
         f"{totals['messages']} messages, {totals['lost_on_disk']} lost; {totals['records']} records by "
-        f"wire and from files, {totals['different']} different; topics, groups and ACLs "
+        f"wire and from files, {totals['different']} different; {totals['dumped']} "
+        f"by kafka-dump-log, {totals['dumped_different']} different; topics, groups and ACLs "
         f"{'as before' if same else 'not as before'}",
         flush=True,
     )

@@ -39,7 +39,7 @@ def worst(verdicts: Iterable[str]) -> str:
     return min(verdicts, key=_RANK.__getitem__, default="unknown")
 
 
-SeenEvent = Literal["broker-silent", "leader-changed", "no-leader", "isr-shrunk"]
+SeenEvent = Literal["broker-silent", "leader-changed", "no-leader", "isr-shrunk", "topic-deleted"]
 """What the observer of a recording sees to break by itself; the names of its marks."""
 
 JudgedBy = Literal["declaration", "promises"]

@@ -612,10 +612,10 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "log_events",
-                "Events parsed from the brokers' log files.",
+                "Events parsed from the brokers' log files; in a recording, what brokers stated.",
                 (
                     _NS,
-                    _need("host", "text", "host whose log file it is from"),
+                    _need("host", "text", "host whose log file it is from, or that stated it"),
                     _need(
                         "kind",
                         "text",
@@ -637,7 +637,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "the leader's epoch begins, base offset of the removed segment, or log start offset",
                     ),
                     Column("epoch", "int", "leader epoch"),
-                    Column("text", "text", "the log line"),
+                    Column("text", "text", "the log line, or what was stated"),
                 ),
             ),
             Table(

@@ -11,6 +11,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     "leader-changed": ("another leader was elected once", "other leaders were elected {} times"),
     "no-leader": ("a partition had no leader once", "partitions had no leader {} times"),
     "isr-shrunk": ("an ISR shrank once", "ISRs shrank {} times"),
+    "topic-deleted": ("somebody deleted the topic", "somebody deleted the topic {} times"),
 }
 """By event: what happened if it was seen once, and if it was seen several times."""
 

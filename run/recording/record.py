@@ -25,8 +25,11 @@ from harness.history.assemble import lines_of
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
 from harness.kafka.model import broker_name
+from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
+from harness.kafka.wire.metadata import topic_ids
 from harness.lab.here import HERE, Here
+from harness.observer.pollers import ANSWER_WITHIN_S
 from harness.observer.targets import Targets
 from harness.waiting import wait_until
 from run.clients import CALM_FETCHES, UserClients, stream_spec
@@ -40,7 +43,7 @@ from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, idempotence, shows_its_log
 from run.recording.rights import RightsOnTopic
-from run.recording.seen import Seen
+from run.recording.seen import Incarnations, Seen, TopicIds
 from run.recording.stored import KEY, StoredRecording, boot, delete_topic, keep
 from run.runner import RunResult, ended
 from run.watch import Watch
@@ -158,6 +161,7 @@ class _Attempt:
         self.stored, self.plan = stored, stored.plan
         self.dialect: Dialect = self.cluster.dialect
         self.partitions = [key for topic in self.plan.topics for key in topic.topic_partitions]
+        self.incarnations = Incarnations(topic=self.plan.topic)
 
     def go(self) -> None:
         """Record until the time is over or the user ends it, read the final logs, and remove the topic."""
@@ -180,6 +184,8 @@ class _Attempt:
                 journal=journal,
                 brokers=sorted({one for replicas in self.plan.assignment for one in replicas}),
                 partitions=self.partitions,
+                incarnations=self.incarnations,
+                ask_ids=self._ids_by_broker(stack),
             )
             hosts = [host.name for host in self.cluster.brokers]
             first = _faults_before(self.folder.path) + 1
@@ -239,6 +245,34 @@ class _Attempt:
             raise InvalidRunError(f"Somebody has deleted the topic {name}; record anew.")
         self.stored = replace(self.stored, topic_id=str(there[name] or ""))
         keep(self.folder, self.stored)
+        if self.stored.uuid is not None:
+            self.incarnations.ids.add(self.stored.uuid)
+
+    def _ids_by_broker(self, stack: ExitStack) -> Callable[[int], TopicIds | None]:
+        """How to ask a broker for the id of the topic, over a connection of its own."""
+        connections = {
+            host.node_id: Connection(host.broker_endpoint, ANSWER_WITHIN_S) for host in self.cluster.brokers
+        }
+        for connection in connections.values():
+            stack.callback(connection.close)
+
+        def ask(broker: int) -> TopicIds | None:
+            try:
+                return topic_ids(connections[broker], [self.plan.topic])
+            except (OSError, LookupError):
+                return None
+
+        return ask
+
+    def _look(self, seen: Seen) -> None:
+        """Look; a topic that somebody has deleted is not acked's any more, whatever has its name now."""
+        seen.look()
+        if seen.counts["topic-deleted"] and not self.stored.deleted:
+            self.stored = replace(self.stored, deleted=True)
+            keep(self.folder, self.stored)
+            self.progress.say(
+                f"somebody has deleted the topic {self.plan.topic}; one that has its name now is left alone"
+            )
 
     def _dialect_of_logs(self) -> Dialect:
         """The dialect, without reading replicas' own logs if a broker does not show them."""
@@ -340,7 +374,7 @@ class _Attempt:
 
         def over() -> bool:
             nonlocal lacking
-            seen.look()
+            self._look(seen)
             watch.observer.check()
             rights.look(watch.observer.views.answers)
             lacking = room.lacking()
@@ -363,9 +397,11 @@ class _Attempt:
         """Give followers time to catch up; one that does not is only a finding."""
 
         def complete() -> bool:
-            seen.look()
+            self._look(seen)
             states = [self.cluster.partition(*key) for key in self.partitions]
-            return all(state is not None and state.leader >= 0 and state.isr_is_full for state in states)
+            return self.incarnations.gone or all(
+                state is not None and state.leader >= 0 and state.isr_is_full for state in states
+            )
 
         try:
             wait_until(
@@ -379,7 +415,8 @@ class _Attempt:
 
     def _dump(self, watch: Watch) -> None:
         watch.observer.check()
-        watch.dump(self.folder.path, leaders_only=not self.dialect.own_log_by_fetch)
+        gone = (self.plan.topic,) if self.incarnations.gone else ()
+        watch.dump(self.folder.path, without=gone, leaders_only=not self.dialect.own_log_by_fetch)
 
     def _after_failure(self, watch: Watch, streams: Sequence[Stream], failure: AckedError | OSError) -> None:
         """Read the final logs as far as possible, and remove the topic: it cannot be recorded any longer.

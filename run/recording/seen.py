@@ -6,14 +6,55 @@ Each becomes a mark. Of a cluster that somebody else breaks, these are all the p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
+from uuid import UUID
 
 from checkers.verdict import SeenEvent
+from harness.clock import now_ns
 from harness.history.journal import Journal
 from harness.kafka.model import NO_LEADER, PartitionState, TopicPartition, broker_name
 from harness.observer.views import Views
+
+TopicIds = Mapping[str, UUID | None]
+"""The topic with its id (None before Kafka 2.8), as a broker states it; empty if it says there is none."""
+_ASKED_EVERY_NS = 500_000_000
+
+
+@dataclass(kw_only=True)
+class Incarnations:
+    """Whether the topic is still the one that the recording has made. Pure bookkeeping."""
+
+    topic: str
+    ids: set[UUID] = field(default_factory=set)
+    """Those that it has had."""
+    gone: bool = False
+    """It does not exist."""
+    _absences: int = 0
+    """Looks in succession at which all brokers said that there is none."""
+
+    def look(self, stated: Mapping[int, TopicIds], replicas: int) -> str:
+        """What is new, as a sentence: the topic was deleted, or created again; empty if nothing is.
+
+        ``stated`` is by broker, of those that answer. A broker that has just started may not know the topic
+        yet: two must say so, if it has more replicas than one, and at two looks.
+        """
+        present = [one[self.topic] for one in stated.values() if self.topic in one]
+        fresh = {one for one in present if one is not None} - self.ids
+        if fresh:
+            self.ids |= fresh
+            self.gone, self._absences = False, 0
+            return f"the topic {self.topic} has another id: {', '.join(sorted(map(str, fresh)))}"
+        if present:
+            self._absences = 0
+            self.gone = self.gone and present != [None] * len(present)
+            return ""
+        self._absences += len(stated) >= min(2, replicas)
+        if self._absences < 2 or self.gone:
+            return ""
+        self.gone = True
+        return f"there is no topic {self.topic}"
 
 
 @dataclass(kw_only=True)
@@ -25,10 +66,14 @@ class Seen:
     brokers: Sequence[int]
     """Node ids of those that have replicas."""
     partitions: Sequence[TopicPartition]
+    incarnations: Incarnations
+    ask_ids: Callable[[int], TopicIds | None]
+    """What a broker states now about the topic; None if it does not answer."""
     counts: Counter[SeenEvent] = field(default_factory=Counter)
     """How often each event was seen."""
     _silent: set[int] = field(default_factory=set)
     _states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    _asked_ns: int = 0
 
     def look(self) -> None:
         """Compare what every broker states with what it stated before."""
@@ -49,10 +94,26 @@ class Seen:
             self._states[key] = state
             if before is not None and before != state:
                 self._compare(key, before, state)
+        if now_ns() - self._asked_ns >= _ASKED_EVERY_NS:
+            self._asked_ns = now_ns()
+            self._look_at_topic()
 
     def as_json(self) -> Mapping[str, int]:
         """How often each kind of event was seen, also those that were not."""
         return {name: self.counts[name] for name in get_args(SeenEvent)}
+
+    def _look_at_topic(self) -> None:
+        answering = [broker for broker in self.brokers if broker not in self._silent]
+        stated = {broker: ids for broker in answering if (ids := self.ask_ids(broker)) is not None}
+        was_gone = self.incarnations.gone
+        text = self.incarnations.look(stated, len(self.brokers))
+        if not text:
+            return
+        topic = self.incarnations.topic
+        host = broker_name(next(iter(stated)))
+        self.journal.write("log_events", ns=now_ns(), host=host, kind="topic_deleted", topic=topic, text=text)
+        if not was_gone:
+            self._mark("topic-deleted", text, topic=topic)
 
     def _compare(self, key: TopicPartition, before: PartitionState, state: PartitionState) -> None:
         where = key._asdict()

@@ -12,21 +12,22 @@ import shutil
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.clock import now_ns
 from harness.cluster.attached import AttachedCluster, attach
 from harness.cluster.certificates import CertificateAuthority
-from harness.kafka.batches import Record
-from harness.kafka.model import PartitionState
+from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.security import PLAIN_MODULE, jaas_line
 from harness.kafka.wire.admin import alter_topic_config
+from harness.kafka.wire.metadata import metadata
 from harness.kafka.wire.quorum import describe_quorum
 from harness.kafka.wire.rights import Acl, Operation, create_acls
 from harness.lab.embedded.namespaces import run_inside
@@ -34,12 +35,12 @@ from harness.waiting import wait_until
 from tests.cluster.foreign import IDS, PASSWORD, PEERS_PORT, RACKS, USER
 from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorder import (
+    Files,
     Recorder,
     inventory,
-    logs_on_disk,
     lost_by_findings,
-    lost_on_disk,
     wire_against_disk,
+    wire_against_tool,
 )
 
 _RIGHTS: tuple[Operation, ...] = ("create", "read", "write", "describe", "describe-configs", "delete")
@@ -79,6 +80,12 @@ class Scene:
         """Of the first partition."""
         leader = self.leader
         return [broker for broker in IDS if broker != leader]
+
+    def isrs(self) -> list[tuple[int, ...]]:
+        """That of the first partition, as each broker states it. In ZooKeeper mode it has no epoch."""
+        key, asked = TopicPartition(self.topic, 0), self.attached.dialect
+        stated = [metadata(self.cluster.endpoint(one), [self.topic], dialect=asked) for one in IDS]
+        return [one.partitions[key].isr for one in stated]
 
     def wait_leader_other_than(self, broker: int) -> None:
         """Wait for an election."""
@@ -178,7 +185,7 @@ def unclean_election(scene: Scene) -> None:
     assert result.error == 0, result
     fetching = [f"broker{follower} -> broker{leader}:{PEERS_PORT}" for follower in followers]
     with scene.cluster.nemesis.cut(*fetching):
-        scene.wait(lambda: scene.state().isr == (leader,), "the ISR to be the leader alone")
+        scene.wait(lambda: (leader,) in scene.isrs(), "the ISR to be the leader alone")
         scene.recorder.wait_acknowledged(40)
         scene.killed(leader)
         scene.wait_leader_other_than(leader)
@@ -202,7 +209,19 @@ def topic_recreated(scene: Scene) -> None:
     assignment = [list(scene.attached.partition(topic, number).replicas) for number in range(len(IDS))]  # type: ignore[union-attr]
     admin.delete_topics([topic])[topic].result(30)
     scene.wait(lambda: topic not in scene.attached.topic_ids([topic]), "the topic to be gone")
-    admin.create_topics([NewTopic(topic, len(assignment), replica_assignment=assignment)])[topic].result(30)
+
+    def created() -> bool:
+        """In ZooKeeper mode brokers forget the topic before the controller does."""
+        again = NewTopic(topic, len(assignment), replica_assignment=assignment)
+        try:
+            admin.create_topics([again])[topic].result(30)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return False
+        return True
+
+    scene.wait(created, "the topic to be created again")
 
 
 def rolling_restart(scene: Scene) -> None:
@@ -271,16 +290,15 @@ class Stopped:
 
     scene: Scene
     topic: str
-    logs: Mapping[tuple[int, int], Sequence[Record]]
-    """The records in the files of each replica, by partition and broker."""
+    files: Files
 
     def outcome(self) -> dict[str, Any]:
         """What it said, and what the brokers' files say."""
         recorder = self.scene.recorder
         done = recorder.end()
         run = recorder.folder
-        disk, findings = lost_on_disk(run, self.logs), lost_by_findings(run)
-        records, different = wire_against_disk(run, self.topic, self.logs)
+        disk, findings = self.files.lost(run), lost_by_findings(run)
+        records, different = wire_against_disk(run, self.topic, self.files.final)
         return {
             "status": done.status,
             "stderr": done.stderr,
@@ -293,14 +311,17 @@ class Stopped:
             "only_on_disk": sorted(disk - findings),
             "records": records,
             "different": different,
-            "replicas": len(self.logs),
+            "dumped": self.files.printed.total(),
+            "dumped_different": wire_against_tool(run, self.files.printed),
+            "replicas": len(self.files.final),
+            "former": len(self.files.former),
         }
 
 
 def stopped(scene: Scene) -> Stopped:
     """Wait until a recording that is to end has come to its judgement, and read the files of its replicas."""
     scene.recorder.wait_final_logs()
-    return Stopped(scene=scene, topic=scene.topic, logs=logs_on_disk(scene.cluster, scene.topic))
+    return Stopped(scene=scene, topic=scene.topic, files=Files.of(scene.cluster, scene.topic))
 
 
 def recorded(cluster: ForeignLab, runs: Path, name: str) -> tuple[Stopped, dict[str, Any]]:
@@ -340,12 +361,14 @@ def main() -> int:
             if ca is not None:
                 grant_rights(cluster)
             judging = deque[tuple[Stopped, dict[str, Any]]]()
-            for name in names:
-                judging.append(recorded(cluster, options.folder / "runs", name))
-                if len(judging) > _JUDGED_BESIDE:
-                    show(*judging.popleft())
-            for pair in judging:
-                show(*pair)
+            try:
+                for name in names:
+                    judging.append(recorded(cluster, options.folder / "runs", name))
+                    if len(judging) > _JUDGED_BESIDE:
+                        show(*judging.popleft())
+            finally:
+                for pair in judging:
+                    show(*pair)
         return 0
 
     return run_inside(inside)

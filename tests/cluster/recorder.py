@@ -10,7 +10,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +28,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from harness.artifacts import find_java, resolve
 from harness.history.identity import decode
 from harness.history.tables import read_table
 from harness.host_files import Folder
@@ -108,6 +111,16 @@ class Recorder:
         assert self.process.poll() is None, self.process.communicate()
 
 
+_REMOVED = r"\.[0-9a-f]+-(?:delete|stray)"
+"""What brokers append to the folder of a replica that is to be removed."""
+
+
+_TOOL_OF = "3.9.1"
+"""The version whose tool reads segments."""
+_BATCH = re.compile(r"baseOffset: \d+ .*partitionLeaderEpoch: (\d+) .*crc: (\d+)")
+_RECORD = re.compile(r"\| offset: (\d+) .*payload: acked1 (\d+) (\d+) ")
+
+
 class Message(NamedTuple):
     """A message, and where it was acknowledged."""
 
@@ -130,27 +143,59 @@ def acknowledged(run: Path) -> Iterator[Message]:
                 yield Message(*message, partitions[message], row.get("offset"))
 
 
-def logs_on_disk(cluster: ForeignCluster, topic: str) -> dict[tuple[int, int], list[Record]]:
-    """The records of each replica of a deleted topic, by partition and broker, read from segment files."""
-    logs = {}
-    for broker in IDS:
-        for folder in sorted(cluster.data(broker).iterdir()):
-            place = re.fullmatch(rf"{re.escape(topic)}-(\d+)\.[0-9a-f]+-(?:delete|stray)", folder.name)
-            if place is not None:
-                assert (int(place[1]), broker) not in logs, f"{folder} is the second of its name"
-                logs[int(place[1]), broker] = read_folder(Folder(folder)).records
-    return logs
+Replica = tuple[int, int]
+"""Partition and broker."""
 
 
-def lost_on_disk(run: Path, logs: Mapping[tuple[int, int], Sequence[Record]]) -> set[Message]:
-    """Acknowledged messages that are in no replica's files."""
-    identities = {
-        (partition, identity.writer, identity.seq)
-        for (partition, _), records in logs.items()
-        for record in records
-        if (identity := decode(record.value)) is not None
-    }
-    return {one for one in acknowledged(run) if (one.partition, one.writer, one.seq) not in identities}
+@dataclass(kw_only=True)
+class Files:
+    """The records of a topic in the segment files of all brokers, after the recording."""
+
+    final: dict[Replica, list[Record]] = field(default_factory=dict)
+    """Of the topic as it was at the end, deleted since or not."""
+    printed: Counter[tuple[int, ...]] = field(default_factory=Counter)
+    """The same as Kafka's own tool reads it (`printed`)."""
+    former: list[Record] = field(default_factory=list)
+    """Of topics of the same name that were deleted before."""
+
+    @classmethod
+    def of(cls, cluster: ForeignCluster, topic: str) -> Files:
+        """Read them. A deleted topic's folders have another name until they are removed."""
+        files, folders = cls(), dict[Replica, Path]()
+        for broker in IDS:
+            names = sorted(cluster.data(broker).iterdir())
+            live = {partition: folder for folder, partition in _matching(topic, "", names)}
+            for folder, partition in _matching(topic, _REMOVED, names):
+                records = read_folder(Folder(folder)).records
+                if partition in live:
+                    files.former += records
+                else:
+                    assert (partition, broker) not in files.final, f"{folder} is the second of its name"
+                    files.final[partition, broker] = records
+                    folders[partition, broker] = folder
+            for partition, folder in live.items():
+                files.final[partition, broker] = read_folder(Folder(folder)).records
+                folders[partition, broker] = folder
+        files.printed = printed(folders)
+        return files
+
+    def lost(self, run: Path) -> set[Message]:
+        """Acknowledged messages that are in no file."""
+        held = {
+            (identity.writer, identity.seq)
+            for records in (*self.final.values(), self.former)
+            for record in records
+            if (identity := decode(record.value)) is not None
+        }
+        return {one for one in acknowledged(run) if (one.writer, one.seq) not in held}
+
+
+def _matching(topic: str, suffix: str, folders: Iterable[Path]) -> Iterator[tuple[Path, int]]:
+    """The folders of a topic whose names end so, each with its partition."""
+    for folder in folders:
+        place = re.fullmatch(rf"{re.escape(topic)}-(\d+){suffix}", folder.name)
+        if place is not None:
+            yield folder, int(place[1])
 
 
 def lost_by_findings(run: Path) -> set[Message]:
@@ -181,6 +226,35 @@ def wire_against_disk(
             pairs = zip_longest(wire.to_pylist(), disk.to_pylist())
             different += sum(one != other for one, other in pairs)
     return compared, different
+
+
+def printed(folders: Mapping[Replica, Path]) -> Counter[tuple[int, ...]]:
+    """What Kafka's own `DumpLogSegments` prints of these folders.
+
+    Of each record: partition, broker, offset, epoch, CRC of the batch, writer and seq.
+    """
+    segments = [file for folder in folders.values() for file in sorted(folder.glob("*.log"))]
+    tool = ("kafka.tools.DumpLogSegments", "--print-data-log", "--files", ",".join(map(str, segments)))
+    command = [str(find_java().path), "-cp", resolve(_TOOL_OF).class_path(), *tool]
+    text = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    replicas = {folder: replica for replica, folder in folders.items()}
+    records, replica, batch = Counter[tuple[int, ...]](), (-1, -1), (-1, -1)
+    for line in text.splitlines():
+        if line.startswith("Dumping "):
+            replica = replicas[Path(line.removeprefix("Dumping ")).parent]
+        elif header := _BATCH.match(line):
+            batch = (int(header[1]), int(header[2]))
+        elif record := _RECORD.match(line):
+            records[(*replica, int(record[1]), *batch, int(record[2]), int(record[3]))] += 1
+    return records
+
+
+def wire_against_tool(run: Path, dumped: Counter[tuple[int, ...]]) -> int:
+    """How many records that were read over the wire differ from those that the tool has printed."""
+    columns = ("partition", "broker", "offset", "epoch", "crc", "writer", "seq")
+    copies = read_table(run, "copies")
+    read = Counter(zip(*(copies[name].to_pylist() for name in columns), strict=True))
+    return max((dumped - read).total(), (read - dumped).total())
 
 
 def inventory(cluster: ForeignCluster) -> dict[str, list[str]]:

@@ -22,7 +22,21 @@ LOSES: Mapping[str, frozenset[str]] = {
     "followers-frozen": frozenset({ONE_WRITER}),
     "unclean-election": frozenset({ALL_WRITER, ONE_WRITER}),
 }
-"""Whose messages are lost for certain, by fault."""
+"""Whose messages are lost for certain, by fault. With acks=1, any election may lose some."""
+VERDICTS: Mapping[str, str] = {"unclean-election": "unknown"}
+"""By fault, where it is not `as declared`: whether an operator elected the leader is not known."""
+SEEN: Mapping[str, str] = {
+    "leader-killed": "broker-silent",
+    "followers-frozen": "broker-silent",
+    "follower-frozen": "broker-silent",
+    "leader-cut": "leader-changed",
+    "unclean-election": "isr-shrunk",
+    "broker-wiped": "broker-silent",
+    "topic-recreated": "topic-deleted",
+    "rolling-restart": "leader-changed",
+    "controller-failover": "broker-silent",
+}
+"""What the observer sees for certain, by fault."""
 
 
 def carried_out(module: str, folder: Path, *arguments: str) -> Iterator[dict[str, Any]]:
@@ -50,3 +64,37 @@ def test_replicas_read_over_the_wire_are_those_on_disk(tmp_path: Path, kafka: st
         assert one["equal"] and one["wire"] == one["disk"], one
         assert one["records"] > 0
     assert any(one["damaged"] for one in outcomes) and any(one["distinct_ends"] > 1 for one in outcomes)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "faults", "options"),
+    [
+        pytest.param("2.7.1", "all", [], marks=pytest.mark.long),
+        pytest.param("3.9.1", "all", [], marks=pytest.mark.long),
+        pytest.param("4.3.1", "all", ["--secure"], marks=pytest.mark.long),
+        pytest.param("4.4.0", "all", [], marks=pytest.mark.long),
+        ("4.4.0", "leader-cut", []),
+    ],
+)
+def test_what_is_called_lost_is_what_the_files_lack(
+    tmp_path: Path, kafka: str, faults: str, options: list[str]
+) -> None:
+    outcomes = list(carried_out("recorded_faults", tmp_path, kafka, faults, *options))
+    assert outcomes
+    for one in outcomes:
+        judgement, fault = one["judgement"], one["fault"]
+        assert one["only_by_findings"] == one["only_on_disk"] == [], one
+        assert one["different"] == one["dumped_different"] == 0, one
+        assert one["records"] == one["dumped"] > 0, one
+        losers, certain = set(one["lost_by_writer"]), LOSES.get(fault, frozenset())
+        assert losers >= certain and (ALL_WRITER in certain or ALL_WRITER not in losers), one
+        assert judgement["verdict"] == VERDICTS.get(fault, "as declared"), (fault, judgement["reasons"])
+        causes = {found["cause"] for found in judgement["findings"] if found["class"] == "lost"}
+        assert "unexplained_loss" not in causes, (fault, causes)
+        assert all(found["offset"] is not None for found in judgement["findings"])
+        seen = judgement["seen"]
+        assert seen[SEEN[fault]] if fault in SEEN else set(seen.values()) == {0}, (fault, seen)
+        before, after = one["before"], one["after"]
+        if fault == "topic-recreated":  # the second topic is not acked's
+            assert one["former"] > 0 and after["topics"].pop() not in before["topics"]
+        assert before == after, fault

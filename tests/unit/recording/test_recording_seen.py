@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -11,15 +13,27 @@ from harness.history.journal import Journal
 from harness.history.tables import read_table
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.observer.views import View, Views
-from run.recording.seen import Seen
+from run.recording.seen import Incarnations, Seen, TopicIds
 
 KEY = TopicPartition("acked-1", 0)
+FIRST, SECOND = UUID(int=1), UUID(int=2)
+HERE: TopicIds = {KEY.topic: FIRST}
+AGAIN: TopicIds = {KEY.topic: SECOND}
+UNNAMED: TopicIds = {KEY.topic: None}
+ABSENT: TopicIds = {}
 
 
 @pytest.fixture
 def seen(tmp_path: Path) -> Seen:
     journal = Journal(tmp_path / "journal" / "harness.jsonl")
-    return Seen(views=Views(journal), journal=journal, brokers=(0, 7), partitions=(KEY,))
+    return Seen(
+        views=Views(journal),
+        journal=journal,
+        brokers=(0, 7),
+        partitions=(KEY,),
+        incarnations=Incarnations(topic=KEY.topic, ids={FIRST}),
+        ask_ids=lambda _broker: {KEY.topic: FIRST},
+    )
 
 
 def state(leader: int, epoch: int, *isr: int) -> PartitionState:
@@ -59,7 +73,13 @@ def test_each_change_is_marked_once(seen: Seen, tmp_path: Path) -> None:
     look(seen, state(7, 1, 7), 0)
     look(seen, state(7, 1, 7))
     look(seen, state(7, 1, 0, 7))
-    assert seen.as_json() == {"broker-silent": 1, "leader-changed": 1, "no-leader": 0, "isr-shrunk": 1}
+    assert seen.as_json() == {
+        "broker-silent": 1,
+        "leader-changed": 1,
+        "no-leader": 0,
+        "isr-shrunk": 1,
+        "topic-deleted": 0,
+    }
     assert marks(seen, tmp_path) == [
         "broker-silent",
         "leader-changed",
@@ -75,3 +95,37 @@ def test_a_partition_without_a_leader_is_marked(seen: Seen) -> None:
     look(seen, state(0, 2, 0))
     assert seen.as_json()["no-leader"] == 1
     assert seen.as_json()["leader-changed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("looks", "deletions"),
+    [
+        ([{0: HERE, 7: HERE}] * 3, 0),
+        ([{0: HERE, 7: AGAIN}], 1),  # broker 0 is cut off
+        ([{0: AGAIN, 7: AGAIN}, {0: HERE, 7: AGAIN}, {0: AGAIN, 7: AGAIN}], 1),
+        ([{0: ABSENT, 7: HERE}] * 3, 0),  # broker 0 has just started
+        ([{0: ABSENT}] * 3, 0),
+        ([{0: ABSENT, 7: ABSENT}], 0),
+        ([{0: ABSENT, 7: ABSENT}, {0: UNNAMED, 7: UNNAMED}, {0: ABSENT, 7: ABSENT}], 0),
+        ([{0: ABSENT, 7: ABSENT}] * 3, 1),
+        ([{0: ABSENT, 7: ABSENT}] * 3 + [{0: UNNAMED, 7: UNNAMED}] + [{0: ABSENT, 7: ABSENT}] * 2, 2),
+        ([{}] * 3, 0),
+    ],
+)
+def test_a_deletion_is_told_from_a_broker_that_does_not_know_the_topic(
+    looks: Sequence[dict[int, TopicIds]], deletions: int
+) -> None:
+    incarnations = Incarnations(topic=KEY.topic, ids={FIRST})
+    assert [bool(incarnations.look(stated, 2)) for stated in looks].count(True) == deletions
+
+
+def test_a_topic_that_was_deleted_and_created_again_is_one_deletion(seen: Seen, tmp_path: Path) -> None:
+    """Its messages were removed, both times at which it is seen."""
+    for stated in (ABSENT, ABSENT, AGAIN, AGAIN):
+        seen.ask_ids = lambda _broker, stated=stated: stated  # type: ignore[misc]
+        seen._asked_ns = 0
+        look(seen, state(0, 0, 0, 7))
+    assert seen.as_json()["topic-deleted"] == 1
+    assert marks(seen, tmp_path) == ["topic-deleted"]
+    rows = read_table(tmp_path, "log_events").to_pylist()
+    assert [(one["kind"], one["topic"]) for one in rows] == [("topic_deleted", KEY.topic)] * 2

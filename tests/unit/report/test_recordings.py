@@ -18,7 +18,7 @@ from report.words.seen import limits_in_words, seen_in_words
 from run.folder import write_json
 
 S = 10**9
-QUIET = {"broker-silent": 0, "leader-changed": 0, "no-leader": 0, "isr-shrunk": 0}
+QUIET = {"broker-silent": 0, "leader-changed": 0, "no-leader": 0, "isr-shrunk": 0, "topic-deleted": 0}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,7 @@ QUIET = {"broker-silent": 0, "leader-changed": 0, "no-leader": 0, "isr-shrunk": 
             {**QUIET, "leader-changed": 2, "isr-shrunk": 1},
             "Seen meanwhile: other leaders were elected 2 times and an ISR shrank once.",
         ),
+        ({**QUIET, "topic-deleted": 1}, "Seen meanwhile: somebody deleted the topic."),
     ],
 )
 def test_what_was_seen_to_break_is_a_sentence(seen: dict[str, int] | None, says: str) -> None:
