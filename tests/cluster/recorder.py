@@ -95,7 +95,7 @@ class Recorder:
             ignoring=(ValueError,),
         )
 
-    def end(self, within_s: float = 300) -> Finished:
+    def end(self, within_s: float = 600) -> Finished:
         """Wait until it ends."""
         stdout, stderr = self.process.communicate(timeout=within_s)
         return Finished(self.process.returncode, stdout, stderr)
