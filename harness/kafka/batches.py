@@ -153,6 +153,16 @@ def offset_after(data: bytes, position: int) -> int:
     return min(offset + last_delta + 1, LARGEST_OFFSET)
 
 
+def is_at(data: bytes, position: int, batch: Batch) -> bool:
+    """Whether the complete batch at a position is ``batch``, by its header; nothing is decoded."""
+    if data[position + 16] != batch.magic or offset_after(data, position) != batch.next_offset:
+        return False
+    if batch.magic < 2:
+        return bool(_LEGACY.unpack_from(data, position)[2] == batch.crc)
+    offset, _, epoch, _, crc, *_ = _HEADER.unpack_from(data, position)
+    return bool((offset, epoch, crc) == (batch.offset, batch.epoch, batch.crc))
+
+
 def read_batch(raw: bytes, from_offset: int, records: list[Record]) -> Batch:
     """One complete batch; its records from an offset on are added to ``records``."""
     magic = raw[16]

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 from harness.history.identity import decode
-from harness.kafka.batches import Batch, Record
+from harness.kafka.batches import Batch, Record, is_at, parse
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.logs import FetchResult
 
@@ -127,24 +127,26 @@ class ReplicaTail:
         return gone
 
     def _compare(self, fetched: FetchResult, ns: int) -> tuple[Rows, Rows]:
-        came, first, start = fetched.parsed.batches, self._position, self.start
+        bounds, first, start = fetched.positions, self._position, self.start
+        came = len(bounds) - 1
         if not came and fetched.cut_short:
             self.max_bytes *= 2
             return [], []
         self.max_bytes, same = FETCH_BYTES, 0
-        while same < len(came) and first + same < len(self.batches):
-            if not _same(came[same], self.batches[first + same]):
+        while same < came and first + same < len(self.batches):
+            if not is_at(fetched.raw, bounds[same], self.batches[first + same]):
                 break
             same += 1
-        across = bool(came) and came[0].offset < start and same == 0
+        new = parse(fetched.raw[bounds[same] :], fetched.offset)  # what was seen before is not decoded
+        across = bool(came) and same == 0 and new.batches[0].offset < start
         if first > 0 and (across or not (same or self._joined)):
             self._look_from(self._back * 8)  # what was seen at `start`, or before it, is not there any more
             return [], []
         self._joined, self._position = True, first + same
         ends = fetched.to_end or not came
-        differs = same < len(came) or ends
+        differs = same < came or ends
         gone = self._truncate(self._position, ns) if differs else []
-        fresh = self._add(came[same:], fetched.records, ns)
+        fresh = self._add(new.batches, new.records, ns)
         if fresh and not same and first > 0 and self._unlinked is None:
             self._unlinked = self.batches[first - 1].offset
         self._position = len(self.batches) if differs else self._position
@@ -215,12 +217,3 @@ class ReplicaTail:
 
     def _replica(self) -> dict[str, object]:
         return {**self.topic_partition._asdict(), "broker": self.broker}
-
-
-def _same(one: Batch, other: Batch) -> bool:
-    return (one.offset, one.crc, one.epoch, one.next_offset) == (
-        other.offset,
-        other.crc,
-        other.epoch,
-        other.next_offset,
-    )

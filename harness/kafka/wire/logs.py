@@ -67,18 +67,19 @@ class FetchResult:
         return parse(self.raw, self.offset)
 
     @cached_property
-    def _positions(self) -> list[int]:
+    def positions(self) -> list[int]:
+        """Where each complete batch begins and, last, where they end."""
         return positions(self.raw)
 
     @property
     def consumed_bytes(self) -> int:
         """Size of the batches that are complete."""
-        return self._positions[-1]
+        return self.positions[-1]
 
     @property
     def next_offset(self) -> int | None:
         """The offset after the last complete batch; None if there is none."""
-        return offset_after(self.raw, self._positions[-2]) if len(self._positions) > 1 else None
+        return offset_after(self.raw, self.positions[-2]) if len(self.positions) > 1 else None
 
     @property
     def records(self) -> list[Record]:

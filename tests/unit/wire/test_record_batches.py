@@ -12,7 +12,7 @@ import pytest
 from record_bytes import batch, message
 
 from harness.host_files import Folder
-from harness.kafka.batches import Record, parse
+from harness.kafka.batches import Record, is_at, parse
 from harness.kafka.segments import high_watermarks, leader_epochs, raw_log
 
 
@@ -157,6 +157,29 @@ def test_lz4_of_format_0_has_a_header_checksum_of_its_own(stored: bool) -> None:
     for end in range(len(frame) - 4):
         cut = parse(wrapped(frame[:end], 3, 4, 0))
         assert [r.crc_ok for r in cut.records] == [False]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        batch(5, b"a", b"b", epoch=2),
+        batch(5, b"a", compression=3),
+        message(5, b"a", 0),
+        wrapped(gzip.compress(message(0, b"a") + message(1, b"b")), 1, 6, 1),
+    ],
+)
+def test_a_batch_is_known_again_by_its_header(raw: bytes) -> None:
+    (known,) = parse(raw).batches
+    assert is_at(b"0" * 40 + raw, 40, known)
+    for other in (
+        batch(5, b"a", b"b", epoch=3),
+        batch(5, b"a", b"c", epoch=2),
+        batch(6, b"a", b"b", epoch=2),
+        message(5, b"b", 0),
+        message(5, b"a", 1),
+        message(6, b"a", 0),
+    ):
+        assert not is_at(other, 0, known)
 
 
 def test_segments_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
