@@ -23,6 +23,7 @@ _FIRST_SERVICE = re.compile(r"^  ([a-z]+)1:\n(?:    .*\n)+", re.MULTILINE)
 _SERVICE = re.compile(r"^  \w+:\n(?:    .*\n)+", re.MULTILINE)
 _LAST_OCTET = re.compile(r"(ipv4_address: \S+\.)\d+")
 _WAITS = re.compile(r"(  depends_on:\n)(?:    zookeeper\d+: .*\n?)+")
+_NAMES = re.compile(r"(  extra_hosts:.*\n)((?:    - .*\n)+)")
 _HEALTH_CHECK_S = 30
 """Period of the containers' health checks, which the harness does not use: they cost CPU."""
 
@@ -98,7 +99,8 @@ def compose_file(topology: Topology, folder: Path) -> Path:
     checked_in = _template(topology)
     head, services, _ = _parts(compose_text(topology))
     known_head, known_services, _ = _parts(checked_in.read_text())
-    if head == known_head and set(_SERVICE.findall(services)) <= set(_SERVICE.findall(known_services)):
+    alike = _NAMES.sub("", head) == _NAMES.sub("", known_head) and _names(head) <= _names(known_head)
+    if alike and set(_SERVICE.findall(services)) <= set(_SERVICE.findall(known_services)):
         return checked_in
     path = folder / "compose.yaml"
     path.write_text(compose_text(topology))
@@ -118,7 +120,18 @@ def compose_text(topology: Topology) -> str:
         f"    {node.name}: {{condition: service_healthy}}\n" for node in topology.role("zookeeper")
     )
     head = _WAITS.sub(lambda match: match[1] + waits, head)
+    addresses = {host.name: host.address for host in topology.hosts}
+    names = "".join(
+        f'    - "{name}:${{ACKED_SUBNET:-198.18.129}}.{address.rpartition(".")[2]}"\n'
+        for name, address in {**addresses, "observer": topology.observer_address}.items()
+    )
+    head = _NAMES.sub(lambda match: match[1] + names, head)
     return f"{head}\nservices:\n{chr(10).join(services)}\nnetworks:\n{tail}"
+
+
+def _names(head: str) -> set[str]:
+    """The lines that name addresses in the part of a Compose file before its services."""
+    return {line for match in _NAMES.finditer(head) for line in match[2].splitlines()}
 
 
 def _parts(text: str) -> tuple[str, str, str]:

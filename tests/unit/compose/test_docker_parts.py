@@ -149,6 +149,9 @@ def test_another_layout_gets_a_file_of_its_own(tmp_path: Path) -> None:
         host.address.rpartition(".")[2] for host in topology.hosts
     ]
     assert re.findall(r"    (zookeeper\d): {condition", text) == ["zookeeper1", "zookeeper2"]
+    named = re.findall(r'^    - "(\w+):\$\{ACKED_SUBNET:-198\.18\.129\}\.(\d+)"$', text, flags=re.MULTILINE)
+    last_octets = [(host.name, host.address.rpartition(".")[2]) for host in topology.hosts]
+    assert named == [*last_octets, ("observer", "99")], "brokers verify certificates by these names"
 
 
 def test_paths_inside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
