@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from harness import artifacts
 from harness.cluster.certificates import CertificateAuthority
@@ -96,7 +97,7 @@ class ForeignCluster:
         """The folder of one process: its configuration, its logs, its data."""
         return self.folder / name
 
-    def __enter__(self) -> ForeignCluster:
+    def __enter__(self) -> Self:
         try:
             self._up()
         except BaseException:

@@ -206,7 +206,8 @@ def topic_recreated(scene: Scene) -> None:
     """Somebody deletes the topic of the recording, and creates one of the same name."""
     topic = scene.topic
     admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap})
-    assignment = [list(scene.attached.partition(topic, number).replicas) for number in range(len(IDS))]  # type: ignore[union-attr]
+    states = [scene.attached.partition(topic, number) for number in range(len(IDS))]
+    assignment = [list(state.replicas or ()) for state in states if state is not None]
     admin.delete_topics([topic])[topic].result(30)
     scene.wait(lambda: topic not in scene.attached.topic_ids([topic]), "the topic to be gone")
 
@@ -298,7 +299,7 @@ class Stopped:
         done = recorder.end()
         run = recorder.folder
         disk, findings = self.files.lost(run), lost_by_findings(run)
-        records, different = wire_against_disk(run, self.topic, self.files.final)
+        records, different = wire_against_disk(run, self.files.final)
         return {
             "status": done.status,
             "stderr": done.stderr,

@@ -13,11 +13,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from confluent_kafka.admin import (
     AclBindingFilter,
@@ -32,10 +30,8 @@ from harness.artifacts import find_java, resolve
 from harness.history.identity import decode
 from harness.history.tables import read_table
 from harness.host_files import Folder
-from harness.kafka.batches import Record
-from harness.kafka.model import TopicPartition
-from harness.kafka.segments import read_folder
-from harness.observer.copies import copies_of
+from harness.kafka.batches import Record, parse
+from harness.kafka.segments import raw_log
 from harness.waiting import wait_until
 from tests.cluster.conftest import Finished
 from tests.cluster.foreign import IDS, ForeignCluster
@@ -166,7 +162,7 @@ class Files:
             names = sorted(cluster.data(broker).iterdir())
             live = {partition: folder for folder, partition in _matching(topic, "", names)}
             for folder, partition in _matching(topic, _REMOVED, names):
-                records = read_folder(Folder(folder)).records
+                records = records_in(folder)
                 if partition in live:
                     files.former += records
                 else:
@@ -174,7 +170,7 @@ class Files:
                     files.final[partition, broker] = records
                     folders[partition, broker] = folder
             for partition, folder in live.items():
-                files.final[partition, broker] = read_folder(Folder(folder)).records
+                files.final[partition, broker] = records_in(folder)
                 folders[partition, broker] = folder
         files.printed = printed(folders)
         return files
@@ -208,24 +204,34 @@ def lost_by_findings(run: Path) -> set[Message]:
     }
 
 
-def wire_against_disk(
-    run: Path, topic: str, logs: Mapping[tuple[int, int], Sequence[Record]]
-) -> tuple[int, int]:
-    """How many records were compared, and how many differ between FETCH and files in any column of `copies`:
-    identity, offset, epoch, CRC of the batch, producer, sequence and so on.
+def records_in(folder: Path) -> list[Record]:
+    """The records in the segment files of one replica, by the decoder that is written in Python."""
+    return parse(b"".join(raw_log(Folder(folder)))).records
+
+
+def wire_against_disk(run: Path, logs: Mapping[Replica, Sequence[Record]]) -> tuple[int, int]:
+    """How many records were compared, and how many differ between FETCH and files.
+
+    Compared are offset, epoch, CRC of the batch, time, producer, sequence number and identity.
     """
+    columns = (
+        *("partition", "broker", "offset", "epoch", "batch_offset", "crc", "timestamp_ms", "producer_id"),
+        *("producer_epoch", "sequence", "control", "transactional", "writer", "seq", "home", "intact"),
+    )
     copies = read_table(run, "copies")
-    replicas = set(zip(copies["partition"].to_pylist(), copies["broker"].to_pylist(), strict=True))
-    compared = different = 0
-    for partition, broker in replicas | set(logs):
-        mask = pc.and_(pc.equal(copies["partition"], partition), pc.equal(copies["broker"], broker))
-        wire = copies.filter(mask)
-        disk = copies_of(TopicPartition(topic, partition), broker, logs.get((partition, broker), []))
-        compared += max(wire.num_rows, disk.num_rows)
-        if not wire.equals(disk):
-            pairs = zip_longest(wire.to_pylist(), disk.to_pylist())
-            different += sum(one != other for one, other in pairs)
-    return compared, different
+    wire = Counter(zip(*(copies[name].to_pylist() for name in columns), strict=True))
+    disk = Counter((*replica, *_row(record)) for replica, records in logs.items() for record in records)
+    return max(wire.total(), disk.total()), max((wire - disk).total(), (disk - wire).total())
+
+
+def _row(record: Record) -> tuple[object, ...]:
+    """What `copies` has of a record, from its offset on."""
+    identity = decode(record.value)
+    named = (None, None, None) if identity is None else (identity.writer, identity.seq, identity.home)
+    unnamed = None if record.crc_ok else False
+    intact = unnamed if identity is None else identity.intact and record.crc_ok
+    # The first ten fields of a record but whether its CRC is right, in their order.
+    return (*record[:4], *record[5:11], *named, intact)
 
 
 def printed(folders: Mapping[Replica, Path]) -> Counter[tuple[int, ...]]:
