@@ -28,13 +28,17 @@ import pyarrow.compute as pc
 
 from benchmarks.memory import command_of, pids
 from harness import artifacts
+from harness.artifacts.cache import cache_dir
+from harness.artifacts.java import Java, find_java
+from harness.artifacts.modules import Modules, fetched
 from harness.cluster.setup import Setup
 from harness.console import Progress
+from harness.errors import LabError, as_printed
 from harness.history.assemble import assemble
 from harness.history.sends import stream_rows
 from harness.history.stream_journal import beside, read_header
 from harness.kafka.model import Topic
-from harness.kafka.versions import kafka_version
+from harness.kafka.versions import Coordinates, kafka_version
 from harness.lab.embedded.namespaces import run_inside
 from harness.waiting import wait_until
 from run.client_choice import ClientChoice
@@ -69,10 +73,28 @@ class Figures:
         return f"{self.per_s:8.0f}/s  client {self.client_us:5.1f} µs  brokers {self.brokers_us:5.1f} µs"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """Kafka's tools, which the cache need not have, and a Java that runs them."""
+
+    java: Java
+    folder: Path
+
+    @classmethod
+    def get(cls) -> Tools:
+        """Download them if they are missing."""
+        java, folder = find_java(), cache_dir() / f"kafka-tools-{KAFKA}"
+        module = Coordinates("org.apache.kafka", "kafka-tools", KAFKA)
+        modules = Modules(label="Kafka's tools", coordinates=(module,), jar=f"kafka-tools-{KAFKA}.jar")
+        fetched(modules, folder, java, lambda text: None)
+        return cls(java=java, folder=folder)
+
+
 @dataclass(kw_only=True)
 class Rounds:
     """The scenario's body."""
 
+    tools: Tools
     messages: int
     rounds: int
     batch_bytes: int
@@ -101,10 +123,9 @@ class Rounds:
         }
 
     def _performance(self, stage: Stage, topic: str) -> Figures:
-        jars = artifacts.resolve(kafka_version(KAFKA)).jars
         servers = ",".join(map(str, stage.endpoints()))
         settings = [f"{key}={str(value).lower()}" for key, value in self._settings().items()]
-        command = ["java", *_OPTIONS, "-cp", ":".join(map(str, jars))]
+        command = [self.tools.java.path, *_OPTIONS, "-cp", f"{self.tools.folder}/lib/*"]
         command += ["org.apache.kafka.tools.ProducerPerformance", "--topic", topic]
         command += ["--num-records", str(self.messages), "--record-size", str(self.size_bytes)]
         command += ["--throughput", "-1", "--producer-props", f"bootstrap.servers={servers}", *settings]
@@ -114,7 +135,7 @@ class Rounds:
         brokers_s = _seconds(_brokers()) - brokers_before
         sent = _SENT.findall(done.stdout)
         if not sent:
-            sys.exit(f"ProducerPerformance failed:\n{done.stdout}{done.stderr}")
+            raise LabError(f"{ANCHOR} failed.", detail=done.stdout + done.stderr)
         client_s = sum(60 * int(minutes) + float(rest) for minutes, rest in _TIME.findall(done.stdout)[-2:])
         return self._figures(float(sent[-1][1]), client_s, brokers_s)
 
@@ -138,7 +159,7 @@ class Rounds:
         brokers_s, client_s = _seconds(_brokers()) - brokers_before, _seconds(_clients()) - clients_before
         counts = stream.counts()
         if counts.ok != self.messages:
-            sys.exit(f"The stream of {via} ended with {counts}.")
+            raise LabError(f"The stream of {via} ended with {counts}.")
         file = beside(stage.lab.data_dir(HOST) / JOURNAL, spec.writer)
         first, last = [], []
         for block in stream_rows(file, read_header(file)):
@@ -207,7 +228,7 @@ def main() -> None:
     parser.add_argument("--batch-bytes", type=int, default=1 << 19)
     parser.add_argument("--size-bytes", type=int, default=100)
     options = parser.parse_args()
-    rounds = Rounds(**vars(options))
+    rounds = Rounds(tools=Tools.get(), **vars(options))
     created = {"auto.create.topics.enable": "true", "default.replication.factor": "3", "num.partitions": "1"}
     scenario = Scenario(
         name="recording",
@@ -226,7 +247,7 @@ def main() -> None:
         run = RunFolder.create(folder, scenario.name)
         result = run_scenario(scenario, run_options, run, Progress())
         if result.status != "complete":
-            print(result.problem.message if result.problem else result.status)
+            sys.stderr.write(as_printed(result.problem) if result.problem else result.status)
             return 1
         _report(rounds, run.path)
         sys.stdout.flush()

@@ -64,7 +64,8 @@ def test_a_stream_ends_at_its_count(
 def test_outcomes_follow_the_rules_of_the_harness(java: Client, broker: FakeBroker, sends: Sends) -> None:
     """Of a message that was alone in flight, the attempts are known, and so what a refusal proves."""
     broker.acts.extend([Act(), Act(error=19, append=False), Act(error=7), Act(error=10, append=False)])
-    stream = start(java, broker.endpoint, StreamLoad(topic="t", rate=2, max_count=5), acks=-1)
+    load = StreamLoad(topic="t", rate=50, max_count=5, max_in_flight=1)
+    stream = start(java, broker.endpoint, load, acks=-1)
     ended(stream)
     stated = [(row["outcome"], row["error"], row["attempts"]) for row in sends()]
     assert stated == [("ok", 0, 1), ("fail", 19, 1), ("info", 7, 1), ("fail", 10, 1), ("ok", 0, 1)]
