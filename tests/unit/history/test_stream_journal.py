@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import BadDataError
-from harness.history import stream_journal
+from harness.history import stream_journal, tables
 from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.sends import stream_rows
@@ -242,3 +243,24 @@ def test_lines_of_a_stream_are_refused(damaged: Path) -> None:
         journal.write("sent", topic="t", partition=0, writer=1, seq=9, sent_ns=10)
     with pytest.raises(BadDataError, match="lines of messages of writer 1, and .* journal of its stream"):
         assemble(damaged.parents[1])
+
+
+def test_a_table_that_is_written_in_pieces_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of two streams and of lines, in row groups of a few rows and in one."""
+    with Journal(tmp_path / "journal" / "client1.jsonl") as journal:
+        for seq in range(5):
+            journal.write("sent", topic="u", partition=1, writer=2, seq=seq, sent_ns=5, label="c")
+    for writer in (1, 3):
+        stream = StreamJournal(tmp_path / "journal" / f"client1.{writer}.sends", writer, TARGETS)
+        for seq in range(40):
+            stream.begin(seq, seq % 3, 10 + seq)
+        stream.close()
+    assemble(tmp_path)
+    whole = read_table(tmp_path, "sends")
+    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 7)
+    assert assemble(tmp_path)["sends"] == 85
+    assert read_table(tmp_path, "sends") == whole
+    first = pq.ParquetFile(tmp_path / "history" / "sends.parquet" / "00000.parquet")
+    assert first.num_row_groups > 1
