@@ -61,6 +61,17 @@ def test_a_stream_ends_at_its_count(
     assert stream.stop() == counts
 
 
+def test_messages_go_to_their_partitions_in_turn(java: Client, broker: FakeBroker, sends: Sends) -> None:
+    broker.partitions = 4
+    load = StreamLoad(topic="t", partitions=(0, 3, 1), rate=2000, max_count=300)
+    ended(start(java, broker.endpoint, load))
+    homes = [identity.home for value in broker.values if (identity := decode(value))]
+    assert homes == broker.homes and set(homes) == {"t/0", "t/1", "t/3"}
+    stated = [(f"{row['topic']}/{row['partition']}", row["offset"]) for row in sends()]
+    assert sorted(stated) == sorted((home, offset) for offset, home in enumerate(broker.homes))
+    assert [home for home, _ in stated[:4]] == ["t/0", "t/3", "t/1", "t/0"]
+
+
 def test_outcomes_follow_the_rules_of_the_harness(java: Client, broker: FakeBroker, sends: Sends) -> None:
     """Of a message that was alone in flight, the attempts are known, and so what a refusal proves."""
     broker.acts.extend([Act(), Act(error=19, append=False), Act(error=7), Act(error=10, append=False)])

@@ -55,6 +55,18 @@ def test_a_stream_ends_at_its_count(
     assert rows("writers")[0]["role"] == "stream"
 
 
+def test_messages_go_to_their_partitions_in_turn(client: Client, broker: FakeBroker, sends: Sends) -> None:
+    broker.partitions = 4
+    load = StreamLoad(topic="t", partitions=(0, 3, 1), rate=2000, max_count=300)
+    stream = client.start_stream(producer(broker), load)
+    wait_until(stream.counts, within_s=60, awaiting="the stream's end", accept=lambda c: not c.running)
+    homes = [identity.home for value in broker.values if (identity := decode(value))]
+    assert homes == broker.homes and set(homes) == {"t/0", "t/1", "t/3"}
+    stated = [(f"{row['topic']}/{row['partition']}", row["offset"]) for row in sends()]
+    assert sorted(stated) == sorted((home, offset) for offset, home in enumerate(broker.homes))
+    assert [home for home, _ in stated[:4]] == ["t/0", "t/3", "t/1", "t/0"]
+
+
 def test_a_stream_sends_at_its_rate() -> None:
     pacer = Pacer(rate=50)
     counts = [pacer.take(step / 100, at_most=1000) for step in range(201)]

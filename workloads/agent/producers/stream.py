@@ -193,21 +193,26 @@ class StreamProducer(AgentProducer):
             self._purge()
             self._producer, self._ended_fatally = Producer(self._config), False
         targets, journal = self._load.targets, self._journal
-        messages: list[dict[str, Any]] = []
+        messages: dict[int, list[dict[str, Any]]] = {}
         for seq in range(first, first + count):
             target = seq % len(targets)
             journal.begin(seq, target, now_ns())
-            messages.append({"value": self._templates[target].value(seq), "partition": targets[target][1]})
+            messages.setdefault(target, []).append({"value": self._templates[target].value(seq)})
+        for target, batch in messages.items():
+            self._produce(*targets[target], batch)
+
+    def _produce(self, topic: str, partition: int, messages: list[dict[str, Any]]) -> None:
+        """Hand messages of one partition over: the library ignores the `partition` of a single message."""
         try:
-            self._producer.produce_batch(self._load.topic, messages, on_delivery=self._delivered)
+            self._producer.produce_batch(topic, messages, partition=partition, on_delivery=self._delivered)
         except KafkaException as error:
             for message in messages:
                 message.setdefault("_error", error.args[0])
-        for seq, message in enumerate(messages, first):
+        for message in messages:
             refused = message.get("_error")
             if refused is not None:
                 self._ended_fatally |= refused.code() == KafkaError._FATAL
-                self._finish(seq, refused.code(), attempts=0)
+                self._finish(self._seq(message["value"]), refused.code(), attempts=0)
 
     def _poll_until(self, deadline: float) -> None:
         while not self._stop.is_set():
@@ -222,7 +227,10 @@ class StreamProducer(AgentProducer):
         assert value is not None
         stated_offset = offset if offset is not None and offset >= 0 else None
         code = error.code() if error is not None else 0
-        self._finish(int(value[self._seq_digits]), code, offset=stated_offset)
+        self._finish(self._seq(value), code, offset=stated_offset)
+
+    def _seq(self, value: bytes) -> int:
+        return int(value[self._seq_digits])
 
     def _finish(
         self, seq: int, error: int, *, offset: int | None = None, attempts: int | None = None
