@@ -98,9 +98,9 @@ class PartitionedWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None and self._files:
+            if kind is None and self._files and self._pending_rows:
                 self._flush()
-            elif kind is None:  # all of a small table: its files need not be open together
+            elif kind is None and not self._files:  # a small table: its files need not be open together
                 write_into(self._folder, self._name, self._taken())
         finally:
             for file in self._files.values():
