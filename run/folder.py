@@ -82,9 +82,14 @@ class RunFolder:
         problem, cause = (None, None) if error is None else (error.message, cause_of(error))
         self.update(status=status, problem=problem, cause=cause)
 
+    @property
+    def journals(self) -> Path:
+        """The folder of all journals."""
+        return self.path / "journal"
+
     def journal(self, name: str) -> Path:
         """The journal file of one process."""
-        return self.path / "journal" / f"{name}.jsonl"
+        return self.journals / f"{name}.jsonl"
 
 
 def _unused(parent: Path, stamp: str) -> Path:

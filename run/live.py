@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.history.stream_journal import COUNTERS_AT, COUNTERS_BYTES, SUFFIX, Counters
 from harness.host_files import FilesOf, HostFiles
 from harness.kafka.model import Topic
 from harness.lab.model import Topology
@@ -15,7 +16,7 @@ from harness.waiting import current_waits
 from workloads.client.agent_process import JOURNAL
 
 ACKNOWLEDGED = b'"outcome":"ok"'
-"""A text that a client's journal contains once per acknowledged message."""
+"""A text that a client's journal contains once per acknowledged message, but for those of streams."""
 RATE_OVER_S = 0.8
 """Seconds over which a rate is measured, at least: every printed line redraws the terminal."""
 _AT_ONCE_BYTES = 4_000_000
@@ -24,31 +25,36 @@ _HOST = re.compile(r"[a-z]+\d+")
 
 @dataclass(kw_only=True)
 class _Count:
-    """Acknowledgements in one client's journal, as far as it has been read."""
+    """Acknowledgements in one client's journals, as far as they have been read."""
 
     files: HostFiles
     """Those of the client's host."""
     offset: int = 0
-    found: int = 0
-    fresh: int = 0
+    in_lines: int = 0
+    in_all: int = 0
+    before: int = 0
+    """The number at ``at_s``."""
     at_s: float = 0.0
     per_s: float = 0.0
 
     def update(self, now_s: float) -> None:
-        """Read what has been appended. Nobody waits for this, and the client does nothing for it."""
+        """Read what is new. Nobody waits for this, and the client does nothing for it."""
         try:
             fresh = self.files.read(JOURNAL, self.offset, _AT_ONCE_BYTES)
+            streams = sum(self._of_stream(name) for name in self.files.names() if name.endswith(SUFFIX))
         except OSError:
             return
         fresh = fresh[: fresh.rfind(b"\n") + 1]  # a line may be half written
         self.offset += len(fresh)
-        acknowledged = fresh.count(ACKNOWLEDGED)
-        self.found += acknowledged
-        self.fresh += acknowledged
+        self.in_lines += fresh.count(ACKNOWLEDGED)
+        self.in_all = self.in_lines + streams
         passed_s = now_s - self.at_s
         if passed_s >= RATE_OVER_S:
-            self.per_s = self.fresh / passed_s if self.at_s else 0.0
-            self.at_s, self.fresh = now_s, 0
+            self.per_s = (self.in_all - self.before) / passed_s if self.at_s else 0.0
+            self.at_s, self.before = now_s, self.in_all
+
+    def _of_stream(self, name: str) -> int:
+        return Counters.parse(self.files.read(name, COUNTERS_AT, COUNTERS_BYTES)).ok
 
 
 class LiveState:
@@ -83,7 +89,7 @@ class LiveState:
         for count in counts:
             count.update(now_s)
         if counts:
-            per_s, total = sum(one.per_s for one in counts), sum(one.found for one in counts)
+            per_s, total = sum(one.per_s for one in counts), sum(one.in_all for one in counts)
             parts.append(f"{per_s:.0f} acknowledged/s, {total} in all")
         parts += waits
         return f"{self._topology.az_name(az)}: {' · '.join(parts)}"

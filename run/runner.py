@@ -56,7 +56,7 @@ from run.settings import AppliedSettings, apply, check_took_effect, explained_re
 from run.stage import Stage
 from run.standing import RunningCluster, StandingCluster
 from run.watch import Watch
-from workloads.client.client import JOURNAL, Client
+from workloads.client.client import Client, take_journals
 from workloads.protocol.commands import DescribeProgram, ShowConfiguration
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.results import ReadResult
@@ -567,9 +567,7 @@ class _Clients:
             if future.exception() is None:
                 future.result().close()
         for host in self._hosts:
-            files = self._lab.files(host.name)
-            if files.size(JOURNAL) is not None:
-                files.take(JOURNAL, folder.journal(host.name))
+            take_journals(self._lab.files(host.name), folder.journals, host.name)
 
 
 def make_lab(options: RunOptions, setup: Setup, run_dir: Path) -> Lab:

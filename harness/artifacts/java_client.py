@@ -1,6 +1,6 @@
 """Kafka's own client as a program of the client protocol.
 
-It is made from a source file in `workloads/java` and the jars of a Kafka version in the cache.
+It is made from the source files in `workloads/java` and the jars of a Kafka version in the cache.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ OLDEST = "2.4"
 """The oldest kafka-clients that the Java client compiles against."""
 _LIBRARIES = ("kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni", "jackson", "jose4j")
 """Jackson and jose4j read the tokens of OAUTHBEARER."""
+_HEAP_MIB = (16, 256)
+"""Room for the buffers of several producers by default, and for what a stream has in flight."""
 _UNREACHABLE = "127.0.0.1:1"
 
 
@@ -47,11 +49,12 @@ def java_client(version: KafkaVersion, *, say: Say = lambda text: None) -> JavaC
         )
     kafka = resolve(version, say=say, make_archives=False)
     program = JavaProgram(
-        source=SOURCES / "Agent.java",
+        sources=tuple(sorted(SOURCES.glob("*.java"))),
         about=f"the Java client of Kafka {version.version}",
         java=kafka.java,
         jars=tuple(libraries_among(kafka.jars)),
         main="Agent",
+        heap_mib=_HEAP_MIB,
         training_input="".join(json.dumps(line) + "\n" for line in _training_lines()),
     )
     shelf = cache_dir() / f"java-client-{version.version}"

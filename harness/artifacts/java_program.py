@@ -1,4 +1,4 @@
-"""A Java source file as a program in the cache: compiled once for each version of Java and of its libraries.
+"""Java source files as a program in the cache: compiled once for each version of Java and of its libraries.
 
 The cache holds a jar with the classes, and a class-data archive that halves the time to start.
 """
@@ -20,24 +20,14 @@ from harness.lab.embedded.namespaces import with_parent
 
 _COMPILE_S = 120.0
 _TRAINING_S = 60.0
-SMALL = (
-    "-Xmx64m",
-    "-Xms16m",
-    "-Xss512k",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:CICompilerCount=1",
-    "-XX:ReservedCodeCacheSize=24m",
-    "-XX:-UsePerfData",
-    "-Xshare:auto",
-)
+_OPTIONS = ("-Xss512k", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto")
 
 
 @dataclass(frozen=True, kw_only=True)
 class JavaProgram:
-    """A source file, and what it needs."""
+    """Source files, and what they need."""
 
-    source: Path
+    sources: tuple[Path, ...]
     about: str
     """Names it in lines of progress and in errors: `the Java client of Kafka 3.9.1`."""
     java: Java
@@ -45,19 +35,20 @@ class JavaProgram:
     """Its class path."""
     main: str
     """The class to start."""
-    options: tuple[str, ...] = SMALL
-    """Options of the JVM."""
+    heap_mib: tuple[int, int]
+    """The size of its heap at first, and the size to which it may grow."""
     training_input: str = ""
     """Standard input of a run that loads the classes of an ordinary run; the run ends when the input ends."""
 
     def argv(self, shelf: Path, say: Callable[[str], None]) -> tuple[str, ...]:
-        """The command line up to the main class, compiling the source where the cache folder lacks it.
+        """The command line up to the main class, compiling the sources where the cache folder lacks them.
 
         The paths in it are those of the cache, which every host sees. Raises UnfitError if there is no
-        compiler, and LabError for a source that does not compile.
+        compiler, and LabError for sources that do not compile.
         """
-        build_inputs = repr((self.options, list(map(str, self.jars))))
-        key = hashlib.sha256(self.source.read_bytes() + build_inputs.encode()).hexdigest()[:12]
+        content = [source.read_bytes() for source in self.sources]
+        build_inputs = repr((_OPTIONS, self.heap_mib, list(map(str, self.jars)), content))
+        key = hashlib.sha256(build_inputs.encode()).hexdigest()[:12]
         folder = shelf / f"{self.java.build}-{key}"
         if not (folder / "agent.jar").is_file():
             with locked(writable(shelf), say):
@@ -70,7 +61,8 @@ class JavaProgram:
         archive = folder / "agent.jsa"
         shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
         class_path = ":".join(map(str, (folder / "agent.jar", *self.jars)))
-        return (self.java.path, *self.options, *shared, *more, "-cp", class_path)
+        heap = (f"-Xms{self.heap_mib[0]}m", f"-Xmx{self.heap_mib[1]}m")
+        return (self.java.path, *heap, *_OPTIONS, *shared, *more, "-cp", class_path)
 
     def _make(self, folder: Path) -> None:
         compiler = Path(self.java.path).resolve().with_name("javac")
@@ -91,16 +83,16 @@ class JavaProgram:
         self._train(folder)  # in its final place: the archive holds the class path
 
     def _compile(self, command: Sequence[str]) -> None:
-        command = [*command, "-cp", ":".join(map(str, self.jars)), str(self.source)]
+        command = [*command, "-cp", ":".join(map(str, self.jars)), *map(str, self.sources)]
         try:
             done = subprocess.run(
                 with_parent(command), capture_output=True, text=True, timeout=_COMPILE_S, check=False
             )
         except subprocess.TimeoutExpired:
-            raise LabError(f"Compiling {self.source} did not end within {_COMPILE_S:.0f} s.") from None
+            raise LabError(f"Compiling {self.about} did not end within {_COMPILE_S:.0f} s.") from None
         if done.returncode != 0:
             raise LabError(
-                f"{self.source} does not compile against {self.jars[0].name}.", detail=done.stderr[-2000:]
+                f"{self.sources[0]} does not compile against {self.jars[0].name}.", detail=done.stderr[-2000:]
             )
 
     def _train(self, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """From the journals of a run to the Parquet tables of its history.
 
 Reads well-formed journals fast, and names file and line of a malformed one. A last line that a kill cut short
-is left out.
+is left out. The messages of streams have journals of their own (`harness.history.sends`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from harness.errors import BadDataError, json_object
 from harness.history.schema import TABLES
+from harness.history.sends import write_sends
 from harness.history.tables import history_dir, write_table
 
 _SENT = ("topic", "partition", "writer", "seq", "sent_ns", "label", "txn")
@@ -48,7 +48,6 @@ FINAL = ("copies", "batches", "replicas")
 """Tables that are written when the final logs are read, not from journals."""
 
 _ORDER = {
-    "sends": ("writer", "seq"),
     "copies": ("broker", "offset"),
     "reads": ("reader", "ns"),
     "sightings": ("broker", "offset", "seen_ns"),
@@ -76,8 +75,8 @@ def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> 
         rows = _read_journals(run_dir / "journal", aside)
         if log_events:
             rows["log_events"].add(pa.Table.from_pylist(list(log_events), schema=_LINES["log_events"]))
-        written: dict[str, int] = {}
-        for name in TABLES:
+        written = {"sends": write_sends(run_dir, rows["sent"].take(), rows["done"].take())}
+        for name in [name for name in TABLES if name not in written]:
             table = _assembled(name, rows)
             dumped = history_dir(run_dir) / f"{name}.parquet"
             if name in FINAL and table.num_rows == 0 and dumped.exists():
@@ -126,36 +125,9 @@ class _Rows:
 
 def _assembled(name: str, rows: Mapping[str, _Rows]) -> pa.Table:
     """A table of the history, from the rows of its journal lines."""
-    if name == "sends":
-        return _join_sends(rows["sent"].take(), rows["done"].take())
     if name == "sightings":
         return _join_sightings(rows[name].take(), rows["gone"].take())
     return rows[name].take()
-
-
-def _join_sends(sent: pa.Table, done: pa.Table) -> pa.Table:
-    _refuse_duplicates(sent, "sent")
-    _refuse_duplicates(done, "done")
-    joined = sent.join(done, keys=["writer", "seq"], join_type="left outer", use_threads=False)
-    matched = joined.num_rows - joined["done_ns"].null_count
-    if matched < done.num_rows - done["done_ns"].null_count:
-        raise BadDataError(
-            "The journals hold the outcome of a message that was never recorded as sent; was one removed?"
-        )
-    return joined.select(TABLES["sends"].arrow().names)
-
-
-def _refuse_duplicates(table: pa.Table, name: str) -> None:
-    if table.num_rows == 0:
-        return
-    counts = table.group_by(["writer", "seq"], use_threads=False).aggregate([([], "count_all")])
-    twice = counts.filter(pc.greater(counts["count_all"], 1))
-    if twice.num_rows:
-        writer, seq = twice["writer"][0], twice["seq"][0]
-        raise BadDataError(
-            f"The journals hold two rows {name!r} of message {seq} of writer {writer}; give every producer a "
-            f"number of its own."
-        )
 
 
 def _join_sightings(seen: pa.Table, gone: pa.Table) -> pa.Table:

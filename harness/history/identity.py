@@ -1,7 +1,8 @@
 """The identity that each message carries in its value, so that it can be recognised in any log.
 
 The value of a record is ASCII: ``acked1 <writer> <seq> <topic>/<partition> <label> <padding> <crc32>``, with
-``-`` for an absent label or padding. The checksum covers everything before it.
+``-`` for an absent label or padding. The checksum covers everything before it. Messages of streams have a
+``seq`` of `SEQ_DIGITS` digits, so that all of a topic partition have the same length.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import zlib
 from dataclasses import dataclass
 
 _MAGIC = b"acked1"
+SEQ_DIGITS = 10
+CHECKSUM_DIGITS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,28 @@ def encode(writer: int, seq: int, topic: str, partition: int, label: str = "", s
     missing = size_bytes - len(head) - 9
     body = head + (b"x" * missing if missing > 0 else b"-") + b" "
     return body + b"%08x" % zlib.crc32(body)
+
+
+@dataclass(frozen=True)
+class ValueTemplate:
+    """The values of a stream's messages in one topic partition, but for number and checksum."""
+
+    head: bytes
+    """What comes before the number; the same for all topic partitions of a stream."""
+    tail: bytes
+    """What comes between number and checksum."""
+
+    @classmethod
+    def of(cls, writer: int, topic: str, partition: int, size_bytes: int) -> ValueTemplate:
+        """That of a topic partition; values are padded to ``size_bytes`` if they are shorter."""
+        head, tail = b"%s %d " % (_MAGIC, writer), b" %s/%d - " % (topic.encode(), partition)
+        missing = size_bytes - len(head) - SEQ_DIGITS - len(tail) - 1 - CHECKSUM_DIGITS
+        return cls(head, tail + (b"x" * missing if missing > 0 else b"-") + b" ")
+
+    def value(self, seq: int) -> bytes:
+        """The record value of a message. ``seq`` is below 10 to the power of `SEQ_DIGITS`."""
+        body = b"%s%010d%s" % (self.head, seq, self.tail)
+        return body + b"%08x" % zlib.crc32(body)
 
 
 def decode(value: bytes | None) -> MessageIdentity | None:

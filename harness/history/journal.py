@@ -3,6 +3,8 @@
 Each row is handed to the kernel with one write before the caller goes on, so that a SIGKILL loses at most a
 row whose write had not finished. `harness.history.assemble` turns the journals of a run into Parquet.
 
+Messages of streams of load have journals of their own (`harness.history.stream_journal`).
+
 A line is ``{"table": <name>, ...columns}``, with the tables and columns of `harness.history.schema`. Two of
 the tables are written in two steps. A row of `sends` is a line `sent` before the message leaves, and a line
 `done` with its outcome; `writer` and `seq` join them. The `gone_ns` of a row of `sightings` is a line `gone`.
@@ -25,6 +27,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Open ``path`` for appending and create its folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._lock = threading.Lock()
 

@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,8 @@ import pyarrow.parquet as pq
 
 from harness.errors import BadDataError
 from harness.history.schema import BY_PARTITION, NEEDED, TABLES
+
+_ROWS_AT_ONCE = 1 << 19
 
 
 def history_dir(run_dir: Path) -> Path:
@@ -42,6 +46,67 @@ def write_into(folder: Path, name: str, table: pa.Table, order: Sequence[str] = 
     target.mkdir()
     for number, part in enumerate(_by_topic_partition(whole)):
         pq.write_table(_sorted(part, order), target / f"{number:05}.parquet")
+
+
+class PartitionedWriter:
+    """Writes a table of `BY_PARTITION` bit by bit, a file per topic partition, in place of an existing one.
+
+    Memory holds `_ROWS_AT_ONCE` rows, which become one row group in each of their files. An error inside the
+    context leaves no table.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """``folder`` holds the tables themselves."""
+        self.rows = 0
+        self._folder = folder
+        self._name = name
+        self._schema = TABLES[name].arrow()
+        self._target = folder / f"{name}.parquet"
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+        self._files: dict[tuple[str, int], pq.ParquetWriter] = {}
+        """The open files, by topic and partition."""
+
+    def __enter__(self) -> Self:
+        self._target.parent.mkdir(parents=True, exist_ok=True)
+        clear(self._target)
+        return self
+
+    def add(self, rows: pa.Table) -> None:
+        """Append rows. Those of a topic partition stay in their order."""
+        self._pending.append(rows.cast(self._schema))
+        self._pending_rows += rows.num_rows
+        self.rows += rows.num_rows
+        if self._pending_rows >= _ROWS_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        for part in _by_topic_partition(self._taken()):
+            place = part["topic"][0].as_py(), part["partition"][0].as_py()
+            if place not in self._files:
+                self._target.mkdir(exist_ok=True)
+                file = self._target / f"{len(self._files):05}.parquet"
+                self._files[place] = pq.ParquetWriter(file, self._schema)
+            self._files[place].write_table(part)
+
+    def _taken(self) -> pa.Table:
+        """The pending rows, which are no longer pending."""
+        taken, self._pending, self._pending_rows = self._pending, [], 0
+        return pa.concat_tables([self._schema.empty_table(), *taken])
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self._files and self._pending_rows:
+                self._flush()
+            elif kind is None and not self._files:  # a small table: its files need not be open together
+                write_into(self._folder, self._name, self._taken())
+        finally:
+            for file in self._files.values():
+                file.close()
+            if kind is not None:
+                clear(self._target)
 
 
 def _sorted(table: pa.Table, order: Sequence[str]) -> pa.Table:

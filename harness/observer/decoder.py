@@ -41,10 +41,7 @@ WORTH_A_PROCESS = 2 << 20
 
 _SOURCE = Path(__file__).with_name("BatchDecoder.java")
 _CODECS = ("lz4-java", "snappy-java", "zstd-jni")
-_OPTIONS = (
-    *("-Xmx512m", "-Xms64m", "-Xss512k"),
-    *("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto"),
-)
+_HEAP_MIB = (64, 512)
 _ANSWER = struct.Struct("<4i")
 _ANY_OFFSET = -(1 << 63)
 _MAKING = Lock()
@@ -145,12 +142,12 @@ def command() -> tuple[str, ...]:
     )
     jars = sorted(jar for folder in folders for name in _CODECS for jar in folder.glob(f"{name}-*.jar"))
     program = JavaProgram(
-        source=_SOURCE,
+        sources=(_SOURCE,),
         about="the decoder of record batches",
         java=find_java(),
         jars=tuple(jars),
         main="BatchDecoder",
-        options=_OPTIONS,
+        heap_mib=_HEAP_MIB,
     )
     with _MAKING:
         return program.argv(cache_dir() / "batch-decoder", lambda text: None)

@@ -24,6 +24,7 @@ from harness.errors import (
 from harness.history.assemble import lines_of
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
+from harness.host_files import Folder
 from harness.kafka.model import broker_name
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
@@ -48,7 +49,7 @@ from run.recording.stored import KEY, StoredRecording, boot, delete_topic, keep
 from run.runner import RunResult, ended
 from run.watch import Watch
 from workloads.client.background import BackgroundConsumer, Stream
-from workloads.client.client import JOURNAL, Client
+from workloads.client.client import Client, take_journals
 from workloads.protocol.spec import ConsumerSpec, StreamLoad
 
 NAME = "record"
@@ -123,9 +124,8 @@ class Recording:
 
     def _put_journals_aside(self, attempt: int) -> None:
         """The last line of a killed process may be half a line, which must stay the last of its file."""
-        clients = self.folder.path / "nodes" / HERE / JOURNAL
-        if clients.exists():
-            clients.rename(self.folder.journal(f"{HERE}-{attempt - 1}"))
+        files = Folder(self.folder.path / "nodes" / HERE)
+        take_journals(files, self.folder.journals, f"{HERE}-{attempt - 1}")
         harness = self.folder.journal("harness")
         if harness.exists():
             harness.rename(self.folder.journal(f"harness-{attempt - 1}"))
@@ -317,7 +317,6 @@ class _Attempt:
             partitions=tuple(range(len(self.partitions))),
             rate=rate,
             size_bytes=self.plan.size_bytes,
-            max_count=2**62,
             max_s=self.plan.for_s + _WARM_S,
             renewed=True,
         )
@@ -453,11 +452,9 @@ class _Attempt:
         self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "seen": counts}})
 
     def _end_client(self, client: Client) -> None:
-        """End the agent and move its journal to the folder of all journals."""
+        """End the agent and move its journals to the folder of all journals."""
         client.close()
-        file = self.folder.path / "nodes" / HERE / JOURNAL
-        if file.exists():
-            file.rename(self.folder.journal(HERE))
+        take_journals(Folder(self.folder.path / "nodes" / HERE), self.folder.journals, HERE)
 
 
 def _settled(ask: Callable[[], tuple[Presence, str]]) -> tuple[Presence, str]:

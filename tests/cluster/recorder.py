@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import subprocess
 import sys
 from collections import Counter
@@ -28,6 +29,7 @@ from confluent_kafka.admin import (
 
 from harness.artifacts import find_java, resolve
 from harness.history.identity import decode
+from harness.history.stream_journal import read_counters
 from harness.history.tables import read_table
 from harness.host_files import Folder
 from harness.kafka.batches import Record, parse
@@ -63,8 +65,8 @@ class Recorder:
 
     def acknowledged(self) -> int:
         """How many messages were acknowledged so far."""
-        journal = self.folder / "nodes" / "here" / "client.jsonl"
-        return journal.read_bytes().count(b'"outcome":"ok"') if journal.exists() else 0
+        streams = (self.folder / "nodes" / "here").glob("client.*.sends")
+        return sum(read_counters(journal).ok for journal in streams)
 
     def wait_recording(self) -> str:
         """Wait until messages are acknowledged; returns the topic."""
@@ -116,6 +118,10 @@ _TOOL_OF = "3.9.1"
 _BATCH = re.compile(r"baseOffset: \d+ .*partitionLeaderEpoch: (\d+) .*crc: (\d+)")
 _RECORD = re.compile(r"\| offset: (\d+) .*payload: acked1 (\d+) (\d+) ")
 
+ROW = struct.Struct("<qqqiiihh")
+"""A row of a stream's journal; its last column is the state."""
+_OK = 2
+
 
 class Message(NamedTuple):
     """A message, and where it was acknowledged."""
@@ -127,16 +133,16 @@ class Message(NamedTuple):
 
 
 def acknowledged(run: Path) -> Iterator[Message]:
-    """What the producers of a recording were told, from their journals."""
-    partitions: dict[tuple[int, int], int] = {}
-    for journal in sorted((run / "journal").glob("here*.jsonl")):
-        for line in journal.read_text().splitlines():
-            row = json.loads(line)
-            message = (row.get("writer"), row.get("seq"))
-            if row["table"] == "sent":
-                partitions[message] = row["partition"]
-            elif row["table"] == "done" and row["outcome"] == "ok":
-                yield Message(*message, partitions[message], row.get("offset"))
+    """What the producers of a recording were told, from the journals of their streams."""
+    for journal in sorted((run / "journal").glob("here*.sends")):
+        content = journal.read_bytes()
+        header_bytes, json_bytes = struct.unpack_from("<II", content, 8)
+        header = json.loads(content[48 : 48 + json_bytes])
+        rows = content[header_bytes : len(content) - (len(content) - header_bytes) % ROW.size]
+        for seq, (_, _, offset, target, _, _, _, state) in enumerate(ROW.iter_unpack(rows)):
+            if state == _OK:
+                partition = header["targets"][target][1]
+                yield Message(header["writer"], seq, partition, offset if offset >= 0 else None)
 
 
 Replica = tuple[int, int]

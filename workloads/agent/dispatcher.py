@@ -106,6 +106,10 @@ class Dispatcher:
         return self._producers[spec.writer]
 
     def _new_producer(self, spec: ProducerSpec) -> AgentProducer:
+        if spec.via in PROGRAMS and spec.role == "stream":
+            from workloads.agent.programs.streams import ProgramStream
+
+            return ProgramStream(self._recorder, spec, self._program(spec.via))
         if spec.via in PROGRAMS:
             from workloads.agent.programs.producers import ProgramProducer
 

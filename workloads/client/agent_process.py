@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from pathlib import Path
 from typing import TypeVar
 
 from harness.errors import (
@@ -17,6 +18,7 @@ from harness.errors import (
     UnfitError,
     WaitTimeoutError,
 )
+from harness.history.stream_journal import SUFFIX
 from harness.host_files import HostFiles, text_of_file
 from harness.lab.model import Pipe
 from harness.waiting import waiting_for
@@ -30,6 +32,17 @@ _TAIL_CHARS = 2000
 _EXIT_S = 10.0
 """Time for an agent to end: after its last answer it has nothing else to do."""
 R = TypeVar("R")
+
+
+def take_journals(files: HostFiles, folder: Path, name: str) -> None:
+    """Move the journals of a client's host to a folder: its lines, and those of its streams beside them.
+
+    ``name`` takes the place of `client` in the names of the files.
+    """
+    begin = Path(JOURNAL).stem
+    for file in files.names():
+        if file == JOURNAL or (file.startswith(f"{begin}.") and file.endswith(SUFFIX)):
+            files.take(file, folder / f"{name}{file.removeprefix(begin)}")
 
 
 class AgentProcess:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from harness.kafka.model import Endpoint
 from harness.lab.model import ClientHosts
-from workloads.client.agent_process import JOURNAL, AgentProcess
+from workloads.client.agent_process import JOURNAL, AgentProcess, take_journals
 from workloads.client.background import BackgroundConsumer, PinnedWrites, Stream
 from workloads.protocol.commands import (
     Command,
@@ -24,7 +24,7 @@ from workloads.protocol.commands import (
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import LIBRARIES, ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad
 
-__all__ = ["JOURNAL", "BackgroundConsumer", "Client", "PinnedWrites", "Stream"]
+__all__ = ["BackgroundConsumer", "Client", "PinnedWrites", "Stream", "take_journals"]
 
 R = TypeVar("R")
 

@@ -1,6 +1,8 @@
 import java.io.BufferedReader;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
@@ -42,7 +44,6 @@ import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
-import org.apache.kafka.common.utils.AppInfoParser;
 
 /**
  * The official Java client as a program that speaks the client protocol (docs/client-protocol.md). Compiles
@@ -62,8 +63,8 @@ public final class Agent {
         Map<String, Object> hello = new TreeMap<>();
         hello.put("protocol", 1);
         hello.put("client", "kafka-clients");
-        hello.put("version", AppInfoParser.getVersion());
-        hello.put("features", List.of("idempotence", "transactions", "groups"));
+        hello.put("version", version());
+        hello.put("features", List.of("idempotence", "transactions", "groups", "streams"));
         hello.put("ns", System.nanoTime()); // CLOCK_MONOTONIC on Linux
         print(Map.of("hello", hello));
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -80,6 +81,15 @@ public final class Agent {
             }
         }
         System.exit(0);
+    }
+
+    /** The library's version. The class that states it has been in two packages; the file has not moved. */
+    private static String version() throws IOException {
+        Properties stated = new Properties();
+        try (InputStream file = KafkaProducer.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+            stated.load(file);
+        }
+        return stated.getProperty("version").trim();
     }
 
     private static void dispatch(Request request) throws InterruptedException {
@@ -171,6 +181,10 @@ public final class Agent {
             this.op = (String) fields.get("op");
         }
 
+        Map<String, Object> fields() {
+            return fields;
+        }
+
         int number(String key) {
             return ((Number) fields.get(key)).intValue();
         }
@@ -238,6 +252,7 @@ public final class Agent {
         private final ExecutorService thread = Executors.newSingleThreadExecutor(Agent::daemon);
         private final Map<Integer, Pending> pending = new HashMap<>();
         private volatile KafkaProducer<byte[], byte[]> producer;
+        private volatile Stream stream;
         private Metric recordsSent;
 
         Producer(int number) {
@@ -278,10 +293,18 @@ public final class Agent {
                 case "flush":
                     work(request, () -> producer.flush());
                     break;
+                case "start_stream":
+                    thread.execute(() -> stream(request));
+                    break;
+                case "stop_stream":
                 case "close_producer":
                     daemon(() -> {
-                        close(request.within());
-                        request.done();
+                        try {
+                            close(request.within());
+                            request.done();
+                        } catch (RuntimeException error) {
+                            request.fail(error);
+                        }
                     }).start();
                     break;
                 case "init_transactions":
@@ -418,8 +441,29 @@ public final class Agent {
             return member.metadata;
         }
 
+        /** Start a stream; the answer follows when it has ended. */
+        private void stream(Request request) {
+            try {
+                stream = new Stream(producer, this::requests, LATER, request.fields());
+            } catch (IOException | RuntimeException error) {
+                request.fail(error);
+                return;
+            }
+            stream.start();
+            daemon(() -> {
+                try {
+                    stream.await();
+                    request.done();
+                } catch (RuntimeException error) {
+                    request.fail(error);
+                }
+            }).start();
+        }
+
         void close(Duration within) {
-            if (producer != null) {
+            if (stream != null) {
+                stream.stop(within);
+            } else if (producer != null) {
                 producer.close(within); // messages without an outcome fail
             }
         }

@@ -1,5 +1,5 @@
 """Kafka's own client as a client program.
 
-`Agent.java` is compiled for each version of kafka-clients. It runs in client hosts, in a JVM beside the
-agent, and imports kafka-clients and the JDK alone.
+`Agent.java` and its streams of load, `Stream.java`, are compiled for each version of kafka-clients. They run
+in client hosts, in a JVM beside the agent, and import kafka-clients and the JDK alone.
 """

@@ -28,7 +28,8 @@ SHOWN = 60
 """Characters of a bad line or a bad name that an error quotes."""
 _LONGEST_READ = 1 << 12
 """Characters of them in which a secret is looked for."""
-FEATURES = ("idempotence", "transactions", "groups")
+STREAMS = "streams"
+FEATURES = ("idempotence", "transactions", "groups", STREAMS)
 """Features that a program may have beyond plain producers and consumers; words of `Hello.features`."""
 LACKS = ("assign",)
 """Features of a plain client that a program may lack; words of `Hello.lacks`."""

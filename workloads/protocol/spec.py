@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from harness.errors import UsageError
+from harness.history.identity import SEQ_DIGITS
 from harness.kafka.model import Endpoint, Generation, TopicPartition
 from workloads.protocol.lines import HELLO_S
 
@@ -186,9 +187,9 @@ class StreamLoad:
     """Messages per second. After a pause the stream catches up on the messages of at most one second."""
     size_bytes: int = 100
     """Size of a message's value."""
-    max_count: int = 10_000_000
+    max_count: int = 10**SEQ_DIGITS
     """Number of messages after which it ends."""
-    max_s: float = 3600.0
+    max_s: float = 7 * 86_400.0
     """Time after which it ends."""
     max_in_flight: int = 20_000
     """The stream pauses while this many messages have no outcome, which bounds its memory."""
@@ -201,6 +202,16 @@ class StreamLoad:
                 f"A stream to {self.topic} with {self.rate:g} messages per second and the partitions "
                 f"{list(self.partitions)} sends nothing; set a rate above 0 and at least one partition."
             )
+        if self.max_count > 10**SEQ_DIGITS:
+            raise UsageError(
+                f"A stream to {self.topic} of {self.max_count} messages is longer than streams can be; set a "
+                f"max_count of at most {10**SEQ_DIGITS}."
+            )
+
+    @property
+    def targets(self) -> tuple[tuple[str, int], ...]:
+        """Topic and partition of the messages, in turn."""
+        return tuple((self.topic, partition) for partition in self.partitions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import pytest
 from harness import console
 from harness.console import Console, Progress
 from harness.history.journal import Journal
+from harness.history.stream_journal import StreamJournal
 from harness.host_files import Folder
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.lab.layout import THREE_AZS
@@ -55,6 +56,13 @@ def test_each_az_has_what_its_brokers_state_and_what_its_clients_wrote(
     with (tmp_path / "client3" / "client.jsonl").open("ab") as file:
         file.write(b'}\n{"table":"done","outcome":"ok"}\n')
     assert state.lines()[2].endswith("acknowledged/s, 2 in all")
+    stream = StreamJournal(tmp_path / "client3" / "client.7.sends", 7, [("t", 0)])
+    for seq in range(3):
+        stream.begin(seq, 0, 1)
+        stream.complete(seq, done_ns=2, outcome="ok")
+    stream.counters()
+    assert state.lines()[2].endswith("acknowledged/s, 5 in all")
+    stream.close()
     assert state.lines()[1].endswith("· 0 acknowledged/s, 2 in all")
 
 

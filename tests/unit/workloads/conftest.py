@@ -9,6 +9,8 @@ import pytest
 from fake_broker import FakeBroker
 from local_lab import LocalLab
 
+from harness.history.sends import stream_rows
+from harness.history.stream_journal import beside, read_header
 from harness.kafka.model import Endpoint
 from workloads.client.client import Client
 
@@ -52,3 +54,10 @@ def rows(journal_path: Path) -> Rows:
         return [row for row in found if row.pop("table") == table]
 
     return read
+
+
+@pytest.fixture
+def sends(journal_path: Path) -> Callable[[], list[dict[str, Any]]]:
+    """Rows of `sends` that the journal of the stream of writer 1 holds."""
+    file = beside(journal_path, 1)
+    return lambda: [row for block in stream_rows(file, read_header(file)) for row in block.to_pylist()]

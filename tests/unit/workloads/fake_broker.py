@@ -81,11 +81,17 @@ class Act:
 
 @dataclass
 class FakeBroker:
-    """Leads partition 0 of every topic. Each produce request uses one of ``acts``; later ones succeed."""
+    """Leads all partitions of every topic, which share their offsets.
+
+    Each produce request uses one of ``acts``; later ones succeed.
+    """
 
     acts: deque[Act] = field(default_factory=deque)
     values: list[bytes] = field(default_factory=list)
     """Values of the appended records of all topics, in order."""
+    homes: list[str] = field(default_factory=list)
+    """Topic and partition of each of ``values``."""
+    partitions: int = 1
     batches: list[bytes] = field(default_factory=list)
     produce_versions: list[int] = field(default_factory=list)
     coordinates: deque[int] = field(default_factory=deque)
@@ -133,17 +139,21 @@ class FakeBroker:
         act = self.acts.popleft() if self.acts else Act()
         self.produce_versions.append(request.API_VERSION)
         topic = request.topic_data[0]
-        part = topic.partition_data[0]
-        offset = -1
-        if act.append:
-            offset = len(self.values)
-            data = bytes(part.records)
-            self.values += [record.value for batch in MemoryRecords(data) for record in batch]
-            self.batches.append(struct.pack(">q", offset) + data[8:])
-        partition = ProduceResponse.TopicProduceResponse.PartitionProduceResponse(
-            index=part.index, error_code=act.error, base_offset=offset, log_append_time_ms=-1
-        )
-        entry = ProduceResponse.TopicProduceResponse(name=topic.name, partition_responses=[partition])
+        partitions = []
+        for part in topic.partition_data:
+            offset = -1
+            if act.append:
+                offset = len(self.values)
+                data = bytes(part.records)
+                values = [record.value for batch in MemoryRecords(data) for record in batch]
+                self.values += values
+                self.homes += len(values) * [f"{topic.name}/{part.index}"]
+                self.batches.append(struct.pack(">q", offset) + data[8:])
+            answer = ProduceResponse.TopicProduceResponse.PartitionProduceResponse(
+                index=part.index, error_code=act.error, base_offset=offset, log_append_time_ms=-1
+            )
+            partitions.append(answer)
+        entry = ProduceResponse.TopicProduceResponse(name=topic.name, partition_responses=partitions)
         return ProduceResponse(responses=[entry], throttle_time_ms=0), act
 
     def fetch(self, request: Any) -> Any:
@@ -194,15 +204,18 @@ class FakeBroker:
     def metadata(self, request: Any) -> Any:
         names = [topic.name for topic in request.topics or []] or ["t"]
         shape = MetadataResponse.MetadataResponseTopic
-        part = shape.MetadataResponsePartition(
-            error_code=0,
-            partition_index=0,
-            leader_id=NODE,
-            leader_epoch=0,
-            replica_nodes=[NODE],
-            isr_nodes=[NODE],
-            offline_replicas=[],
-        )
+        parts = [
+            shape.MetadataResponsePartition(
+                error_code=0,
+                partition_index=number,
+                leader_id=NODE,
+                leader_epoch=0,
+                replica_nodes=[NODE],
+                isr_nodes=[NODE],
+                offline_replicas=[],
+            )
+            for number in range(self.partitions)
+        ]
         return MetadataResponse(
             throttle_time_ms=0,
             brokers=[
@@ -212,7 +225,7 @@ class FakeBroker:
             ],
             cluster_id="fake",
             controller_id=NODE,
-            topics=[shape(error_code=0, name=name, is_internal=False, partitions=[part]) for name in names],
+            topics=[shape(error_code=0, name=name, is_internal=False, partitions=parts) for name in names],
         )
 
     def add_partitions(self, request: Any) -> Any:

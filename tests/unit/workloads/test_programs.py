@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from handles import transactions
@@ -19,7 +19,7 @@ from harness.waiting import wait_until
 from run.group_offsets import GroupOffsets
 from run.producer import Producer
 from workloads.agent.producers.outcomes import classify
-from workloads.agent.programs.exceptions import RULES, error_code, java_outcome
+from workloads.agent.programs.exceptions import RULES, error_code, java_outcome, stream_rules
 from workloads.client.client import Client
 from workloads.protocol.commands import DescribeProgram
 from workloads.protocol.java_names import consumer_properties, producer_properties, renamed
@@ -60,14 +60,18 @@ def test_messages_are_recorded_before_the_program_gets_them(client: Client, rows
     assert all(row["done_ns"] >= sent["sent_ns"] for row, sent in zip(done, rows("sent"), strict=True))
 
 
-def test_a_stream_in_a_program(client: Client, rows: Rows) -> None:
+def test_a_program_is_handed_the_messages_of_a_stream(
+    client: Client, rows: Rows, sends: Callable[[], list[dict[str, Any]]]
+) -> None:
     use(client, "good")
     load = StreamLoad(topic="t", partitions=(0, 1), rate=500, size_bytes=300, max_count=200)
     stream = client.start_stream(producer(), load)
     wait_until(stream.counts, within_s=60, awaiting="the stream's end", accept=lambda c: not c.running)
     counts = stream.stop()
     assert (counts.sent, counts.ok) == (200, 200)
-    assert [row["seq"] for row in rows("done")] == list(range(200))
+    stated = [(row["seq"], row["partition"], row["outcome"], row["offset"]) for row in sends()]
+    assert stated == [(seq, seq % 2, "ok", seq) for seq in range(200)]
+    assert rows("sent") == rows("done") == []
 
 
 def test_what_a_program_states_about_itself(client: Client) -> None:
@@ -268,7 +272,7 @@ def test_the_lines_that_the_document_shows_can_be_read() -> None:
     source = "".join(file.read_text() for file in PROGRAMS_SOURCES)
     shown = {json.loads(line)["op"] for line in ours}
     assert {op for op in shown if f'"{op}"' not in source} <= {"flush"}
-    assert len(shown) == 13
+    assert len(shown) == 15
 
 
 # Properties
@@ -398,3 +402,19 @@ def test_the_brokers_time_out_is_told_from_the_clients_own() -> None:
     assert error_code(Failure(exception="TimeoutException", code=7, text="Expiring 1 record(s)")) == -192
     assert error_code(Failure(exception="Unheard", code=42)) == 42
     assert error_code(Failure(text="?")) == -1
+
+
+def test_a_program_that_runs_streams_gets_the_same_rules_as_data() -> None:
+    """What the table says of an exception and a number of attempts is what the harness itself decides."""
+    for acks, retries in ((-1, 0), (1, 0), (0, 3), (-1, 1000)):
+        rules = cast(dict[str, Any], stream_rules(acks=acks, retries=retries))
+        failures = [Failure(exception=name) for name in RULES] + [
+            Failure(code=code) for code in (7, 51, 99, -1)
+        ]
+        for failure in failures:
+            code = rules["exceptions"].get(failure.exception, failure.code)
+            proven = rules["outcomes"].get(str(code), rules["others"])
+            for column, attempts in enumerate((0, 1, 2, None)):
+                given: Any = {"acks": acks, "attempts": attempts, "retries": retries}
+                assert proven[column] == java_outcome(failure, **given), (failure, given)
+                assert code == error_code(failure)

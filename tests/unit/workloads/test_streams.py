@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from fake_broker import Act, FakeBroker
 
 from harness.errors import ProcessDiedError
 from harness.history.identity import decode
+from harness.history.stream_journal import PAGE_BYTES, ROW_BYTES, beside
 from harness.kafka.model import Endpoint, TopicPartition
 from harness.waiting import wait_until
 from run.producer import Producer
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("no_process_left")
 CLUSTER_AUTHORIZATION_FAILED = 31
 
 Rows = Callable[[str], list[dict[str, Any]]]
+Sends = Callable[[], list[dict[str, Any]]]
 
 
 def producer(broker: FakeBroker, **settings: Any) -> ProducerSpec:
@@ -34,16 +37,34 @@ def consumer(broker: Endpoint, **settings: Any) -> ConsumerSpec:
     return ConsumerSpec(reader=9, name="consumer9", brokers=(broker,), partitions=partitions, **settings)
 
 
-def test_a_stream_ends_at_its_count(client: Client, broker: FakeBroker, rows: Rows) -> None:
+def test_a_stream_ends_at_its_count(
+    client: Client, broker: FakeBroker, rows: Rows, sends: Sends, journal_path: Path
+) -> None:
     load = StreamLoad(topic="t", rate=500, size_bytes=300, max_count=250)
     stream = client.start_stream(producer(broker), load)
     wait_until(stream.counts, within_s=60, awaiting="the stream's end", accept=lambda c: not c.running)
     counts = stream.stop()
     assert (counts.sent, counts.ok, counts.fail, counts.info) == (250, 250, 0, 0)
-    assert [row["seq"] for row in rows("sent")] == list(range(250))
-    assert {row["outcome"] for row in rows("done")} == {"ok"}
+    assert [(row["seq"], row["offset"], row["outcome"]) for row in sends()] == [
+        (seq, seq, "ok") for seq in range(250)
+    ]
+    assert {identity.intact for value in broker.values if (identity := decode(value))} == {True}
+    assert beside(journal_path, 1).stat().st_size == PAGE_BYTES + 250 * ROW_BYTES
+    assert rows("sent") == rows("done") == []
     assert {len(value) for value in broker.values} == {300}
     assert rows("writers")[0]["role"] == "stream"
+
+
+def test_messages_go_to_their_partitions_in_turn(client: Client, broker: FakeBroker, sends: Sends) -> None:
+    broker.partitions = 4
+    load = StreamLoad(topic="t", partitions=(0, 3, 1), rate=2000, max_count=300)
+    stream = client.start_stream(producer(broker), load)
+    wait_until(stream.counts, within_s=60, awaiting="the stream's end", accept=lambda c: not c.running)
+    homes = [identity.home for value in broker.values if (identity := decode(value))]
+    assert homes == broker.homes and set(homes) == {"t/0", "t/1", "t/3"}
+    stated = [(f"{row['topic']}/{row['partition']}", row["offset"]) for row in sends()]
+    assert sorted(stated) == sorted((home, offset) for offset, home in enumerate(broker.homes))
+    assert [home for home, _ in stated[:4]] == ["t/0", "t/3", "t/1", "t/0"]
 
 
 def test_a_stream_sends_at_its_rate() -> None:
@@ -72,29 +93,29 @@ def test_a_slow_stream_catches_up_on_one_message() -> None:
 
 
 def test_every_message_is_recorded_before_it_reaches_the_broker(
-    client: Client, broker: FakeBroker, rows: Rows
+    client: Client, broker: FakeBroker, sends: Sends
 ) -> None:
     stream = client.start_stream(producer(broker), StreamLoad(topic="t", rate=2000))
     wait_until(lambda: len(broker.values) > 300, within_s=60, awaiting="300 messages")
     arrived = {identity.seq for value in list(broker.values) if (identity := decode(value))}
-    recorded = {row["seq"] for row in rows("sent")}
+    recorded = {row["seq"] for row in sends()}
     assert arrived <= recorded
     stream.stop()
 
 
 def test_messages_of_a_stopped_stream_without_an_answer_are_unknown(
-    client: Client, broker: FakeBroker, rows: Rows
+    client: Client, broker: FakeBroker, sends: Sends
 ) -> None:
     broker.acts.extend([Act(reply=False)] * 1000)
     stream = client.start_stream(producer(broker), StreamLoad(topic="t", rate=100))
     wait_until(lambda: len(broker.values) >= 1, within_s=60, awaiting="a message at the broker")
     counts = stream.stop(flush_s=0.2)
     assert counts.ok == 0 and counts.info == counts.sent > 0
-    assert {row["outcome"] for row in rows("done")} == {"info"}
+    assert {row["outcome"] for row in sends()} == {"info"}
 
 
 def test_every_message_has_an_outcome_after_a_fatal_error(
-    client: Client, broker: FakeBroker, rows: Rows
+    client: Client, broker: FakeBroker, sends: Sends
 ) -> None:
     """An idempotent producer that may not have an id gives up for good."""
     broker.identifies.extend([CLUSTER_AUTHORIZATION_FAILED] * 100)
@@ -102,35 +123,38 @@ def test_every_message_has_an_outcome_after_a_fatal_error(
     stream = client.start_stream(producer(broker, idempotent=True, acks=-1), load)
     wait_until(stream.counts, within_s=60, awaiting="the stream's end", accept=lambda c: not c.running)
     assert stream.stop().sent == 60
-    done = {row["seq"]: row["outcome"] for row in rows("done")}
-    assert sorted(done) == list(range(60))
-    assert set(done.values()) <= {"fail", "info"}
+    outcomes = [row["outcome"] for row in sends()]
+    assert len(outcomes) == 60
+    assert set(outcomes) <= {"fail", "info"}
 
 
-def test_another_producer_goes_on_after_a_fatal_error(client: Client, broker: FakeBroker, rows: Rows) -> None:
+def test_another_producer_goes_on_after_a_fatal_error(
+    client: Client, broker: FakeBroker, rows: Rows, sends: Sends
+) -> None:
     broker.identifies.append(CLUSTER_AUTHORIZATION_FAILED)
     load = StreamLoad(topic="t", rate=50, renewed=True)
     stream = client.start_stream(producer(broker, idempotent=True, acks=-1), load)
     wait_until(lambda: stream.counts().ok > 20, within_s=60, awaiting="messages of the second producer")
     stream.stop()
-    outcomes = {row["seq"]: row["outcome"] for row in rows("done")}
-    assert sorted(outcomes) == [row["seq"] for row in rows("sent")]
+    outcomes = [row["outcome"] for row in sends()]
+    assert None not in outcomes
     assert outcomes[0] in ("fail", "info") and len(rows("writers")) == 1
 
 
 @pytest.mark.parametrize("kill_after", [1, 100, 777, 2000])
 def test_a_killed_client_leaves_a_readable_journal_and_unknown_outcomes(
-    client: Client, broker: FakeBroker, rows: Rows, kill_after: int
+    client: Client, broker: FakeBroker, sends: Sends, kill_after: int
 ) -> None:
     stream = client.start_stream(producer(broker), StreamLoad(topic="t", rate=3000))
     wait_until(lambda: len(broker.values) >= kill_after, within_s=60, awaiting="messages", poll_s=0.005)
     client.kill()
     with pytest.raises(ProcessDiedError, match="client1 has ended"):
         stream.counts()
-    sent = {row["seq"] for row in rows("sent")}
-    done = {row["seq"] for row in rows("done")}
+    sent = [row["seq"] for row in sends()]
+    assert sent == list(range(len(sent)))
     arrived = {identity.seq for value in broker.values if (identity := decode(value))}
-    assert arrived <= sent and done <= sent
+    assert arrived <= set(sent)
+    assert {row["seq"] for row in sends() if row["outcome"]} <= arrived
 
 
 def test_a_command_in_progress_fails_when_the_client_dies(client: Client, broker: FakeBroker) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, ThrottleEvent
 
 from harness.clock import now_ns
-from harness.history.identity import encode
-from workloads.agent.producers.outcomes import QUEUE_FULL, classify
+from harness.errors import InvalidRunError
+from harness.history.identity import SEQ_DIGITS, ValueTemplate
+from harness.history.stream_journal import Counters, StreamJournal, beside
+from workloads.agent.producers.outcomes import classify
 from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.serving import flush, poll
@@ -21,6 +25,10 @@ from workloads.protocol.spec import ProducerSpec, StreamLoad
 
 _MIN_WAIT_S = 0.01
 _MAX_WAIT_S = 0.5
+_AT_ONCE = 1000
+"""Messages that are handed over before callbacks are served: a stream may owe those of a whole second."""
+FLUSH_S = 5.0
+"""How long a stream that has used up its load waits for outcomes."""
 
 
 class Pacer:
@@ -49,12 +57,13 @@ def feed(
     stop: threading.Event,
     *,
     in_flight: Callable[[], int],
-    send: Callable[[int], None],
+    send: Callable[[int, int], None],
     wait: Callable[[float], object],
 ) -> None:
     """Have ``send`` send the messages that are due, until the load is used up or ``stop`` is set.
 
-    ``in_flight`` counts messages without an outcome; ``wait`` is called with seconds in between.
+    ``send`` gets the number of the first message and how many there are, `_AT_ONCE` at most; ``in_flight``
+    counts messages without an outcome; ``wait`` is called with seconds in between.
     """
     started, pacer, sent = time.monotonic(), Pacer(load.rate), 0
     while not stop.is_set():
@@ -62,11 +71,25 @@ def feed(
         if elapsed_s > load.max_s or sent >= load.max_count:
             return
         room = load.max_in_flight - in_flight()
-        count = pacer.take(elapsed_s, min(room, load.max_count - sent))
+        count = pacer.take(elapsed_s, min(room, load.max_count - sent, _AT_ONCE))
         if count:
-            send(count)
+            send(sent, count)
             sent += count
-        wait(min(max(_MIN_WAIT_S, pacer.next_s(time.monotonic() - started)), _MAX_WAIT_S))
+        next_s = pacer.next_s(time.monotonic() - started)
+        wait(0.0 if count == _AT_ONCE else min(max(_MIN_WAIT_S, next_s), _MAX_WAIT_S))
+
+
+def unwritable(stream: ProducerSpec, error: OSError) -> InvalidRunError:
+    """The error for a journal that cannot be written, for example on a full disk."""
+    why = error.strerror or str(error)
+    return InvalidRunError(f"The messages of the stream {stream.name} cannot be recorded: {why}.")
+
+
+def counted(counters: Counters, *, running: bool) -> StreamCounts:
+    """A stream's messages, as its journal counts them."""
+    return StreamCounts(
+        sent=counters.begun, ok=counters.ok, fail=counters.fail, info=counters.info, running=running
+    )
 
 
 class StreamProducer(AgentProducer):
@@ -75,8 +98,6 @@ class StreamProducer(AgentProducer):
     def __init__(self, recorder: Recorder, spec: ProducerSpec) -> None:
         """Record the producer, then connect in the background."""
         super().__init__(recorder, spec)
-        self._writer = spec.writer
-        self._load: StreamLoad | None = None
         config = spec.librdkafka_config()
         self._config = {**config, "throttle_cb": self._throttled}
         self._throttled_ms = 0.0
@@ -84,10 +105,9 @@ class StreamProducer(AgentProducer):
         self._retries = int(config["retries"])
         self._producer = Producer(self._config)
         self._ended_fatally = False
-        self._sent = 0
-        self._outcomes = {"ok": 0, "fail": 0, "info": 0}
-        self._done_rows: list[dict[str, object]] = []
-        self._flush_s = 5.0
+        self._load: StreamLoad | None = None
+        self._problem: InvalidRunError | None = None
+        self._flush_s = FLUSH_S
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"stream-{spec.writer}", daemon=True)
 
@@ -107,116 +127,113 @@ class StreamProducer(AgentProducer):
 
     def start(self, load: StreamLoad) -> None:
         """Send a load."""
+        writer = self.spec.writer
+        self._templates = [
+            ValueTemplate.of(writer, topic, partition, load.size_bytes) for topic, partition in load.targets
+        ]
+        begin = len(self._templates[0].head)
+        self._seq_digits = slice(begin, begin + SEQ_DIGITS)
+        try:
+            self._journal = StreamJournal(beside(self.recorder.journal.path, writer), writer, load.targets)
+        except OSError as error:
+            raise unwritable(self.spec, error) from error
         self._load = load
         self._thread.start()
 
     def close(self) -> None:
         """Stop without waiting for outcomes."""
         if self._load is not None:
-            self.stop(0.0)
+            with contextlib.suppress(InvalidRunError):
+                self.stop(0.0)
 
     def stop(self, flush_s: float) -> StreamCounts:
-        """Stop sending and wait ``flush_s`` for outcomes; messages still without one end as `info`."""
+        """Stop sending and wait ``flush_s`` for outcomes; messages still without one end as `info`.
+
+        Raises InvalidRunError if messages could not be recorded.
+        """
         self._flush_s = flush_s
         self._stop.set()
         self._thread.join(flush_s + 10.0)
         return self.counts()
 
     def counts(self) -> StreamCounts:
-        """The messages so far, by outcome."""
-        return StreamCounts(
-            sent=self._sent,
-            **self._outcomes,
-            running=self._thread.is_alive(),
-            throttled_ms=round(self._throttled_ms),
-        )
+        """The messages so far, by outcome. Raises InvalidRunError if messages could not be recorded."""
+        if self._problem is not None:
+            raise self._problem
+        counts = counted(self._journal.counters(), running=self._thread.is_alive())
+        return replace(counts, throttled_ms=round(self._throttled_ms))
 
     def _throttled(self, event: ThrottleEvent) -> None:
         self._throttled_ms += event.throttle_time * 1000
 
     def _run(self) -> None:
         assert self._load is not None
-        feed(
-            self._load,
-            self._stop,
-            in_flight=lambda: len(self._producer),
-            send=self._send,
-            wait=lambda seconds: self._poll_until(time.monotonic() + seconds),
-        )
+        try:
+            feed(
+                self._load,
+                self._stop,
+                in_flight=lambda: len(self._producer),
+                send=self._send,
+                wait=lambda seconds: self._poll_until(time.monotonic() + seconds),
+            )
+        except OSError as error:
+            self._problem = unwritable(self.spec, error)
         flush(self._producer, self._flush_s)
         self._purge()
+        self._journal.close()
 
     def _purge(self) -> None:
         """Messages without an outcome get one now."""
         self._producer.purge()
         flush(self._producer, 2.0)
-        self._write_outcomes()
 
-    def _send(self, count: int) -> None:
+    def _send(self, first: int, count: int) -> None:
         assert self._load is not None
         if self._ended_fatally and self._load.renewed:
             self._purge()
             self._producer, self._ended_fatally = Producer(self._config), False
-        topic, partitions, size_bytes = self._load.topic, self._load.partitions, self._load.size_bytes
-        first = self.recorder.take_seqs(self._writer, count)
-        messages = [(seq, partitions[seq % len(partitions)]) for seq in range(first, first + count)]
-        self.recorder.journal.write_many(
-            "sent",
-            [
-                {
-                    "topic": topic,
-                    "partition": partition,
-                    "writer": self._writer,
-                    "seq": seq,
-                    "sent_ns": now_ns(),
-                }
-                for seq, partition in messages
-            ],
-        )
-        self._sent += count
-        for seq, partition in messages:
-            value = encode(self._writer, seq, topic, partition, size_bytes=size_bytes)
-            try:
-                self._producer.produce(
-                    topic, value, partition=partition, on_delivery=partial(self._delivered, seq)
-                )
-            except BufferError:
-                self._finish(seq, QUEUE_FULL, attempts=0)
-            except KafkaException as error:
-                self._ended_fatally |= error.args[0].code() == KafkaError._FATAL
-                self._finish(seq, error.args[0].code(), attempts=0)
+        targets, journal = self._load.targets, self._journal
+        messages: dict[int, list[dict[str, Any]]] = {}
+        for seq in range(first, first + count):
+            target = seq % len(targets)
+            journal.begin(seq, target, now_ns())
+            messages.setdefault(target, []).append({"value": self._templates[target].value(seq)})
+        for target, batch in messages.items():
+            self._produce(*targets[target], batch)
+
+    def _produce(self, topic: str, partition: int, messages: list[dict[str, Any]]) -> None:
+        """Hand messages of one partition over: the library ignores the `partition` of a single message."""
+        try:
+            self._producer.produce_batch(topic, messages, partition=partition, on_delivery=self._delivered)
+        except KafkaException as error:
+            for message in messages:
+                message.setdefault("_error", error.args[0])
+        for message in messages:
+            refused = message.get("_error")
+            if refused is not None:
+                self._ended_fatally |= refused.code() == KafkaError._FATAL
+                self._finish(self._seq(message["value"]), refused.code(), attempts=0)
 
     def _poll_until(self, deadline: float) -> None:
         while not self._stop.is_set():
             left_s = deadline - time.monotonic()
             poll(self._producer, max(0.0, left_s))
-            self._write_outcomes()
+            self._journal.counters()
             if left_s <= 0:
                 return
 
-    def _delivered(self, seq: int, _: object, report: Message) -> None:
-        error = report.error()
-        offset = report.offset()
+    def _delivered(self, error: KafkaError | None, report: Message) -> None:
+        value, offset = report.value(), report.offset()
+        assert value is not None
         stated_offset = offset if offset is not None and offset >= 0 else None
-        self._finish(seq, error.code() if error is not None else 0, offset=stated_offset)
+        code = error.code() if error is not None else 0
+        self._finish(self._seq(value), code, offset=stated_offset)
+
+    def _seq(self, value: bytes) -> int:
+        return int(value[self._seq_digits])
 
     def _finish(
         self, seq: int, error: int, *, offset: int | None = None, attempts: int | None = None
     ) -> None:
         outcome = classify(error, acks=self._acks, attempts=attempts, retries=self._retries)
-        self._outcomes[outcome] += 1
-        self._done_rows.append(
-            {
-                "writer": self._writer,
-                "seq": seq,
-                "done_ns": now_ns(),
-                "outcome": outcome,
-                "error": error,
-                "offset": offset,
-            }
-        )
-
-    def _write_outcomes(self) -> None:
-        if self._done_rows:
-            rows, self._done_rows = self._done_rows, []
-            self.recorder.journal.write_many("done", rows)
+        self._journal.complete(seq, done_ns=now_ns(), outcome=outcome, error=error, offset=offset)

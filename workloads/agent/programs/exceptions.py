@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from workloads.agent.producers.outcomes import QUEUE_FULL, classify
+from workloads.agent.producers.outcomes import RULES as OUTCOME_RULES
+from workloads.protocol.codec import Json
 from workloads.protocol.lines import Failure
 from workloads.protocol.results import Outcome
 
 MSG_TIMED_OUT, TRANSPORT, PURGED, FENCED = -192, -195, -151, -144
 BROKERS_TIME_OUT = "The request timed out."
 """Message of the broker's REQUEST_TIMED_OUT (`Errors`); any other TimeoutException is the client's own."""
+_NO_CODE = 1 << 15
+"""A number that is no error code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,3 +124,23 @@ def java_outcome(failure: Failure, *, acks: int, attempts: int | None, retries: 
     the message was certainly sent only once.
     """
     return classify(error_code(failure), acks=acks, attempts=attempts, retries=retries)
+
+
+def stream_rules(*, acks: int, retries: int) -> Json:
+    """The rules of `error_code` and `java_outcome` as data, for a program that runs streams itself.
+
+    `exceptions` has the error code for which a class of exception stands, `brokers_time_out` the text of the
+    TimeoutException that is the broker's (7), `outcomes` what a code proves after no attempt, one, several,
+    and an unknown number of them, and `others` the same for all other codes.
+    """
+
+    def proven(code: int) -> list[Json]:
+        return [classify(code, acks=acks, attempts=attempts, retries=retries) for attempts in (0, 1, 2, None)]
+
+    codes = sorted({*OUTCOME_RULES, *(rule.code for rule in RULES.values())})
+    return {
+        "exceptions": {rule.exception: rule.code for rule in RULES.values()},
+        "brokers_time_out": BROKERS_TIME_OUT,
+        "outcomes": {str(code): proven(code) for code in codes},
+        "others": proven(_NO_CODE),
+    }

@@ -158,6 +158,10 @@ class RunningProgram:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        with self._lock:
+            orphans, self._waiting = self._waiting, {}
+        for orphan in orphans.values():
+            orphan.set_exception(self._problem)
 
     def overdue(self, what: str) -> InvalidRunError:
         """The error for a program that has not delivered ``what`` in time; kills the program."""

@@ -1,9 +1,9 @@
-"""A producer that runs in a client program: its messages, its transactions, and its background stream."""
+"""A producer that runs in a client program: its messages and its transactions."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
+from collections.abc import Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
@@ -15,28 +15,23 @@ from harness.secrets import redacted
 from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.sent_offsets import SentOffsets
-from workloads.agent.producers.stream import feed
 from workloads.agent.programs.exceptions import error_code, java_outcome
 from workloads.agent.programs.process import ANSWER_S, Answered, RunningProgram
 from workloads.protocol.codec import Json
 from workloads.protocol.commands import (
     BeginTransaction,
-    CountStream,
     EndTransaction,
     InitTransactions,
     Prepare,
     ProducerCommand,
     Send,
     SendOffsets,
-    StartStream,
-    StopStream,
 )
 from workloads.protocol.java_names import producer_properties
 from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, shown, value_text
-from workloads.protocol.results import Outcome, SendResult, StreamCounts, TransactionEnd
-from workloads.protocol.spec import Config, ProducerSpec, StreamLoad
+from workloads.protocol.results import Outcome, SendResult, TransactionEnd
+from workloads.protocol.spec import Config, ProducerSpec
 
-_CLOSE_S = 2.0
 _LONGEST_TEXT = 180
 """Characters of the text of an error that a message shows."""
 
@@ -51,7 +46,6 @@ class ProgramProducer(AgentProducer):
                 program.require(feature, f"the producer {spec.name}")
         super().__init__(recorder, spec)
         self.program = program
-        self._stream: ProgramStream | None = None
         self._lock = threading.Lock()
         self._pending: dict[int, tuple[SentMessage, Future[SendResult]]] = {}
         self._acks = int(spec.librdkafka_config()["acks"])
@@ -60,14 +54,14 @@ class ProgramProducer(AgentProducer):
         self._txn: int | None = None
         self._next_txn = 0
         self._offsets = SentOffsets(recorder.journal, spec.writer)
-        program.handle("producer", spec.writer, self._done)
+        program.handle("producer", spec.writer, self.done)
         program.at_end(self._fail_all)
         properties: dict[str, Json] = dict(producer_properties(spec))
         self._creation = program.submit("create_producer", producer=spec.writer, properties=properties)
         self._creation.add_done_callback(self._created)
 
     def dispatch(self, command: ProducerCommand[object], reply: Reply) -> Work | None:
-        """Begin a command about messages, transactions or a stream."""
+        """Begin a command about messages or transactions."""
         match command:
             case Prepare(within_s=within_s) if self.spec.transactional_id:
                 return lambda: self.initialise_transactions(within_s)
@@ -84,22 +78,7 @@ class ProgramProducer(AgentProducer):
                 return lambda: self.send_offsets(command)
             case EndTransaction(commit=commit, within_s=within_s):
                 return lambda: self.end_transaction(commit=commit, within_s=within_s)
-            case StartStream(load=load):
-                self._stream = ProgramStream(self, load)
-                reply(None)
-                return None
-            case CountStream() if self._stream is not None:
-                reply(self._stream.counts())
-                return None
-            case StopStream(flush_s=flush_s) if self._stream is not None:
-                stream = self._stream
-                return lambda: stream.stop(flush_s)
         raise self.lacks(command)
-
-    @property
-    def in_flight(self) -> int:
-        """Messages without an outcome."""
-        return len(self._pending)
 
     def wait_created(self) -> None:
         """Wait until the producer exists; a program may start a process for each. Raises InvalidRunError."""
@@ -127,26 +106,19 @@ class ProgramProducer(AgentProducer):
             )
         message = self.recorder.sent(self.spec.writer, topic, partition, label=label, txn=self._txn)
         value = encode(message.writer, message.seq, topic, partition, label)
-        return self.hand_over([(message, value)])[0]
-
-    def hand_over(self, messages: list[tuple[SentMessage, bytes]]) -> list[Future[SendResult]]:
-        """Give the program messages that are already recorded."""
-        futures: list[Future[SendResult]] = []
+        future: Future[SendResult] = Future()
         with self._lock:
-            for message, _ in messages:
-                futures.append(Future())
-                self._pending[message.seq] = (message, futures[-1])
+            self._pending[message.seq] = (message, future)
+        self.hand_over([(message.seq, topic, partition, value)])
+        return future
+
+    def hand_over(self, messages: Iterable[tuple[int, str, int, bytes]]) -> None:
+        """Give the program messages that are already recorded: number, topic, partition and value of each."""
         lines: list[Json] = [
-            {
-                "seq": message.seq,
-                "topic": message.topic,
-                "partition": message.partition,
-                "value": value_text(value),
-            }
-            for message, value in messages
+            {"seq": seq, "topic": topic, "partition": partition, "value": value_text(value)}
+            for seq, topic, partition, value in messages
         ]
         self.program.post("send", producer=self.spec.writer, messages=lines)
-        return futures
 
     def wait(self, future: Future[SendResult]) -> SendResult:
         """The outcome of a message. Raises InvalidRunError if the program does not report it in time."""
@@ -165,28 +137,22 @@ class ProgramProducer(AgentProducer):
         self.wait_created()
         failure = self.program.request(op, within_s, producer=self.spec.writer, **fields)
         if failure is not None:
-            raise self._failed(op, failure)
+            raise self.failed(op, failure)
 
-    def _failed(self, op: str, failure: Failure) -> LabError:
+    def failed(self, op: str, failure: Failure) -> LabError:
+        """The error for an operation that failed in the program."""
         return LabError(
             f"`{op}` of {self.spec.name} failed with {described(failure, self.spec.librdkafka_config())}."
         )
 
     def close(self) -> None:
-        """Stop its stream; messages without an outcome stay without one."""
-        if self._stream is not None:
-            with contextlib.suppress(InvalidRunError):
-                self._stream.stop(0.0)
-
-    def close_inside(self, within_s: float) -> None:
-        """Let the program close the producer."""
-        self.program.request("close_producer", within_s, producer=self.spec.writer)
+        """Nothing: the program has closed it; messages without an outcome stay without one."""
 
     def initialise_transactions(self, within_s: float) -> None:
         """Get a producer id, and fence earlier producers of this transactional id."""
         failure = self._initialise(within_s)
         if failure is not None:
-            raise self._failed("init_transactions", failure)
+            raise self.failed("init_transactions", failure)
 
     def try_initialise_transactions(self, within_s: float) -> int:
         """As `initialise_transactions`, but returns the error code."""
@@ -271,7 +237,8 @@ class ProgramProducer(AgentProducer):
         for _, future in orphans.values():
             future.set_exception(problem)
 
-    def _done(self, event: Event, ns: int) -> None:
+    def done(self, event: Event, ns: int) -> None:
+        """Take the outcome of a message. Raises ValueError for one that cannot be true."""
         assert isinstance(event, OutcomeEvent)
         with self._lock:
             pending = self._pending.get(event.seq)
@@ -279,9 +246,8 @@ class ProgramProducer(AgentProducer):
         if pending is None:
             raise ValueError(f"{name} is not waiting for an outcome")
         message, future = pending
-        if ns < message.sent_ns:
-            raise ValueError(f"{name} was sent to the program at {message.sent_ns} ns, but ended at {ns} ns")
-        outcome, code = self._outcome(event, name)
+        require_after(ns, message.sent_ns, name)
+        outcome, code = self.outcome_of(event)
         with self._lock:
             del self._pending[event.seq]
         result = self.recorder.done(
@@ -295,13 +261,15 @@ class ProgramProducer(AgentProducer):
         )
         future.set_result(result)
 
-    def _outcome(self, event: OutcomeEvent, name: str) -> tuple[Outcome, int]:
+    def outcome_of(self, event: OutcomeEvent) -> tuple[Outcome, int]:
+        """What an event says of its message, with the error code. Raises ValueError if it says nothing."""
         failure = event.error or Failure()
         if event.outcome == "ok":
             return "ok", 0
         if event.outcome is not None:
             return event.outcome, error_code(failure)
         if event.error is None:
+            name = f"message {event.producer}/{event.seq}"
             raise ValueError(f"{name} has neither an outcome nor an error")
         return (
             java_outcome(failure, acks=self._acks, attempts=event.attempts, retries=self._retries),
@@ -309,86 +277,10 @@ class ProgramProducer(AgentProducer):
         )
 
 
-class ProgramStream:
-    """A background stream: a producer in a program, and the thread that hands messages to it."""
-
-    def __init__(self, producer: ProgramProducer, load: StreamLoad) -> None:
-        """Start at once."""
-        self._producer = producer
-        self._load = load
-        self._sent = 0
-        self._counted = {"ok": 0, "fail": 0, "info": 0}
-        self._flush_s = 5.0
-        self._problem: Exception | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"stream-{producer.spec.writer}", daemon=True)
-        self._thread.start()
-
-    def stop(self, flush_s: float) -> StreamCounts:
-        """Stop sending, and wait ``flush_s`` for outcomes. Raises InvalidRunError if the program failed."""
-        self._flush_s = flush_s
-        self._stop.set()
-        self._thread.join(flush_s + _CLOSE_S + ANSWER_S + 2.0)
-        return self.counts()
-
-    def counts(self) -> StreamCounts:
-        """The messages so far, by outcome. Raises InvalidRunError if the program has failed."""
-        if self._problem is not None:
-            raise self._problem
-        return StreamCounts(sent=self._sent, **self._counted, running=self._thread.is_alive())
-
-    def _run(self) -> None:
-        try:
-            self._producer.wait_created()
-            feed(
-                self._load,
-                self._stop,
-                in_flight=lambda: self._producer.in_flight,
-                send=self._send,
-                wait=self._stop.wait,
-            )
-            self._producer.close_inside(self._flush_s)
-        except Exception as error:  # noqa: BLE001 - raised again by `stop` and `counts`
-            self._problem = error
-
-    def _send(self, count: int) -> None:
-        writer, recorder, load = self._producer.spec.writer, self._producer.recorder, self._load
-        first = recorder.take_seqs(writer, count)
-        messages = [
-            SentMessage(
-                writer=writer,
-                seq=seq,
-                topic=load.topic,
-                partition=load.partitions[seq % len(load.partitions)],
-                label="",
-                sent_ns=now_ns(),
-            )
-            for seq in range(first, first + count)
-        ]
-        recorder.journal.write_many(
-            "sent",
-            [
-                {
-                    "topic": message.topic,
-                    "partition": message.partition,
-                    "writer": writer,
-                    "seq": message.seq,
-                    "sent_ns": message.sent_ns,
-                }
-                for message in messages
-            ],
-        )
-        self._sent += count
-        values = [
-            (one, encode(writer, one.seq, one.topic, one.partition, size_bytes=load.size_bytes))
-            for one in messages
-        ]
-        for future in self._producer.hand_over(values):
-            future.add_done_callback(self._count)
-
-    def _count(self, future: Future[SendResult]) -> None:
-        if future.exception() is None:
-            self._counted[future.result().outcome] += 1
+def require_after(ns: int, sent_ns: int, name: str) -> None:
+    """Raise ValueError for a message that ended before it was sent."""
+    if ns < sent_ns:
+        raise ValueError(f"{name} was sent to the program at {sent_ns} ns, but ended at {ns} ns")
 
 
 def described(failure: Failure, config: Config) -> str:

@@ -1,0 +1,1 @@
+../../workloads/java/Stream.java
