@@ -180,7 +180,7 @@ def _brokers() -> list[int]:
 def _clients() -> list[int]:
     """The processes in the network namespace of the client's host."""
     spaces = {_namespace(pid) for pid in pids() if f"/{HOST}/{JOURNAL}" in command_of(pid)}
-    spaces |= {_namespace(pid) for pid in pids() if command_of(pid).endswith(" Agent")}
+    spaces |= {_namespace(pid) for pid in pids() if command_of(pid).rstrip().endswith(" Agent")}
     return [pid for pid in pids() if _namespace(pid) in spaces - {None}]
 
 
