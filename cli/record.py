@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +13,10 @@ import typer
 from cli.options import RUNS, Quiet, Runs, count, duration
 from cli.pages import add_page
 from harness.console import Progress, echo
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, UsageError, quoted
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, AckedError, UsageError, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from harness.cluster.attached import AttachedCluster
     from harness.kafka.security import ClientSecurity
@@ -123,7 +124,7 @@ def record(
     for_s = duration("--for", for_, least_s=_SHORTEST_S, most_h=_LONGEST_H) if for_ else 0.0
     address = loopback(listen)
     progress = Progress(quiet=as_json or quiet)
-    with guarded():
+    with guarded(), answering():
         security, user = _user_clients(client_config, progress.say)
         cluster = attach(bootstrap_endpoints(_bootstrap(bootstrap, resume), security))
         if check_only:
@@ -294,6 +295,17 @@ def _require_rights(cluster: AttachedCluster, topic: str, progress: Progress) ->
             raise UsageError(f"You lack {right.name} on {right.on}, so {right.lost}; grant it ({right.why}).")
         if right.presence == "no":
             progress.say(f"without {right.name} on {right.on}: {right.lost} ({right.why})")
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Raises AckedError, as one sentence, if the cluster stops answering meanwhile."""
+    try:
+        yield
+    except (ConnectionError, TimeoutError) as error:
+        raise AckedError(
+            f"The cluster stopped answering ({error}); see whether its brokers are up, and try again."
+        ) from None
 
 
 def _require_new(cluster: AttachedCluster, topic: str) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.record import _user_clients
+from cli.record import _user_clients, answering
 from harness.cluster.attached import bootstrap_endpoints, topology_of
-from harness.errors import UsageError
+from harness.errors import AckedError, UsageError
 from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
 from run.recording.plan import settings_of
 
@@ -84,3 +84,11 @@ def test_properties_that_no_client_has_are_named_in_one_line(tmp_path: Path) -> 
         "ignored 'my.own', 'a.b', 'x.y\\x1b[2J', 'c.d' and 1 more, because no client of Kafka has such a "
         "property"
     )
+
+
+def test_a_cluster_that_stops_answering_is_one_sentence() -> None:
+    with (
+        pytest.raises(AckedError, match=r"stopped answering \(no broker answers\); see"),
+        answering(),
+    ):
+        raise ConnectionError("no broker answers")
