@@ -105,7 +105,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProgram]:
     running.close(5.0)
 
 
-@pytest.mark.parametrize(("number", "way"), enumerate(WAYS))
+@pytest.mark.parametrize(("number", "way"), list(enumerate(WAYS)))
 def test_java(broker: SecuredBroker, java: RunningProgram, number: int, way: tuple[str, str]) -> None:
     spec = ProducerSpec(writer=number, name=f"p{number}", brokers=(endpoint(broker, *way),), via="java")
     properties: dict[str, Json] = dict(producer_properties(spec))

@@ -167,6 +167,7 @@ def test_lz4_of_format_0_has_a_header_checksum_of_its_own(stored: bool) -> None:
         message(5, b"a", 0),
         wrapped(gzip.compress(message(0, b"a") + message(1, b"b")), 1, 6, 1),
     ],
+    ids=["v2", "v2 lz4", "v0", "v1 gzip"],
 )
 def test_a_batch_is_known_again_by_its_header(raw: bytes) -> None:
     (known,) = parse(raw).batches
