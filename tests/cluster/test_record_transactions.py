@@ -33,7 +33,7 @@ def groups(cluster: ForeignCluster) -> set[str]:
     return {group for broker in IDS for group in list_groups(cluster.endpoint(broker), 5.0)[1]}
 
 
-@pytest.mark.parametrize("fault", ["none", "the leader is killed"])
+@pytest.mark.parametrize("fault", [pytest.param("none", marks=pytest.mark.long), "the leader is killed"])
 def test_transactions_and_a_group_are_recorded_and_removed(
     foreign: ForeignCluster, tmp_path: Path, fault: str
 ) -> None:

@@ -153,6 +153,7 @@ def counts(judgement: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
+@pytest.mark.long
 def test_a_quiet_topic_shows_nothing_and_its_contents_are_not_kept(
     foreign: ForeignCluster, tmp_path: Path
 ) -> None:
@@ -177,6 +178,7 @@ def test_a_quiet_topic_shows_nothing_and_its_contents_are_not_kept(
     assert again.json()["verdict"] == "as declared"
 
 
+@pytest.mark.long
 def test_a_replica_whose_log_was_changed_is_told(foreign: ForeignCluster, tmp_path: Path) -> None:
     """A batch of one follower gets another body, with a checksum that fits it."""
     make(foreign, Topic("changed", IDS))
@@ -244,6 +246,7 @@ def change(segment: Path, offset: int) -> None:
     segment.write_bytes(data)
 
 
+@pytest.mark.long
 def test_a_compacted_topic_says_what_is_not_compared(foreign: ForeignCluster, tmp_path: Path) -> None:
     make(foreign, Topic("states", IDS, config={"cleanup.policy": "compact"}))
     produce(foreign, "states", 20)
