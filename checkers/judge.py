@@ -172,6 +172,7 @@ def judge_history(
         expected=expected,
         claims=claims,
         promises=promises if by_promises else None,
+        compared=_compared(evidence),
     )
     return Judgement(
         verdict=verdict,
@@ -189,6 +190,19 @@ def judge_history(
         findings=tuple(sample),
         phases_s=clock.laps,
     )
+
+
+def _compared(evidence: Evidence) -> int | None:
+    """Partitions of watched topics of which at least two replicas were compared; None: none was watched."""
+    rows = [row for row in evidence.rows("replicas") if row["watched_from"] is not None]
+    if not rows:
+        return None
+    counts = Counter(
+        (row["topic"], row["partition"])
+        for row in rows
+        if row["complete"] and row["in_sync"] and "compact" not in (row["cleanup"] or "compact")
+    )
+    return sum(count > 1 for count in counts.values())
 
 
 def _judge_promises(

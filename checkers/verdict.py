@@ -59,6 +59,7 @@ TRANSACTIONS_AND_GROUPS = (
     "offset_expired",
     "group_reset",
     "group_stalled",
+    "offset_outside",
     "double_ownership",
     "skip",
     "replay",
@@ -112,13 +113,15 @@ def decide(
     expected: Mapping[str, int],
     claims: Sequence[ClaimResult],
     promises: Sequence[Mapping[str, Any]] | None = None,
+    compared: int | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """The verdict and its reasons.
 
     ``messages`` is the number of sends; ``findings`` and ``expected`` count all findings, and those that the
     scenario expects, by class. ``promises`` (rows of `Judgement.promises`) are given if they decide about
     findings; None: the scenario's declaration decides. `violated`: a finding is not expected, a promise is
-    broken, or a claim has another result than declared. `unknown`: something was left open.
+    broken, or a claim has another result than declared. `unknown`: something was left open. ``compared`` is
+    the number of partitions of a watched topic whose replicas were compared; None: none was watched.
     """
     unexpected = {name: count - expected.get(name, 0) for name, count in findings.items()}
     unread = unexpected.pop("undetermined", 0)
@@ -142,7 +145,9 @@ def decide(
         if claim.status in ("unknown", "not reproduced")
     ]
     unknown += undecided
-    if messages == 0:
+    if compared == 0:
+        unknown.append("no two replicas of the watched topic could be compared, so nothing was proven")
+    if messages == 0 and compared is None:
         unknown.append("the history holds no send, so nothing was proven")
     if unread > 0:
         unknown.append(f"the final read of {unread} partition(s) did not reach the end")

@@ -16,7 +16,7 @@ from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, AckedError, UsageError, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from harness.cluster.attached import AttachedCluster
     from harness.kafka.security import ClientSecurity
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from run.folder import RunFolder
     from run.recording.plan import RecordingPlan
     from run.recording.preflight import Right
+    from run.recording.watching import WatchPlan
 
 _SHORTEST_S, _LONGEST_H = 5, 7 * 24
 _NAMED = 4
@@ -67,6 +68,33 @@ class LoadOptions:
     topic: Annotated[
         str, typer.Option(help="Name of its topic, which must begin with acked-. Default: a random one.")
     ] = ""
+    transactions: Annotated[
+        bool,
+        typer.Option(
+            "--transactions", help="Also copy the messages to a second topic, in transactions of a group."
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    """What is read of a topic of others, instead of writing to one of acked's own."""
+
+    watch: Annotated[
+        str,
+        typer.Option(
+            metavar="<topic>",
+            help="Only compare the replicas of this topic, which others write. Nothing is produced.",
+        ),
+    ] = ""
+    last: Annotated[
+        int,
+        typer.Option(
+            parser=count("--last", least=0, most=100_000_000),
+            metavar="<int>",
+            help="With --watch: offsets before the end of each partition from which on it is read.",
+        ),
+    ] = 100_000
 
 
 def record(
@@ -87,6 +115,7 @@ def record(
         str, typer.Option("--for", metavar="<time>", help="How long to record: 90s, 30m, 2h.")
     ] = "",
     load: LoadOptions,
+    watching: WatchOptions,
     listen: Annotated[
         str,
         typer.Option(metavar="<host:port>", help="Where marks are taken. Default: any port of 127.0.0.1."),
@@ -112,6 +141,7 @@ def record(
     end; the logs of its replicas are compared with what was acknowledged. It
     ends by itself after --for, or with Ctrl-C. Meanwhile `acked mark` notes what
     people do. Nothing is written before the plan was shown and confirmed.
+    With --watch it writes nothing at all.
 
     Exit code: 0 as declared, 1 violated, 2 unknown, 254 usage error.
     """
@@ -124,15 +154,24 @@ def record(
     for_s = duration("--for", for_, least_s=_SHORTEST_S, most_h=_LONGEST_H) if for_ else 0.0
     address = loopback(listen)
     progress = Progress(quiet=as_json or quiet)
-    with guarded(), answering():
+    if watching.watch and (not for_ or load != LoadOptions()):
+        raise UsageError(
+            f"--watch {quoted(watching.watch, 60)}: it writes nothing; give it with --for, such as --for "
+            "10m, and without the options of what is written, such as --rate and --topic."
+        )
+    with guarded(_requests(watching, load, resume, check_only=check_only, clean=clean)), answering():
         security, user = _user_clients(client_config, progress.say)
         cluster = attach(bootstrap_endpoints(_bootstrap(bootstrap, resume), security))
         if check_only:
-            raise typer.Exit(_check(cluster, load.topic, as_json=as_json))
+            raise typer.Exit(_check(cluster, load, as_json=as_json))
         if clean:
             raise typer.Exit(_clean(cluster, runs, as_json=as_json))
         if resume is not None:
             raise typer.Exit(_resume(cluster, resume, user, address, progress, as_json=as_json))
+        if watching.watch:
+            raise typer.Exit(
+                _watch(cluster, watching, for_s, address, bootstrap, runs, progress, yes=yes, as_json=as_json)
+            )
         from run.recording.disk import require_room
         from run.recording.plan import plan_recording
 
@@ -145,10 +184,12 @@ def record(
             replication_factor=load.replication_factor,
             topic=load.topic,
             uncapped=no_caps,
+            transactions=load.transactions,
         )
         require_room(runs, plan)
-        _require_rights(cluster, plan.topic if load.topic else "", progress)
-        _require_new(cluster, plan.topic)
+        _require_rights(cluster, plan.topic if load.topic else "", load.transactions or None, progress)
+        for name in [topic.name for topic in plan.topics]:
+            _require_new(cluster, name)
         for line in plan_in_words(cluster, plan, user):
             echo(line, err=True)
         if not yes and not typer.confirm("Begin?", err=True):
@@ -218,11 +259,11 @@ def _user_clients(file: Path | None, say: Callable[[str], None]) -> tuple[Client
     )
 
 
-def _check(cluster: AttachedCluster, topic: str, *, as_json: bool) -> int:
+def _check(cluster: AttachedCluster, load: LoadOptions, *, as_json: bool) -> int:
     from run.recording.plan import require_own_name
     from run.recording.preflight import preflight
 
-    rights = preflight(cluster, topic and require_own_name(topic))
+    rights = preflight(cluster, load.topic and require_own_name(load.topic), transactions=load.transactions)
     brokers = [
         {
             "id": host.node_id,
@@ -286,11 +327,13 @@ def _clean(cluster: AttachedCluster, runs: Path, *, as_json: bool) -> int:
     return EXIT_UNKNOWN if cleaned.failed else EXIT_AS_DECLARED
 
 
-def _require_rights(cluster: AttachedCluster, topic: str, progress: Progress) -> None:
+def _require_rights(
+    cluster: AttachedCluster, topic: str, transactions: bool | None, progress: Progress
+) -> None:
     """Say what will not be proven. Raises UsageError if nothing can be recorded."""
     from run.recording.preflight import preflight
 
-    for right in preflight(cluster, topic):
+    for right in preflight(cluster, topic, transactions=transactions):
         if right.presence == "no" and right.needed:
             raise UsageError(f"You lack {right.name} on {right.on}, so {right.lost}; grant it ({right.why}).")
         if right.presence == "no":
@@ -317,6 +360,31 @@ def _require_new(cluster: AttachedCluster, topic: str) -> None:
         )
 
 
+def _transactions_in_words(plan: RecordingPlan) -> list[str]:
+    if not plan.transactions:
+        return []
+    return [
+        f"  copy them to a second topic, {plan.output}, in transactions of the group {plan.topic}, which are "
+        "deleted at the end as well; the transactional id of the same name expires by itself",
+    ]
+
+
+def _requests(
+    watching: WatchOptions, load: LoadOptions, resume: Path | None, *, check_only: bool, clean: bool
+) -> Collection[type]:
+    """What acked may send to the cluster for what it is asked to do."""
+    from harness.cluster.attached import ALLOWED, CLEANING, READING, TRANSACTIONAL
+    from run.folder import RunFolder
+    from run.recording.stored import StoredRecording
+
+    if watching.watch:
+        return READING
+    if clean:
+        return CLEANING
+    resumed = resume is not None and StoredRecording.of(RunFolder.open(resume)).plan.transactions
+    return TRANSACTIONAL if check_only or load.transactions or resumed else ALLOWED
+
+
 def plan_in_words(cluster: AttachedCluster, plan: RecordingPlan, user: UserClients) -> list[str]:
     """What a recording will do, before it begins."""
     from run.recording.plan import settings_of
@@ -330,6 +398,7 @@ def plan_in_words(cluster: AttachedCluster, plan: RecordingPlan, user: UserClien
         f"{plan.replication_factor}; replicas {leaders}), and delete it at the end",
         f"  write {plan.rate:g} messages/s of {plan.size_bytes} bytes by producers with {names}, and read "
         f"them (client.id acked-…): {plan.broker_bytes_per_hour / 1e6:.0f} MB an hour on all brokers",
+        *_transactions_in_words(plan),
         "  read the log of each replica, the metadata and the settings that you may describe; change nothing "
         "else",
         f"  write about {plan.own_bytes_per_hour / 1e6:.0f} MB an hour to its run folder, and "
@@ -358,6 +427,55 @@ def _record(
     with working_on(folder):
         outcome = judged(folder, progress, lambda _started: recording.begin(plan, bootstrap), frugal=True)
     return _shown(folder, outcome, progress, as_json=as_json)
+
+
+def _watch(
+    cluster: AttachedCluster,
+    watching: WatchOptions,
+    for_s: float,
+    address: tuple[str, int],
+    bootstrap: str,
+    runs: Path,
+    progress: Progress,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    from run.folder import RunFolder
+    from run.recording.record import NAME
+    from run.recording.stored import working_on
+    from run.recording.watching import Watching, plan_watch
+    from run.session import judged
+
+    plan = plan_watch(cluster, watching.watch, for_s=for_s, last=watching.last)
+    for line in watch_in_words(cluster, plan):
+        echo(line, err=True)
+    if not yes and not typer.confirm("Begin?", err=True):
+        return EXIT_AS_DECLARED
+    folder = RunFolder.create(runs, NAME)
+    begun = Watching(cluster=cluster, folder=folder, progress=progress, listen=address)
+    with working_on(folder):
+        outcome = judged(folder, progress, lambda _started: begun.begin(plan, bootstrap))
+    return _shown(folder, outcome, progress, as_json=as_json)
+
+
+def watch_in_words(cluster: AttachedCluster, plan: WatchPlan) -> list[str]:
+    """What watching will do, before it begins."""
+    from report.words.seen import limits_of_watching
+
+    starts = ", ".join(f"{key.partition}: {offset}" for key, offset in list(plan.first.items())[:12])
+    more = len(plan.first) - 12
+    topic = plan.topic
+    compared = ("compare what its in-sync replicas hold from there to the high watermark at the end",)
+    return [
+        f"acked will watch the topic {topic.name} of the cluster {cluster.cluster_id} "
+        f"({len(cluster.brokers)} brokers) for {plan.for_s:.0f} s, and write nothing to the cluster:",
+        f"  read the log of each of {sum(map(len, topic.assignment))} replicas from these offsets on "
+        f"({starts}{f' and {more} more' if more > 0 else ''}); of a batch it keeps offset, leader epoch, CRC "
+        "and times, but no key and no value",
+        *(f"  {line}" for line in (limits_of_watching(plan.as_json()) or compared)),
+        "  compare the offsets that groups have committed, as far as you may describe them, with the logs",
+    ]
 
 
 def _resume(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.cluster.model import Cluster, first_answer
 from harness.history.journal import Journal
@@ -13,6 +14,7 @@ from harness.kafka.wire.dialect import Dialect
 from harness.observer.dump import final_dump
 from harness.observer.observer import Observer
 from harness.observer.replica_log import ReplicaLog
+from harness.observer.tail import WatchedLogs
 from harness.observer.targets import Targets
 
 
@@ -29,10 +31,13 @@ class Watch:
         *,
         runs: Callable[[str], bool] = lambda _host: True,
         transactions: bool = False,
+        transactional_id: str = "",
+        watched: WatchedLogs | None = None,
     ) -> None:
         """``runs`` says whether the process of a host runs, where that is known.
 
-        ``transactions``: also ask leaders and coordinators what they know of transactions.
+        ``transactions``: also ask leaders and coordinators what they know of transactions, and coordinators
+        of one ``transactional_id`` alone, if it is given.
         """
         self._runs = runs
         self._journal = journal
@@ -46,6 +51,8 @@ class Watch:
             [topic.name for topic in topics],
             dialect=dialect,
             transactions=transactions,
+            transactional_id=transactional_id,
+            watched=watched,
         )
 
     def start(self) -> None:
@@ -56,10 +63,19 @@ class Watch:
         """Stop observing; safe to call twice."""
         self.observer.stop()
 
-    def dump(self, run_dir: Path, *, without: Collection[str] = (), leaders_only: bool = False) -> int:
+    def dump(
+        self,
+        run_dir: Path,
+        *,
+        without: Collection[str] = (),
+        leaders_only: bool = False,
+        watched: Mapping[TopicPartition, range] = MappingProxyType({}),
+    ) -> int:
         """Read the log of every replica to its end; topics ``without`` do not exist any more.
 
+        Of ``watched`` partitions, a range of offsets is read.
         Returns how many records of the final logs the observer has not seen. They are rows of `unobserved`.
+
         With ``leaders_only`` other replicas are left out, because they do not show their logs.
         """
         stopped = [node.name for node in self._targets.brokers if not self._runs(node.name)]
@@ -74,6 +90,7 @@ class Watch:
             states,
             dialect=self._dialect,
             stopped=stopped,
+            watched=watched,
         )
         unobserved = list(self._unobserved(logs))
         if unobserved:
@@ -84,6 +101,8 @@ class Watch:
         """Rows of `unobserved`, with their numbers of offsets: where the observer lags behind the logs."""
         for log in logs:
             seen = self.observer.recorded_end(log.broker, log.topic_partition)
+            if log.watched_from is not None:
+                continue  # others go on writing, and what comes now is not compared
             if seen is not None and log.leo is not None and seen < log.leo:
                 row: dict[str, object] = {
                     "ns": log.ns,

@@ -38,6 +38,7 @@ from checkers.partition.fates import Fates, claimed_offsets, decide, explained_o
 from checkers.partition.logs import reference_of
 from checkers.partition.messages import Ints, SendArrays, blocks_of
 from checkers.partition.replicas import differences, odd_records
+from checkers.partition.watched import HighWatermarks, Sighted, truncated
 from checkers.tables.arrays import group_events
 from checkers.tables.output import TRANSACTION_PARTS, TRANSACTION_RECORD, PartWriter, write
 from checkers.tables.rows import (
@@ -50,6 +51,7 @@ from checkers.tables.rows import (
     of_records,
     of_skips,
     of_steps,
+    of_truncations,
     undetermined,
 )
 from checkers.tables.source import numbers, read_rows
@@ -67,6 +69,7 @@ from checkers.transactions.timeouts import timeout_causes
 from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 
+WATERMARK_COLUMNS = ("broker", "ns", "high_watermark")
 SIGHTING_COLUMNS = ("broker", "offset", "seen_ns", "epoch", "writer", "seq", "gone_ns")
 
 Arrays = TypeVar("Arrays", SendArrays, Fates)
@@ -221,6 +224,8 @@ def _of_logs_and_reads(
     yield of_records(partition, odd, task.identities.homes, claimed)
     reported = np.unique(np.concatenate([odd.offset, claimed, explained_offsets(logs, fates)]))
     yield of_differences(partition, differences(partition, logs, reported))
+    if partition.watched:
+        yield of_truncations(partition, truncated(partition, logs, *_observed(job, messages)))
     yield undetermined(partition, int(np.count_nonzero(fates.fate == CODE["undetermined"])))
     if len(reads):
         reference = reference_of(partition, logs)
@@ -229,6 +234,25 @@ def _of_logs_and_reads(
         ahead = steps.take(np.flatnonzero(~steps.back))
         ahead = ahead.take(np.lexsort((ahead.offset, ahead.low, ahead.reader, ahead.ns)))
         yield of_skips(partition, job.evidence, ahead, missed(ahead, reference, sends, reads))
+
+
+def _observed(job: JudgingContext, messages: PartitionMessages) -> tuple[Sighted, HighWatermarks]:
+    """What the observer saw of a watched partition."""
+    files, where = job.source.files, messages.where
+    seen = read_rows(files.get("sightings", ()), "sightings", SIGHTING_COLUMNS, where)
+    marks = read_rows(files.get("watermarks", ()), "watermarks", WATERMARK_COLUMNS, where).sort_by("ns")
+    return (
+        Sighted(
+            broker=numbers(seen, "broker"),
+            offset=numbers(seen, "offset"),
+            epoch=numbers(seen, "epoch"),
+            seen_ns=numbers(seen, "seen_ns"),
+            gone_ns=numbers(seen, "gone_ns"),
+        ),
+        HighWatermarks(
+            broker=numbers(marks, "broker"), ns=numbers(marks, "ns"), offset=numbers(marks, "high_watermark")
+        ),
+    )
 
 
 # ---- transactions

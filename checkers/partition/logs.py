@@ -68,6 +68,8 @@ class Replica:
     """When its log was read."""
     size_bytes: int = -1
     """Size of its log."""
+    watched_from: int = -1
+    """Of a topic that was only watched, the offset from which on batches were read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,11 @@ class PartitionReplicas:
     removals: Removals = field(default_factory=Removals)
     producers_recorded: bool = True
     """If not, nobody knows which records were sent."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether its records are others', so that nobody knows who sent them; a batch counts as a record."""
+        return any(replica.watched_from >= 0 for replica in self.replicas.values())
 
     @property
     def name(self) -> str:

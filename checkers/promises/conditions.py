@@ -50,6 +50,8 @@ def unknown(missing: str) -> Answer:
 
 def _acks(level: int) -> Callable[[FindingContext], Answer]:
     def asked(case: FindingContext) -> Answer:
+        if case.finding["class"] == "truncated":
+            return Answer(False, "it was below the high watermark")
         if case.finding["writer"] is None:
             return unknown("the finding names no producer")
         if case.writer is None or case.writer["acks"] is None:

@@ -65,7 +65,7 @@ _SUBJECTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Readers and groups",
         (
             *("skip", "non_monotonic", "replay", "group_reset", "group_stalled"),
-            *("commit_lost", "stale_offset", "offset_expired", "double_ownership"),
+            *("commit_lost", "stale_offset", "offset_expired", "double_ownership", "offset_outside"),
         ),
     ),
     ("The run itself", ("process_exit", "server_error", "config_mismatch")),

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LOSS_CLASSES = ("lost", "lost_after_read", "moved", "diverged", "offset_conflict", "aborted_read")
+LOSS_CLASSES = (
+    *("lost", "lost_after_read", "moved", "diverged", "offset_conflict", "aborted_read"),
+    "truncated",
+)
 """Classes that say that a message was taken out of the log, or out of one place in the log."""
 STEPS = ("skip", "non_monotonic", "group_reset")
 """Classes about the order in which a reader receives records."""
@@ -580,6 +583,16 @@ ROWS: tuple[PromiseRow, ...] = (
             ),
             OFFSET_RESET,
         ),
+    ),
+    PromiseRow(
+        name="offset-outside-log",
+        classes=("offset_outside",),
+        when=(),
+        promised=False,
+        brief="a committed offset is kept although the log begins after it or ends before it",
+        says="A committed offset is a number that the group's coordinator keeps. If retention removes the "
+        "records at it, or the log is truncated to before it, members start where `auto.offset.reset` says.",
+        sources=(OFFSET_RESET, RETENTION),
     ),
     PromiseRow(
         name="group-availability",

@@ -19,6 +19,9 @@ from harness.errors import BadDataError
 from harness.history.schema import OUTCOMES
 from harness.kafka.model import TopicPartition
 
+_BEGINS = ("log_start", "watched_from")
+"""Columns of `replicas`: no record before any of them is compared."""
+
 
 def copy_arrays(blocks: Iterable[pa.Table], name: str) -> dict[int, CopyArrays]:
     """Columns of `copies` as arrays, by broker; refuses impossible values.
@@ -114,13 +117,14 @@ def partition_of(
         replicas[int(row["broker"])] = Replica(
             broker=int(row["broker"]),
             complete=bool(row["complete"]),
-            log_start=-1 if row["log_start"] is None else int(row["log_start"]),
+            log_start=max(*(-1 if row[name] is None else int(row[name]) for name in _BEGINS)),
             leo=-1 if row["leo"] is None else int(row["leo"]),
             leader=bool(row["leader"]),
             in_sync=row["in_sync"],
-            compacted="compact" in (row["cleanup"] or ""),
+            compacted="compact" in (row["cleanup"] or ("" if row["watched_from"] is None else "compact")),
             read_ns=-1 if row["ns"] is None else int(row["ns"]),
             size_bytes=-1 if row["size_bytes"] is None else int(row["size_bytes"]),
+            watched_from=-1 if row["watched_from"] is None else int(row["watched_from"]),
         )
     reference, conclusive = choose_reference(replicas, ends, "replicas" in source.files)
     removals = removals_of(evidence, where, replicas.get(reference))

@@ -20,6 +20,7 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
     {
         **{name: text for name, text in FATE_MEANINGS.items() if name not in BENIGN},
         "diverged": "replicas disagree at an offset, in content, epoch or length",
+        "truncated": "a committed batch of a watched topic is on no replica any more",
         "foreign": "a record in the final log that nobody sent",
         "out_of_order": "it comes after a later message of the same writer, both acknowledged",
         "aborted_read": "a message that was aborted, or was never in the log, was read or can be read",
@@ -31,6 +32,7 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         "stale_offset": "a coordinator that had been replaced answered with an older offset",
         "offset_expired": "a consumer group's committed offset was removed after offsets.retention.minutes",
         "group_reset": "a consumer group's position was not in the log, and a member continued elsewhere",
+        "offset_outside": "a consumer group's committed offset is not in the log of a watched topic",
         "group_stalled": "a consumer group received nothing, although there were messages to read",
         "double_ownership": "two members of a consumer group owned a partition at the same time",
         "lost_transaction": "its application learned that it committed, but no reader can see any of it",

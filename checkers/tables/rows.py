@@ -27,6 +27,7 @@ from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, reference_of
 from checkers.partition.messages import OK, Homes, Ints, ReadArrays, SendArrays, Texts
 from checkers.partition.replicas import CORRUPT, DIFFERENCE_KINDS, ReplicaRecords
+from checkers.partition.watched import Truncated
 from checkers.records import facts_text
 from checkers.removals import removal_causes
 from checkers.tables.output import FINDING, LIFE, build
@@ -277,6 +278,31 @@ def of_differences(partition: PartitionReplicas, records: ReplicaRecords) -> pa.
             "detail": _DIFFERENCES.take(pa.array(pick.kind)),
         },
         len(distinct),
+    )
+
+
+def of_truncations(partition: PartitionReplicas, gone: Truncated) -> pa.Table:
+    """Findings about committed batches of a watched topic that are on no replica any more."""
+    return build(
+        FINDING,
+        {
+            "class": "truncated",
+            "topic": partition.topic,
+            "partition": partition.number,
+            "offset": gone.offset,
+            "epoch": nullable(gone.epoch, pa.int32()),
+            "count": gone.count,
+            "acked_ns": gone.committed_ns,
+            "last_broker": gone.last_broker,
+            "detail": pa.array(
+                [
+                    facts_text(last_offset=last, epoch_there=None if epoch < 0 else epoch)
+                    for last, epoch in zip(gone.last_offset.tolist(), gone.now_epoch.tolist(), strict=True)
+                ],
+                pa.string(),
+            ),
+        },
+        len(gone),
     )
 
 

@@ -5,25 +5,33 @@ Only requests of `ALLOWED` are sent to it, none of them with the id of a replica
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
 from kafka.protocol.admin import (
     CreateTopicsRequest,
+    DeleteGroupsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     DescribeQuorumRequest,
+    ListGroupsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.admin.transactions import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from kafka.protocol.consumer import FetchRequest, HeartbeatRequest, ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
-from kafka.protocol.producer.transaction import InitProducerIdRequest
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
+from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, InitProducerIdRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from harness.errors import AckedError, UnfitError, UsageError, quoted
+from harness.errors import AckedError, UnfitError, UsageError, WaitTimeoutError, quoted
 from harness.kafka.model import (
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,
@@ -38,6 +46,7 @@ from harness.kafka.security import ClientSecurity
 from harness.kafka.wire.admin import RequestResult, create_topics, delete_topic, delete_topic_by_id
 from harness.kafka.wire.connection import only
 from harness.kafka.wire.dialect import Dialect, common, spoken
+from harness.kafka.wire.group_offsets import delete_group
 from harness.kafka.wire.metadata import (
     AdvertisedCluster,
     advertised_cluster,
@@ -46,6 +55,7 @@ from harness.kafka.wire.metadata import (
     metadata,
     topic_ids,
 )
+from harness.kafka.wire.transactions import RETRIABLE, find_coordinator
 from harness.lab.here import HERE
 from harness.lab.model import Host, Topology
 from harness.waiting import wait_until
@@ -57,6 +67,17 @@ ALLOWED = (
     InitProducerIdRequest,
 )
 """What acked's own requests to such a cluster may be; clients of the official libraries send theirs."""
+CLEANING = (*ALLOWED, FindCoordinatorRequest, DeleteGroupsRequest)
+"""What they may be while topics and groups of killed recordings are removed."""
+TRANSACTIONAL = (
+    *CLEANING,
+    *(AddPartitionsToTxnRequest, HeartbeatRequest),
+    *(DescribeProducersRequest, ListTransactionsRequest, DescribeTransactionsRequest),
+)
+"""What they may be for a recording with transactions, and to ask for the rights that it needs."""
+_CHANGING = (CreateTopicsRequest, DeleteTopicsRequest, InitProducerIdRequest)
+READING = (*(one for one in ALLOWED if one not in _CHANGING), ListGroupsRequest, OffsetFetchRequest)
+"""What they may be while a topic of others is only watched."""
 PREFIX = "acked-"
 """How the names of the topics begin that acked may create and delete there."""
 _ANSWER_S = 3.0
@@ -64,6 +85,9 @@ _ANSWER_S = 3.0
 _ATTEMPTS = 4
 _NEWS_S = 30.0
 """How long the news of a new or deleted topic may take to reach every broker."""
+_GROUP_S = 10.0
+"""How long the last member of a group may take to leave it."""
+_NON_EMPTY_GROUP = 68
 _DESCRIBE_QUORUM = 55
 _NOT_CONTROLLER = 41
 _UNKNOWN_TOPIC_ID = 100
@@ -175,6 +199,21 @@ class AttachedCluster:
         answers = self._all(lambda target: api_versions(target, _ANSWER_S))
         return {host.name: ranges for host, ranges in answers}
 
+    def delete_group(self, group: str) -> None:
+        """Delete a group of acked's own; what may not be deleted stays, and expires without its topics."""
+        if not group.startswith(PREFIX):
+            raise ValueError(f"{group!r} does not begin with {PREFIX}")
+
+        def gone() -> bool:
+            error, broker = find_coordinator(self.any_endpoint(), group, group=True)
+            if error:
+                return error not in RETRIABLE
+            coordinator = self.topology.host(broker_name(broker)).broker_endpoint
+            return delete_group(coordinator, group) not in (*RETRIABLE, _NON_EMPTY_GROUP)
+
+        with suppress(WaitTimeoutError):
+            wait_until(gone, within_s=_GROUP_S, poll_s=self.poll_s, awaiting=f"the group {group} to be gone")
+
     def any_endpoint(self) -> Endpoint:
         """A broker that answers. Raises OSError if none does."""
         for name in self.api_versions():
@@ -281,9 +320,9 @@ class AttachedCluster:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """Meanwhile this process sends only requests of `ALLOWED`."""
-    with only(ALLOWED):
+def guarded(requests: Collection[type] = ALLOWED) -> Iterator[None]:
+    """Meanwhile this process sends only these requests."""
+    with only(requests):
         yield
 
 

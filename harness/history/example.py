@@ -59,6 +59,8 @@ Findings: 1 lost, 1 moved
 Promises of Kafka: 2 of unknown promise
  not known    2: the acks of the producer are not recorded (row acks-0)
 
+The history does not decide whether Kafka behaved as documented. Where acks is not known, 1 of 3 acknowledged
+writes was lost.
 Verdict: violated (1 lost that nothing declared; 1 moved that nothing declared)
 Run folder: DIR
 """

@@ -236,6 +236,13 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("high_watermark", "long", "high watermark"),
                     Column("last_stable_offset", "long", "LSO: the offset before which all is decided"),
                     Column("log_start", "long", "log start offset"),
+                    Column(
+                        "watched_from",
+                        "long",
+                        "of a topic of others that was only watched: the offset from which on its batches "
+                        "were read. Then a row of `copies` is a batch, and nobody knows who sent its "
+                        "records; null: a topic of the run",
+                    ),
                     Column("size_bytes", "long", "size of the log's batches, from the log start offset on"),
                     Column("leader", "flag", "this replica was the leader"),
                     Column("in_sync", "flag", "this replica was in the ISR"),

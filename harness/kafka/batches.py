@@ -117,8 +117,11 @@ class ParsedBatches(NamedTuple):
         return [batch.problem for batch in self.batches if batch.problem]
 
 
-def parse(data: bytes, from_offset: int = 0) -> ParsedBatches:
+def parse(data: bytes, from_offset: int = 0, *, bodies: bool = True) -> ParsedBatches:
     """All complete batches in ``data``; records below ``from_offset`` are left out.
+
+    Without ``bodies`` the records inside are not read: one record, without key and value, stands for a batch,
+    with its first offset (before format 2 its last) and its last timestamp.
 
     Stops at an incomplete batch (the end of a FETCH response, or of a file that is being written) and at a
     size of zero or less (the zero-filled tail that a power cut leaves). A batch whose records cannot be read
@@ -129,7 +132,7 @@ def parse(data: bytes, from_offset: int = 0) -> ParsedBatches:
     batches: list[Batch] = []
     bounds = positions(data)
     for start, end in pairwise(bounds):
-        batches.append(read_batch(data[start:end], from_offset, records))
+        batches.append(read_batch(data[start:end], from_offset, records, bodies=bodies))
     return ParsedBatches(records, batches, bounds[-1])
 
 
@@ -163,9 +166,11 @@ def is_at(data: bytes, position: int, batch: Batch) -> bool:
     return bool((offset, epoch, crc) == (batch.offset, batch.epoch, batch.crc))
 
 
-def read_batch(raw: bytes, from_offset: int, records: list[Record]) -> Batch:
-    """One complete batch; its records from an offset on are added to ``records``."""
+def read_batch(raw: bytes, from_offset: int, records: list[Record], *, bodies: bool = True) -> Batch:
+    """One complete batch; its records from an offset on are added to ``records`` (see `parse`)."""
     magic = raw[16]
+    if not bodies:
+        return (_current_header if magic == 2 else _legacy_header)(raw, from_offset, records)
     return _current(raw, from_offset, records) if magic == 2 else _legacy(raw, magic, from_offset, records)
 
 
@@ -233,6 +238,58 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
         crc_ok=crc_ok,
         size_bytes=size + 12,
         problem=problem,
+    )
+
+
+def _current_header(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
+    base, size, epoch, _, crc, attributes, last_delta, _, last_ms, pid, producer_epoch, sequence, _ = (
+        _HEADER.unpack_from(raw)
+    )
+    crc_ok = DefaultRecordBatch(raw).validate_crc()
+    if base >= from_offset:
+        out.append(
+            Record(
+                offset=base,
+                epoch=epoch,
+                batch_offset=base,
+                crc=crc,
+                crc_ok=crc_ok,
+                timestamp_ms=last_ms,
+                producer_id=pid,
+                producer_epoch=producer_epoch,
+                sequence=sequence,
+                control=bool(attributes & _CONTROL),
+                transactional=bool(attributes & _TRANSACTIONAL),
+                key=None,
+                value=None,
+            )
+        )
+    return Batch(
+        offset=base,
+        next_offset=min(base + last_delta + 1, LARGEST_OFFSET),
+        epoch=epoch,
+        magic=2,
+        crc=crc,
+        crc_ok=crc_ok,
+        size_bytes=size + 12,
+        problem="" if crc_ok else _problem(f"batch at offset {base}", attributes, raw, _DAMAGED),
+    )
+
+
+def _legacy_header(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
+    last, size, crc, magic, attributes = _LEGACY.unpack_from(raw)
+    crc_ok = zlib.crc32(raw[16:]) == crc
+    if last >= from_offset:
+        out.append(_legacy_record(last, last, crc, crc_ok=crc_ok, timestamp_ms=None, key=None, value=None))
+    return Batch(
+        offset=last,
+        next_offset=min(last + 1, LARGEST_OFFSET),
+        epoch=None,
+        magic=magic,
+        crc=crc,
+        crc_ok=crc_ok,
+        size_bytes=size + 12,
+        problem="" if crc_ok else _problem(f"message at offset {last}", attributes, raw, _DAMAGED),
     )
 
 

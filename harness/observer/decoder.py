@@ -134,6 +134,18 @@ class Decoder:
                 return None
 
 
+class HeaderReader(Decoder):
+    """Reads the headers of batches alone: one row stands for a batch."""
+
+    def headers(self, raw: bytes) -> Headers:
+        """The complete batches that ``raw`` begins with."""
+        return headers(raw)
+
+    def decode(self, log: Headers, which: npt.NDArray[np.int64]) -> Decoded:
+        """A row for each of the batches, without what only its records say."""
+        return _read(_raws(log, which), bodies=False)
+
+
 def command() -> tuple[str, ...]:
     """The command line of the Java process up to its main class. Raises AckedError if it cannot be made."""
     place = importlib.util.find_spec("pyspark")
@@ -272,12 +284,12 @@ def _table(answer: _Answer, rows: npt.NDArray[np.void]) -> pa.Table:
     return pa.table([arrays[field.name] for field in DECODED], schema=DECODED)
 
 
-def _read(raws: Sequence[bytes]) -> Decoded:
+def _read(raws: Sequence[bytes], *, bodies: bool = True) -> Decoded:
     """The same by the reader of `harness.kafka.batches`."""
     records, counts, first_offsets, problems = list[Record](), [], [], {}
     for number, raw in enumerate(raws):
         before = len(records)
-        batch = read_batch(raw, _ANY_OFFSET, records)
+        batch = read_batch(raw, _ANY_OFFSET, records, bodies=bodies)
         counts.append(len(records) - before)
         first_offsets.append(batch.offset)
         if batch.problem:

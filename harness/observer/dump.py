@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.observer.copies import Copies
+from harness.observer.decoder import HeaderReader
 from harness.observer.replica_log import ReplicaLog, read_broker
 from harness.observer.targets import Node
 from harness.waiting import wait_until
@@ -38,6 +40,7 @@ def final_dump(
     dialect: Dialect = MODERN,
     stopped: Collection[str] = (),
     within_s: float = CATCH_UP_S,
+    watched: Mapping[TopicPartition, range] = MappingProxyType({}),
 ) -> tuple[ReplicaLog, ...]:
     """Read every replica in ``assignment`` and write `copies` and `replicas`; brokers are read in parallel.
 
@@ -47,15 +50,18 @@ def final_dump(
 
     A busy broker may append a request whose client has already ended. Partitions whose in-sync replicas end
     at different offsets are therefore read again, for up to ``within_s`` seconds. A replica that still ends
-    earlier then is written as it is.
+    earlier then is written as it is. Of ``watched`` partitions, which others go on writing, the batches in a
+    range of offsets are read once.
     """
-    copies = Copies(run_dir)
+    copies = Copies(run_dir, HeaderReader() if watched else None)
     running = {broker.node_id for broker in brokers if broker.name not in stopped}
 
     def read(broker: Node, partitions: Iterable[TopicPartition]) -> list[ReplicaLog]:
         assigned = sorted(key for key in partitions if broker.node_id in assignment[key])
         ended = broker.name in stopped
-        return read_broker(broker, assigned, dialect, copies, stopped=ended) if assigned else []
+        if not assigned:
+            return []
+        return read_broker(broker, assigned, dialect, copies, stopped=ended, watched=watched)
 
     def read_all(partitions: Iterable[TopicPartition]) -> dict[tuple[TopicPartition, int], ReplicaLog]:
         logs = chain.from_iterable(pool.map(partial(read, partitions=tuple(partitions)), brokers))
@@ -96,7 +102,8 @@ def _uneven(
     ends: dict[TopicPartition, set[int | None]] = {}
     for log in replicas:
         state = states.get(log.topic_partition)
-        if state is not None and log.complete and log.broker in running and log.broker in state.isr:
+        whole = log.complete and log.watched_from is None
+        if state is not None and whole and log.broker in running and log.broker in state.isr:
             ends.setdefault(log.topic_partition, set()).add(log.leo)
     return sorted(key for key, distinct_ends in ends.items() if len(distinct_ends) > 1)
 
@@ -131,6 +138,7 @@ def _replica_row(log: ReplicaLog, state: PartitionState | None, cleanup: str | N
         "high_watermark": log.high_watermark,
         "last_stable_offset": log.last_stable_offset,
         "log_start": log.log_start,
+        "watched_from": log.watched_from,
         "size_bytes": log.size_bytes,
         "leader": None if state is None else state.leader == log.broker,
         "in_sync": None if state is None else log.broker in state.isr,

@@ -22,7 +22,7 @@ from harness.observer.pollers import (
     ZooKeeperPoller,
 )
 from harness.observer.producers import TransactionPoller
-from harness.observer.tail import FileSource, LogSource, TailPoller, WireSource
+from harness.observer.tail import FileSource, LogSource, TailPoller, WatchedLogs, WireSource
 from harness.observer.targets import Node, Targets
 from harness.observer.views import SourceView, Views
 
@@ -44,8 +44,16 @@ class Observer:
         dialect: Dialect = MODERN,
         tail_logs: bool = True,
         transactions: bool = False,
+        transactional_id: str = "",
+        watched: WatchedLogs | None = None,
     ) -> None:
-        """``topics`` to observe; None means all but internal ones, also those created later."""
+        """``topics`` to observe; None means all but internal ones, also those created later.
+
+        ``watched``: the logs are of others (`WatchedLogs`). ``transactional_id`` is the only one of which
+        coordinators are asked; empty: all.
+        """
+        self._transactional_id = transactional_id
+        self._watched = watched
         self._targets = targets
         self._journal = journal
         self._topics = None if topics is None else tuple(topics)
@@ -121,6 +129,7 @@ class Observer:
                     Connection(node.endpoint, ANSWER_WITHIN_S),
                     partial(self._replicas_of, node.node_id),
                     self._journal,
+                    self._transactional_id,
                 )
                 for node in self._targets.brokers
             ]
@@ -129,7 +138,8 @@ class Observer:
     def _tail(self, node: Node) -> TailPoller | None:
         source: LogSource
         if self._dialect.own_log_by_fetch:
-            source = WireSource(Connection(node.endpoint, ANSWER_WITHIN_S), self._dialect)
+            connection = Connection(node.endpoint, ANSWER_WITHIN_S)
+            source = WireSource(connection, self._dialect, self._watched)
         elif node.data is not None:
             source = FileSource(node.data)
         else:
@@ -138,7 +148,7 @@ class Observer:
         def replicas() -> tuple[TopicPartition, ...]:
             return self._replicas_of(node.node_id)
 
-        return TailPoller(node.name, node.node_id, source, replicas, self._journal)
+        return TailPoller(node.name, node.node_id, source, replicas, self._journal, self._watched)
 
     def _replicas_of(self, broker: int) -> tuple[TopicPartition, ...]:
         return tuple(

@@ -79,8 +79,13 @@ class TransactionPoller:
         connection: Connection,
         partitions: Callable[[], tuple[TopicPartition, ...]],
         journal: Journal,
+        only: str = "",
     ) -> None:
-        """``partitions`` returns the partitions of which the broker has a replica."""
+        """``partitions`` returns the partitions of which the broker has a replica.
+
+        ``only`` is the one transactional id that is recorded; empty: all.
+        """
+        self._only = only
         self.name = f"{broker_name(broker)}'s transactions"
         self.period_s = 0.5
         self._connection, self._partitions, self._journal = connection, partitions, journal
@@ -90,7 +95,9 @@ class TransactionPoller:
         """Ask once. Nothing is written for a broker that does not answer; `views` show its silence."""
         try:
             ns = now_ns()
-            for row in self._known.transactions(coordinated_transactions(self._connection), ns):
+            for row in self._known.transactions(
+                coordinated_transactions(self._connection, only=self._only), ns
+            ):
                 self._journal.write("transaction_states", **row)
             if places := self._partitions():
                 ns = now_ns()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from types import MappingProxyType
 
 from harness.clock import now_ns
 from harness.host_files import HostFiles
@@ -12,7 +13,7 @@ from harness.kafka.model import TopicPartition
 from harness.kafka.segments import first_offset, high_watermarks, leader_epochs, raw_log, segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
-from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
+from harness.kafka.wire.logs import FetchResult, fetch_as_consumer, fetch_own_log
 from harness.kafka.wire.offsets import CONSUMER, DEBUGGER, EARLIEST, LATEST, end_offsets
 from harness.observer.copies import Copies
 from harness.observer.targets import Node
@@ -35,6 +36,8 @@ class ReplicaLog:
     last_stable_offset: int | None = None
     """None if the log was read from files."""
     log_start: int | None = None
+    watched_from: int | None = None
+    """The offset from which on batches were read, without their records; None: the log was read whole."""
     size_bytes: int | None = None
     """Size of the batches that were read."""
     epochs: list[tuple[int, int]] | None = None
@@ -52,8 +55,11 @@ def read_broker(
     copies: Copies,
     *,
     stopped: bool = False,
+    watched: Mapping[TopicPartition, range] = MappingProxyType({}),
 ) -> list[ReplicaLog]:
     """Read every replica of a broker, one after the other; their records go to ``copies``.
+
+    Of ``watched`` partitions only batches in a range of offsets are read, over the wire.
 
     The files of a ``stopped`` broker count as complete. If a running broker does not answer, its files are
     read too, but the logs are marked as incomplete.
@@ -67,12 +73,10 @@ def read_broker(
             try:
                 if silent is not None:
                     _give_up(log, data, silent, copies)
-                elif dialect.own_log_by_fetch and not stopped:
-                    _read_by_fetch(connection, log, dialect, copies)
-                elif data is not None:
+                elif data is not None and (stopped or not dialect.own_log_by_fetch):
                     _read_files(data, log, copies)
                 else:
-                    _read_by_fetch(connection, log, dialect, copies)
+                    _read_by_fetch(connection, log, dialect, copies, watched.get(key))
             except OSError as error:
                 silent = str(error)  # the next replica would only time out as well
                 _give_up(log, data, silent, copies)
@@ -90,7 +94,9 @@ def _give_up(log: ReplicaLog, data: HostFiles | None, why: str, copies: Copies) 
     log.error = why
 
 
-def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect, copies: Copies) -> None:
+def _read_by_fetch(
+    connection: Connection, log: ReplicaLog, dialect: Dialect, copies: Copies, watched: range | None
+) -> None:
     """Read the replica's own log; where brokers do not show it, what the leader shows to consumers."""
     key = log.topic_partition
     fetch, asking = fetch_own_log, DEBUGGER
@@ -102,18 +108,20 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect, co
         log.error = f"Kafka error {start.error or end.error} for the offsets of the log's start and end"
         return
     position, size, damaged, transactional = start.offset, FETCH_BYTES, list[str](), False
-    log.size_bytes = 0
-    while True:
+    if watched is not None:
+        position, log.watched_from = max(position, watched.start), watched.start
+    size_bytes = 0
+    while watched is None or position < watched.stop:
         got = fetch(connection, *key, position, size, dialect=dialect)
         if got.error:
             log.error = f"Kafka error {got.error} at offset {position}"
             return
         log.high_watermark, log.log_start = got.high_watermark, got.log_start
         log.last_stable_offset = got.last_stable_offset
-        added = copies.add(key, log.broker, got.raw, position)
+        added = copies.add(key, log.broker, got.raw if watched is None else _before(got, watched), position)
         transactional |= added.transactional
         damaged += added.problems
-        log.size_bytes += added.size_bytes
+        size_bytes += added.size_bytes
         following = got.next_offset
         if following is not None and following > position:
             position, size = following, FETCH_BYTES
@@ -123,10 +131,22 @@ def _read_by_fetch(connection: Connection, log: ReplicaLog, dialect: Dialect, co
             break
     end = end_offsets(connection, [key], at=LATEST, replica_id=asking, dialect=dialect)[key]
     log.leo = end.offset
-    log.complete = position >= end.offset
-    cut = f"the read ended at offset {position}, before the log's end {end.offset}"
+    log.size_bytes = size_bytes if watched is None else None
+    last = end.offset if watched is None else min(watched.stop, end.offset)
+    log.complete = position >= last
+    cut = f"the read ended at offset {position}, before the log's end {last}"
     log.error = _together([*damaged, *([] if log.complete else [cut])])
-    log.aborted = _aborted(connection, log, dialect) if transactional else ()
+    if watched is None:
+        log.aborted = _aborted(connection, log, dialect) if transactional else ()
+    elif log.log_start is None:  # nothing had to be read
+        log.log_start = start.offset
+
+
+def _before(fetched: FetchResult, watched: range) -> bytes:
+    """The batches that end in a range."""
+    bounds = positions(fetched.raw)
+    inside = [start for start in bounds[:-1] if offset_after(fetched.raw, start) <= watched.stop]
+    return fetched.raw[: bounds[len(inside)]]
 
 
 def _aborted(connection: Connection, log: ReplicaLog, dialect: Dialect) -> tuple[tuple[int, int], ...] | None:

@@ -65,6 +65,11 @@ class ReplicaTail:
     _unlinked: int | None = None
     """Offset of the last batch before new ones that came without it: the next look begins there."""
 
+    @classmethod
+    def beginning_at(cls, key: TopicPartition, broker: int, offset: int) -> ReplicaTail:
+        """A replica that is followed from an offset on; what is before it is not read."""
+        return cls(topic_partition=key, broker=broker, _floor=offset)
+
     @property
     def start(self) -> int:
         """The offset to fetch from."""
@@ -76,6 +81,14 @@ class ReplicaTail:
     def end(self) -> int:
         """The offset after the last record that is believed to be there."""
         return self.batches[-1].next_offset if self.batches else max(self.log_start, self._floor)
+
+    def remembered(self) -> Rows:
+        """The records that are believed to be there and are not forgotten, as rows of `sightings`."""
+        return [
+            {**self._replica(), "offset": seen.offset, "epoch": seen.epoch, "seen_ns": seen.seen_ns}
+            for records in self.records
+            for seen in records
+        ]
 
     def forget(self, remembered: int = REMEMBERED) -> None:
         """Drop the oldest batches once there are twice as many as are to be ``remembered``."""

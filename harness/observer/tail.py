@@ -19,9 +19,11 @@ from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import FetchResult, fetch_own_logs
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
-from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
+from harness.observer.replica_tail import FETCH_BYTES, REMEMBERED, ReplicaTail
 from harness.observer.watermarks import Watermarks
 
+_ANSWER_BYTES = 32 << 20
+"""What an answer about watched logs may hold, whatever number of partitions the broker has."""
 Replicas = Callable[[], tuple[TopicPartition, ...]]
 """The partitions of which this broker has a replica right now."""
 
@@ -41,25 +43,48 @@ class LogSource(Protocol):
         """Release what is held open."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class WatchedLogs:
+    """Logs of others, of which only the headers of batches are read, from near their ends on."""
+
+    first: Mapping[TopicPartition, int]
+    """By partition, the offset from which on its replicas are followed."""
+    last: int
+    """How many offsets before its end a log that was truncated to before that one is followed anew."""
+    remembered: int
+    """Batches of a replica that are remembered, at least (`ReplicaTail.forget`)."""
+
+
 class WireSource:
     """Reads logs by FETCH with replica id -3 (Kafka 1.1 and later)."""
 
-    def __init__(self, connection: Connection, dialect: Dialect) -> None:
+    def __init__(self, connection: Connection, dialect: Dialect, watched: WatchedLogs | None = None) -> None:
         """``connection`` is used by this source alone."""
         self._connection = connection
         self._dialect = dialect
+        self._watched = watched
 
     def read(
         self, offsets: Mapping[TopicPartition, int], max_bytes: int
     ) -> dict[TopicPartition, FetchResult]:
         """One request for all partitions, and one for the log starts that a FETCH out of range lacks."""
-        fetched = fetch_own_logs(self._connection, offsets, max_bytes, dialect=self._dialect)
+        fetched: dict[TopicPartition, FetchResult] = {}
+        bodies = self._watched is None
+        keys = list(offsets)
+        at_once = max(1, len(keys) if bodies else _ANSWER_BYTES // max_bytes)
+        for begin in range(0, len(keys), at_once):
+            some = {key: offsets[key] for key in keys[begin : begin + at_once]}
+            fetched |= fetch_own_logs(self._connection, some, max_bytes, dialect=self._dialect, bodies=bodies)
         outside = [key for key, part in fetched.items() if part.error == OFFSET_OUT_OF_RANGE]
         if not outside:
             return fetched
         starts = end_offsets(self._connection, outside, at=EARLIEST, dialect=self._dialect)
+        nearest = dict.fromkeys(outside, -1)
+        if self._watched is not None:
+            ends = end_offsets(self._connection, outside, dialect=self._dialect)
+            nearest = {key: end.offset - self._watched.last for key, end in ends.items()}
         return fetched | {
-            key: replace(fetched[key], log_start=-1 if start.error else start.offset)
+            key: replace(fetched[key], log_start=-1 if start.error else max(start.offset, nearest[key]))
             for key, start in starts.items()
         }
 
@@ -137,9 +162,20 @@ class TailPoller:
     """Follows all replicas of one broker and writes rows of `sightings`, `gone` and `watermarks`."""
 
     def __init__(
-        self, name: str, broker: int, source: LogSource, replicas: Replicas, journal: Journal
+        self,
+        name: str,
+        broker: int,
+        source: LogSource,
+        replicas: Replicas,
+        journal: Journal,
+        watched: WatchedLogs | None = None,
     ) -> None:
-        """``replicas`` is called at every poll, so that new topics are followed too."""
+        """``replicas`` is called at every poll, so that new topics are followed too.
+
+        Of ``watched`` logs a sighting is written when it is gone, or at the end if it is remembered until
+        then.
+        """
+        self._watched = watched
         self.name = f"{name} (logs)"
         self.period_s = 0.22
         self._broker = broker
@@ -170,7 +206,10 @@ class TailPoller:
                 return
 
     def _tail(self, key: TopicPartition) -> ReplicaTail:
-        return self._tails.setdefault(key, ReplicaTail(topic_partition=key, broker=self._broker))
+        if key not in self._tails:
+            first = 0 if self._watched is None else self._watched.first.get(key, 0)
+            self._tails[key] = ReplicaTail.beginning_at(key, self._broker, first)
+        return self._tails[key]
 
     def _step(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         tails = {key: self._tail(key) for key in keys}
@@ -185,12 +224,14 @@ class TailPoller:
         for key, fetched in read.items():
             tail = tails[key]
             sightings, gone = tail.update(fetched, ns)
-            tail.forget()
+            tail.forget(REMEMBERED if self._watched is None else self._watched.remembered)
             if tail.leo is not None:
                 watermarks += self._watermarks.update(key, tail.leo, fetched, ns)
             if gone:
+                if self._watched is not None:
+                    self._journal.write_many("sightings", [_without_end(row) for row in gone])
                 self._journal.write_many("gone", gone)
-            if sightings:
+            if sightings and self._watched is None:
                 self._journal.write_many("sightings", sightings)
             if tail.looking:
                 unfinished.append(key)
@@ -199,5 +240,12 @@ class TailPoller:
         return tuple(unfinished)
 
     def close(self) -> None:
-        """Close the source."""
+        """Close the source, and write what is remembered of watched logs."""
         self._source.close()
+        for tail in self._tails.values() if self._watched is not None else ():
+            if rows := tail.remembered():
+                self._journal.write_many("sightings", rows)
+
+
+def _without_end(row: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name != "gone_ns"}

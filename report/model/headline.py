@@ -91,8 +91,8 @@ def _by_setting(
 def _losses(writes: Mapping[tuple[bool, int | None], _Writes]) -> Iterator[str]:
     """A clause for each setting; only the first says what is counted."""
     for number, ((own, acks), one) in enumerate(writes.items()):
-        setting = "unknown acks" if acks is None else f"acks={acks_in_words(acks)}"
-        whose = f"with {setting}{' (your setting)' if own else ''}"
+        setting = "where acks is not known" if acks is None else f"with acks={acks_in_words(acks)}"
+        whose = f"{setting}{' (your setting)' if own else ''}"
         lost = f"{grouped(one.lost) if one.lost else 'none'} of {grouped(one.acknowledged)}"
         were = "was" if one.lost <= 1 else "were"
         yield f"{whose}, {lost}" if number else f"{whose}, {lost} acknowledged writes {were} lost"

@@ -28,6 +28,10 @@ SAID: Mapping[str, tuple[str, str]] = {
         "{} partitions could not be read to their ends",
     ),
     "diverged": ("replicas in sync differ at {} place", "replicas in sync differ at {} places"),
+    "truncated": (
+        "committed records of a watched topic are gone in {} place",
+        "committed records of a watched topic are gone in {} places",
+    ),
     "foreign": ("nobody sent {} record that is in the log", "nobody sent {} records that are in the log"),
     "out_of_order": (
         "{} message comes after a later one of its producer",
@@ -62,6 +66,10 @@ SAID: Mapping[str, tuple[str, str]] = {
     "group_reset": (
         "a group's position was no longer in the log, and it continued elsewhere, {} time",
         "groups' positions were no longer in the log, and they continued elsewhere, {} times",
+    ),
+    "offset_outside": (
+        "{} committed offset of a group is outside of the log",
+        "{} committed offsets of groups are outside of their logs",
     ),
     "group_stalled": (
         "a group stood still for {} partition although there were messages to read",

@@ -54,11 +54,11 @@ def recorded_availability(run_dir: Path) -> RecordedAvailability | None:
     recording = manifest.get("recording")
     if not isinstance(recording, Mapping):
         return None
-    azs = _azs(recording, manifest.get("azs"))
     sends = read_columns(run_dir, "sends", ("partition", "writer", "sent_ns", "done_ns", "outcome"))
     sends = sends.filter(pc.equal(sends["outcome"], "ok"))
     if not sends.num_rows:
         return None
+    azs = _azs(recording, manifest.get("azs"))
     writers = read_columns(run_dir, "writers", ("writer", "name"))
     names = dict(zip(writers["writer"].to_pylist(), writers["name"].to_pylist(), strict=True))
     partition, writer = sends["partition"].to_numpy(), sends["writer"].to_numpy()

@@ -54,6 +54,20 @@ def _diverged(facts: FindingRow, _row: FindingRow) -> str:
     )
 
 
+def _truncated(facts: FindingRow, row: FindingRow) -> str:
+    last, epoch = facts["last_offset"], facts.get("epoch_there")
+    upto = f"up to the one at offset {last}, " if last != row.get("offset") else ""
+    there = "nothing is there now" if epoch is None else f"what is there now is of leader epoch {epoch}"
+    return f"{upto}committed before; {there}"
+
+
+def _outside(facts: FindingRow, _row: FindingRow) -> str:
+    return (
+        f"committed offset {facts['offset']}; the log of broker{facts['broker']} begins at "
+        f"{facts['log_start']} and ends at {facts['leo']}"
+    )
+
+
 def _exited(facts: FindingRow, _row: FindingRow) -> str:
     status = f" with status {facts['status']}" if "status" in facts else ""
     return f"{facts['host']} ended by itself{status}"
@@ -107,6 +121,8 @@ def _circle(facts: FindingRow, _row: FindingRow) -> str:
 
 SENTENCES: Mapping[str, Callable[[FindingRow, FindingRow], str]] = {
     "diverged": _diverged,
+    "truncated": _truncated,
+    "offset_outside": _outside,
     "misrouted": lambda facts, _: f"sent to {facts['sent_to']}",
     "process_exit": _exited,
     "server_error": lambda facts, _: f"{facts['host']} {facts['level'].upper()}: {facts['text']}",

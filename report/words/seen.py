@@ -38,6 +38,11 @@ def limits_in_words(recording: object) -> tuple[str, ...]:
         "Nobody can know from outside whether a process ended or was only cut off, what a disk lost, what an "
         "operator did, or what a broker logged. Findings that depend on it are of unknown promise.",
     )
+    watched = recording.get("watched")
+    if isinstance(watched, Mapping):
+        read = "Batches were read from an offset near the end of each partition on, without keys and values."
+        lost = "Nobody knows what was sent to the topic, so that no message can be said to be lost."
+        return (*limits, read, lost, *(f"Note that {one}." for one in limits_of_watching(watched)))
     refused, throttled_ms = recording.get("replica_logs"), recording.get("throttled_ms")
     if refused:
         leaders = f"Only the leaders' logs were read: {refused}. A lost message is one not on the leader."
@@ -46,3 +51,19 @@ def limits_in_words(recording: object) -> tuple[str, ...]:
         delayed = f"Quotas of the cluster delayed answers to producers by {throttled_ms / 1000:.1f} s in all."
         limits = (*limits, delayed)
     return limits
+
+
+def limits_of_watching(watched: Mapping[str, object]) -> tuple[str, ...]:
+    """What cannot be compared of a watched topic, by `watched` of the manifest's `recording`."""
+    cleanup, refusal = watched.get("cleanup"), watched.get("refusal")
+    limits = []
+    if not isinstance(cleanup, str):
+        limits.append(
+            "its replicas are not compared, because you lack DESCRIBE_CONFIGS on the topic, and those of a "
+            "compacted topic differ by themselves"
+        )
+    elif "compact" in cleanup:
+        limits.append("its replicas are not compared, because each compacts its log by itself")
+    if refusal:
+        limits.append(f"only the leaders' logs are read, because {refusal}")
+    return tuple(limits)

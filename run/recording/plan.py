@@ -41,18 +41,23 @@ class RecordingPlan:
     """Size of a message's value."""
     for_s: float
     """How long it records."""
+    transactions: bool = False
+    """A group copies the messages to a second topic, in transactions that also commit its offsets. Group and
+    transactional id are called as the topic."""
 
     @property
     def topics(self) -> tuple[Topic, ...]:
         """The topics to create, without any property: the cluster's own settings apply."""
-        return (
-            Topic(
-                self.topic,
-                self.assignment[0],
-                partitions=len(self.assignment),
-                placed=self.assignment,
-            ),
+        names = (self.topic, self.output) if self.transactions else (self.topic,)
+        return tuple(
+            Topic(name, self.assignment[0], partitions=len(self.assignment), placed=self.assignment)
+            for name in names
         )
+
+    @property
+    def output(self) -> str:
+        """The topic to which transactions copy."""
+        return f"{self.topic}-copied"
 
     @property
     def replication_factor(self) -> int:
@@ -63,12 +68,12 @@ class RecordingPlan:
     def broker_bytes_per_hour(self) -> int:
         """What the cluster writes to all its disks in an hour."""
         size = self.size_bytes + _OVERHEAD_BYTES
-        return round(self.rate * size * 3600) * self.replication_factor
+        return round(self.rate * size * 3600) * self.replication_factor * len(self.topics)
 
     @property
     def own_bytes_per_hour(self) -> int:
         """What the run folder grows in an hour, about."""
-        return round(self.rate * _HISTORY_BYTES * 3600)
+        return round(self.rate * _HISTORY_BYTES * 3600) * len(self.topics)
 
     @property
     def most_own_bytes(self) -> int:
@@ -90,6 +95,7 @@ class RecordingPlan:
                 rate=float(stored["rate"]),
                 size_bytes=int(stored["size_bytes"]),
                 for_s=float(stored["for_s"]),
+                transactions=stored.get("transactions") is True,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BadDataError(
@@ -123,6 +129,7 @@ def plan_recording(
     replication_factor: int = 0,
     topic: str = "",
     uncapped: bool = False,
+    transactions: bool = False,
 ) -> RecordingPlan:
     """A recording on a cluster. 0 partitions: one that each AZ leads, at least three; 0 replicas: three.
 
@@ -153,6 +160,7 @@ def plan_recording(
         rate=rate,
         size_bytes=size_bytes,
         for_s=for_s,
+        transactions=transactions,
     )
 
 

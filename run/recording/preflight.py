@@ -24,21 +24,25 @@ from harness.kafka.model import (
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
     Endpoint,
+    ProducerIdentity,
     TopicPartition,
 )
 from harness.kafka.wire.connection import Connection, NoAnswerError, exchange
+from harness.kafka.wire.group_offsets import may_read_group
 from harness.kafka.wire.logs import fetch_as_consumer, fetch_own_log
 from harness.kafka.wire.metadata import metadata
 from harness.kafka.wire.offsets import end_offsets
 from harness.kafka.wire.quorum import describe_quorum
 from harness.kafka.wire.rights import authorized_operations
-from harness.kafka.wire.transactions import COORDINATOR_LOAD_IN_PROGRESS, init_producer_id
+from harness.kafka.wire.transactions import COORDINATOR_LOAD_IN_PROGRESS, add_partition, init_producer_id
 
 Presence = Literal["yes", "no", "not tried"]
 _NOT_AUTHORISED = (29, 30, 31)
 """Kafka's errors for a topic, a group or the cluster that a user may not use."""
 _NOT_THERE = (UNKNOWN_TOPIC_OR_PARTITION, 5, 9, 29, 56, 100, 103)
 """Kafka's errors for a replica that is not there, or not yet, or may not be read by anybody like the user."""
+_NOT_AUTHORISED_FOR_TRANSACTIONS = (53,)
+"""Kafka's error for a transactional id that a user may not use; 29 is about the topic, which is no matter."""
 _TRIED = f"{PREFIX}preflight"
 """The name of a topic that does not exist."""
 _AFTER_THE_RIGHT = (
@@ -66,10 +70,11 @@ class Right:
     """Nothing can be recorded without it."""
 
 
-def preflight(cluster: AttachedCluster, topic: str = "") -> list[Right]:
+def preflight(cluster: AttachedCluster, topic: str = "", *, transactions: bool | None = None) -> list[Right]:
     """Try each right and feature on the cluster, for a recording in ``topic``. Writes to no topic.
 
-    Empty ``topic``: one whose name nobody has chosen yet.
+    Empty ``topic``: one whose name nobody has chosen yet. ``transactions`` says whether what they need is
+    needed; None: it is left out.
     """
     name, on = topic or _TRIED, f"the topic {topic}" if topic else f"topics {PREFIX}*"
     return [
@@ -93,7 +98,25 @@ def preflight(cluster: AttachedCluster, topic: str = "") -> list[Right]:
             "settings of brokers, such as replica.lag.time.max.ms, are not known",
         ),
         *_quorum(cluster),
+        *(_for_transactions(cluster, name, needed=transactions) if transactions is not None else ()),
     ]
+
+
+def _for_transactions(cluster: AttachedCluster, name: str, *, needed: bool) -> Iterator[Right]:
+    """Rights of `--transactions`, found out by requests of a producer and a member that do not exist."""
+
+    def write(_cluster: AttachedCluster, endpoint: Endpoint) -> int:
+        nobody = ProducerIdentity(0, 0)
+        error = add_partition(endpoint, name, nobody, TopicPartition(name, 0))
+        return error if error in _NOT_AUTHORISED_FOR_TRANSACTIONS else 0
+
+    def read(_cluster: AttachedCluster, endpoint: Endpoint) -> int:
+        error = may_read_group(endpoint, name)
+        return error if error in _NOT_AUTHORISED else 0
+
+    lost = "transactions and a group (--transactions) cannot be recorded"
+    yield _asked(cluster, write, "WRITE", f"transactional ids {PREFIX}*", lost, needed=needed)
+    yield _asked(cluster, read, "READ", f"groups {PREFIX}*", lost, needed=needed)
 
 
 def idempotence(cluster: AttachedCluster) -> Right:
@@ -165,7 +188,7 @@ def _answer(cluster: AttachedCluster, ask: Ask) -> tuple[Presence, str]:
             continue
         except UnfitError as failure:
             return "no", failure.message
-        if error in _NOT_AUTHORISED:
+        if error in (*_NOT_AUTHORISED, *_NOT_AUTHORISED_FOR_TRANSACTIONS):
             return "no", f"Kafka error {error}: not authorized"
         if error in _AFTER_THE_RIGHT:
             return "yes", ""

@@ -25,7 +25,7 @@ from harness.history.assemble import lines_of
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
 from harness.host_files import Folder
-from harness.kafka.model import broker_name
+from harness.kafka.model import Endpoint, TopicPartition, broker_name
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.metadata import topic_ids
@@ -45,12 +45,12 @@ from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, idempotence, shows_its_log
 from run.recording.rights import RightsOnTopic
 from run.recording.seen import Incarnations, Seen, TopicIds
-from run.recording.stored import KEY, StoredRecording, boot, delete_topic, keep
+from run.recording.stored import KEY, StoredRecording, boot, delete_topics, keep
 from run.runner import RunResult, ended
 from run.watch import Watch
 from workloads.client.background import BackgroundConsumer, Stream
 from workloads.client.client import Client, take_journals
-from workloads.protocol.spec import ConsumerSpec, StreamLoad
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
 
 NAME = "record"
 """The name of a recording where runs have that of their scenario."""
@@ -62,6 +62,10 @@ _SETTLE_S = 60.0
 _LOOK_S = 0.2
 _KNOWN_S = 10.0
 """How long a broker may take to know of a new replica of its own."""
+_COMMITTED_S = 1.0
+"""How long a transaction is open."""
+_TRANSACTION_S = 30.0
+"""transaction.timeout.ms, and how long its producer may take to end the last one."""
 _PRODUCERS_OF_AN_ATTEMPT = 10
 """Numbers of producers and consumers that one process may use."""
 
@@ -79,28 +83,8 @@ class Recording:
 
     def begin(self, plan: RecordingPlan, bootstrap: str) -> RunResult:
         """Record from the beginning. The folder can be judged, even if the recording fails half-way."""
-        anchor = Anchor.take()
         cluster = self.cluster
-        self.folder.update(
-            schema_version=SCHEMA_VERSION,
-            scenario=NAME,
-            title="A cluster that acked did not start",
-            status="running",
-            kafka=None,
-            mode=cluster.mode,
-            lab="attached",
-            azs=dict(cluster.topology.az_names),
-            anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
-            made_by=environment(),
-        )
-        declared = {
-            "scenario": NAME,
-            "claims": [],
-            "expected": [],
-            "judged_by": "promises",
-            "described": settings_of(self.user)[0].name,
-        }
-        write_json(self.folder.path / CLAIMS, declared)
+        began(self.folder, cluster, "A cluster that acked did not start", settings_of(self.user)[0].name)
         stored = StoredRecording(
             plan=plan,
             bootstrap=bootstrap,
@@ -131,24 +115,103 @@ class Recording:
             harness.rename(self.folder.journal(f"harness-{attempt - 1}"))
 
     def _carried_out(self, stored: StoredRecording) -> RunResult:
-        status = "complete"
-        problem: AckedError | None = None
-        try:
-            _Attempt(self, stored).go()
-        except InvalidRunError as error:
-            status, problem = "invalid", error
-        except AckedError as error:
-            status, problem = "crashed", error
-        except OSError as error:
-            status, problem = "crashed", AckedError(f"The cluster stopped answering the harness ({error}).")
-        except KeyboardInterrupt:
-            self.folder.update(status="crashed", problem="interrupted")
-            raise
-        return ended(self.folder, self.progress, status, problem)
+        return carried_out(self.folder, self.progress, _Attempt(self, stored).go)
 
 
 EndRequests = Callable[[], int]
 """How often the user has asked for the end."""
+
+
+def began(folder: RunFolder, cluster: AttachedCluster, title: str, described: str = "") -> None:
+    """Write the manifest of what begins on somebody else's cluster, and what decides about findings.
+
+    ``described`` is the producer with the user's settings, if there is one.
+    """
+    anchor = Anchor.take()
+    folder.update(
+        schema_version=SCHEMA_VERSION,
+        scenario=NAME,
+        title=title,
+        status="running",
+        kafka=None,
+        mode=cluster.mode,
+        lab="attached",
+        azs=dict(cluster.topology.az_names),
+        anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
+        made_by=environment(),
+    )
+    declared = {"scenario": NAME, "claims": [], "expected": [], "judged_by": "promises"}
+    write_json(folder.path / CLAIMS, {**declared, "described": described})
+
+
+def carried_out(folder: RunFolder, progress: Progress, go: Callable[[], None]) -> RunResult:
+    """Do the work, and write the history and how it ended. Errors become part of the result."""
+    status = "complete"
+    problem: AckedError | None = None
+    try:
+        go()
+    except InvalidRunError as error:
+        status, problem = "invalid", error
+    except AckedError as error:
+        status, problem = "crashed", error
+    except OSError as error:
+        status, problem = "crashed", AckedError(f"The cluster stopped answering the harness ({error}).")
+    except KeyboardInterrupt:
+        folder.update(status="crashed", problem="interrupted")
+        raise
+    return ended(folder, progress, status, problem)
+
+
+def standing(
+    watch: Watch,
+    look: Callable[[], None],
+    end_requests: EndRequests,
+    end_ns: int,
+    progress: Progress,
+    reason_to_end: Callable[[], str] = str,
+) -> str:
+    """Look, until the time is over, the user ends it (Ctrl-C, SIGTERM), or there is a reason.
+
+    Returns that reason, a clause for the user.
+    """
+    reason = ""
+
+    def over() -> bool:
+        nonlocal reason
+        look()
+        watch.observer.check()
+        reason = reason_to_end()
+        return bool(reason or end_requests()) or now_ns() >= end_ns
+
+    wait_until(
+        over,
+        within_s=max(0.0, (end_ns - now_ns()) / 1e9) + _WARM_S,
+        poll_s=_LOOK_S,
+        awaiting="the end of the recording",
+    )
+    if end_requests():
+        progress.say("ending early, as you asked; once more to end at once")
+    if reason:
+        progress.say(f"ending early: {reason}")
+    watch.observer.views.confirm(now_ns())
+    return reason
+
+
+def ids_by_broker(stack: ExitStack, cluster: AttachedCluster, topic: str) -> Callable[[int], TopicIds | None]:
+    """How to ask a broker for the id of the topic, over a connection of its own."""
+    connections = {
+        host.node_id: Connection(host.broker_endpoint, ANSWER_WITHIN_S) for host in cluster.brokers
+    }
+    for connection in connections.values():
+        stack.callback(connection.close)
+
+    def ask(broker: int) -> TopicIds | None:
+        try:
+            return topic_ids(connections[broker], [topic])
+        except (OSError, LookupError):
+            return None
+
+    return ask
 
 
 class _Attempt:
@@ -173,9 +236,17 @@ class _Attempt:
             client = Client(here, HERE)
             stack.callback(self._end_client, client)
             with self.progress.phase("boot", "creating the topic"):
-                self._make_topic()
+                self._make_topics()
             self.dialect = self._dialect_of_logs()
-            watch = Watch(self._targets(), self.cluster, self.plan.topics, journal, self.dialect)
+            watch = Watch(
+                self._targets(),
+                self.cluster,
+                self.plan.topics,
+                journal,
+                self.dialect,
+                transactions=self.plan.transactions,
+                transactional_id=self.plan.topic,
+            )
             stack.callback(watch.stop)
             watch.start()
             self._note_configs(journal)
@@ -185,7 +256,7 @@ class _Attempt:
                 brokers=sorted({one for replicas in self.plan.assignment for one in replicas}),
                 partitions=self.partitions,
                 incarnations=self.incarnations,
-                ask_ids=self._ids_by_broker(stack),
+                ask_ids=ids_by_broker(stack, self.cluster, self.plan.topic),
             )
             hosts = [host.name for host in self.cluster.brokers]
             first = _faults_before(self.folder.path) + 1
@@ -206,15 +277,17 @@ class _Attempt:
                     )
                 )
                 self._say_where(address)
-                reader = self._start_clients(client, streams, end_requests)
+                readers = self._start_clients(client, streams, end_requests)
                 live = LiveState(self.cluster.topology, self.plan.topics, watch.observer.views, here.files)
                 with self.progress.phase("scenario", "recording", live.lines):
                     self._stand(watch, seen, journal, end_requests)
                 with self.progress.phase("final logs", "reading every replica's final log"):
                     self._note_throttling([stream.stop(_DRAIN_S).throttled_ms for stream in streams])
                     journal.mark("drained", "the producers have stopped")
+                    for processor in readers[1:]:
+                        processor.stop(_TRANSACTION_S)
                     self._settle(seen)
-                    reader.stop()
+                    readers[0].stop()
                     self._dump(watch)
             except (AckedError, OSError) as error:
                 self._after_failure(watch, streams, error)
@@ -225,44 +298,32 @@ class _Attempt:
                 self._remove_topic()
                 stack.pop_all().close()
 
-    def _make_topic(self) -> None:
-        """Create the topic, unless an earlier process has, and keep its id."""
-        name = self.plan.topic
-        there = self.cluster.topic_ids([name])
-        if name not in there and not self.stored.made:
+    def _make_topics(self) -> None:
+        """Create the topics, unless an earlier process has, and keep their ids."""
+        names = self.stored.names
+        there = self.cluster.topic_ids(names)
+        taken = next((name for name in names if name in there), "")
+        if not self.stored.made:
+            if taken:
+                raise InvalidRunError(f"The topic {taken} exists already; choose another name with --topic.")
             self.stored = replace(self.stored, made=True)
             keep(self.folder, self.stored)
             self.cluster.create_topics(self.plan.topics)
             there = wait_until(
-                lambda: self.cluster.topic_ids([name]),
+                lambda: self.cluster.topic_ids(names),
+                accept=lambda stated: set(names) <= stated.keys(),
                 within_s=_SETTLE_S,
-                awaiting=f"the id of the topic {name}",
+                awaiting=f"the id of the topic {self.plan.topic}",
                 ignoring=(UsageError,),
             )
-        elif not self.stored.made:
-            raise InvalidRunError(f"The topic {name} exists already; choose another name with --topic.")
-        elif name not in there or str(there[name] or "") != (self.stored.topic_id or str(there[name] or "")):
-            raise InvalidRunError(f"Somebody has deleted the topic {name}; record anew.")
-        self.stored = replace(self.stored, topic_id=str(there[name] or ""))
+        for name in names:
+            if name not in there or there[name] != (self.stored.uuid(name) or there[name]):
+                raise InvalidRunError(f"Somebody has deleted the topic {name}; record anew.")
+        ids = {name: str(topic_id) for name, topic_id in there.items() if topic_id is not None}
+        self.stored = replace(self.stored, topic_ids=ids)
         keep(self.folder, self.stored)
-        if self.stored.uuid is not None:
-            self.incarnations.ids.add(self.stored.uuid)
-
-    def _ids_by_broker(self, stack: ExitStack) -> Callable[[int], TopicIds | None]:
-        """How to ask a broker for the id of the topic, over a connection of its own."""
-        connections = {
-            host.node_id: Connection(host.broker_endpoint, ANSWER_WITHIN_S) for host in self.cluster.brokers
-        }
-        for connection in connections.values():
-            stack.callback(connection.close)
-
-        def ask(broker: int) -> TopicIds | None:
-            try:
-                return topic_ids(connections[broker], [self.plan.topic])
-            except (OSError, LookupError):
-                return None
-
-        return ask
+        if (own := self.stored.uuid(self.plan.topic)) is not None:
+            self.incarnations.ids.add(own)
 
     def _look(self, seen: Seen) -> None:
         """Look; a topic that somebody has deleted is not acked's any more, whatever has its name now."""
@@ -276,7 +337,7 @@ class _Attempt:
 
     def _dialect_of_logs(self) -> Dialect:
         """The dialect, without reading replicas' own logs if a broker does not show them."""
-        pairs = zip(self.partitions, self.plan.assignment, strict=True)
+        pairs = zip(self._own_partitions, self.plan.assignment, strict=True)
         for broker, key in {broker: key for key, replicas in pairs for broker in replicas}.items():
             endpoint = self.cluster.topology.host(broker_name(broker)).broker_endpoint
             presence, why = _settled(partial(shows_its_log, self.cluster, endpoint, key))
@@ -305,8 +366,11 @@ class _Attempt:
 
     def _start_clients(
         self, client: Client, streams: list[Stream], end_requests: EndRequests
-    ) -> BackgroundConsumer:
-        """Start the producers, which are added to ``streams``, and the consumer; wait until all work."""
+    ) -> list[BackgroundConsumer]:
+        """Start the producers, which are added to ``streams``, and the consumer; wait until all work.
+
+        Returns the consumer, and behind it the one whose transactions copy messages, if there is to be one.
+        """
         settings = settings_of(self.user)
         may_be_idempotent = idempotence(self.cluster).presence == "yes"
         brokers = tuple(host.broker_endpoint for host in self.cluster.brokers)
@@ -314,7 +378,7 @@ class _Attempt:
         rate = self.plan.rate / len(settings)
         load = StreamLoad(
             topic=self.plan.topic,
-            partitions=tuple(range(len(self.partitions))),
+            partitions=tuple(range(len(self.plan.assignment))),
             rate=rate,
             size_bytes=self.plan.size_bytes,
             max_s=self.plan.for_s + _WARM_S,
@@ -341,11 +405,14 @@ class _Attempt:
                 idempotence=may_be_idempotent,
             )
             streams.append(client.start_stream(spec, load))
+        readers = [reader]
+        if self.plan.transactions:
+            readers.append(self._start_processor(client, brokers))
 
         def idle() -> list[str]:
             """Clients that have neither written nor read yet."""
             without = [one.producer.name for one in streams if not one.counts().ok]
-            return without if reader.progress().count else [*without, reader.consumer.name]
+            return without + [one.consumer.name for one in readers if not one.progress().count]
 
         try:
             wait_until(
@@ -360,37 +427,53 @@ class _Attempt:
                 f"Within {_WARM_S:.0f} s, {', '.join(idle())} had no message acknowledged or read; see "
                 "whether the brokers are up, and whether the settings in --client-config fit them."
             ) from None
-        return reader
+        return readers
+
+    def _start_processor(self, client: Client, brokers: tuple[Endpoint, ...]) -> BackgroundConsumer:
+        """A member of a group that copies messages in transactions, which commit its offsets as well."""
+        number = self.stored.attempt * _PRODUCERS_OF_AN_ATTEMPT
+        consumer = ConsumerSpec(
+            reader=number,
+            name="acked-processor",
+            brokers=brokers,
+            partitions=tuple(self._own_partitions),
+            group=self.plan.topic,
+            config={**CALM_FETCHES, **self.user.consumer.librdkafka("consumer")},
+        )
+        producer = ProducerSpec(
+            writer=number,
+            name="acked-processor",
+            brokers=brokers,
+            via="librdkafka",
+            idempotent=True,
+            transactional_id=self.plan.topic,
+            transaction_timeout_s=_TRANSACTION_S,
+            request_timeout_s=5.0,
+            delivery_timeout_s=_TRANSACTION_S,
+            retries=1_000_000,
+            config={"batch.num.messages": 1000},
+        )
+        return client.start_processor(consumer, producer, output=self.plan.output, every_s=_COMMITTED_S)
+
+    @property
+    def _own_partitions(self) -> tuple[TopicPartition, ...]:
+        """Those that the producers write to."""
+        return self.plan.topics[0].topic_partitions
 
     def _stand(self, watch: Watch, seen: Seen, journal: Journal, end_requests: EndRequests) -> None:
-        """Look, until the time is over or the user ends it (Ctrl-C, SIGTERM)."""
+        """Look until the end, also at the rights on the topic and at the room for the run folder."""
         end_ns = self.stored.began_ns + round(self.plan.for_s * 1e9)
         rights = RightsOnTopic(
             cluster=self.cluster, topic=self.plan.topic, journal=journal, say=self.progress.say
         )
         room = Room(folder=self.folder.path, most_bytes=self.plan.most_own_bytes)
-        lacking = ""
 
-        def over() -> bool:
-            nonlocal lacking
-            self._look(seen)
-            watch.observer.check()
+        def lacking() -> str:
             rights.look(watch.observer.views.answers)
-            lacking = room.lacking()
-            return bool(lacking or end_requests()) or now_ns() >= end_ns
+            return room.lacking()
 
-        wait_until(
-            over,
-            within_s=max(0.0, (end_ns - now_ns()) / 1e9) + _WARM_S,
-            poll_s=_LOOK_S,
-            awaiting="the end of the recording",
-        )
-        if end_requests():
-            self.progress.say("ending early, as you asked; once more to end at once")
-        if lacking:
-            journal.mark("room-lacking", lacking)
-            self.progress.say(f"ending early: {lacking}")
-        watch.observer.views.confirm(now_ns())
+        if reason := standing(watch, partial(self._look, seen), end_requests, end_ns, self.progress, lacking):
+            journal.mark("room-lacking", reason)
 
     def _settle(self, seen: Seen) -> None:
         """Give followers time to catch up; one that does not is only a finding."""
@@ -434,7 +517,7 @@ class _Attempt:
     def _remove_topic(self) -> None:
         """Remove the topic; if that fails, the recording is complete all the same."""
         try:
-            delete_topic(self.cluster, self.folder)
+            delete_topics(self.cluster, self.folder)
         except (AckedError, OSError) as error:
             remedy = f"the topic {self.plan.topic} is left; acked record --clean removes it"
             self.progress.say(f"{remedy} ({error})")

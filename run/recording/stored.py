@@ -6,7 +6,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -36,15 +36,15 @@ class StoredRecording:
     attempt: int = 1
     """How many processes have worked on it."""
     made: bool = False
-    """The cluster was asked to create the topic, which did not exist before."""
-    topic_id: str = ""
-    """Empty until the topic exists, and before Kafka 2.8."""
+    """The cluster was asked to create the topics, which did not exist before."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """The ids of the topics that exist; none before Kafka 2.8."""
     deleted: bool = False
-    """The topic has been deleted."""
+    """The topics have been deleted."""
 
     def as_json(self) -> dict[str, Any]:
         """For the manifest."""
-        return {**self.__dict__, "plan": self.plan.as_json()}
+        return {**self.__dict__, "topic_ids": dict(self.topic_ids), "plan": self.plan.as_json()}
 
     @classmethod
     def of(cls, folder: RunFolder) -> StoredRecording:
@@ -61,7 +61,10 @@ class StoredRecording:
                 boot=str(stored.get("boot") or ""),
                 attempt=int(stored.get("attempt") or 1),
                 made=stored.get("made") is True,
-                topic_id=str(UUID(stored["topic_id"])) if stored.get("topic_id") else "",
+                topic_ids={
+                    str(name): str(UUID(topic_id))
+                    for name, topic_id in (stored.get("topic_ids") or {}).items()
+                },
                 deleted=stored.get("deleted") is True,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -70,9 +73,13 @@ class StoredRecording:
             ) from None
 
     @property
-    def uuid(self) -> UUID | None:
-        """The topic's id, where it is known."""
-        return UUID(self.topic_id) if self.topic_id else None
+    def names(self) -> list[str]:
+        """The topics."""
+        return [topic.name for topic in self.plan.topics]
+
+    def uuid(self, topic: str) -> UUID | None:
+        """The id of a topic, where it is known."""
+        return UUID(self.topic_ids[topic]) if topic in self.topic_ids else None
 
     def require_same_boot(self, folder: Path) -> None:
         """Raise UsageError if the machine has started anew since: its clock has, too."""
@@ -107,16 +114,20 @@ def working_on(folder: RunFolder) -> Iterator[None]:
         os.close(descriptor)
 
 
-def delete_topic(cluster: AttachedCluster, folder: RunFolder) -> None:
-    """Delete the topic that the recording has made, if any, and note it. Raises as `AttachedCluster.delete`.
+def delete_topics(cluster: AttachedCluster, folder: RunFolder) -> None:
+    """Delete the topics that the recording has made, if any, and note it. Raises as `AttachedCluster.delete`.
 
-    The manifest lacks the topic's id if the process was killed before it could ask for it.
+    Its group goes first, if the user may delete it; else brokers remove it with the topics' offsets. The
+    manifest lacks a topic's id if the process was killed before it could ask for it.
     """
     stored = StoredRecording.of(folder)
     if stored.deleted or not stored.made:
         return
-    topic_id = cluster.topic_ids([stored.plan.topic]).get(stored.plan.topic, stored.uuid)
-    cluster.delete(stored.plan.topic, stored.uuid or topic_id)
+    if stored.plan.transactions:
+        cluster.delete_group(stored.plan.topic)
+    there = cluster.topic_ids(stored.names)
+    for name in stored.names:
+        cluster.delete(name, stored.uuid(name) or there.get(name))
     keep(folder, replace(stored, deleted=True))
 
 
@@ -134,7 +145,7 @@ class Cleaned:
 
 def clean(cluster: AttachedCluster, runs: Path) -> Cleaned:
     """Delete the topics that recordings below ``runs`` have made on this cluster and left behind."""
-    deleted, failed, known = [], [], set()
+    deleted, failed, known = list[str](), list[str](), set[str]()
     for path in folders_with(MANIFEST, runs):
         try:
             folder = RunFolder.open(path)
@@ -143,16 +154,16 @@ def clean(cluster: AttachedCluster, runs: Path) -> Cleaned:
             continue  # not a recording
         if stored.cluster_id != cluster.cluster_id:
             continue
-        known.add(stored.plan.topic)
+        known |= set(stored.names)
         if stored.deleted or not stored.made:
             continue
         try:
             with working_on(folder):
-                delete_topic(cluster, folder)
+                delete_topics(cluster, folder)
         except (AckedError, OSError) as error:
             failed.append(f"{stored.plan.topic}: {error}")
         else:
-            deleted.append(stored.plan.topic)
+            deleted += stored.names
     there = [name for name in cluster.topic_ids() if name.startswith(PREFIX)]
     return Cleaned(
         deleted=tuple(deleted),

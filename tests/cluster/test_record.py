@@ -28,7 +28,7 @@ from tests.cluster.recorder import Recorder, inventory
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(scope="module", params=["3.9.1", "2.7.1"])
+@pytest.fixture(scope="module", params=["3.9.1", pytest.param("2.7.1", marks=pytest.mark.long)])
 def foreign(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ForeignCluster]:

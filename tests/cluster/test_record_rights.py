@@ -45,6 +45,7 @@ def record(cluster: ForeignCluster, folder: Path, *arguments: str) -> Finished:
     return acked("record", *where, *arguments)
 
 
+@pytest.mark.long
 def test_each_missing_right_is_named_and_none_makes_a_wrong_verdict(
     foreign: ForeignCluster, tmp_path: Path
 ) -> None:

@@ -136,7 +136,9 @@ def test_a_cluster_file(broker: SecuredBroker, tmp_path: Path, protocol: str, me
     assert not any(secret in shown for secret in (PASSWORD, CLIENT_SECRET, "PRIVATE KEY"))
 
 
-@pytest.mark.parametrize(("protocol", "mechanism"), [("SASL_SSL", "OAUTHBEARER"), ("SSL", "")])
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"), [("SASL_SSL", "OAUTHBEARER"), pytest.param("SSL", "", marks=pytest.mark.long)]
+)
 def test_a_recording_leaves_no_secret(
     broker: SecuredBroker, tmp_path: Path, protocol: str, mechanism: str
 ) -> None:

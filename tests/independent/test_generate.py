@@ -109,10 +109,10 @@ def test_every_column_that_decides_is_null_in_some_rows() -> None:
 
 
 def test_every_fate_and_finding_occurs() -> None:
-    """In a few hundred histories, as they are laid down, there is every fate and every class of finding."""
+    """In some thousand histories, as they are laid down, there is every fate and every class of finding."""
     fates: Counter[str] = Counter()
     findings: Counter[str] = Counter()
-    for case in cases(SEED, range(800)):
+    for case in cases(SEED, range(3000)):
         truth = truth_of(case.history)
         fates.update(truth.fates.values())
         findings.update(finding.name for finding in truth.findings.elements())

@@ -1,4 +1,4 @@
-"""Committed offsets of a consumer group: one commit or one fetch, sent to exactly one broker.
+"""Committed offsets of consumer groups: one commit or one fetch, sent to exactly one broker.
 
 A request names no member of the group (generation -1), as those of an administrator or of a consumer that
 assigned its partitions itself. A coordinator accepts such a commit while the group has no members.
@@ -7,9 +7,19 @@ Nothing is retried, and nobody is asked who coordinates.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from kafka.protocol.admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    HeartbeatResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
@@ -17,12 +27,15 @@ from kafka.protocol.consumer import (
 )
 
 from harness.kafka.model import TopicPartition
-from harness.kafka.wire.connection import Connection
+from harness.kafka.wire.connection import Connection, Target, exchange
 
 NO_GENERATION = -1
 _COMMIT_VERSION = 2
 _FETCH_VERSION = 2
-"""Versions that every Kafka from 0.11 to 4.x understands."""
+_LIST_VERSION = 2
+_DELETE_VERSION = 1
+_HEARTBEAT_VERSION = 1
+"""Versions that every Kafka from 1.0 to 4.x understands."""
 _STABLE_VERSION = 7
 """The first version of OffsetFetch that can wait for transactions (KIP-447, Kafka 2.5)."""
 
@@ -71,19 +84,57 @@ def fetch_offset(
     With ``stable`` the answer is error 88 (UNSTABLE_OFFSET_COMMIT) while a transaction that commits offsets
     of the partition has no marker. Raises NotSentError or NoAnswerError.
     """
-    topic = OffsetFetchRequest.OffsetFetchRequestTopic
-    request = OffsetFetchRequest(
-        group_id=group,
-        topics=[topic(name=partition.topic, partition_indexes=[partition.partition])],
-        require_stable=stable,
-    )
     version = _STABLE_VERSION if stable else _FETCH_VERSION
+    request = _offset_request(group, [partition], stable=stable)
     answer = connection.call_once(request, OffsetFetchResponse, version, timeout_s)
+    return _committed(answer, [partition])[partition]
+
+
+def fetch_offsets(
+    target: Target, group: str, partitions: Iterable[TopicPartition], timeout_s: float | None = None
+) -> dict[TopicPartition, CommittedOffset]:
+    """What this broker answers when it is asked for committed offsets, which needs DESCRIBE on the group."""
+    keys = list(partitions)
+    request = _offset_request(group, keys, stable=False)
+    return _committed(exchange(target, request, OffsetFetchResponse, _FETCH_VERSION, timeout_s), keys)
+
+
+def list_groups(target: Target, timeout_s: float | None = None) -> tuple[int, tuple[str, ...]]:
+    """Error code, and the groups that this broker coordinates and the user may describe."""
+    answer = exchange(target, ListGroupsRequest(), ListGroupsResponse, _LIST_VERSION, timeout_s)
+    return answer.error_code, tuple(sorted(one.group_id for one in answer.groups))
+
+
+def delete_group(target: Target, group: str, timeout_s: float | None = None) -> int:
+    """Ask a group's coordinator to delete it with its offsets; returns the error code."""
+    request = DeleteGroupsRequest(groups_names=[group])
+    answer = exchange(target, request, DeleteGroupsResponse, _DELETE_VERSION, timeout_s)
+    return int(answer.results[0].error_code)
+
+
+def may_read_group(target: Target, group: str, timeout_s: float | None = None) -> int:
+    """The error code that a member gets which does not exist: 30 without READ on the group."""
+    request = HeartbeatRequest(group_id=group, generation_id=NO_GENERATION, member_id="")
+    return int(exchange(target, request, HeartbeatResponse, _HEARTBEAT_VERSION, timeout_s).error_code)
+
+
+def _offset_request(group: str, keys: list[TopicPartition], *, stable: bool) -> Any:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in keys:
+        by_topic.setdefault(topic, []).append(partition)
+    shape = OffsetFetchRequest.OffsetFetchRequestTopic
+    topics = [shape(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
+    return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
+
+
+def _committed(answer: Any, keys: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
     if answer.error_code:
-        return CommittedOffset(answer.error_code)
-    partition_answer = answer.topics[0].partitions[0]
-    if partition_answer.error_code:
-        return CommittedOffset(partition_answer.error_code)
-    return CommittedOffset(
-        0, partition_answer.committed_offset if partition_answer.committed_offset >= 0 else None
-    )
+        return {key: CommittedOffset(answer.error_code) for key in keys}
+    return {
+        TopicPartition(topic.name, part.partition_index): CommittedOffset(
+            part.error_code,
+            part.committed_offset if part.committed_offset >= 0 and not part.error_code else None,
+        )
+        for topic in answer.topics
+        for part in topic.partitions
+    }

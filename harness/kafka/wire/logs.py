@@ -46,6 +46,8 @@ class FetchResult:
     """Record batches from the one with the requested offset on; the last may be cut short."""
     offset: int = 0
     """The requested offset."""
+    bodies: bool = True
+    """If not, `parsed` reads headers alone."""
     error: int = 0
     high_watermark: int = -1
     last_stable_offset: int | None = None
@@ -64,7 +66,7 @@ class FetchResult:
     @cached_property
     def parsed(self) -> ParsedBatches:
         """The records at and after the requested offset, and their batches."""
-        return parse(self.raw, self.offset)
+        return parse(self.raw, self.offset, bodies=self.bodies)
 
     @cached_property
     def positions(self) -> list[int]:
@@ -106,12 +108,13 @@ def _fetch(
     dialect: Dialect,
     timeout_s: float | None,
     isolation_level: int = 0,
+    bodies: bool = True,
 ) -> dict[TopicPartition, FetchResult]:
     """One FETCH; if it names a topic by an id that is not the topic's any more, one more with the new id."""
 
     def attempt(connection: Connection) -> dict[TopicPartition, FetchResult]:
         ids = _ids(connection, offsets, dialect, timeout_s)
-        question = _question(replica_id, offsets, ids, max_bytes, dialect, isolation_level)
+        question = _question(replica_id, offsets, ids, max_bytes, dialect, isolation_level, bodies=bodies)
         return connection.ask(question, timeout_s)
 
     with connected(target) as connection:
@@ -151,6 +154,8 @@ def _question(
     max_bytes: int,
     dialect: Dialect,
     isolation_level: int,
+    *,
+    bodies: bool,
 ) -> Question[dict[TopicPartition, FetchResult]]:
     version = dialect.fetch if ids is not None else min(dialect.fetch, _BY_NAME)
     names = sorted({key.topic for key in offsets})
@@ -197,11 +202,11 @@ def _question(
             name = topic.topic if ids is None else by_id[str(topic.topic_id)]
             for data in topic.partitions:
                 key = TopicPartition(name, data.partition_index)
-                fetched_logs[key] = _of_partition(data, offsets[key], max_bytes, version)
+                fetched_logs[key] = _of_partition(data, offsets[key], max_bytes, version, bodies=bodies)
         return fetched_logs
 
     return Question(
-        key=(replica_id, tuple(offsets.items()), tuple(by_id), max_bytes, isolation_level),
+        key=(replica_id, tuple(offsets.items()), tuple(by_id), max_bytes, isolation_level, bodies),
         request=request,
         response=FetchResponse,
         version=version,
@@ -209,13 +214,14 @@ def _question(
     )
 
 
-def _of_partition(data: Any, offset: int, max_bytes: int, version: int) -> FetchResult:
+def _of_partition(data: Any, offset: int, max_bytes: int, version: int, *, bodies: bool) -> FetchResult:
     raw = bytes(data.records or b"")
     has_lso, has_start = version >= 4, version >= 5
     aborted = (data.aborted_transactions or ()) if has_lso else ()
     return FetchResult(
         raw=raw,
         offset=offset,
+        bodies=bodies,
         error=data.error_code,
         high_watermark=data.high_watermark,
         last_stable_offset=data.last_stable_offset if has_lso and data.last_stable_offset >= 0 else None,
@@ -246,6 +252,7 @@ def fetch_own_logs(
     *,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
+    bodies: bool = True,
 ) -> dict[TopicPartition, FetchResult]:
     """`fetch_own_log` for several partitions at once, each from its own offset.
 
@@ -257,7 +264,7 @@ def fetch_own_logs(
     read: dict[TopicPartition, FetchResult] = {}
     following = dict(offsets)
     while following:
-        answers = _fetch(target, OWN_LOG, following, max_bytes, dialect, timeout_s)
+        answers = _fetch(target, OWN_LOG, following, max_bytes, dialect, timeout_s, bodies=bodies)
         following = {}
         for key, answer in answers.items():
             if key in read and answer.error:
@@ -278,14 +285,19 @@ def fetch_own_log(
     *,
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
+    bodies: bool = True,
 ) -> FetchResult:
     """This replica's own log from ``offset`` on, beyond the high watermark, up to ``max_bytes``.
 
+    Without ``bodies`` a record stands for each batch (`parse`).
     The watermark in the answer is this replica's own. No side effects on ISR or watermark.
     Raises UnfitError before Kafka 1.1: there the files must be read (`harness.kafka.batches`).
     """
     key = TopicPartition(topic, partition)
-    return fetch_own_logs(target, {key: offset}, max_bytes, dialect=dialect, timeout_s=timeout_s)[key]
+    offsets = {key: offset}
+    return fetch_own_logs(target, offsets, max_bytes, dialect=dialect, timeout_s=timeout_s, bodies=bodies)[
+        key
+    ]
 
 
 def fetch_as_consumer(
@@ -298,6 +310,7 @@ def fetch_as_consumer(
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
     committed: bool = False,
+    bodies: bool = True,
 ) -> FetchResult:
     """What a consumer that fetches from this broker receives from ``offset`` on.
 
@@ -306,7 +319,8 @@ def fetch_as_consumer(
     `committed_records`.
     """
     key = TopicPartition(topic, partition)
-    return _fetch(target, CONSUMER, {key: offset}, max_bytes, dialect, timeout_s, int(committed))[key]
+    offsets, level = {key: offset}, int(committed)
+    return _fetch(target, CONSUMER, offsets, max_bytes, dialect, timeout_s, level, bodies=bodies)[key]
 
 
 def committed_records(records: Iterable[Record], aborted: Iterable[tuple[int, int]]) -> list[Record]:

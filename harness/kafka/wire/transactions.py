@@ -338,9 +338,12 @@ class CoordinatedTransaction:
 
 
 def coordinated_transactions(
-    target: Target, timeout_s: float | None = None
+    target: Target, timeout_s: float | None = None, *, only: str = ""
 ) -> tuple[CoordinatedTransaction, ...]:
-    """Every transactional id that this broker coordinates; none while it loads the transaction log."""
+    """Every transactional id that this broker coordinates, or that one alone if it is among them (``only``).
+
+    None while it loads the transaction log.
+    """
     listed = exchange(
         target,
         ListTransactionsRequest(state_filters=[], producer_id_filters=[]),
@@ -348,7 +351,9 @@ def coordinated_transactions(
         0,
         timeout_s,
     )
-    ids = sorted(one.transactional_id for one in listed.transaction_states)
+    ids = sorted(
+        one.transactional_id for one in listed.transaction_states if not only or one.transactional_id == only
+    )
     if listed.error_code or not ids:
         return ()
     request = DescribeTransactionsRequest(transactional_ids=ids)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 
-from harness.cluster.attached import ALLOWED, PREFIX, attach, guarded
+from harness.cluster.attached import ALLOWED, CLEANING, PREFIX, READING, TRANSACTIONAL, attach, guarded
 from harness.errors import AckedError, UnfitError, UsageError
 from harness.kafka.model import Endpoint, Topic
 from harness.kafka.wire.admin import alter_topic_config
@@ -112,6 +112,18 @@ def test_no_other_request_is_sent() -> None:
     assert {one.__name__.removesuffix("Request") for one in ALLOWED} == {
         *("ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata", "Fetch", "ListOffsets"),
         *("DescribeConfigs", "DescribeQuorum", "CreateTopics", "DeleteTopics", "InitProducerId"),
+    }
+    reading, cleaning, transactional = (
+        {one.__name__.removesuffix("Request") for one in requests}
+        for requests in (READING, CLEANING, TRANSACTIONAL)
+    )
+    allowed = {one.__name__.removesuffix("Request") for one in ALLOWED}
+    assert allowed - reading == {"CreateTopics", "DeleteTopics", "InitProducerId"}
+    assert reading - allowed == {"ListGroups", "OffsetFetch"}
+    assert cleaning - allowed == {"FindCoordinator", "DeleteGroups"}
+    assert transactional - cleaning == {
+        *("AddPartitionsToTxn", "Heartbeat"),
+        *("DescribeProducers", "ListTransactions", "DescribeTransactions"),
     }
     with guarded(), pytest.raises(ValueError, match="must not be sent"):
         alter_topic_config(Endpoint("127.0.0.1", 9), "orders", {"retention.ms": "1"})

@@ -23,7 +23,7 @@ from harness.kafka.wire.logs import FetchResult
 from harness.kafka.wire.offsets import EARLIEST, Offset
 from harness.kafka.wire.produce import one_record_batch
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
-from harness.observer.tail import FileSource, TailPoller, WireSource
+from harness.observer.tail import FileSource, TailPoller, WatchedLogs, WireSource
 
 KEY = TopicPartition("t", 0)
 
@@ -306,6 +306,32 @@ def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> N
     ]
 
 
+def test_a_watched_log_is_followed_from_an_offset_and_written_when_it_is_gone_or_at_the_end(
+    tmp_path: Path,
+) -> None:
+    from harness.history.assemble import assemble
+
+    source = Memory()
+    watched = WatchedLogs(first={KEY: 2}, last=2, remembered=100)
+    path = tmp_path / "journal" / "observer.jsonl"
+    with Journal(path) as journal:
+        poller = TailPoller("broker1", 1, source, lambda: (KEY,), journal, watched)
+        source.log = [stored(number) for number in range(5)]
+        poller.poll()
+        assert b"sightings" not in path.read_bytes(), "its size does not grow with the log's"
+        source.log = [*source.log[:4], stored(4, epoch=1)]
+        poller.poll()
+        poller.close()
+    assemble(tmp_path)
+    rows = read_table(tmp_path, "sightings").to_pylist()
+    assert [(row["offset"], row["epoch"], row["gone_ns"] is None) for row in rows] == [
+        (2, 0, True),
+        (3, 0, True),
+        (4, 0, False),
+        (4, 1, True),
+    ]
+
+
 def test_files_are_followed_like_the_wire(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
@@ -344,7 +370,7 @@ def test_a_broker_is_asked_where_a_log_begins_whose_beginning_is_gone(
 ) -> None:
     monkeypatch.setattr(
         "harness.observer.tail.fetch_own_logs",
-        lambda _to, offsets, _max, *, dialect: {
+        lambda _to, offsets, _max, *, dialect, bodies: {
             key: FetchResult(error=OFFSET_OUT_OF_RANGE) for key in offsets
         },
     )

@@ -598,6 +598,12 @@ CASES: dict[str, Callable[[], Expected]] = {
     ),
     "two owners": lambda: Expected(Run(), "double_ownership", "not promised", "ownership"),
     "an offset expired": lambda: Expected(Run(), "offset_expired", "not promised", "offset-retention"),
+    "an offset outside of a watched log": lambda: Expected(
+        Run(), "offset_outside", "not promised", "offset-outside-log"
+    ),
+    "committed batches of a watched topic gone": lambda: Expected(
+        _unclean(_with_unclean("true")), "truncated", "not promised", "unclean-enabled", {"writer": None}
+    ),
     "a group stood still": lambda: Expected(Run(), "group_stalled", "not promised", "group-availability"),
     "a group was reset below the log start": lambda: Expected(
         _retained(Run()),

@@ -16,7 +16,7 @@ from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
 from harness.lab.model import Host
 from run.folder import RunFolder
 from run.recording.plan import RecordingPlan, plan_recording
-from run.recording.stored import StoredRecording, clean, delete_topic, keep, working_on
+from run.recording.stored import StoredRecording, clean, delete_topics, keep, working_on
 
 
 def hosts(*azs: str) -> list[Host]:
@@ -86,6 +86,14 @@ def test_each_az_leads_a_partition() -> None:
     assert plan().broker_bytes_per_hour == 60 * 180 * 3600 * 3
 
 
+def test_transactions_copy_to_a_second_topic() -> None:
+    both = plan(transactions=True, topic="acked-x")
+    assert [topic.name for topic in both.topics] == ["acked-x", "acked-x-copied"]
+    assert {topic.assignment for topic in both.topics} == {both.assignment}
+    assert both.broker_bytes_per_hour == 2 * plan().broker_bytes_per_hour
+    assert RecordingPlan.from_json(both.as_json()) == both
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
@@ -117,10 +125,11 @@ def stored_in(folder: Path, **more: Any) -> RunFolder:
 
 def test_a_stored_recording_is_read_back(tmp_path: Path) -> None:
     topic_id = str(UUID(int=7))
-    run = stored_in(tmp_path, made=True, topic_id=topic_id, attempt=2, boot="b")
+    run = stored_in(tmp_path, made=True, topic_ids={"acked-x": topic_id}, attempt=2, boot="b")
     stored = StoredRecording.of(run)
     assert stored.plan == plan(topic="acked-x")
-    assert (stored.made, stored.topic_id, stored.attempt, stored.boot) == (True, topic_id, 2, "b")
+    assert stored.topic_ids == {"acked-x": topic_id}
+    assert (stored.made, stored.attempt, stored.boot) == (True, 2, "b")
 
 
 @pytest.mark.parametrize(
@@ -144,10 +153,10 @@ def test_only_what_a_recording_has_made_is_deleted(tmp_path: Path) -> None:
     """A topic that existed before, or that somebody has created anew, stays."""
     cluster = Recorded("a", "b", "c")
     cluster.there = {"acked-x": UUID(int=1)}
-    delete_topic(cluster, stored_in(tmp_path))
+    delete_topics(cluster, stored_in(tmp_path))
     assert cluster.deleted == []
-    run = stored_in(tmp_path, made=True, topic_id=str(UUID(int=7)))
-    delete_topic(cluster, run)
+    run = stored_in(tmp_path, made=True, topic_ids={"acked-x": str(UUID(int=7))})
+    delete_topics(cluster, run)
     assert cluster.deleted == [("acked-x", UUID(int=7))]
     assert cluster.there == {"acked-x": UUID(int=1)}
     assert StoredRecording.of(run).deleted
@@ -156,8 +165,8 @@ def test_only_what_a_recording_has_made_is_deleted(tmp_path: Path) -> None:
 def test_clean_leaves_topics_of_nobody_and_of_other_clusters_alone(tmp_path: Path) -> None:
     cluster = Recorded("a", "b", "c")
     cluster.there = {"acked-x": UUID(int=7), "acked-stranger": UUID(int=8), "orders": UUID(int=9)}
-    stored_in(tmp_path, made=True, topic_id=str(UUID(int=7)))
-    stored_in(tmp_path, made=True, topic_id=str(UUID(int=7)), cluster_id="another")
+    stored_in(tmp_path, made=True, topic_ids={"acked-x": str(UUID(int=7))})
+    stored_in(tmp_path, made=True, topic_ids={"acked-x": str(UUID(int=7))}, cluster_id="another")
     cleaned = clean(cluster, tmp_path)
     assert cleaned.deleted == ("acked-x",)
     assert cleaned.strangers == ("acked-stranger",)
@@ -167,7 +176,7 @@ def test_clean_leaves_topics_of_nobody_and_of_other_clusters_alone(tmp_path: Pat
 def test_clean_leaves_recordings_alone_that_are_under_way(tmp_path: Path) -> None:
     cluster = Recorded("a", "b", "c")
     cluster.there = {"acked-x": UUID(int=7)}
-    run = stored_in(tmp_path, made=True, topic_id=str(UUID(int=7)))
+    run = stored_in(tmp_path, made=True, topic_ids={"acked-x": str(UUID(int=7))})
     with working_on(run):
         cleaned = clean(cluster, tmp_path)
     assert cleaned.deleted == ()

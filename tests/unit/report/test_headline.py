@@ -77,6 +77,12 @@ def test_a_loss_with_the_described_setting_is_never_green_and_one_of_another_nev
         assert told(verdict, (*KEPT, *ONE), described="acks=all").tone != "broken"
 
 
+def test_a_producer_whose_acks_nobody_recorded() -> None:
+    assert "Where acks is not known, 1 of 1 acknowledged writes was lost." in (
+        told("as declared", [row("imported", None, "lost", 1)]).text
+    )
+
+
 def test_findings_whose_promises_were_not_judged_are_as_declared() -> None:
     judgement = {"verdict": "as declared", "fates_by_writer": ONE, "findings_by_class": {"lost": 111}}
     assert headline(judgement).text.startswith(

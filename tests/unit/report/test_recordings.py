@@ -42,6 +42,11 @@ def test_what_was_seen_to_break_is_a_sentence(seen: dict[str, int] | None, says:
 def test_a_recording_names_what_nobody_can_know() -> None:
     assert limits_in_words(None) == ()
     assert len(limits_in_words({"plan": {}})) == 1
+    assert len(limits_in_words({"watched": {"cleanup": "delete", "refusal": ""}})) == 3
+    (*_, unknown, refused) = limits_in_words({"watched": {"cleanup": None, "refusal": "they refuse"}})
+    assert "DESCRIBE_CONFIGS" in unknown
+    assert refused.endswith("because they refuse.")
+    assert "each compacts its log" in limits_in_words({"watched": {"cleanup": "compact,delete"}})[-1]
     assert "not on the leader" in limits_in_words({"replica_logs": "refused"})[1]
     assert len(limits_in_words({"throttled_ms": 0})) == 1
     assert "answers to producers by 1.2 s" in limits_in_words({"throttled_ms": 1230})[1]

@@ -37,6 +37,7 @@ class Broker:
         offsets: Mapping[TopicPartition, int],
         max_bytes: int,
         *_: object,
+        **__: object,
     ) -> dict[TopicPartition, FetchResult]:
         ((key, offset),) = offsets.items()
         self.requests.append(offset)
@@ -83,7 +84,7 @@ def test_the_limit_of_bytes_ends_the_reading(broker: Broker) -> None:
 def test_a_log_that_was_truncated_meanwhile_is_what_was_read_before(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fetch(*arguments: Any) -> dict[TopicPartition, FetchResult]:
+    def fetch(*arguments: Any, **_: object) -> dict[TopicPartition, FetchResult]:
         answer = broker.fetch(*arguments)
         broker.end = 20
         return answer
