@@ -107,13 +107,19 @@ def record_configs_of_others(
             continue
         _write(journal, "broker", host.name, effective, {})
     for topic in topics:
-        leader = next(host for host in hosts if host.node_id == topic.replicas[0])
-        try:
-            effective = describe_configs(leader.broker_endpoint, "topic", topic.name, dialect=dialect)
-        except (LookupError, OSError, UnfitError) as error:
-            untold.append(f"the configuration of the topic {topic.name}: {error}")
-            continue
-        _write(journal, "topic", topic.name, effective, {})
+        first = [host for host in hosts if host.node_id == topic.replicas[0]]
+        for host in (*first, *(host for host in hosts if host not in first)):
+            try:
+                effective = describe_configs(
+                    host.broker_endpoint, "topic", topic.name, dialect=dialect, timeout_s=ANSWER_WITHIN_S
+                )
+            except (LookupError, OSError, UnfitError) as error:
+                why = str(error)
+                continue
+            _write(journal, "topic", topic.name, effective, {})
+            break
+        else:
+            untold.append(f"the configuration of the topic {topic.name}: {why}")
     if levels:
         _write(journal, "cluster", "features", {name: str(level) for name, level in levels.items()}, {})
     return untold

@@ -178,7 +178,6 @@ def test_a_quiet_topic_shows_nothing_and_its_contents_are_not_kept(
     assert again.json()["verdict"] == "as declared"
 
 
-@pytest.mark.long
 def test_a_replica_whose_log_was_changed_is_told(foreign: ForeignCluster, tmp_path: Path) -> None:
     """A batch of one follower gets another body, with a checksum that fits it."""
     make(foreign, Topic("changed", IDS))
@@ -195,6 +194,7 @@ def test_a_replica_whose_log_was_changed_is_told(foreign: ForeignCluster, tmp_pa
     assert any("whether somebody changed files of the brokers" in why for why in judgement["reasons"])
 
 
+@pytest.mark.long
 def test_what_an_unclean_election_takes_is_told(foreign: ForeignCluster, tmp_path: Path) -> None:
     """The only follower hangs until the leader alone is in sync; then the leader is killed, and it leads.
 

@@ -180,6 +180,7 @@ def test_a_token_of_any_bytes_is_wrong(folder: Path) -> None:
     assert b" 401 " in raw(folder, b"\r\n".join((*lines, b"", b"")))
 
 
+@pytest.mark.long
 def test_slow_clients_are_hung_up_on_and_keep_nobody_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
