@@ -152,6 +152,7 @@ def held_alone(foreign: ForeignCluster, recorder: Recorder, leader: int, others:
     return recorder.acknowledged() - before + 200
 
 
+@pytest.mark.long
 def test_a_killed_recording_goes_on(foreign: ForeignCluster, tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "--bootstrap", foreign.bootstrap, "--for", "25s", "--yes")
     topic = recorder.wait_recording()
