@@ -188,8 +188,8 @@ def record(
         )
         require_room(runs, plan)
         _require_rights(cluster, plan.topic if load.topic else "", load.transactions or None, progress)
-        for name in [topic.name for topic in plan.topics]:
-            _require_new(cluster, name)
+        for topic in plan.topics:
+            _require_new(cluster, topic.name)
         for line in plan_in_words(cluster, plan, user):
             echo(line, err=True)
         if not yes and not typer.confirm("Begin?", err=True):
@@ -217,7 +217,7 @@ def mark(
     A fault that is noted so is stated, not proven: acked did not inject it.
     """
     from run.recording.marks import Statement, send
-    from run.recording.record import NAME
+    from run.recording.stages import NAME
 
     names = tuple(name.strip() for name in hosts.split(",") if name.strip())
     statement = Statement(text=text.strip(), fault=fault, hosts=names, healed=healed).checked(names)
@@ -418,7 +418,8 @@ def _record(
     as_json: bool,
 ) -> int:
     from run.folder import RunFolder
-    from run.recording.record import NAME, Recording
+    from run.recording.record import Recording
+    from run.recording.stages import NAME
     from run.recording.stored import working_on
     from run.session import judged
 
@@ -442,7 +443,7 @@ def _watch(
     as_json: bool,
 ) -> int:
     from run.folder import RunFolder
-    from run.recording.record import NAME
+    from run.recording.stages import NAME
     from run.recording.stored import working_on
     from run.recording.watching import Watching, plan_watch
     from run.session import judged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
 from harness.history.journal import Journal
@@ -19,6 +20,7 @@ from harness.waiting import wait_until
 ANSWER_WITHIN_S = 15.0
 """A broker that has just started takes long to answer its first request."""
 
+_Scope = Literal["broker", "topic"]
 _NOT_COMPARED = frozenset(
     {"listeners", "advertised.listeners", "log.dirs", "zookeeper.connect", "broker.rack"}
 )
@@ -97,32 +99,36 @@ def record_configs_of_others(
     """Record what somebody else's cluster tells of its configuration; returns what it does not tell."""
     untold = []
     hosts = list(brokers)
-    for host in hosts:
-        try:
-            effective = describe_configs(
-                host.broker_endpoint, "broker", str(host.node_id), dialect=dialect, timeout_s=ANSWER_WITHIN_S
-            )
-        except (LookupError, OSError, UnfitError) as error:
-            untold.append(f"the configuration of {host.name}: {error}")
-            continue
-        _write(journal, "broker", host.name, effective, {})
+    asked: list[tuple[str, _Scope, str, Iterable[Host]]] = [
+        (host.name, "broker", str(host.node_id), [host]) for host in hosts
+    ]
     for topic in topics:
-        first = [host for host in hosts if host.node_id == topic.replicas[0]]
-        for host in (*first, *(host for host in hosts if host not in first)):
-            try:
-                effective = describe_configs(
-                    host.broker_endpoint, "topic", topic.name, dialect=dialect, timeout_s=ANSWER_WITHIN_S
-                )
-            except (LookupError, OSError, UnfitError) as error:
-                why = str(error)
-                continue
-            _write(journal, "topic", topic.name, effective, {})
-            break
-        else:
-            untold.append(f"the configuration of the topic {topic.name}: {why}")
+        leader, name = topic.replicas[0], f"the topic {topic.name}"
+        leader_first = [one for leads in (True, False) for one in hosts if (one.node_id == leader) is leads]
+        asked.append((name, "topic", topic.name, leader_first))
+    for what, scope, resource, answering in asked:
+        try:
+            effective = _told(scope, resource, answering, dialect)
+        except UnfitError as error:
+            untold.append(f"the configuration of {what}: {error.message}")
+            continue
+        _write(journal, scope, what if scope == "broker" else resource, effective, {})
     if levels:
         _write(journal, "cluster", "features", {name: str(level) for name, level in levels.items()}, {})
     return untold
+
+
+def _told(scope: _Scope, resource: str, hosts: Iterable[Host], dialect: Dialect) -> dict[str, str | None]:
+    """A configuration, from the first broker that tells it. Raises UnfitError if none does."""
+    why = "no broker could be asked"
+    for host in hosts:
+        try:
+            return describe_configs(
+                host.broker_endpoint, scope, resource, dialect=dialect, timeout_s=ANSWER_WITHIN_S
+            )
+        except (LookupError, OSError, UnfitError) as error:
+            why = str(error)
+    raise UnfitError(why)
 
 
 def _when_known(leader: Endpoint, topic: Topic, dialect: Dialect) -> dict[str, str | None]:

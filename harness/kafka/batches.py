@@ -168,41 +168,45 @@ def is_at(data: bytes, position: int, batch: Batch) -> bool:
 
 def read_batch(raw: bytes, from_offset: int, records: list[Record], *, bodies: bool = True) -> Batch:
     """One complete batch; its records from an offset on are added to ``records`` (see `parse`)."""
-    magic = raw[16]
-    if not bodies:
-        return (_current_header if magic == 2 else _legacy_header)(raw, from_offset, records)
-    return _current(raw, from_offset, records) if magic == 2 else _legacy(raw, magic, from_offset, records)
+    return (_current if raw[16] == 2 else _legacy)(raw, from_offset, records, bodies=bodies)
 
 
-def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
-    base, size, epoch, _, crc, attributes, last_delta, first_ms, _, pid, producer_epoch, sequence, count = (
+def _current(raw: bytes, from_offset: int, out: list[Record], *, bodies: bool) -> Batch:
+    base, size, epoch, _, crc, attributes, last_delta, first_ms, last_ms, pid, pid_epoch, first, count = (
         _HEADER.unpack_from(raw)
     )
     control, transactional = bool(attributes & _CONTROL), bool(attributes & _TRANSACTIONAL)
+
+    def add(offset: int, sequence: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
+        if offset >= from_offset:
+            out.append(
+                Record(
+                    offset=offset,
+                    epoch=epoch,
+                    batch_offset=base,
+                    crc=crc,
+                    crc_ok=crc_ok,
+                    timestamp_ms=timestamp_ms,
+                    producer_id=pid,
+                    producer_epoch=pid_epoch,
+                    sequence=sequence,
+                    control=control,
+                    transactional=transactional,
+                    key=key,
+                    value=value,
+                )
+            )
+
     kept, problem = len(out), ""
     try:
         batch = DefaultRecordBatch(raw)
         crc_ok = batch.validate_crc()
-        for record in _readable(batch, attributes, crc_ok=crc_ok):
-            offset = record.offset
-            if offset >= from_offset:
-                out.append(
-                    Record(
-                        offset=offset,
-                        epoch=epoch,
-                        batch_offset=base,
-                        crc=crc,
-                        crc_ok=crc_ok,
-                        timestamp_ms=record.timestamp,
-                        producer_id=pid,
-                        producer_epoch=producer_epoch,
-                        sequence=_number(sequence, offset - base),
-                        control=control,
-                        transactional=transactional,
-                        key=record.key,
-                        value=record.value,
-                    )
-                )
+        if bodies:
+            for record in _readable(batch, attributes, crc_ok=crc_ok):
+                sequence = _number(first, record.offset - base)
+                add(record.offset, sequence, record.timestamp, record.key, record.value)
+        else:
+            add(base, first, last_ms, None, None)
         if not crc_ok:
             problem = _problem(f"batch at offset {base}", attributes, raw, _DAMAGED)
     except _UNREADABLE as error:
@@ -210,25 +214,8 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
         problem = _problem(f"batch at offset {base}", attributes, raw, _why(error))
         del out[kept:]
         believable = count == last_delta + 1 and 0 < count <= min(_MOST_RECORDS, LARGEST_OFFSET - base)
-        out.extend(
-            Record(
-                offset=offset,
-                epoch=epoch,
-                batch_offset=base,
-                crc=crc,
-                crc_ok=False,
-                timestamp_ms=first_ms,
-                producer_id=pid,
-                producer_epoch=producer_epoch,
-                sequence=_number(sequence, offset - base),
-                control=control,
-                transactional=transactional,
-                key=None,
-                value=None,
-            )
-            for offset in range(base, base + (count if believable else 1))
-            if offset >= from_offset
-        )
+        for delta in range(count if believable else 1):
+            add(base + delta, _number(first, delta), first_ms, None, None)
     return Batch(
         offset=base,
         next_offset=min(base + last_delta + 1, LARGEST_OFFSET),
@@ -241,64 +228,15 @@ def _current(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
     )
 
 
-def _current_header(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
-    base, size, epoch, _, crc, attributes, last_delta, _, last_ms, pid, producer_epoch, sequence, _ = (
-        _HEADER.unpack_from(raw)
-    )
-    crc_ok = DefaultRecordBatch(raw).validate_crc()
-    if base >= from_offset:
-        out.append(
-            Record(
-                offset=base,
-                epoch=epoch,
-                batch_offset=base,
-                crc=crc,
-                crc_ok=crc_ok,
-                timestamp_ms=last_ms,
-                producer_id=pid,
-                producer_epoch=producer_epoch,
-                sequence=sequence,
-                control=bool(attributes & _CONTROL),
-                transactional=bool(attributes & _TRANSACTIONAL),
-                key=None,
-                value=None,
-            )
-        )
-    return Batch(
-        offset=base,
-        next_offset=min(base + last_delta + 1, LARGEST_OFFSET),
-        epoch=epoch,
-        magic=2,
-        crc=crc,
-        crc_ok=crc_ok,
-        size_bytes=size + 12,
-        problem="" if crc_ok else _problem(f"batch at offset {base}", attributes, raw, _DAMAGED),
-    )
-
-
-def _legacy_header(raw: bytes, from_offset: int, out: list[Record]) -> Batch:
+def _legacy(raw: bytes, from_offset: int, out: list[Record], *, bodies: bool) -> Batch:
     last, size, crc, magic, attributes = _LEGACY.unpack_from(raw)
-    crc_ok = zlib.crc32(raw[16:]) == crc
-    if last >= from_offset:
-        out.append(_legacy_record(last, last, crc, crc_ok=crc_ok, timestamp_ms=None, key=None, value=None))
-    return Batch(
-        offset=last,
-        next_offset=min(last + 1, LARGEST_OFFSET),
-        epoch=None,
-        magic=magic,
-        crc=crc,
-        crc_ok=crc_ok,
-        size_bytes=size + 12,
-        problem="" if crc_ok else _problem(f"message at offset {last}", attributes, raw, _DAMAGED),
-    )
-
-
-def _legacy(raw: bytes, magic: int, from_offset: int, out: list[Record]) -> Batch:
-    last, size, crc, _, attributes = _LEGACY.unpack_from(raw)
     first, kept, problem = last, len(out), ""
     crc_ok = zlib.crc32(raw[16:]) == crc
     try:
-        inner = _messages(raw, magic, attributes, crc_ok=crc_ok)
+        alone = _Message(
+            offset=last, attributes=attributes, timestamp_ms=None, key=None, value=None, end=len(raw)
+        )
+        inner = _messages(raw, magic, attributes, crc_ok=crc_ok) if bodies else [alone]
         first = inner[0].offset if inner else last
         out.extend(
             _legacy_record(

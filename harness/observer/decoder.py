@@ -127,9 +127,8 @@ class Decoder:
                 self.process.stdin.flush()
                 return answer(self.process.stdout)
             except (AckedError, OSError, EOFError):
-                self._unfit = (
-                    True  # without Java, or without it from now on: the reader here gives the same rows
-                )
+                # Without Java, or without it from now on: the reader here gives the same rows.
+                self._unfit = True
                 self._end()
                 return None
 

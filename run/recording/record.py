@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
-from harness.clock import Anchor, now_ns
+from harness.clock import now_ns
 from harness.cluster.attached import AttachedCluster
 from harness.console import Progress
 from harness.errors import (
@@ -23,20 +21,14 @@ from harness.errors import (
 )
 from harness.history.assemble import lines_of
 from harness.history.journal import Journal
-from harness.history.schema import SCHEMA_VERSION
 from harness.host_files import Folder
 from harness.kafka.model import Endpoint, TopicPartition, broker_name
-from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
-from harness.kafka.wire.metadata import topic_ids
 from harness.lab.here import HERE, Here
-from harness.observer.pollers import ANSWER_WITHIN_S
 from harness.observer.targets import Targets
 from harness.waiting import wait_until
 from run.clients import CALM_FETCHES, UserClients, stream_spec
-from run.configs import record_configs_of_others
-from run.environment import environment
-from run.folder import CLAIMS, RunFolder, write_json
+from run.folder import RunFolder
 from run.live import LiveState
 from run.recording.disk import Room
 from run.recording.marks import Marks, listening
@@ -44,22 +36,29 @@ from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, idempotence, shows_its_log
 from run.recording.rights import RightsOnTopic
-from run.recording.seen import Incarnations, Seen, TopicIds
-from run.recording.stored import KEY, StoredRecording, boot, delete_topics, keep
-from run.runner import RunResult, ended
+from run.recording.seen import Incarnations, Seen
+from run.recording.stages import (
+    LOOK_S,
+    EndRequests,
+    began,
+    carried_out,
+    ids_by_broker,
+    note_configs,
+    signals_end,
+    standing,
+)
+from run.recording.stored import KEY, StoredRecording, boot, delete_topics, keep, note
+from run.runner import RunResult
 from run.watch import Watch
 from workloads.client.background import BackgroundConsumer, Stream
 from workloads.client.client import Client, take_journals
 from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
 
-NAME = "record"
-"""The name of a recording where runs have that of their scenario."""
 _WARM_S = 60.0
 _DRAIN_S = 15.0
 """How long producers may take to stop."""
 _SETTLE_S = 60.0
 """How long followers may take to catch up at the end; one that does not is only a finding."""
-_LOOK_S = 0.2
 _KNOWN_S = 10.0
 """How long a broker may take to know of a new replica of its own."""
 _COMMITTED_S = 1.0
@@ -93,8 +92,6 @@ class Recording:
             boot=boot(),
         )
         keep(self.folder, stored)
-        zones = {str(host.node_id): host.az for host in cluster.brokers}
-        self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "brokers": zones}})
         return self._carried_out(stored)
 
     def go_on(self) -> RunResult:
@@ -116,102 +113,6 @@ class Recording:
 
     def _carried_out(self, stored: StoredRecording) -> RunResult:
         return carried_out(self.folder, self.progress, _Attempt(self, stored).go)
-
-
-EndRequests = Callable[[], int]
-"""How often the user has asked for the end."""
-
-
-def began(folder: RunFolder, cluster: AttachedCluster, title: str, described: str = "") -> None:
-    """Write the manifest of what begins on somebody else's cluster, and what decides about findings.
-
-    ``described`` is the producer with the user's settings, if there is one.
-    """
-    anchor = Anchor.take()
-    folder.update(
-        schema_version=SCHEMA_VERSION,
-        scenario=NAME,
-        title=title,
-        status="running",
-        kafka=None,
-        mode=cluster.mode,
-        lab="attached",
-        azs=dict(cluster.topology.az_names),
-        anchor={"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
-        made_by=environment(),
-    )
-    declared = {"scenario": NAME, "claims": [], "expected": [], "judged_by": "promises"}
-    write_json(folder.path / CLAIMS, {**declared, "described": described})
-
-
-def carried_out(folder: RunFolder, progress: Progress, go: Callable[[], None]) -> RunResult:
-    """Do the work, and write the history and how it ended. Errors become part of the result."""
-    status = "complete"
-    problem: AckedError | None = None
-    try:
-        go()
-    except InvalidRunError as error:
-        status, problem = "invalid", error
-    except AckedError as error:
-        status, problem = "crashed", error
-    except OSError as error:
-        status, problem = "crashed", AckedError(f"The cluster stopped answering the harness ({error}).")
-    except KeyboardInterrupt:
-        folder.update(status="crashed", problem="interrupted")
-        raise
-    return ended(folder, progress, status, problem)
-
-
-def standing(
-    watch: Watch,
-    look: Callable[[], None],
-    end_requests: EndRequests,
-    end_ns: int,
-    progress: Progress,
-    reason_to_end: Callable[[], str] = str,
-) -> str:
-    """Look, until the time is over, the user ends it (Ctrl-C, SIGTERM), or there is a reason.
-
-    Returns that reason, a clause for the user.
-    """
-    reason = ""
-
-    def over() -> bool:
-        nonlocal reason
-        look()
-        watch.observer.check()
-        reason = reason_to_end()
-        return bool(reason or end_requests()) or now_ns() >= end_ns
-
-    wait_until(
-        over,
-        within_s=max(0.0, (end_ns - now_ns()) / 1e9) + _WARM_S,
-        poll_s=_LOOK_S,
-        awaiting="the end of the recording",
-    )
-    if end_requests():
-        progress.say("ending early, as you asked; once more to end at once")
-    if reason:
-        progress.say(f"ending early: {reason}")
-    watch.observer.views.confirm(now_ns())
-    return reason
-
-
-def ids_by_broker(stack: ExitStack, cluster: AttachedCluster, topic: str) -> Callable[[int], TopicIds | None]:
-    """How to ask a broker for the id of the topic, over a connection of its own."""
-    connections = {
-        host.node_id: Connection(host.broker_endpoint, ANSWER_WITHIN_S) for host in cluster.brokers
-    }
-    for connection in connections.values():
-        stack.callback(connection.close)
-
-    def ask(broker: int) -> TopicIds | None:
-        try:
-            return topic_ids(connections[broker], [topic])
-        except (OSError, LookupError):
-            return None
-
-    return ask
 
 
 class _Attempt:
@@ -249,7 +150,7 @@ class _Attempt:
             )
             stack.callback(watch.stop)
             watch.start()
-            self._note_configs(journal)
+            note_configs(self.cluster, self.plan.topics, journal, self.progress)
             seen = Seen(
                 views=watch.observer.views,
                 journal=journal,
@@ -343,19 +244,12 @@ class _Attempt:
             presence, why = _settled(partial(shows_its_log, self.cluster, endpoint, key))
             if presence == "no":
                 self.progress.say(f"only the leaders' logs can be read: {why}")
-                self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "replica_logs": why}})
+                note(self.folder, replica_logs=why)
                 return replace(self.cluster.dialect, own_log_by_fetch=False)
         return self.cluster.dialect
 
     def _targets(self) -> Targets:
         return Targets.of(self.cluster.topology)
-
-    def _note_configs(self, journal: Journal) -> None:
-        untold = record_configs_of_others(
-            self.cluster.brokers, self.plan.topics, self.cluster.features(), journal, self.cluster.dialect
-        )
-        for what in untold:
-            self.progress.say(f"not known: {what}")
 
     def _say_where(self, address: tuple[str, int]) -> None:
         host, port = address
@@ -489,7 +383,7 @@ class _Attempt:
             wait_until(
                 complete,
                 within_s=_SETTLE_S,
-                poll_s=_LOOK_S,
+                poll_s=LOOK_S,
                 awaiting="all replicas to be in sync",
             )
         except WaitTimeoutError as error:
@@ -523,16 +417,15 @@ class _Attempt:
             self.progress.say(f"{remedy} ({error})")
 
     def _note_throttling(self, each_ms: Sequence[int]) -> None:
-        recording = self.folder.manifest()[KEY]
-        throttled_ms = int(recording.get("throttled_ms") or 0) + sum(each_ms)
-        self.folder.update(**{KEY: {**recording, "throttled_ms": throttled_ms}})
+        throttled_ms = int(self.folder.manifest()[KEY].get("throttled_ms") or 0) + sum(each_ms)
+        note(self.folder, throttled_ms=throttled_ms)
         if throttled_ms:
             self.progress.say(f"quotas delayed answers to producers by {throttled_ms / 1000:.1f} s in all")
 
     def _note_seen(self, seen: Seen) -> None:
         before: Mapping[str, int] = self.folder.manifest().get(KEY, {}).get("seen") or {}
         counts = {name: count + int(before.get(name) or 0) for name, count in seen.as_json().items()}
-        self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "seen": counts}})
+        note(self.folder, seen=counts)
 
     def _end_client(self, client: Client) -> None:
         """End the agent and move its journals to the folder of all journals."""
@@ -549,7 +442,7 @@ def _settled(ask: Callable[[], tuple[Presence, str]]) -> tuple[Presence, str]:
         return last[0][0] == "yes"
 
     with suppress(WaitTimeoutError):
-        wait_until(shown, within_s=_KNOWN_S, poll_s=_LOOK_S, awaiting="a follower to show its log")
+        wait_until(shown, within_s=_KNOWN_S, poll_s=LOOK_S, awaiting="a follower to show its log")
     return last[0]
 
 
@@ -566,27 +459,3 @@ def _faults_before(run_dir: Path) -> int:
         rows = (json_object(line, str(file)) for table, line in lines_of(file) if table == "faults")
         numbers += [int(row["fault"]) for row in rows]
     return max(numbers)
-
-
-@contextmanager
-def signals_end() -> Iterator[EndRequests]:
-    """Meanwhile the first SIGINT or SIGTERM is only noted; the function that is yielded counts them.
-
-    The second one has its former effect.
-    """
-    noted: list[int] = []
-    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        noted.append(number)
-        for one, action in former.items():
-            signal.signal(one, action)
-
-    for number, action in former.items():
-        if action is not signal.SIG_IGN:
-            signal.signal(number, note)
-    try:
-        yield lambda: len(noted)
-    finally:
-        for number, action in former.items():
-            signal.signal(number, action)

@@ -97,7 +97,12 @@ def boot() -> str:
 
 def keep(folder: RunFolder, stored: StoredRecording) -> None:
     """Write it into the manifest."""
-    folder.update(**{KEY: {**(folder.manifest().get(KEY) or {}), **stored.as_json()}})
+    note(folder, **stored.as_json())
+
+
+def note(folder: RunFolder, **facts: object) -> None:
+    """Write facts of the recording into the manifest, beside those that are there."""
+    folder.update(**{KEY: {**(folder.manifest().get(KEY) or {}), **facts}})
 
 
 @contextmanager

@@ -27,15 +27,21 @@ from harness.lab.here import Here
 from harness.observer.tail import WatchedLogs
 from harness.observer.targets import Targets
 from harness.waiting import wait_until
-from run.configs import record_configs_of_others
 from run.folder import RunFolder
 from run.live import LiveState
 from run.recording.marks import Marks, listening
 from run.recording.metrics import openmetrics
 from run.recording.preflight import shows_its_log
-from run.recording.record import began, carried_out, ids_by_broker, signals_end, standing
 from run.recording.seen import Incarnations, Seen
-from run.recording.stored import KEY
+from run.recording.stages import (
+    began,
+    carried_out,
+    ids_by_broker,
+    note_configs,
+    signals_end,
+    standing,
+)
+from run.recording.stored import note
 from run.runner import RunResult
 from run.watch import Watch
 
@@ -175,17 +181,12 @@ class Watching:
 
     def begin(self, plan: WatchPlan, bootstrap: str) -> RunResult:
         """Watch until the time is over or the user ends it. The folder can be judged."""
-        zones = {str(host.node_id): host.az for host in self.cluster.brokers}
         began(self.folder, self.cluster, "A topic that others write")
-        self.folder.update(
-            **{
-                KEY: {
-                    "watched": plan.as_json(),
-                    "bootstrap": bootstrap,
-                    "cluster_id": self.cluster.cluster_id,
-                    "brokers": zones,
-                }
-            }
+        note(
+            self.folder,
+            watched=plan.as_json(),
+            bootstrap=bootstrap,
+            cluster_id=self.cluster.cluster_id,
         )
         return carried_out(self.folder, self.progress, lambda: self._go(plan))
 
@@ -207,11 +208,7 @@ class Watching:
             watch = Watch(targets, cluster, topics, journal, dialect, watched=logs)
             stack.callback(watch.stop)
             watch.start()
-            untold = record_configs_of_others(
-                cluster.brokers, topics, cluster.features(), journal, cluster.dialect
-            )
-            for what in untold:
-                self.progress.say(f"not known: {what}")
+            note_configs(cluster, topics, journal, self.progress)
             views = watch.observer.views
             brokers = sorted({broker for assigned in plan.topic.assignment for broker in assigned})
             ids = set() if plan.topic_id is None else {plan.topic_id}
@@ -248,8 +245,7 @@ class Watching:
                         watched=self._ranges(plan),
                     )
             finally:
-                counts = seen.as_json()
-                self.folder.update(**{KEY: {**self.folder.manifest()[KEY], "seen": counts}})
+                note(self.folder, seen=seen.as_json())
 
     def _require_same_topic(self, plan: WatchPlan) -> None:
         """Raise InvalidRunError if the topic was deleted: then its batches are gone on purpose."""

@@ -200,6 +200,11 @@ def refuses(code: int, acks: int) -> bool:
     return rule.when == "always" or (rule.when == "unless-acks-all" and acks != -1)
 
 
+def stated_offset(offset: int | None) -> int | None:
+    """The offset that a client reports; negative: the broker stated none."""
+    return offset if offset is not None and offset >= 0 else None
+
+
 def classify(
     code: int, *, acks: int, attempts: int | None, retries: int = 0, all_refused: bool = False
 ) -> Outcome:

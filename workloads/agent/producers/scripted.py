@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Message, Producer
 from harness.clock import now_ns
 from harness.history.identity import encode
 from harness.waiting import wait_until
-from workloads.agent.producers.outcomes import QUEUE_FULL, classify
+from workloads.agent.producers.outcomes import QUEUE_FULL, classify, stated_offset
 from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.request_log import Attempts, Position, RequestLog
@@ -139,9 +139,8 @@ class ScriptedProducer(AgentProducer):
 
     def _delivered(self, seq: int, report: Message) -> None:
         error = report.error()
-        offset = report.offset()
-        stated_offset = offset if offset is not None and offset >= 0 else None
-        self._finish(seq, error.code() if error is not None else 0, offset=stated_offset)
+        code = error.code() if error is not None else 0
+        self._finish(seq, code, offset=stated_offset(report.offset()))
 
     def _on_statistics(self, text: str) -> None:
         self._idempotence_state = json.loads(text).get("eos", {}).get("idemp_state", "")

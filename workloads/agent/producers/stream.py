@@ -15,7 +15,7 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError
 from harness.history.identity import SEQ_DIGITS, ValueTemplate
 from harness.history.stream_journal import Counters, StreamJournal, beside
-from workloads.agent.producers.outcomes import classify
+from workloads.agent.producers.outcomes import classify, stated_offset
 from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.serving import flush, poll
@@ -223,11 +223,10 @@ class StreamProducer(AgentProducer):
                 return
 
     def _delivered(self, error: KafkaError | None, report: Message) -> None:
-        value, offset = report.value(), report.offset()
+        value = report.value()
         assert value is not None
-        stated_offset = offset if offset is not None and offset >= 0 else None
         code = error.code() if error is not None else 0
-        self._finish(self._seq(value), code, offset=stated_offset)
+        self._finish(self._seq(value), code, offset=stated_offset(report.offset()))
 
     def _seq(self, value: bytes) -> int:
         return int(value[self._seq_digits])

@@ -6,6 +6,7 @@ from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.progress import ReadProgress
+from workloads.agent.producers.outcomes import stated_offset
 from workloads.agent.programs.exceptions import error_code
 from workloads.agent.programs.process import RunningProgram
 from workloads.agent.programs.producers import described
@@ -113,7 +114,7 @@ class ProgramConsumer:
                 "event": event.event,
                 "topic": topic,
                 "partition": partition,
-                "offset": offset if offset is not None and offset >= 0 else None,
+                "offset": stated_offset(offset),
             }
             for topic, partition, offset in event.partitions
         ]

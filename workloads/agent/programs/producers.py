@@ -12,6 +12,7 @@ from harness.errors import InvalidRunError, LabError, UsageError
 from harness.history.identity import encode
 from harness.kafka.model import TopicPartition
 from harness.secrets import redacted
+from workloads.agent.producers.outcomes import stated_offset
 from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder, SentMessage
 from workloads.agent.producers.sent_offsets import SentOffsets
@@ -255,7 +256,7 @@ class ProgramProducer(AgentProducer):
             done_ns=ns,
             outcome=outcome,
             error=code,
-            offset=event.offset if event.offset is not None and event.offset >= 0 else None,
+            offset=stated_offset(event.offset),
             attempts=event.attempts,
             broker=event.broker,
         )

@@ -10,6 +10,7 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError
 from harness.history.identity import ValueTemplate
 from harness.history.stream_journal import Counters, StreamJournal, beside, create, read_counters
+from workloads.agent.producers.outcomes import stated_offset
 from workloads.agent.producers.producer import Reply, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.stream import FLUSH_S, counted, feed, unwritable
@@ -176,7 +177,7 @@ class ProgramStream(ProgramProducer):
             done_ns=ns,
             outcome=outcome,
             error=code,
-            offset=event.offset if event.offset is not None and event.offset >= 0 else None,
+            offset=stated_offset(event.offset),
             attempts=event.attempts,
             broker=event.broker,
         )

@@ -1,7 +1,7 @@
 """Compares recordings of a cluster that acked did not start with the segment files of its brokers.
 
-    .venv/bin/python -m benchmarks.recordings --kafka 3.9.1 --runs 20
-    .venv/bin/python -m benchmarks.recordings --kafka 2.7.1 --runs 4 --only quiet --at-once 4
+    .venv/bin/python -m benchmarks.foreign_recordings --kafka 3.9.1 --runs 20
+    .venv/bin/python -m benchmarks.foreign_recordings --kafka 2.7.1 --runs 4 --only quiet --at-once 4
 
 One cluster stays up. Quiet recordings see no fault, and nothing may be found. In planted ones both followers
 of a partition hang, its leader acknowledges messages alone and is killed, and the followers go on: what acked
