@@ -53,6 +53,7 @@ def test_rights_are_listed_without_a_trace(foreign: ForeignCluster, tmp_path: Pa
     assert (topics(foreign), list(tmp_path.iterdir())) == (set(), [])
 
 
+@pytest.mark.long
 def test_without_a_fault_nothing_is_found(foreign: ForeignCluster, tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "--bootstrap", foreign.bootstrap, "--for", "10s", "--yes")
     topic = recorder.wait_recording()

@@ -113,7 +113,8 @@ def test_a_topic_that_exists_is_somebodys(foreign: ForeignCluster, tmp_path: Pat
     assert "acked-there" in topic_ids(foreign.endpoint(0))
 
 
-@pytest.mark.parametrize("how", ["error", pytest.param("close", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["error", "close"])
 def test_brokers_that_refuse_the_debugging_consumer(
     foreign: ForeignCluster, tmp_path: Path, how: Refusal
 ) -> None:

@@ -145,4 +145,6 @@ def grouped_in_any_order(source: str) -> list[int]:
 def test_groups_keep_the_order_of_their_rows() -> None:
     assert grouped_in_any_order("life.group_by(columns).aggregate([])") == [1]
     sources = _sources(*PACKAGES, "tests", "benchmarks")
-    assert {at: lines for at, source in sources.items() if (lines := grouped_in_any_order(source))} == {}
+    grouping = {at: source for at, source in sources.items() if ".group_by(" in source}
+    assert grouping
+    assert {at: lines for at, source in grouping.items() if (lines := grouped_in_any_order(source))} == {}
