@@ -1,4 +1,4 @@
-"""How fast replica logs are read: headers, records, and the whole final dump.
+"""How fast replica logs are read: headers, records, the tail with its table, and the whole final dump.
 
     .venv/bin/python -m benchmarks.logs
     .venv/bin/python -m benchmarks.logs --records 3000000 --in-batch 100 --spark
@@ -26,14 +26,19 @@ import numpy as np
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
+from harness.history.assemble import GONE
 from harness.history.identity import encode
+from harness.history.sightings import SightingsJournal, write_sightings
 from harness.history.tables import history_dir
 from harness.host_files import Folder
-from harness.kafka.batches import CODECS
+from harness.kafka.batches import CODECS, positions
 from harness.kafka.model import TopicPartition
 from harness.kafka.segments import raw_log
+from harness.kafka.wire.logs import FetchResult
+from harness.observer.bodies import DecodedBodies
 from harness.observer.copies import Copies
 from harness.observer.decoder import Decoder
+from harness.observer.replica_tail import ReplicaTail
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _KEY = TopicPartition("t", 0)
@@ -49,7 +54,9 @@ def main() -> None:
     parser.add_argument("--spark", action="store_true", help="also hand the rows to Spark's mapInArrow")
     options = parser.parse_args()
     print(f"{options.records} records in batches of {options.in_batch}; million records per second and core")
-    print(f"{'log':<14} {'Python':>7} {'decoder':>8} {'headers':>8} {'dump, 3 replicas':>17}  {'peak':>9}")
+    heads = ("Python", "decoder", "headers", "tail, 3 replicas", "dump, 3 replicas", "peak")
+    widths = (8, 9, 9, 18, 18, 11)
+    print(f"{'log':<14}" + "".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True)))
     with tempfile.TemporaryDirectory(prefix="acked-benchmark-") as scratch:
         for name, make in _kinds().items():
             if not fnmatch(name, options.log):
@@ -137,6 +144,7 @@ def _measure(name: str, folder: Path, records: int) -> None:
         "headers": _seconds(lambda: [java.headers(chunk) for chunk in chunks], java),
     }
     java.close()
+    seconds["tail"] = _tail_seconds(folder.with_suffix(".run"), chunks)
     copies_decoder = Decoder()
     copies = Copies(folder.with_suffix(".run"), copies_decoder)
 
@@ -153,9 +161,36 @@ def _measure(name: str, folder: Path, records: int) -> None:
     rate["python"] = rows / seconds["python"] / 1e6
     print(
         f"{name:<14} {rate['python']:>7.3f} {rate['decoder']:>8.2f} {rate['headers']:>8.1f} "
-        f"{rate['dump']:>17.2f}  {peak:>5.0f} MiB",
+        f"{rate['tail']:>17.2f} {rate['dump']:>17.2f}  {peak:>5.0f} MiB",
         flush=True,
     )
+
+
+def _tail_seconds(run_dir: Path, chunks: list[bytes]) -> float:
+    """Processor seconds to follow three replicas, to journal what is seen, and to write `sightings`."""
+    decoder = Decoder()
+    bodies = DecodedBodies(decoder)
+    tails = [ReplicaTail(topic_partition=_KEY, bodies=bodies) for _ in range(3)]
+    journals = [
+        SightingsJournal(run_dir / "journal" / "observer.jsonl", *_KEY, broker) for broker in (1, 2, 3)
+    ]
+
+    def follow() -> None:
+        last = b""
+        for number, chunk in enumerate(chunks):
+            raw = last + chunk  # a look begins with the last batch that was seen
+            last = chunk[positions(chunk)[-2] :]
+            for tail, journal in zip(tails, journals, strict=True):
+                tail.look()
+                fetched = FetchResult(raw=raw, offset=tail.start, size_bytes=len(raw))
+                journal.append(tail.update(fetched, number + 1).seen)
+                tail.forget()
+            bodies.forget(_KEY)
+        write_sightings(run_dir, GONE.empty_table())
+
+    taken = _seconds(follow, decoder)
+    decoder.close()
+    return taken
 
 
 def _seconds(work: Callable[[], object], decoder: Decoder | None) -> float:

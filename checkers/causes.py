@@ -120,6 +120,8 @@ class _Scene:
     evidence: Evidence
     cuts: list[PartitionEvent]
     elections: list[PartitionEvent]
+    missed: list[Row]
+    """Ranges of offsets that the observer missed."""
 
 
 def fault_row(fault: FaultSpan) -> str:
@@ -193,13 +195,16 @@ def loss_causes(
     if not len(rows):
         return Causes.none(len(fate))
     cuts, elections = partition_events(evidence, partition.topic, partition.number)
-    scene = _Scene(partition=partition, evidence=evidence, cuts=cuts, elections=elections)
+    where = TopicPartition(partition.topic, partition.number)
+    missed = [row for row in evidence.rows_about("unobserved", where) if row["source"] == "tail"]
+    scene = _Scene(partition=partition, evidence=evidence, cuts=cuts, elections=elections, missed=missed)
     holder = np.where(seen.last_broker >= 0, seen.last_broker, acked_by)[rows]
     end = np.where(seen.gone_ns >= 0, seen.gone_ns, FOREVER)[rows]
     when, at, by = acked_ns[rows], offset[rows], acked_by[rows]
     # Messages between the same events, acknowledged by the same broker, have the same cause.
     marks = [event.ns for event in (*cuts, *elections)]
     marks += [ns for fault in evidence.faults for ns in (fault.from_ns, fault.until_ns)]
+    marks += [row["ns"] for row in missed]
     edge_ns = np.unique(np.array(marks, dtype=np.int64))
     sighted = (seen.last_broker >= 0)[rows].astype(np.int64)
     again = np.where(seen.first_broker == acked_by, seen.again_ns, -1)[rows]
@@ -207,6 +212,7 @@ def loss_causes(
     cell += [by, holder, sighted]
     places = [cut.offset for cut in cuts] + [fault.first_offset for fault in evidence.faults]
     places.append(partition.log_start)
+    places += [or_minus_one(row[name]) for row in missed for name in ("from_offset", "to_offset")]
     offsets = np.unique(np.array(places, dtype=np.int64))
     cell += [np.searchsorted(offsets, at), np.searchsorted(offsets, at, side="right")]
     epoch_there, epoch_start = epoch_starts(reference, at)
@@ -268,6 +274,8 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
     if cut is None and 0 <= loss.offset < scene.partition.log_start:
         return Cause(kind="log_start_moved", rows=(log_start_row(scene.partition, scene.evidence),))
     if winner is not None and cut is None and not loss.sighted:
+        if (missed := _missed(scene, loss)) is not None:
+            return Cause(kind="not_followed", facts={"broker": missed["broker"]}, rows=(_missed_row(missed),))
         # An election cannot take from a leader what it never had.
         return Cause(kind="never_seen")
     if usurped and ruling is not None:
@@ -290,6 +298,21 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
         facts = {"broker": cut.broker, "offset": cut.offset}
         return Cause(kind="truncated_without_election", facts=facts, rows=cut_row)
     return _later_epoch(scene, loss) or Cause(kind="unexplained_loss")
+
+
+def _missed(scene: _Scene, loss: _Loss) -> Row | None:
+    """What the observer missed on the broker that acknowledged the message, and that may hold it."""
+    for row in scene.missed:
+        begin, end = or_minus_one(row["from_offset"]), row["to_offset"]
+        inside = loss.offset < 0 or (begin <= loss.offset and (end is None or loss.offset < end))
+        if inside and row["ns"] >= loss.acked_ns and loss.acked_by in (-1, row["broker"]):
+            return row
+    return None
+
+
+def _missed_row(row: Row) -> str:
+    offsets = f"{or_minus_one(row['from_offset'])} to {or_minus_one(row['to_offset']) - 1}"
+    return evidence_row("unobserved", row["ns"], f"offsets {offsets} of broker{row['broker']}")
 
 
 def _later_epoch(scene: _Scene, loss: _Loss) -> Cause | None:

@@ -44,6 +44,7 @@ SMALL = (
     "configs",
     "producer_states",
     "transaction_states",
+    "unobserved",
 )
 """Tables that stay small however long the run is; every task gets them complete."""
 

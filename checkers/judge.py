@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAMPLE = 200
-"""At most this many findings are listed in a judgement."""
+"""At most this many findings, and ranges that were not observed, are listed in a judgement."""
 
 
 def judge(
@@ -156,7 +156,8 @@ def judge_history(
         promise_counts = _judge_promises(session, source, evidence, results, manifest, decisive=by_promises)
         if "findings" in named:
             results.findings().createOrReplaceTempView("findings")
-        claims = judge_claims(session, declared["claims"], moments)
+        unobserved = evidence.rows("unobserved")
+        claims = judge_claims(session, declared["claims"], moments, unobserved)
         clock.lap("claims")
         counts, by_writer = _counts(results.counts, evidence)
         sample = results.sample(SAMPLE)
@@ -173,6 +174,7 @@ def judge_history(
         claims=claims,
         promises=promises if by_promises else None,
         compared=_compared(evidence),
+        unobserved=unobserved,
     )
     return Judgement(
         verdict=verdict,
@@ -187,6 +189,7 @@ def judge_history(
         findings_by_class=findings,
         expected_by_class=expected,
         promises=promises,
+        unobserved=tuple(unobserved[:SAMPLE]),
         findings=tuple(sample),
         phases_s=clock.laps,
     )

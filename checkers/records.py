@@ -26,6 +26,7 @@ CAUSES: Mapping[str, str] = MappingProxyType(
         "storage_fault": "`fault` took it from `broker`",
         "log_start_moved": "the log begins later, and nothing explains that",
         "never_seen": "not known: no replica was seen to hold it, and no log was seen to be truncated",
+        "not_followed": "not known: the observer did not follow the log of `broker` at that time",
         "unexplained_loss": "not known: no election, truncation or fault explains it",
         # Removals that Kafka documents
         "topic_deleted": "`topic` was deleted",
@@ -88,7 +89,7 @@ CAUSES: Mapping[str, str] = MappingProxyType(
 
 NOT_KNOWN = frozenset(
     (
-        *("never_seen", "unexplained_loss", "retention_not_recorded", "single_request"),
+        *("never_seen", "not_followed", "unexplained_loss", "retention_not_recorded", "single_request"),
         *("requests_not_recorded", "unexplained_transaction", "unexplained"),
     )
 )

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from checkers.promises.table import UNEXPLAINED
+from checkers.unobserved import clauses, decisive
 from harness.errors import EXIT_AS_DECLARED, EXIT_CRASHED, EXIT_UNFIT, EXIT_UNKNOWN, EXIT_VIOLATED
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Judgement:
     described: str = ""
     """Setting of the producers that the run is about; see `run.scenario.Scenario.described`."""
     reasons: tuple[str, ...] = ()
-    """Why the verdict is not `as declared`, one clause each."""
+    """Why the verdict is not `as declared`, and what the run did not observe, one clause each."""
     scenario: str | None = None
     messages: int = 0
     claims: tuple[ClaimResult, ...] = ()
@@ -91,6 +92,8 @@ class Judgement:
     promises: tuple[Mapping[str, Any], ...] = ()
     """Findings by promise: rows of promise (`broken`, `unknown`, `not promised`), row, class, known_bug, why,
     count; broken promises first."""
+    unobserved: tuple[Mapping[str, Any], ...] = ()
+    """Rows of the table `unobserved`: what the run should have observed and did not; at most 200."""
     seen: Mapping[str, int] | None = None
     """How often each `SeenEvent` was seen in a recording of a cluster that acked did not start; None for
     other runs. If all are 0, nothing was seen to break, and no loss says little."""
@@ -114,6 +117,7 @@ def decide(
     claims: Sequence[ClaimResult],
     promises: Sequence[Mapping[str, Any]] | None = None,
     compared: int | None = None,
+    unobserved: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[str, tuple[str, ...]]:
     """The verdict and its reasons.
 
@@ -122,6 +126,9 @@ def decide(
     findings; None: the scenario's declaration decides. `violated`: a finding is not expected, a promise is
     broken, or a claim has another result than declared. `unknown`: something was left open. ``compared`` is
     the number of partitions of a watched topic whose replicas were compared; None: none was watched.
+
+    What was ``unobserved`` (rows of that table) is always a reason; the verdict depends on it only where
+    nothing else shows what happened (`decisive`), or through a claim.
     """
     unexpected = {name: count - expected.get(name, 0) for name, count in findings.items()}
     unread = unexpected.pop("undetermined", 0)
@@ -151,9 +158,11 @@ def decide(
         unknown.append("the history holds no send, so nothing was proven")
     if unread > 0:
         unknown.append(f"the final read of {unread} partition(s) did not reach the end")
+    grave = decisive(unobserved, watched=compared is not None)
+    missed = tuple(clauses(unobserved))
     if violated:
-        return "violated", (*violated, *unknown)
-    return ("unknown", tuple(unknown)) if unknown else ("as declared", ())
+        return "violated", (*violated, *missed, *unknown)
+    return ("unknown" if unknown or grave else "as declared"), (*missed, *unknown)
 
 
 def _broken(promises: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -33,6 +33,7 @@ from harness.history.assemble import assemble
 from harness.history.final_read import acknowledged_after_final_read
 from harness.history.journal import Journal
 from harness.history.schema import SCHEMA_VERSION
+from harness.history.tables import read_columns
 from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
     from harness.cluster.secured import ClusterSecurity
 
 _CATCH_UP_S = 15.0
+_READ_BACK_S = 60.0
+"""How long the final reader may take to read everything."""
 """How long followers may take to catch up after the last heal, with the base configuration."""
 STREAM_PARTITIONS = 3
 """Each AZ's broker leads one partition of the background stream."""
@@ -158,11 +161,25 @@ def ended(
     with progress.phase("history", "writing the history"):
         assemble(folder.path, log_events())
         late = acknowledged_after_final_read(folder.path)
+        note_unobserved(folder)
     if late and problem is None:
         status, problem = "invalid", InvalidRunError(late)
     folder.update(durations=progress.durations)
     folder.ended(status, problem)
     return RunResult(folder, status, problem)
+
+
+def note_unobserved(folder: RunFolder) -> None:
+    """Note in the manifest how much the run did not observe, by `source` of that table."""
+    rows = read_columns(folder.path, "unobserved", ("source", "from_offset", "to_offset")).to_pylist()
+    noted: dict[str, dict[str, int]] = {}
+    for row in rows:
+        of_source = noted.setdefault(row["source"], {"ranges": 0, "offsets": 0})
+        of_source["ranges"] += 1
+        if row["from_offset"] is not None and row["to_offset"] is not None:
+            of_source["offsets"] += max(0, row["to_offset"] - row["from_offset"])
+    if noted:
+        folder.update(unobserved=noted)
 
 
 def _log_events(nodes: Path, anchor: Anchor, since: int) -> list[Mapping[str, object]]:
@@ -476,7 +493,7 @@ class _Run:
         topics = [topic for topic in stage.existing_topics() if not topic.internal]
         partitions = [key for topic in topics for key in topic.topic_partitions]
         az = "az2" if "az2" in stage.clients else next(iter(stage.clients))
-        result = stage.read_all(az, partitions)
+        result = stage.read_all(az, partitions, _READ_BACK_S)
         if not result.complete:
             self.progress.say(f"the final reader did not reach the end: {result.errors or 'time-out'}")
             stage.journal.write_many("unobserved", list(unread(result)))

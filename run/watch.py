@@ -90,6 +90,7 @@ class Watch:
             states,
             dialect=self._dialect,
             stopped=stopped,
+            decoder=self.observer.decoder,
             watched=watched,
         )
         unobserved = list(self._unobserved(logs))
@@ -109,6 +110,7 @@ class Watch:
                     "source": "tail",
                     **log.topic_partition._asdict(),
                     "broker": log.broker,
+                    "since_ns": self.observer.reached_ns(log.broker, log.topic_partition),
                     "from_offset": seen,
                     "to_offset": log.leo,
                 }

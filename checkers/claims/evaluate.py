@@ -10,7 +10,8 @@ from checkers.claims.citations import Citation, cite, subject_of_claim
 from checkers.claims.moments import Moments, resolve
 from checkers.spark.errors import reason, spark_errors
 from checkers.spark.gate import LIMIT_S, RefusedQueryError, deadline, require_query
-from checkers.spark.views import NAMES
+from checkers.spark.views import NAMES, names_in
+from checkers.unobserved import clauses, needed
 from harness.errors import BadDataError, quoted
 
 if TYPE_CHECKING:
@@ -156,12 +157,31 @@ def _collect(session: SparkSession, names: Sequence[str], query: str) -> list[Ro
     )
 
 
-def judge_claims(session: SparkSession, claims: Sequence[StoredClaim], moments: Moments) -> list[ClaimResult]:
-    """All claims of a scenario, judged by the views registered in the session."""
+def judge_claims(
+    session: SparkSession,
+    claims: Sequence[StoredClaim],
+    moments: Moments,
+    unobserved: Sequence[Mapping[str, Any]] = (),
+) -> list[ClaimResult]:
+    """All claims of a scenario, judged by the views registered in the session.
+
+    A claim that depends on what was ``unobserved`` (rows of that table) is unknown.
+    """
     answers = ask(session, queries_of(claims), moments)
-    return [
-        replace(result(claim, answers), evidence=cite(subject_of_claim(claim), moments)) for claim in claims
-    ]
+    return [observed(claim, result(claim, answers), moments, unobserved) for claim in claims]
+
+
+def observed(
+    claim: StoredClaim, judged: ClaimResult, moments: Moments, unobserved: Sequence[Mapping[str, Any]]
+) -> ClaimResult:
+    """A claim's result with its place in the history; unknown if it depends on what was not observed."""
+    about = cite(subject_of_claim(claim), moments)
+    judged = replace(judged, evidence=about)
+    missed = needed(unobserved, names_in(queries_of([claim]).values()), about) if unobserved else ()
+    if not missed or judged.status not in ("confirmed", "refuted"):
+        return judged
+    text = "; ".join(part for part in (judged.observed, *clauses(missed)) if part)
+    return replace(judged, status="unknown", as_declared=False, occurred="", observed=text)
 
 
 def result(claim: StoredClaim, answers: Mapping[str, QueryResult]) -> ClaimResult:

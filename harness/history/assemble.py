@@ -1,7 +1,8 @@
 """From the journals of a run to the Parquet tables of its history.
 
 Reads well-formed journals fast, and names file and line of a malformed one. A last line that a kill cut short
-is left out. The messages of streams have journals of their own (`harness.history.sends`).
+is left out. The messages of streams (`harness.history.sends`) and what the observer sees of replicas
+(`harness.history.sightings`) have journals of their own.
 """
 
 from __future__ import annotations
@@ -17,11 +18,16 @@ import pyarrow.json as pj
 from harness.errors import BadDataError, json_object
 from harness.history.schema import TABLES
 from harness.history.sends import write_sends
+from harness.history.sightings import write_sightings
 from harness.history.tables import history_dir, write_table
 
 _SENT = ("topic", "partition", "writer", "seq", "sent_ns", "label", "txn")
 _DONE = ("writer", "seq", "done_ns", "outcome", "error", "offset", "attempts", "broker")
-_GONE = ("topic", "partition", "broker", "offset", "seen_ns", "gone_ns")
+GONE = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("broker", pa.int32())]
+    + [(name, pa.int64()) for name in ("from_offset", "to_offset", "gone_ns")]
+)
+"""Columns of the lines `gone`."""
 
 
 def _columns(table: str, names: Sequence[str]) -> pa.Schema:
@@ -29,19 +35,22 @@ def _columns(table: str, names: Sequence[str]) -> pa.Schema:
     return pa.schema([schema.field(name).with_nullable(True) for name in names])
 
 
+_APART = ("sends", "sightings")
+"""Tables that follow from journals of fixed rows as well."""
+
 _LINES: Mapping[str, pa.Schema] = {
-    **{name: _columns(name, table.arrow().names) for name, table in TABLES.items() if name != "sends"},
+    **{name: _columns(name, table.arrow().names) for name, table in TABLES.items() if name not in _APART},
     "sent": _columns("sends", _SENT),
     "done": _columns("sends", _DONE),
-    "gone": _columns("sightings", _GONE),
+    "gone": GONE,
 }
 """Columns that a journal line may have, by the table that the line names (`harness.history.journal`)."""
 
 _REQUIRED: Mapping[str, tuple[str, ...]] = {
-    **{name: table.required for name, table in TABLES.items() if name != "sends"},
+    **{name: table.required for name, table in TABLES.items() if name not in _APART},
     "sent": ("topic", "partition", "writer", "seq", "sent_ns"),
     "done": ("writer", "seq"),
-    "gone": _GONE,
+    "gone": tuple(GONE.names),
 }
 
 FINAL = ("copies", "batches", "replicas")
@@ -50,7 +59,6 @@ FINAL = ("copies", "batches", "replicas")
 _ORDER = {
     "copies": ("broker", "offset"),
     "reads": ("reader", "ns"),
-    "sightings": ("broker", "offset", "seen_ns"),
 }
 """Columns by which tables are sorted; the others are sorted by `ns` if they have it."""
 
@@ -76,8 +84,9 @@ def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> 
         if log_events:
             rows["log_events"].add(pa.Table.from_pylist(list(log_events), schema=_LINES["log_events"]))
         written = {"sends": write_sends(run_dir, rows["sent"].take(), rows["done"].take())}
+        written["sightings"] = write_sightings(run_dir, rows["gone"].take())
         for name in [name for name in TABLES if name not in written]:
-            table = _assembled(name, rows)
+            table = rows[name].take()
             dumped = history_dir(run_dir) / f"{name}.parquet"
             if name in FINAL and table.num_rows == 0 and dumped.exists():
                 continue
@@ -121,24 +130,6 @@ class _Rows:
             before = pa.ipc.open_stream(file).read_all()
         self._aside.unlink()
         return pa.concat_tables([before, last])
-
-
-def _assembled(name: str, rows: Mapping[str, _Rows]) -> pa.Table:
-    """A table of the history, from the rows of its journal lines."""
-    if name == "sightings":
-        return _join_sightings(rows[name].take(), rows["gone"].take())
-    return rows[name].take()
-
-
-def _join_sightings(seen: pa.Table, gone: pa.Table) -> pa.Table:
-    names = TABLES["sightings"].arrow().names
-    if gone.num_rows == 0:
-        return seen
-    keys = ["topic", "partition", "broker", "offset", "seen_ns"]
-    first = gone.group_by(keys, use_threads=False).aggregate([("gone_ns", "min")])
-    first = first.rename_columns([*keys, "gone_ns"])
-    joined = seen.drop_columns(["gone_ns"]).join(first, keys=keys, join_type="left outer", use_threads=False)
-    return joined.select(names)
 
 
 def _read_journals(folder: Path, aside: Path) -> dict[str, _Rows]:

@@ -285,22 +285,34 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "unobserved",
-                "Records that the run should have seen and did not: one row per range of offsets. What "
-                "`sightings` and `reads` lack there proves nothing.",
+                "Records that the run should have observed and did not, or observed late: one row per range "
+                "of offsets. What `sightings`, `watermarks` and `reads` lack there proves nothing.",
                 (
-                    _NS,
+                    _need("ns", "long", "when they were observed after all, or when observation ended"),
                     _need(
                         "source",
                         "text",
-                        "`tail`: a replica's log during the run (`sightings`); `read_back`: the consumer "
-                        "that reads all partitions at the end (`reads`)",
+                        "`tail`: a replica's log during the run (`sightings`, `watermarks`); `reader`: the "
+                        "consumer that reads all the time (`reads`); `read_back`: the consumer that reads "
+                        "all partitions at the end (`reads`)",
                     ),
                     _TOPIC,
                     _PARTITION,
                     Column("broker", "int", "with `tail`: broker that holds the replica"),
-                    Column("from_offset", "long", "first offset that was not seen; null: not known"),
+                    Column("since_ns", "long", "until when nothing was missed; null: not known"),
+                    Column("from_offset", "long", "first offset that was missed; null: not known"),
                     Column("to_offset", "long", "offset after the last one; null: not known"),
-                    Column("error", "int", "Kafka's error code that the reader met; null: none, or too slow"),
+                    Column(
+                        "late",
+                        "flag",
+                        "they were observed in the end, at `ns`; what vanished before was not observed. Null "
+                        "or false: never",
+                    ),
+                    Column(
+                        "error",
+                        "int",
+                        "error code of Kafka or of the client that the reader met; null: none, or too slow",
+                    ),
                 ),
             ),
             Table(

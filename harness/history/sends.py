@@ -33,7 +33,7 @@ _ROW = np.dtype(
     ]
 )
 assert _ROW.itemsize == ROW_BYTES
-_ROWS_AT_ONCE = 1 << 18
+ROWS_CONVERTED = 1 << 18
 """Rows of a stream that are converted together: some 40 MB."""
 _WORDS = pa.array(STATES)
 
@@ -76,7 +76,7 @@ def _streams(folder: Path) -> list[tuple[Path, StreamHeader]]:
     return found
 
 
-def stream_rows(file: Path, header: StreamHeader, rows_at_once: int = _ROWS_AT_ONCE) -> Iterator[pa.Table]:
+def stream_rows(file: Path, header: StreamHeader, rows_at_once: int = ROWS_CONVERTED) -> Iterator[pa.Table]:
     """The rows of a stream's journal as blocks of rows of `sends`, in the order of `seq`.
 
     Raises BadDataError, with file and message, for a row that no client writes.

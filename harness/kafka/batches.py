@@ -28,7 +28,7 @@ _MARKER_VALUE = struct.Struct(">hi")
 """Version, and the coordinator's epoch."""
 _MARKERS: Mapping[int, Literal["abort", "commit"]] = {0: "abort", 1: "commit"}
 _TRANSACTIONAL = 0x10
-_CONTROL = 0x20
+CONTROL = 0x20
 _APPEND_TIME = 0x08
 _CODEC = 0x07
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -175,7 +175,7 @@ def _current(raw: bytes, from_offset: int, out: list[Record], *, bodies: bool) -
     base, size, epoch, _, crc, attributes, last_delta, first_ms, last_ms, pid, pid_epoch, first, count = (
         _HEADER.unpack_from(raw)
     )
-    control, transactional = bool(attributes & _CONTROL), bool(attributes & _TRANSACTIONAL)
+    control, transactional = bool(attributes & CONTROL), bool(attributes & _TRANSACTIONAL)
 
     def add(offset: int, sequence: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
         if offset >= from_offset:

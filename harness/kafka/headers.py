@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -67,10 +68,17 @@ class Headers:
     rows: npt.NDArray[np.void]
     positions: npt.NDArray[np.int64]
 
+    def after(self, count: int) -> Headers:
+        """Those behind the first ``count`` batches."""
+        return Headers(self.raw, self.rows[count:], self.positions[count:])
 
-def headers(raw: bytes) -> Headers:
-    """The header of each complete batch, with its checksum verified."""
-    bounds = positions(raw)
+
+def headers(raw: bytes, bounds: Sequence[int] | None = None) -> Headers:
+    """The header of each complete batch, with its checksum verified.
+
+    ``bounds`` are its `positions`, if they are known.
+    """
+    bounds = positions(raw) if bounds is None else bounds
     checksums = [
         calc_crc32c(raw[start + 21 : end]) if raw[start + 16] == 2 else zlib.crc32(raw[start + 16 : end])
         for start, end in pairwise(bounds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -22,7 +22,7 @@ from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.observer.copies import Copies
-from harness.observer.decoder import HeaderReader
+from harness.observer.decoder import Decoder, HeaderReader
 from harness.observer.replica_log import ReplicaLog, read_broker
 from harness.observer.targets import Node
 from harness.waiting import wait_until
@@ -40,6 +40,7 @@ def final_dump(
     dialect: Dialect = MODERN,
     stopped: Collection[str] = (),
     within_s: float = CATCH_UP_S,
+    decoder: Decoder | None = None,
     watched: Mapping[TopicPartition, range] = MappingProxyType({}),
 ) -> tuple[ReplicaLog, ...]:
     """Read every replica in ``assignment`` and write `copies` and `replicas`; brokers are read in parallel.
@@ -52,8 +53,10 @@ def final_dump(
     at different offsets are therefore read again, for up to ``within_s`` seconds. A replica that still ends
     earlier then is written as it is. Of ``watched`` partitions, which others go on writing, the batches in a
     range of offsets are read once.
+
+    A ``decoder`` that is given is closed by its owner.
     """
-    copies = Copies(run_dir, HeaderReader() if watched else None)
+    copies = Copies(run_dir, decoder or (HeaderReader() if watched else Decoder()))
     running = {broker.node_id for broker in brokers if broker.name not in stopped}
 
     def read(broker: Node, partitions: Iterable[TopicPartition]) -> list[ReplicaLog]:
@@ -71,7 +74,7 @@ def final_dump(
         replica_logs.update(read_all(_uneven(replica_logs.values(), states, running)))
         return _uneven(replica_logs.values(), states, running)
 
-    with closing(copies), ThreadPoolExecutor(max(1, len(brokers))) as pool:
+    with nullcontext() if decoder else closing(copies), ThreadPoolExecutor(max(1, len(brokers))) as pool:
         replica_logs = read_all(assignment)
         if _uneven(replica_logs.values(), states, running):
             with suppress(WaitTimeoutError):  # what remains is a finding

@@ -13,6 +13,8 @@ from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import MODERN, Dialect
+from harness.observer.bodies import DecodedBodies
+from harness.observer.decoder import Decoder, HeaderReader
 from harness.observer.machine import MachinePoller
 from harness.observer.pollers import (
     ANSWER_WITHIN_S,
@@ -28,11 +30,11 @@ from harness.observer.views import SourceView, Views
 
 
 class Observer:
-    """Records `views` (what every node states), and `sightings`, `gone` and `watermarks` of every replica.
+    """Records `views` (what every node states), and `sightings` and `watermarks` of every replica.
 
-    It also records `machine` (the use of the processors) and, in runs with transactions, `producer_states`
-    and `transaction_states` where the version has them. Must run where no fault reaches it. Threads are
-    started by `start` and ended by `stop`.
+    What of a log it sees late is in `unobserved`. It also records `machine` (the use of the processors) and,
+    in runs with transactions, `producer_states` and `transaction_states` where the version has them. Must run
+    where no fault reaches it. Threads are started by `start` and ended by `stop`.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class Observer:
         self._pool: ThreadPoolExecutor | None = None
         self._running: list[tuple[str, Future[None]]] = []
         self._tails: dict[int, TailPoller] = {}
+        self.decoder = Decoder() if watched is None else HeaderReader()
+        self._bodies = DecodedBodies(self.decoder)
         self.views = Views(journal)
 
     def start(self) -> None:
@@ -79,6 +83,7 @@ class Observer:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
+        self.decoder.close()
         self.check()
         self._running = []
 
@@ -97,6 +102,11 @@ class Observer:
         """Offset up to which a replica's records are in the history; None for one that is not followed."""
         tail = self._tails.get(broker)
         return None if tail is None or key not in self._replicas_of(broker) else tail.end(key)
+
+    def reached_ns(self, broker: int, key: TopicPartition) -> int | None:
+        """When the end of a replica's log was reached last; None for never, or one that is not followed."""
+        tail = self._tails.get(broker)
+        return None if tail is None else tail.reached_ns(key)
 
     def markers(self, keys: Iterable[TopicPartition]) -> int:
         """Transaction markers seen on all replicas of some partitions together, truncated ones too."""
@@ -148,7 +158,9 @@ class Observer:
         def replicas() -> tuple[TopicPartition, ...]:
             return self._replicas_of(node.node_id)
 
-        return TailPoller(node.name, node.node_id, source, replicas, self._journal, self._watched)
+        return TailPoller(
+            node.name, node.node_id, source, replicas, self._journal, self._bodies, self._watched
+        )
 
     def _replicas_of(self, broker: int) -> tuple[TopicPartition, ...]:
         return tuple(

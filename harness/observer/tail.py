@@ -5,12 +5,13 @@ Logs are read over the wire, or from files where the Kafka version cannot show a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from harness.clock import now_ns
 from harness.history.journal import Journal
+from harness.history.sightings import Rows, SightingsJournal
 from harness.host_files import HostFiles
 from harness.kafka.batches import parse
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, TopicPartition
@@ -19,7 +20,8 @@ from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import FetchResult, fetch_own_logs
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
-from harness.observer.replica_tail import FETCH_BYTES, REMEMBERED, ReplicaTail
+from harness.observer.bodies import DecodedBodies
+from harness.observer.replica_tail import FETCH_BYTES, REMEMBERED, Gone, ReplicaTail
 from harness.observer.watermarks import Watermarks
 
 _ANSWER_BYTES = 32 << 20
@@ -158,8 +160,24 @@ class FileSource:
         """Do nothing: nothing is held open."""
 
 
+LATE_NS = 1_000_000_000
+"""From when on records that a look finds count as seen late: claims allow an observation to be as old."""
+
+
+@dataclass
+class _Reached:
+    """When a look last reached the end of a replica's log, and that end."""
+
+    ns: int
+    offset: int
+    behind: bool = False
+    """Since then an answer did not reach the end."""
+    longest_ns: int = 0
+    """How long the slowest answer since then took."""
+
+
 class TailPoller:
-    """Follows all replicas of one broker and writes rows of `sightings`, `gone` and `watermarks`."""
+    """Follows all replicas of one broker, and writes `sightings`, `watermarks` and `unobserved`."""
 
     def __init__(
         self,
@@ -168,6 +186,7 @@ class TailPoller:
         source: LogSource,
         replicas: Replicas,
         journal: Journal,
+        bodies: DecodedBodies,
         watched: WatchedLogs | None = None,
     ) -> None:
         """``replicas`` is called at every poll, so that new topics are followed too.
@@ -182,13 +201,21 @@ class TailPoller:
         self._source = source
         self._replicas = replicas
         self._journal = journal
+        self._bodies = bodies
         self._tails: dict[TopicPartition, ReplicaTail] = {}
+        self._sightings: dict[TopicPartition, SightingsJournal] = {}
+        self._reached: dict[TopicPartition, _Reached] = {}
         self._watermarks = Watermarks(broker)
 
     def end(self, key: TopicPartition) -> int:
         """Offset up to which the replica's records are written down as `sightings`; 0 at the beginning."""
         tail = self._tails.get(key)
         return 0 if tail is None else tail.end
+
+    def reached_ns(self, key: TopicPartition) -> int | None:
+        """When the end of the replica's log was reached last; None for never."""
+        reached = self._reached.get(key)
+        return None if reached is None else reached.ns
 
     def markers(self, key: TopicPartition) -> int:
         """Transaction markers that were seen on the replica, truncated ones too."""
@@ -208,44 +235,85 @@ class TailPoller:
     def _tail(self, key: TopicPartition) -> ReplicaTail:
         if key not in self._tails:
             first = 0 if self._watched is None else self._watched.first.get(key, 0)
-            self._tails[key] = ReplicaTail.beginning_at(key, self._broker, first)
+            self._tails[key] = ReplicaTail.beginning_at(key, self._bodies, first)
         return self._tails[key]
 
     def _step(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         tails = {key: self._tail(key) for key in keys}
         starts = {key: tail.start for key, tail in tails.items()}
+        asked_ns = now_ns()
         try:
             max_bytes = max((tail.max_bytes for tail in tails.values()), default=FETCH_BYTES)
             read = self._source.read(starts, max_bytes)
         except OSError:
+            self._silent(keys)
             return ()  # the poller of the broker records that it does not answer
         ns = now_ns()
         unfinished, watermarks = [], []
         for key, fetched in read.items():
             tail = tails[key]
-            sightings, gone = tail.update(fetched, ns)
+            seen, gone = tail.update(fetched, ns)
             tail.forget(REMEMBERED if self._watched is None else self._watched.remembered)
+            self._bodies.forget(key)
             if tail.leo is not None:
                 watermarks += self._watermarks.update(key, tail.leo, fetched, ns)
-            if gone:
-                if self._watched is not None:
-                    self._journal.write_many("sightings", [_without_end(row) for row in gone])
-                self._journal.write_many("gone", gone)
-            if sightings and self._watched is None:
-                self._journal.write_many("sightings", sightings)
+            self._write(key, seen, gone, ns)
+            self._account(tail, fetched, asked_ns, ns)
             if tail.looking:
                 unfinished.append(key)
         if watermarks:
             self._journal.write_many("watermarks", watermarks)
         return tuple(unfinished)
 
+    def _write(self, key: TopicPartition, seen: Rows, gone: Sequence[Gone], ns: int) -> None:
+        for rows in (seen,) if self._watched is None else (one.batches for one in gone):
+            self._append(key, rows)
+        if gone:
+            where = {**key._asdict(), "broker": self._broker, "gone_ns": ns}
+            ranges = [{**where, "from_offset": one.from_offset, "to_offset": one.to_offset} for one in gone]
+            self._journal.write_many("gone", ranges)
+
+    def _append(self, key: TopicPartition, rows: Rows) -> None:
+        if not len(rows):
+            return
+        if key not in self._sightings:
+            self._sightings[key] = SightingsJournal(self._journal.path, *key, self._broker)
+        self._sightings[key].append(rows)
+
+    def _account(self, tail: ReplicaTail, fetched: FetchResult, asked_ns: int, ns: int) -> None:
+        """Note when the end was reached, and what was seen late because this poller could not keep up.
+
+        How long the slowest answer took does not count: the broker may have been paused.
+        """
+        key = tail.topic_partition
+        reached = self._reached.setdefault(key, _Reached(ns, tail.end))
+        reached.longest_ns = max(reached.longest_ns, ns - asked_ns)
+        if tail.looking or fetched.error:
+            reached.behind = tail.looking
+            return
+        if ns - reached.ns - reached.longest_ns > LATE_NS and tail.end > reached.offset:
+            self._journal.write(
+                "unobserved",
+                ns=ns,
+                source="tail",
+                **key._asdict(),
+                broker=self._broker,
+                since_ns=reached.ns,
+                from_offset=reached.offset,
+                to_offset=tail.end,
+                late=True,
+            )
+        self._reached[key] = _Reached(ns, tail.end)
+
+    def _silent(self, keys: Iterable[TopicPartition]) -> None:
+        """The broker does not answer; what it appends meanwhile nobody could see."""
+        for key in keys:
+            reached = self._reached.get(key)
+            if reached is not None and not reached.behind:
+                reached.ns = now_ns()
+
     def close(self) -> None:
         """Close the source, and write what is remembered of watched logs."""
         self._source.close()
-        for tail in self._tails.values() if self._watched is not None else ():
-            if rows := tail.remembered():
-                self._journal.write_many("sightings", rows)
-
-
-def _without_end(row: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in row.items() if name != "gone_ns"}
+        for key, tail in self._tails.items() if self._watched is not None else ():
+            self._append(key, tail.remembered())

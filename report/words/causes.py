@@ -174,6 +174,7 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "log_start_moved": "log start moved: neither retention, compaction nor a request explains that the log "
     "begins later",
     "never_seen": "not known: no replica was seen to hold it, and no log was seen to be truncated",
+    "not_followed": "not known: the observer did not follow the log of broker{broker} at that time",
     "unexplained_loss": "not known: no election, truncation or fault in the history explains it",
     "topic_deleted": "topic deleted: {topic} was deleted",
     "records_deleted": "records deleted: a client's request deleted those before offset {offset}",

@@ -20,6 +20,7 @@ from tests.histories import History
 ATTEMPTS_UNKNOWN = cause_in_words("requests_not_recorded", {})
 EXPIRED = cause_in_words("producer_id_expired", {})
 NEVER_SEEN = cause_in_words("never_seen", {})
+NOT_FOLLOWED = cause_in_words("not_followed", {"broker": 1})
 NO_EVIDENCE = cause_in_words("unexplained_loss", {})
 NOT_IDEMPOTENT = cause_in_words("idempotence_broken", {})
 ONE_ATTEMPT = cause_in_words("single_request", {})
@@ -287,6 +288,31 @@ def lives(history: History, folder: Path) -> list[dict[str, Any]]:
 def causes(history: History, folder: Path) -> list[str]:
     """The causes in the life table."""
     return [cause_of(row) for row in lives(history, folder) if cause_of(row)]
+
+
+MISSED = {"ns": 2000, "source": "tail", "broker": 1, "from_offset": 1, "to_offset": 2, "since_ns": 1400}
+
+
+@pytest.mark.parametrize(
+    ("missed", "cause"),
+    [
+        ({}, NOT_FOLLOWED),
+        ({"late": True, "from_offset": 0, "to_offset": 9}, NOT_FOLLOWED),
+        ({"from_offset": None, "to_offset": None}, NOT_FOLLOWED),
+        ({"from_offset": 2, "to_offset": 9}, NEVER_SEEN),
+        ({"to_offset": 1, "from_offset": 0}, NEVER_SEEN),
+        ({"broker": 2}, NEVER_SEEN),
+        ({"partition": 1}, NEVER_SEEN),
+        ({"ns": 1499}, NEVER_SEEN),
+        ({"source": "read_back"}, NEVER_SEEN),
+    ],
+)
+def test_what_the_observer_missed_may_have_been_there(
+    tmp_path: Path, missed: dict[str, Any], cause: str
+) -> None:
+    """Broker 1 acknowledged message 1 at 1500 ns, at offset 1."""
+    history = led(led(lost(), 1, 1, 0, [1, 2]), 3000, 2, 1, [2])
+    assert causes(history.add("unobserved", **PLACE | MISSED | missed), tmp_path) == [cause]
 
 
 @pytest.mark.parametrize("name", CASES)

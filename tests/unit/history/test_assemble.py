@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +13,7 @@ from harness.errors import BadDataError
 from harness.history.assemble import assemble
 from harness.history.journal import Journal
 from harness.history.schema import TABLES
+from harness.history.sightings import ROW, SightingsJournal
 from harness.history.tables import read_table, validate, write_table
 
 
@@ -113,17 +115,54 @@ def test_a_message_that_was_sent_twice_is_rejected(run: Path) -> None:
 
 def test_sightings_of_records_that_disappeared(run: Path) -> None:
     with Journal(run / "journal" / "observer.jsonl") as journal:
-        for offset in (0, 1):
-            journal.write("sightings", topic="t", partition=0, broker=1, offset=offset, seen_ns=3, epoch=0)
-        journal.write("gone", topic="t", partition=0, broker=1, offset=1, epoch=0, seen_ns=3, gone_ns=9)
-        journal.write("sightings", topic="t", partition=0, broker=1, offset=1, seen_ns=9, epoch=1)
+        replica = SightingsJournal(journal.path, "t", 0, 1)
+        replica.append(np.array([(3, 0, -1, 0, -1), (3, 1, 7, 0, 2)], dtype=ROW))
+        where = {"topic": "t", "partition": 0, "broker": 1}
+        journal.write("gone", **where, from_offset=1, to_offset=5, gone_ns=9)
+        replica.append(np.array([(9, 1, -1, -1, -1)], dtype=ROW))
+        journal.write("gone", **where, from_offset=0, to_offset=1, gone_ns=3)
+        journal.write("gone", **where | {"broker": 2}, from_offset=0, to_offset=9, gone_ns=99)
     assemble(run)
     rows = read_table(run, "sightings").to_pylist()
-    assert [(row["offset"], row["epoch"], row["gone_ns"]) for row in rows] == [
-        (0, 0, None),
-        (1, 0, 9),
-        (1, 1, None),
+    assert [tuple(row[name] for name in ("offset", "epoch", "writer", "seq", "gone_ns")) for row in rows] == [
+        (0, 0, None, None, None),
+        (1, 0, 2, 7, 9),
+        (1, None, None, None, None),
     ]
+
+
+def test_a_kill_leaves_the_complete_sightings(run: Path) -> None:
+    """Another process goes on in a file of its own; a header that was cut short is of no replica."""
+    journal = run / "journal" / "observer.jsonl"
+    for seen_ns in (3, 4):
+        replica = SightingsJournal(journal, "t", 0, 1)
+        replica.append(np.array([(seen_ns, 0, -1, 0, -1), (seen_ns, 1, -1, 0, -1)], dtype=ROW))
+        whole = replica.path.read_bytes()
+        replica.path.write_bytes(whole[:-1])
+    SightingsJournal(journal, "t", 0, 1).path.write_bytes(whole[:20])
+    assemble(run)
+    rows = read_table(run, "sightings").to_pylist()
+    assert [(row["offset"], row["seen_ns"]) for row in rows] == [(0, 3), (0, 4)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"magic":"other","topic":"t","partition":0,"broker":1}', "is no journal of sightings"),
+        (b'{"magic":"ackedse1","topic":"t","partition":"0","broker":1}', "names no replica"),
+        (b"x" * (1 << 17), "its header has no end"),
+    ],
+)
+def test_a_malformed_journal_of_sightings_is_named(run: Path, content: bytes, message: str) -> None:
+    (run / "journal" / "observer.1-0.seen").write_bytes(content.ljust(63) + b"\n")
+    with pytest.raises(BadDataError, match=message):
+        assemble(run)
+
+
+def test_a_row_that_the_observer_does_not_write_is_named(run: Path) -> None:
+    SightingsJournal(run / "journal" / "o.jsonl", "t", 0, 1).append(np.array([(3, -1, 0, 0, 0)], dtype=ROW))
+    with pytest.raises(BadDataError, match="t/0 on broker 1 hold a row"):
+        assemble(run)
 
 
 def test_log_events_are_added_to_those_of_the_journals(run: Path) -> None:
@@ -180,12 +219,11 @@ def test_rows_that_are_put_aside_meanwhile_come_back(tmp_path: Path, monkeypatch
             where = {"topic": "t", "partition": seq % 2}
             journal.write("sent", **where, writer=1, seq=seq, sent_ns=seq)
             journal.write("done", writer=1, seq=seq, done_ns=seq + 1, outcome="ok", error=0, offset=seq // 2)
-            journal.write("sightings", **where, broker=9 - seq % 3, offset=seq // 2, seen_ns=seq)
-            journal.write("gone", **where, broker=9 - seq % 3, offset=seq // 2, seen_ns=seq, gone_ns=seq + 2)
+            journal.write("watermarks", **where, broker=9 - seq % 3, leo=seq // 2, ns=seq)
     whole = {}
     for lines in (100_000, 7, 1):
         monkeypatch.setattr("harness.history.assemble._LINES_AT_ONCE", lines)
         assert (assemble(tmp_path)["sends"], sorted((tmp_path / "history").glob("*unfinished*"))) == (50, [])
-        whole[lines] = {name: read_table(tmp_path, name) for name in ("sends", "sightings")}
+        whole[lines] = {name: read_table(tmp_path, name) for name in ("sends", "watermarks")}
     assert whole[7] == whole[1] == whole[100_000]
-    assert whole[1]["sightings"]["gone_ns"].null_count == 0
+    assert whole[1]["watermarks"].num_rows == 50

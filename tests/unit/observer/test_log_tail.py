@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.util import calc_crc32c
 
+from harness.history.assemble import assemble
 from harness.history.identity import encode
 from harness.history.journal import Journal
+from harness.history.sightings import SUFFIX
 from harness.history.tables import read_table
 from harness.host_files import Folder
 from harness.kafka.batches import parse
@@ -22,6 +24,8 @@ from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.logs import FetchResult
 from harness.kafka.wire.offsets import EARLIEST, Offset
 from harness.kafka.wire.produce import one_record_batch
+from harness.observer.bodies import DecodedBodies
+from harness.observer.decoder import Decoder, HeaderReader
 from harness.observer.replica_tail import FETCH_BYTES, ReplicaTail
 from harness.observer.tail import FileSource, TailPoller, WatchedLogs, WireSource
 
@@ -68,11 +72,15 @@ def answer(
     )
 
 
+def bodies() -> DecodedBodies:
+    return DecodedBodies(Decoder(1 << 60))
+
+
 class Follower:
     """Follows a log until nothing is pending, and keeps the events that it reported."""
 
     def __init__(self, limit: int = 1 << 20) -> None:
-        self.tail = ReplicaTail(topic_partition=KEY, broker=1)
+        self.tail = ReplicaTail(topic_partition=KEY, bodies=bodies())
         self.limit = limit
         self.alive: dict[int, tuple[object, object]] = {}
         self.events: list[tuple[str, object]] = []
@@ -85,14 +93,16 @@ class Follower:
             limit = self.limit * self.tail.max_bytes // FETCH_BYTES
             fetched = answer(log, self.tail.start, limit, rolled=rolled, log_start=log_start)
             fresh, gone = self.tail.update(fetched, ns)
-            for row in gone:
-                offset = int(str(row["offset"]))
-                assert self.alive.pop(offset) == (row["epoch"], row["seen_ns"])
-                self.events.append(("gone", offset))
+            for one in gone:
+                first = {int(row["offset"]): (int(row["epoch"]), int(row["seen_ns"])) for row in one.batches}
+                offsets = range(one.from_offset, one.to_offset)
+                there = [offset for offset in offsets if offset in self.alive]
+                assert {offset: self.alive.pop(offset) for offset in there} == first
+                self.events += [("gone", offset) for offset in there]
             for row in fresh:
-                offset = int(str(row["offset"]))
+                offset = int(row["offset"])
                 assert offset not in self.alive
-                self.alive[offset] = (row["epoch"], row["seen_ns"])
+                self.alive[offset] = (int(row["epoch"]), int(row["seen_ns"]))
                 self.events.append(("seen", offset))
             if not self.tail.looking:
                 assert self.tail.leo == len(log)
@@ -151,7 +161,8 @@ def test_a_wiped_disk_is_reported() -> None:
 def test_an_error_tells_nothing() -> None:
     follower = Follower()
     follower.follow([stored(0)])
-    assert follower.tail.update(FetchResult(error=6), 0) == ([], [])
+    seen, gone = follower.tail.update(FetchResult(error=6), 0)
+    assert (len(seen), gone) == (0, ())
 
 
 @settings(max_examples=150, deadline=None)
@@ -182,7 +193,7 @@ def test_the_beginning_of_a_long_log_is_forgotten() -> None:
     for end in range(1, 9):
         follower.follow(log[:end])
         follower.tail.forget(2)
-    assert [batch.offset for batch in follower.tail.batches] == [6, 7] or len(follower.tail.batches) < 4
+    assert follower.tail.batches["offset"].tolist() == [6, 7] or len(follower.tail.batches) < 4
     assert [name for name, _ in follower.events] == ["seen"] * 8
     follower.events.clear()
     follower.follow(log[:7])
@@ -283,11 +294,9 @@ class Memory:
 
 
 def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> None:
-    from harness.history.assemble import assemble
-
     source = Memory()
     with Journal(tmp_path / "journal" / "observer.jsonl") as journal:
-        poller = TailPoller("broker1", 1, source, lambda: (KEY,), journal)
+        poller = TailPoller("broker1", 1, source, lambda: (KEY,), journal, bodies())
         source.log = [stored(0), stored(1)]
         assert poller.end(KEY) == 0
         poller.poll()
@@ -306,19 +315,101 @@ def test_a_broker_that_restarts_loses_nothing_by_being_away(tmp_path: Path) -> N
     ]
 
 
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ns = 10**9
+        monkeypatch.setattr("harness.observer.tail.now_ns", lambda: self.ns)
+
+    def pass_s(self, seconds: float) -> None:
+        self.ns += int(seconds * 1e9)
+
+
+def late(run: Path) -> list[tuple[int, ...]]:
+    assemble(run)
+    names = ("since_ns", "ns", "from_offset", "to_offset", "broker")
+    rows = read_table(run, "unobserved").to_pylist()
+    assert all((row["source"], row["late"], row["topic"]) == ("tail", True, "t") for row in rows)
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def test_what_a_slow_tail_sees_late_is_a_fact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, source = Clock(monkeypatch), Memory()
+    with Journal(tmp_path / "journal" / "observer.jsonl") as journal:
+        poller = TailPoller("broker1", 1, source, lambda: (KEY,), journal, bodies())
+        for length in (1, 2, 2, 5, 6):
+            source.log = [stored(number) for number in range(length)]
+            poller.poll()
+            clock.pass_s(0.9 if length < 5 else 1.1)
+        clock.pass_s(5)
+        poller.poll()
+    assert late(tmp_path) == [(int(3.7e9), int(4.8e9), 5, 6, 1)]
+
+
+def test_a_backlog_that_takes_several_fetches_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, source = Clock(monkeypatch), Memory()
+    read = source.read
+
+    def slowly(offsets: Mapping[TopicPartition, int], max_bytes: int) -> dict[TopicPartition, FetchResult]:
+        clock.pass_s(0.6)
+        return read(offsets, max_bytes)
+
+    with Journal(tmp_path / "journal" / "observer.jsonl") as journal:
+        poller = TailPoller("broker1", 1, source, lambda: (KEY,), journal, bodies())
+        source.log = [stored(number) for number in range(2)]
+        poller.poll()
+        monkeypatch.setattr(source, "read", slowly)
+        source.log, source.rolled = [stored(number) for number in range(9)], (2, 4, 6, 8)
+        poller.poll()
+    ((since, ns, *rest),) = late(tmp_path)
+    assert (since, rest) == (10**9, [2, 9, 1]) and ns > since + int(2e9)
+
+
+def test_a_broker_that_does_not_answer_makes_nothing_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one that is paused and answers later: what it has then, it has just got."""
+    clock, source = Clock(monkeypatch), Memory()
+    with Journal(tmp_path / "journal" / "observer.jsonl") as journal:
+        poller = TailPoller("broker1", 1, source, lambda: (KEY,), journal, bodies())
+        source.log = [stored(0)]
+        poller.poll()
+        for reachable in (False, False, True):
+            clock.pass_s(0.9)
+            source.reachable = reachable
+            source.log.append(stored(len(source.log)))
+            poller.poll()
+        read = source.read
+
+        def paused(
+            offsets: Mapping[TopicPartition, int], max_bytes: int
+        ) -> dict[TopicPartition, FetchResult]:
+            clock.pass_s(4)
+            monkeypatch.setattr(source, "read", read)
+            return read(offsets, max_bytes)
+
+        monkeypatch.setattr(source, "read", paused)
+        source.log.append(stored(len(source.log)))
+        poller.poll()
+    assert late(tmp_path) == []
+
+
 def test_a_watched_log_is_followed_from_an_offset_and_written_when_it_is_gone_or_at_the_end(
     tmp_path: Path,
 ) -> None:
-    from harness.history.assemble import assemble
-
     source = Memory()
     watched = WatchedLogs(first={KEY: 2}, last=2, remembered=100)
     path = tmp_path / "journal" / "observer.jsonl"
     with Journal(path) as journal:
-        poller = TailPoller("broker1", 1, source, lambda: (KEY,), journal, watched)
+        poller = TailPoller(
+            "broker1", 1, source, lambda: (KEY,), journal, DecodedBodies(HeaderReader()), watched
+        )
         source.log = [stored(number) for number in range(5)]
         poller.poll()
-        assert b"sightings" not in path.read_bytes(), "its size does not grow with the log's"
+        assert not list(path.parent.glob(f"*{SUFFIX}")), "its size does not grow with the log's"
         source.log = [*source.log[:4], stored(4, epoch=1)]
         poller.poll()
         poller.close()
@@ -335,7 +426,7 @@ def test_a_watched_log_is_followed_from_an_offset_and_written_when_it_is_gone_or
 def test_files_are_followed_like_the_wire(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
-    source, tail = FileSource(Folder(tmp_path)), ReplicaTail(topic_partition=KEY, broker=1)
+    source, tail = FileSource(Folder(tmp_path)), ReplicaTail(topic_partition=KEY, bodies=bodies())
 
     def look(*log: bytes) -> tuple[list[object], list[object]]:
         (folder / "00000000000000000000.log").write_bytes(b"".join(log))
@@ -343,8 +434,8 @@ def test_files_are_followed_like_the_wire(tmp_path: Path) -> None:
         tail.look()
         for _ in range(5):
             fresh, gone = tail.update(source.read({KEY: tail.start}, 1)[KEY], 0)
-            offsets[0].extend(row["offset"] for row in fresh)
-            offsets[1].extend(row["offset"] for row in gone)
+            offsets[0].extend(fresh["offset"].tolist())
+            offsets[1].extend(offset for one in gone for offset in one.batches["offset"].tolist())
             if not tail.looking:
                 break
         return offsets

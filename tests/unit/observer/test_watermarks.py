@@ -12,7 +12,7 @@ from harness.kafka.wire.logs import FetchResult
 from harness.observer.replica_tail import ReplicaTail
 from harness.observer.tail import FileSource, TailPoller
 from harness.observer.watermarks import Watermarks
-from tests.unit.observer.test_log_tail import KEY, Memory, answer, stored
+from tests.unit.observer.test_log_tail import KEY, Memory, answer, bodies, stored
 
 
 def fetched(log: list[bytes], offset: int, high_watermark: int) -> FetchResult:
@@ -48,7 +48,7 @@ def test_an_answer_that_does_not_reach_the_end_proves_no_leo() -> None:
         answer(log, 0, 2 * size),
         answer(log, 0, rolled=[2], high_watermark=3),
     ):
-        tail = ReplicaTail(topic_partition=KEY, broker=1)
+        tail = ReplicaTail(topic_partition=KEY, bodies=bodies())
         tail.update(fetched, 10)
         assert tail.leo is None
     tail.update(answer(log, tail.start, high_watermark=3), 10)
@@ -66,7 +66,7 @@ def test_files_have_no_high_watermark(tmp_path: Path) -> None:
 def test_poller_writes_the_offsets_of_a_replica_that_falls_back(tmp_path: Path) -> None:
     source = Memory()
     with Journal(tmp_path / "journal" / "observer.jsonl") as journal:
-        poller = TailPoller("broker3", 3, source, lambda: (KEY,), journal)
+        poller = TailPoller("broker3", 3, source, lambda: (KEY,), journal, bodies())
         for length in (1, 4, 4, 2):
             source.log = [stored(n) for n in range(length)]
             poller.poll()
@@ -80,7 +80,7 @@ def test_poller_writes_the_offsets_of_a_replica_that_falls_back(tmp_path: Path) 
 def test_poller_follows_a_log_through_its_segments_and_its_retention(tmp_path: Path) -> None:
     source = Memory()
     with Journal(tmp_path / "journal" / "observer.jsonl") as journal:
-        poller = TailPoller("broker3", 3, source, lambda: (KEY,), journal)
+        poller = TailPoller("broker3", 3, source, lambda: (KEY,), journal, bodies())
         for end, log_start in ((18, 0), (40, 0), (122, 60), (122, 122)):
             source.log = [stored(n) for n in range(end)]
             source.rolled, source.log_start, source.high_watermark = (18, 36, 54, 72, 90), log_start, end

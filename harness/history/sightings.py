@@ -1,0 +1,167 @@
+"""The journal of one replica's sightings, and the table that follows from all of them.
+
+While a run lasts, the observer appends a row of 32 bytes for each record that it sees on a replica. That
+records have vanished is a line `gone` of the process's journal of lines: all records seen until then, in a
+range of offsets.
+
+A file begins with a line of JSON, padded to a multiple of 32 bytes:
+``{"magic": "ackedse1", "topic": "orders", "partition": 0, "broker": 2}``. Its rows follow, in the order in
+which the records were seen. All numbers are little-endian. A kill leaves at most part of one append, of which
+the complete rows count.
+
+| bytes | content |
+|---|---|
+| 0–7 | when the record was seen, in ns |
+| 8–15 | its offset |
+| 16–23 | sequence named in the message; -1: none |
+| 24–27 | leader epoch of its batch; -1: none (format 0 or 1) |
+| 28–31 | writer named in the message; -1: none |
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import count, groupby
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.errors import BadDataError, json_object
+from harness.history.schema import TABLES
+from harness.history.sends import ROWS_CONVERTED
+from harness.history.tables import PartitionedWriter, history_dir
+
+SUFFIX = ".seen"
+"""The end of the names of these files."""
+MAGIC = "ackedse1"
+ROW = np.dtype([("seen_ns", "<i8"), ("offset", "<i8"), ("seq", "<i8"), ("epoch", "<i4"), ("writer", "<i4")])
+Rows = npt.NDArray[np.void]
+"""Rows of `ROW`."""
+Replica = tuple[str, int, int]
+"""Topic, partition and broker."""
+_SCHEMA = TABLES["sightings"].arrow()
+_LONGEST_HEADER = 1 << 16
+
+
+class SightingsJournal:
+    """The journal of one replica, open for appending. Used by one thread."""
+
+    def __init__(self, journal: Path, topic: str, partition: int, broker: int) -> None:
+        """Create the file beside the ``journal`` of lines, under a name that is free. Raises OSError."""
+        stated = {"magic": MAGIC, "topic": topic, "partition": partition, "broker": broker}
+        head = json.dumps(stated, separators=(",", ":")).encode()
+        size = -(-(len(head) + 1) // ROW.itemsize) * ROW.itemsize
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        for number in count():
+            self.path = journal.with_suffix(f".{broker}-{number}{SUFFIX}")
+            try:
+                with self.path.open("xb") as file:
+                    file.write(head.ljust(size - 1) + b"\n")
+            except FileExistsError:
+                continue
+            return
+
+    def append(self, rows: Rows) -> None:
+        """Append rows with one write. The file is not kept open: there may be thousands. Raises OSError."""
+        if len(rows):
+            with self.path.open("ab", buffering=0) as file:
+                file.write(rows.tobytes())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    path: Path
+    replica: Replica
+    header_bytes: int
+
+    def rows(self) -> Rows:
+        size = max(0, self.path.stat().st_size - self.header_bytes)
+        if size < ROW.itemsize:
+            return np.zeros(0, dtype=ROW)
+        return np.memmap(self.path, ROW, mode="r", offset=self.header_bytes, shape=(size // ROW.itemsize,))
+
+
+def write_sightings(run_dir: Path, gone: pa.Table) -> int:
+    """Write the table of a run; returns its number of rows. Memory holds one replica's.
+
+    ``gone`` are the lines of its journals: topic, partition, broker, from_offset, to_offset, gone_ns. Rows
+    are in the order of broker, offset and time. Raises BadDataError for a malformed journal.
+    """
+    opened = [_opened(path) for path in sorted((run_dir / "journal").glob(f"*{SUFFIX}"))]
+    files = sorted((file for file in opened if file is not None), key=lambda file: file.replica)
+    with PartitionedWriter(history_dir(run_dir), "sightings") as table:
+        for replica, of_replica in groupby(files, key=lambda file: file.replica):
+            rows = np.concatenate([file.rows() for file in of_replica])
+            _check(rows, replica)
+            rows = rows[np.lexsort((rows["seen_ns"], rows["offset"]))]
+            gone_ns = _gone_ns(rows, _of_replica(gone, replica))
+            for begin in range(0, len(rows), ROWS_CONVERTED):
+                block = slice(begin, begin + ROWS_CONVERTED)
+                table.add(_sightings(rows[block], gone_ns[block], replica))
+    return table.rows
+
+
+def _opened(path: Path) -> _File | None:
+    """A journal; None if its process was killed before the header was complete."""
+    with path.open("rb") as file:
+        head = file.readline(_LONGEST_HEADER)
+    if not head.endswith(b"\n"):
+        if len(head) < _LONGEST_HEADER:
+            return None
+        raise BadDataError(f"{path} is no journal of sightings: its header has no end.")
+    stated = json_object(head, f"the header of {path}")
+    topic, partition, broker = stated.get("topic"), stated.get("partition"), stated.get("broker")
+    if stated.get("magic") != MAGIC or not isinstance(topic, str) or len(head) % ROW.itemsize:
+        raise BadDataError(f"{path} is no journal of sightings: its header is {head[:80]!r}.")
+    if type(partition) is not int or type(broker) is not int:
+        raise BadDataError(f"The header of {path} names no replica: {head[:80]!r}.")
+    return _File(path=path, replica=(topic, partition, broker), header_bytes=len(head))
+
+
+def _check(rows: Rows, replica: Replica) -> None:
+    topic, partition, broker = replica
+    wrong = (rows["seen_ns"] < 0) | (rows["offset"] < 0)
+    if wrong.any():
+        raise BadDataError(
+            f"The journals of sightings of {topic}/{partition} on broker {broker} hold a row that the "
+            f"observer does not write: {rows[int(np.argmax(wrong))]}."
+        )
+
+
+def _of_replica(gone: pa.Table, replica: Replica) -> list[tuple[int, int, int]]:
+    """What vanished of a replica, by time: from and to offset, and when that was seen."""
+    topic, partition, broker = replica
+    here = pc.and_(pc.equal(gone["topic"], topic), pc.equal(gone["partition"], partition))
+    some = gone.filter(pc.and_(here, pc.equal(gone["broker"], broker)))
+    columns = [some[name].to_pylist() for name in ("from_offset", "to_offset", "gone_ns")]
+    return sorted(zip(*columns, strict=True), key=lambda row: row[2])
+
+
+def _gone_ns(rows: Rows, gone: list[tuple[int, int, int]]) -> npt.NDArray[np.int64]:
+    """When each record vanished, -1 for never. ``rows`` are in the order of their offsets."""
+    gone_ns = np.full(len(rows), -1, dtype=np.int64)
+    for begin, end, ns in gone:
+        low, high = np.searchsorted(rows["offset"], [begin, end])
+        there = (rows["seen_ns"][low:high] < ns) & (gone_ns[low:high] < 0)
+        gone_ns[low:high][there] = ns
+    return gone_ns
+
+
+def _sightings(rows: Rows, gone_ns: npt.NDArray[np.int64], replica: Replica) -> pa.Table:
+    topic, partition, broker = replica
+    arrays = {
+        "topic": pa.repeat(topic, len(rows)),
+        "partition": pa.repeat(pa.scalar(partition, pa.int32()), len(rows)),
+        "broker": pa.repeat(pa.scalar(broker, pa.int32()), len(rows)),
+        "offset": pa.array(rows["offset"]),
+        "seen_ns": pa.array(rows["seen_ns"]),
+        "epoch": pa.array(rows["epoch"], mask=rows["epoch"] < 0),
+        "writer": pa.array(rows["writer"], mask=rows["writer"] < 0),
+        "seq": pa.array(rows["seq"], mask=rows["writer"] < 0),
+        "gone_ns": pa.array(gone_ns, mask=gone_ns < 0),
+    }
+    return pa.table([arrays[name] for name in _SCHEMA.names], schema=_SCHEMA)
