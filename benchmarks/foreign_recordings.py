@@ -1,34 +1,41 @@
 """Compares recordings of a cluster that acked did not start with the segment files of its brokers.
 
-    .venv/bin/python -m benchmarks.foreign_recordings --kafka 3.9.1 --runs 20
-    .venv/bin/python -m benchmarks.foreign_recordings --kafka 2.7.1 --runs 4 --only quiet --at-once 4
+    .venv/bin/python -m benchmarks.foreign_recordings FOLDER --kafka 3.9.1 --runs 20
+    .venv/bin/python -m benchmarks.foreign_recordings FOLDER --kafka 2.7.1 --only quiet --within 4
 
 One cluster stays up. Quiet recordings see no fault, and nothing may be found. In planted ones both followers
 of a partition hang, its leader acknowledges messages alone and is killed, and the followers go on: what acked
 calls lost must be what no segment file holds, and there must be some. In all of them, every record that was
 read over the wire must equal that of the segment files.
+
+A recording ends when it has read the final logs. `acked check` judges all of them at the end, because a busy
+machine carries few sessions of Spark. ``--within`` begins no more after some minutes; the same command goes
+on.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import signal
+import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.clock import now_ns
 from harness.lab.embedded.namespaces import run_inside
 from tests.cluster.foreign_lab import ForeignLab
-from tests.cluster.recorded_faults import Scene, begun, stopped
+from tests.cluster.recorded_faults import Scene, against_findings, begun, stopped
 from tests.cluster.recorder import inventory
 
 _ALONE = 15
 """Messages that the leader acknowledges alone in each recording, at least."""
 _QUIET = 300
 """Messages of a quiet recording, about."""
+TRUTH = "truth.json"
 
 
 def quiet(scenes: Sequence[Scene]) -> None:
@@ -57,7 +64,7 @@ KINDS = {"quiet": quiet, "planted": planted}
 
 def problems(kind: str, outcome: dict[str, Any]) -> list[str]:
     """What is not as it must be."""
-    judgement = outcome["judgement"] or {"verdict": f"status {outcome['status']}", "findings_by_class": {}}
+    judgement = outcome["judgement"]
     classes = dict(judgement["findings_by_class"])
     lost = sum(classes.pop(name, 0) for name in ("lost", "lost_after_read"))
     said = []
@@ -75,8 +82,8 @@ def problems(kind: str, outcome: dict[str, Any]) -> list[str]:
     return said
 
 
-def batch(cluster: ForeignLab, folder: Path, kind: str, count: int) -> list[dict[str, Any]]:
-    """Several recordings at the same time, and what became of them."""
+def batch(cluster: ForeignLab, folder: Path, kind: str, count: int) -> None:
+    """Several recordings at the same time, and what the brokers' files say of each, in `truth.json`."""
     scenes: list[Scene] = []
     try:
         for number in range(count):
@@ -86,63 +93,97 @@ def batch(cluster: ForeignLab, folder: Path, kind: str, count: int) -> list[dict
         KINDS[kind](scenes)
         for scene in scenes:
             scene.end()
-        return [recording.outcome() for recording in [stopped(scene) for scene in scenes]]
+        for recording in [stopped(scene) for scene in scenes]:
+            truth = recording.unjudged()
+            (recording.scene.recorder.runs / TRUTH).write_text(json.dumps(truth))
     finally:
         for scene in scenes:
             scene.recorder.close()
 
 
+def record(folder: Path, options: argparse.Namespace) -> None:
+    """Make recordings on one cluster until there are enough, or the time is over."""
+    end_ns = now_ns() + options.within * 60e9
+    with ForeignLab(folder=folder / f"cluster-{now_ns()}", kafka=options.kafka) as cluster:
+        before = inventory(cluster)
+        for kind in kinds(options):
+            while (lacking := options.runs - len(recorded(folder, kind))) > 0 and now_ns() < end_ns:
+                at = f"{kind}-{now_ns()}"
+                batch(cluster, folder / at, kind, min(options.at_once, lacking))
+                same = "as before" if inventory(cluster) == before else "not as before"
+                print(f"{len(recorded(folder, kind))} {kind}; topics, groups and ACLs are {same}", flush=True)
+
+
+def recorded(folder: Path, kind: str) -> list[dict[str, Any]]:
+    """What the brokers' files say of each recording of a kind."""
+    return [json.loads(file.read_text()) for file in sorted(folder.glob(f"{kind}-*/*/{TRUTH}"))]
+
+
+def kinds(options: argparse.Namespace) -> list[str]:
+    """Those that are asked for."""
+    return [options.only] if options.only else list(KINDS)
+
+
+def judge(folder: Path, kind: str, kafka: str) -> None:
+    """Let `acked check` judge them, and print what was counted. Raises CalledProcessError."""
+    totals, truths = Counter[str](), recorded(folder, kind)
+    command = [sys.executable, "-m", "cli.main", "check", "--json", *(one["run"] for one in truths)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if not done.stdout:
+        raise subprocess.CalledProcessError(done.returncode, command[:5])
+    said = json.loads(done.stdout)
+    judgements = [said] if len(truths) == 1 else said
+    for truth, judgement in zip(truths, judgements, strict=True):
+        outcome = {**truth, **against_findings(Path(truth["run"]), truth), "judgement": judgement}
+        wrong = problems(kind, outcome)
+        totals += Counter(runs=1, right=not wrong, messages=judgement["messages"])
+        totals += Counter(
+            {
+                name: outcome[name]
+                for name in ("records", "different", "dumped", "dumped_different", "lost_on_disk")
+            }
+        )
+        print(
+            f"{kind} {totals['runs']}: {judgement['messages']} messages, {outcome['lost_on_disk']} lost, "
+            f"{outcome['records']} records of {outcome['replicas']} replicas"
+            + "".join(f"\n  {one}" for one in wrong),
+            flush=True,
+        )
+    print(
+        f"{kafka} {kind}: {totals['right']} of {totals['runs']} as they must be; "
+        f"{totals['messages']} messages, {totals['lost_on_disk']} lost; {totals['records']} records by "
+        f"wire and from files, {totals['different']} different; {totals['dumped']} "
+        f"by kafka-dump-log, {totals['dumped_different']} different",
+        flush=True,
+    )
+
+
 def main() -> int:
-    """Run them and print what was counted."""
+    """Make them, and judge them when there are enough. Exits with 1 if there are not yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("folder", type=Path, help="for the recordings of one version")
     parser.add_argument("--kafka", default="3.9.1")
     parser.add_argument("--runs", type=int, default=20, help="recordings of each kind")
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--only", choices=list(KINDS))
+    parser.add_argument("--within", type=float, default=24 * 60.0, help="minutes")
     options = parser.parse_args()
+    folder = options.folder.resolve()
+
+    def lacking() -> bool:
+        return any(len(recorded(folder, kind)) < options.runs for kind in kinds(options))
 
     def inside() -> int:
-        with (
-            tempfile.TemporaryDirectory(prefix="acked-recordings-") as folder,
-            ForeignLab(folder=Path(folder) / "cluster", kafka=options.kafka) as cluster,
-        ):
-            for kind in [options.only] if options.only else list(KINDS):
-                _several(cluster, Path(folder), kind, options.runs, options.at_once)
+        record(folder, options)
         return 0
 
-    return run_inside(inside)
-
-
-def _several(cluster: ForeignLab, folder: Path, kind: str, runs: int, at_once: int) -> None:
-    totals: Counter[str] = Counter()
-    before = inventory(cluster)
-    while totals["runs"] < runs:
-        count = min(at_once, runs - totals["runs"])
-        for outcome in batch(cluster, folder / f"{kind}-{totals['runs']}", kind, count):
-            wrong = problems(kind, outcome)
-            messages = (outcome["judgement"] or {}).get("messages", 0)
-            totals += Counter(runs=1, right=not wrong, messages=messages)
-            totals += Counter(
-                {
-                    name: outcome[name]
-                    for name in ("records", "different", "dumped", "dumped_different", "lost_on_disk")
-                }
-            )
-            print(
-                f"{kind} {totals['runs']}: {messages} messages, {outcome['lost_on_disk']} lost, "
-                f"{outcome['records']} records of {outcome['replicas']} replicas"
-                + "".join(f"\n  {one}" for one in wrong),
-                flush=True,
-            )
-    same = inventory(cluster) == before
-    print(
-        f"{cluster.kafka} {kind}: {totals['right']} of {totals['runs']} as they must be; "
-        f"{totals['messages']} messages, {totals['lost_on_disk']} lost; {totals['records']} records by "
-        f"wire and from files, {totals['different']} different; {totals['dumped']} "
-        f"by kafka-dump-log, {totals['dumped_different']} different; topics, groups and ACLs "
-        f"{'as before' if same else 'not as before'}",
-        flush=True,
-    )
+    if lacking() and (status := run_inside(inside)):
+        return status
+    if lacking():
+        return 1
+    for kind in kinds(options):
+        judge(folder, kind, options.kafka)
+    return 0
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ ANSWER_WITHIN_S = 15.0
 """A broker that has just started takes long to answer its first request."""
 
 _Scope = Literal["broker", "topic"]
+_NAMED = 4
+"""How many brokers a sentence names."""
 _NOT_COMPARED = frozenset(
     {"listeners", "advertised.listeners", "log.dirs", "zookeeper.connect", "broker.rack"}
 )
@@ -97,7 +99,7 @@ def record_configs_of_others(
     dialect: Dialect,
 ) -> list[str]:
     """Record what somebody else's cluster tells of its configuration; returns what it does not tell."""
-    untold = []
+    untold: dict[str, list[str]] = {}
     hosts = list(brokers)
     asked: list[tuple[str, _Scope, str, Iterable[Host]]] = [
         (host.name, "broker", str(host.node_id), [host]) for host in hosts
@@ -110,12 +112,17 @@ def record_configs_of_others(
         try:
             effective = _told(scope, resource, answering, dialect)
         except UnfitError as error:
-            untold.append(f"the configuration of {what}: {error.message}")
+            untold.setdefault(error.message, []).append(what)
             continue
         _write(journal, scope, what if scope == "broker" else resource, effective, {})
     if levels:
         _write(journal, "cluster", "features", {name: str(level) for name, level in levels.items()}, {})
-    return untold
+    return [f"the configuration of {_some(names)}: {why}" for why, names in untold.items()]
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _told(scope: _Scope, resource: str, hosts: Iterable[Host], dialect: Dialect) -> dict[str, str | None]:
@@ -127,7 +134,7 @@ def _told(scope: _Scope, resource: str, hosts: Iterable[Host], dialect: Dialect)
                 host.broker_endpoint, scope, resource, dialect=dialect, timeout_s=ANSWER_WITHIN_S
             )
         except (LookupError, OSError, UnfitError) as error:
-            why = str(error)
+            why = str(error).removeprefix(f"{scope} {resource!r}: ")
     raise UnfitError(why)
 
 

@@ -209,7 +209,10 @@ def _begin(settings: Mapping[str, str]) -> None:
                     None, f"{said}\n{error.strerror or ''}" if isinstance(error, OSError) else said
                 ) from error
             SparkContext._ensure_initialized(gateway=gateway)
-    SparkContext.getOrCreate(conf)
+    server = SparkContext.getOrCreate(conf)._accumulatorServer
+    if server is not None:
+        # It would print the end of its connection as a traceback when the JVM ends before this process.
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 def session_ended(within_s: float = 0.0) -> bool:

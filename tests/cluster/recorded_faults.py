@@ -36,6 +36,7 @@ from tests.cluster.foreign import IDS, PASSWORD, PEERS_PORT, RACKS, USER
 from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorder import (
     Files,
+    Message,
     Recorder,
     inventory,
     lost_by_findings,
@@ -278,9 +279,9 @@ def _as_user(cluster: ForeignLab) -> list[str]:
     return ["--bootstrap", cluster.users, "--client-config", str(config)]
 
 
-def begun(cluster: ForeignLab, runs: Path) -> Scene:
-    """A recording that has begun to write; it records until it gets SIGTERM."""
-    recorder = Recorder(runs, *_as_user(cluster), "--for", "10m", "--yes")
+def begun(cluster: ForeignLab, runs: Path, *options: str) -> Scene:
+    """A recording that has begun to write; without ``--for`` it records until it gets SIGTERM."""
+    recorder = Recorder(runs, *_as_user(cluster), *(options or ("--for", "10m")), "--yes")
     attached = attach([cluster.endpoint(one) for one in IDS])
     return Scene(cluster=cluster, recorder=recorder, attached=attached)
 
@@ -297,19 +298,27 @@ class Stopped:
         """What it said, and what the brokers' files say."""
         recorder = self.scene.recorder
         done = recorder.end()
-        run = recorder.folder
-        disk, findings = self.files.lost(run), lost_by_findings(run)
+        judgement = json.loads(done.stdout) if done.stdout else None
+        truth = self.truth()
+        found = against_findings(recorder.folder, truth)
+        return {"status": done.status, "stderr": done.stderr, "judgement": judgement, **truth, **found}
+
+    def unjudged(self) -> dict[str, Any]:
+        """Have it end without a judgement, as by Ctrl-C; returns what the brokers' files say."""
+        self.scene.recorder.process.send_signal(signal.SIGINT)
+        self.scene.recorder.end()
+        return self.truth()
+
+    def truth(self) -> dict[str, Any]:
+        """What the brokers' files say of the recording, judged or not."""
+        run = self.scene.recorder.folder
+        disk = self.files.lost(run)
         records, different = wire_against_disk(run, self.files.final)
         return {
-            "status": done.status,
-            "stderr": done.stderr,
-            "judgement": json.loads(done.stdout) if done.stdout else None,
             "run": str(run),
-            "lost": len(findings),
             "lost_on_disk": len(disk),
+            "lost_messages": sorted(disk),
             "lost_by_writer": dict(Counter(one.writer for one in disk)),
-            "only_by_findings": sorted(findings - disk),
-            "only_on_disk": sorted(disk - findings),
             "records": records,
             "different": different,
             "dumped": self.files.printed.total(),
@@ -317,6 +326,16 @@ class Stopped:
             "replicas": len(self.files.final),
             "former": len(self.files.former),
         }
+
+
+def against_findings(run: Path, truth: Mapping[str, Any]) -> dict[str, Any]:
+    """How the messages that a judged recording calls lost differ from those that no file holds."""
+    disk, findings = {Message(*one) for one in truth["lost_messages"]}, lost_by_findings(run)
+    return {
+        "lost": len(findings),
+        "only_by_findings": sorted(findings - disk),
+        "only_on_disk": sorted(disk - findings),
+    }
 
 
 def stopped(scene: Scene) -> Stopped:

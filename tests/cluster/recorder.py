@@ -96,6 +96,7 @@ class Recorder:
     def end(self, within_s: float = 600) -> Finished:
         """Wait until it ends."""
         stdout, stderr = self.process.communicate(timeout=within_s)
+        assert "Traceback" not in stderr, stderr
         return Finished(self.process.returncode, stdout, stderr)
 
     def close(self) -> None:

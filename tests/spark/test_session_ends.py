@@ -16,8 +16,16 @@ from checkers.spark.session import forget_session, session_ended, start_session
 def counted(session):
     return session.range(7).count()
 
+def by_python(session):
+    return session.sparkContext.parallelize([7], 1).map(lambda one: one).sum()
+
 session = start_session()
-first = counted(session)
+first = by_python(session)
+jvm = SparkContext._gateway.proc
+forget_session()
+jvm.wait(20)
+session = start_session()
+counted(session)
 os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
 SparkContext._gateway.proc.wait(20)
 try:
@@ -36,3 +44,4 @@ def test_another_jvm_takes_the_place_of_one_that_was_killed() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, check=False
     )
     assert done.stdout.split() == ["7", "failed", "True", "7"], done.stderr[-2000:]
+    assert "EOFError" not in done.stderr, "the end of the first JVM is shown to the user"

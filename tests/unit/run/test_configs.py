@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.errors import InvalidRunError
-from run.configs import _compare, logged_broker_config, logged_topic_config
+from harness.history.journal import Journal
+from harness.kafka.model import Topic
+from harness.kafka.wire.dialect import MODERN
+from harness.lab.model import Host
+from run.configs import (
+    _compare,
+    logged_broker_config,
+    logged_topic_config,
+    record_configs_of_others,
+)
 
 
 def test_a_misspelt_key_has_no_effect_and_is_named() -> None:
@@ -62,3 +73,24 @@ def test_old_brokers_log_their_configuration() -> None:
         "message.format.version": "0.10.2-IV0",
     }
     assert logged_topic_config(log, "u") == {}
+
+
+def test_brokers_that_tell_nothing_for_one_reason_are_named_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Six of them in one line; the topic's reason is another one."""
+
+    def refuse(_target: object, scope: str, name: str, **_: object) -> dict[str, str | None]:
+        raise LookupError(f"{scope} {name!r}: {'Denied.' if scope == 'broker' else 'Unknown.'}")
+
+    monkeypatch.setattr("run.configs.describe_configs", refuse)
+    hosts = [
+        Host(name=f"broker{one}", role="broker", az="az1", address=f"198.18.0.{one}", node_id=one)
+        for one in range(1, 7)
+    ]
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        told = record_configs_of_others(hosts, [Topic("t", (1, 2))], {}, journal, MODERN)
+    assert told == [
+        "the configuration of broker1, broker2, broker3, broker4 and 2 more: Denied.",
+        "the configuration of the topic t: Unknown.",
+    ]
