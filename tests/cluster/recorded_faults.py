@@ -304,9 +304,9 @@ class Stopped:
         return {"status": done.status, "stderr": done.stderr, "judgement": judgement, **truth, **found}
 
     def unjudged(self) -> dict[str, Any]:
-        """Have it end without a judgement, as by Ctrl-C; returns what the brokers' files say."""
-        self.scene.recorder.process.send_signal(signal.SIGINT)
-        self.scene.recorder.end()
+        """Kill it, because its history is complete; returns what the brokers' files say."""
+        self.scene.recorder.process.kill()
+        self.scene.recorder.process.communicate()
         return self.truth()
 
     def truth(self) -> dict[str, Any]:
