@@ -20,6 +20,7 @@ from checkers.evidence import (
     whole_number,
 )
 from checkers.partition.messages import FOREVER
+from harness.kafka.model import node_host
 from harness.kafka.versions import version_key
 
 _ENDED = ("killed", "stopped", "exited")
@@ -342,13 +343,13 @@ def _replicas(rows: Iterable[Row]) -> Mapping[tuple[str, int], tuple[ReplicaFact
 
 
 def _two_controllers(views: Iterable[Row]) -> bool:
+    stated = [
+        row for row in views if row["subject"] == "controller" and not row["source"].startswith("zookeeper")
+    ]
+    sources = frozenset(row["source"] for row in stated)
     claims: dict[str, int] = {}
-    for row in views:
-        if row["subject"] != "controller" or row["source"].startswith("zookeeper"):
-            continue
-        number = re.search(r"\d+$", row["source"])
-        node = int(number[0]) if number else -1
-        leads = row["controller"] in (node, node + 10, node + 100)
+    for row in stated:
+        leads = row["controller"] is not None and node_host(row["controller"], sources) == row["source"]
         if row["error"] is None and leads:
             claims[row["source"]] = row["controller"]
             if len(set(claims.values())) > 1:

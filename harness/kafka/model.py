@@ -3,15 +3,15 @@
 Imports of the project only what security consists of, so that the harness, the clients and the checkers can
 share it.
 
-**Node ids.** Broker *n* has the host name `broker<n>`, lives in AZ *n*, and has the node id *n*. A dedicated
-KRaft controller `controller<n>` lives in AZ *n* and has the node id *10 + n*, because controllers and brokers
-share one id space. So ``node_id % 10`` is the number of a node's AZ in every mode. In `kraft-combined` a node
-is broker and controller at once, with the broker's id.
+**Node ids.** Broker *n* has the host name `broker<n>` and the node id *n*. A dedicated KRaft controller
+`controller<n>` has the node id *10 + n*, or *100 + n* where more than ten brokers have the ids from 11 on,
+because controllers and brokers share one id space. In `kraft-combined` a node is broker and controller at
+once, with the broker's id. `node_host` finds the host of an id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, NamedTuple
 
@@ -197,6 +197,19 @@ def broker_id(name: str) -> int:
     if role or not number.isdigit():
         raise ValueError(f"{name!r} is not the host name of a broker, such as 'broker1'")
     return int(number)
+
+
+def node_host(node_id: int, hosts: Collection[str]) -> str:
+    """Host name of a node id among ``hosts``: that of the broker, or else of the dedicated controller.
+
+    An id that belongs to none of them is named as a broker's.
+    """
+    broker = broker_name(node_id)
+    if broker not in hosts:
+        for first in (_CONTROLLER_IDS_FROM, _LATER_CONTROLLER_IDS_FROM):
+            if (controller := f"controller{node_id - first}") in hosts:
+                return controller
+    return broker
 
 
 def controller_id(number: int, brokers: int = 3) -> int:

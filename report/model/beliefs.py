@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from harness.kafka.model import node_host
 from report.model.model import Belief, Lane, Split
 from report.model.tables import Row
 
@@ -140,26 +141,24 @@ class Zombie:
     """A node that believed that it led, or was the controller, although another had been elected."""
 
     node: int
+    """Its node id."""
     source: str
-    elected: int
+    elected: str
+    """The host of the other node."""
     from_s: float
     to_s: float
 
 
-def node_name(number: int) -> str:
-    """The host of a controller's node id: dedicated KRaft controllers have ids from 11 on."""
-    return f"controller{number - 10}" if number > 10 else f"broker{number}"
+def controller_host(lanes: Sequence[Lane]) -> Callable[[int], str]:
+    """Names the host of a node id, in lanes about the controller."""
+    sources = frozenset(lane.source for lane in lanes)
+    return lambda node_id: node_host(node_id, sources)
 
 
-def node_number(node: int, role: str) -> int:
-    """The number in a node's host name: the dedicated controller with id 11 is `controller1`."""
-    return node % 10 if role == "controller" and node > 10 else node
-
-
-def zombies(lanes: Sequence[Lane], own: Callable[[str], int | None]) -> tuple[Zombie, ...]:
+def zombies(lanes: Sequence[Lane], host_of: Callable[[int], str]) -> tuple[Zombie, ...]:
     """Nodes that named themselves after another node had been elected in a later epoch.
 
-    ``own`` returns the id by which others name a node.
+    ``host_of`` returns the host of a node id, by which a lane is named.
     """
     first: dict[int, tuple[float, int]] = {}
     for lane in lanes:
@@ -175,17 +174,23 @@ def zombies(lanes: Sequence[Lane], own: Callable[[str], int | None]) -> tuple[Zo
                     first[belief.epoch] = (belief.from_s, belief.leader)
     zombie = []
     for lane in lanes:
-        number = own(lane.source)
         for belief in lane.beliefs:
-            if number is None or belief.leader != number or belief.epoch is None or belief.error:
+            own = belief.leader
+            if own is None or host_of(own) != lane.source or belief.epoch is None or belief.error:
                 continue
-            later = [at for epoch, at in first.items() if epoch > belief.epoch and at[1] != number]
+            later = [at for epoch, at in first.items() if epoch > belief.epoch and at[1] != own]
             if not later:
                 continue
             at_s, elected = min(later)
             since = max(at_s, belief.from_s)
             if belief.to_s - since >= SHORTEST_SPLIT_S:
                 zombie.append(
-                    Zombie(node=number, source=lane.source, elected=elected, from_s=since, to_s=belief.to_s)
+                    Zombie(
+                        node=own,
+                        source=lane.source,
+                        elected=host_of(elected),
+                        from_s=since,
+                        to_s=belief.to_s,
+                    )
                 )
     return tuple(zombie)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from checkers.records import NOT_KNOWN
 from harness.kafka.model import broker_name
-from report.model.beliefs import ToSeconds, Zombie, node_number
+from report.model.beliefs import ToSeconds, Zombie
 from report.model.messages import LOST
 from report.model.model import Fault, Lane
 from report.model.removals import MESSAGES, power_cut
@@ -293,9 +293,8 @@ class _History:
                 and one.from_s <= elected_s <= one.to_s
                 and any(elected_s < cut <= until[0] for cut in cuts)
             ):
-                successor = f"controller{node_number(one.elected, 'controller')}"
                 return (
-                    f"{old} still followed {one.source}, which {successor} had replaced at "
+                    f"{old} still followed {one.source}, which {one.elected} had replaced at "
                     f"{one.from_s:.1f} s, so it learned of the election only at {until[0]:.1f} s"
                 )
         return ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.mechanisms import MECHANISMS
-from report.model.beliefs import ToSeconds, Zombie, node_number
+from report.model.beliefs import ToSeconds, Zombie
 from report.model.messages import LOST
 from report.model.model import (
     NO_AZ,
@@ -114,11 +114,10 @@ def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[Part
     for role, one in sorted(zombies, key=lambda pair: pair[1].from_s - pair[1].to_s)[:2]:
         lasted = one.to_s - one.from_s
         what = "it was the active controller" if role == "controller" else f"it led {role}"
-        elected = f"{one.source.rstrip('0123456789')}{node_number(one.elected, role)}"
         flat = next((text for story in partitions if story.name == role and (text := _flat(story, one))), "")
         lines.append(
-            f"{one.source} went on believing that {what} for {lasted:.1f} s after {elected} had been elected"
-            f"{flat}."
+            f"{one.source} went on believing that {what} for {lasted:.1f} s "
+            f"after {one.elected} had been elected{flat}."
         )
     return lines
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from harness.kafka.model import broker_name
 from report.model import causes
-from report.model.beliefs import ToSeconds, Zombie, lanes, leaders_by_epoch, node_name, splits, zombies
+from report.model.beliefs import ToSeconds, Zombie, controller_host, lanes, leaders_by_epoch, splits, zombies
 from report.model.blocked import blocked_readers
 from report.model.chains import Chain, chains
 from report.model.command import command_to_repeat
@@ -156,7 +157,9 @@ class _ModelBuilder:
             controller_splits=disagreed,
             controller_turns=tuple(
                 election
-                for election in elections(controllers, "{0} is the active controller in epoch {1}", node_name)
+                for election in elections(
+                    controllers, "{0} is the active controller in epoch {1}", controller_host(controllers)
+                )
                 if from_s < election.s < to_s
             ),
             claims=claims,
@@ -191,7 +194,7 @@ class _ModelBuilder:
             life=self.life,
             faults=self.faults,
             lanes={one.name: one.lanes for one in drawn},
-            replaced=zombies(controllers, self._controller_id),
+            replaced=zombies(controllers, controller_host(controllers)),
             views=self.small["views"],
             log_events=self.small["log_events"],
         )
@@ -386,13 +389,10 @@ class _ModelBuilder:
     def _zombies(
         self, drawn: Sequence[PartitionStory], controllers: Sequence[Lane]
     ) -> list[tuple[str, Zombie]]:
-        deposed = [(one.name, zombie) for one in drawn[:1] for zombie in zombies(one.lanes, _broker_id)]
-        return deposed + [("controller", zombie) for zombie in zombies(controllers, self._controller_id)]
-
-    def _controller_id(self, source: str) -> int | None:
-        if source.startswith("controller"):
-            return 10 + int(source.removeprefix("controller"))
-        return _broker_id(source)
+        deposed = [(one.name, zombie) for one in drawn[:1] for zombie in zombies(one.lanes, broker_name)]
+        return deposed + [
+            ("controller", zombie) for zombie in zombies(controllers, controller_host(controllers))
+        ]
 
     def _settings(self) -> tuple[EffectiveSetting, ...]:
         """Requested settings; a setting that all brokers share is listed once."""

@@ -14,13 +14,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.kafka.model import broker_name
-from report.model.beliefs import node_name
+from report.model.beliefs import controller_host
 from report.model.model import NO_AZ, Claim, FindingGroup, ReportModel, Tone, grouped
 from report.page.ladder import ladder
 from report.page.legend import legend_keys
 from report.page.logs import logs_picture
 from report.page.matrix import link_matrix
-from report.page.svg import LEADERS, PATTERNS
+from report.page.svg import LEADERS, PATTERNS, hue_of
 from report.page.timeline import controller_timeline, partition_timeline, rates_timeline
 
 _FOLDER = Path(__file__).parent
@@ -156,16 +156,16 @@ def _legend(model: ReportModel, *, controllers: bool) -> list[tuple[int, str]]:
     leaders = {
         (leader, broker_name(leader)) for story in model.partitions for leader in story.leaders.values()
     }
+    host_of = controller_host(model.controllers)
     for lane in model.controllers if controllers else ():
         leaders |= {
-            (belief.leader, node_name(belief.leader))
+            (belief.leader, host_of(belief.leader))
             for belief in lane.beliefs
             if belief.leader is not None and belief.leader > 0
         }
     names: dict[int, list[str]] = {}
-    for leader, name in sorted(leaders):
-        number = leader - 10 if leader > 10 else leader
-        names.setdefault((number - 1) % LEADERS + 1, []).append(name)
+    for _, name in sorted(leaders):
+        names.setdefault((hue_of(name) - 1) % LEADERS + 1, []).append(name)
     return [(hue, ", ".join(named)) for hue, named in sorted(names.items())]
 
 

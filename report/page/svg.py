@@ -75,6 +75,11 @@ def block(x: float, y: float, width: float, height: float, hue: int | None, clas
     return plain if number in ("1", "x") else plain + tag("rect", fill=f"url(#t{number})", **box)
 
 
+def hue_of(host: str) -> int:
+    """The hue of a node: the number in its host name, so that a controller has that of its AZ's broker."""
+    return int(host[len(host.rstrip("0123456789")) :] or 0)
+
+
 def wrapped(content: str, width: float, size: float = 11, *, most: int = 3) -> list[str]:
     """The text in lines of a width in pixels; if it needs more than ``most`` lines, the last one is cut."""
     lines = textwrap.wrap(content, max(8, int(width / (size * 0.58)))) or [""]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from report.model.beliefs import node_name
+from report.model.beliefs import controller_host
 from report.model.model import (
     NO_AZ,
     Availability,
@@ -22,7 +22,7 @@ from report.model.model import (
     Turn,
     grouped,
 )
-from report.page.svg import block, fit, joined, picture, tag, text, titled
+from report.page.svg import block, fit, hue_of, joined, picture, tag, text, titled
 from report.words.lists import listed
 
 WIDTH, LEFT, RIGHT = 1180.0, 124.0, 92.0
@@ -99,14 +99,15 @@ def controller_timeline(
 ) -> Markup:
     """The picture of the controller that each node believes in."""
     canvas = _Canvas(from_s=from_s, to_s=to_s)
+    host_of = controller_host(lanes)
     _head(canvas, faults, marks)
     _turns(canvas, turns)
     tops = {}
     for lane in lanes:
         tops[lane.source] = canvas.y
-        _lane(canvas, lane, (), node_name)
+        _lane(canvas, lane, (), host_of)
     _turns_in_lanes(canvas, turns, tops)
-    _splits(canvas, splits, node_name)
+    _splits(canvas, splits, host_of)
     return _finish(canvas, faults, marks, "Timeline of the controller")
 
 
@@ -358,7 +359,7 @@ def _belief(
         return titled(box + label, f"{source}, {times}: no leader, {epoch}")
     leader = name(belief.leader)
     own = leader == source
-    parts = [block(x, y, width, _LANE, belief.leader if belief.leader < 10 else belief.leader - 10)]
+    parts = [block(x, y, width, _LANE, hue_of(leader))]
     frame = "band own" if own else "band"
     parts.append(
         tag("rect", x=x + 0.75, y=y + 0.75, width=max(width - 1.5, 0.5), height=_LANE - 1.5, class_=frame)

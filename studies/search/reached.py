@@ -20,6 +20,7 @@ from checkers.run_folder import read_manifest
 from checkers.tables.output import FINDING
 from checkers.tables.source import open_source, read_small
 from harness.errors import json_file
+from harness.kafka.model import node_host
 
 ASKED = ("lost", "lost_after_read", "duplicated", "out_of_order", "not_converged")
 """Classes of findings that `exercised` assumes, to see which promise they would break."""
@@ -94,6 +95,7 @@ def _orders(facts: RunFacts) -> Iterator[str]:
 
 def _faults(evidence: Evidence, facts: RunFacts) -> Iterator[str]:
     """Each fault with the roles of the hosts that it hit."""
+    sources = frozenset(row["source"] for row in evidence.rows("views"))
     controllers = [
         (int(row["ns"]), int(row["controller"]))
         for row in evidence.rows("views")
@@ -109,7 +111,7 @@ def _faults(evidence: Evidence, facts: RunFacts) -> Iterator[str]:
             roles.append("leader")
         elif numbers:
             roles.append("follower")
-        if before and (before[-1] in numbers or f"controller{before[-1] % 10}" in hosts):
+        if before and node_host(before[-1], sources) in hosts:
             roles.append("controller")
         many = "all" if len(numbers) >= len(evidence_brokers(evidence)) > 1 else ""
         yield f"fault {fault.mechanism} hits {' '.join(filter(None, (many, *roles))) or 'others'}"

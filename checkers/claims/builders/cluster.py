@@ -562,7 +562,8 @@ def quorum_leaders_are(count: int, *, at: str) -> str:
             f"CASE WHEN count(*) > 0 AND {observed_at(at)} THEN count_if(leads) = {count} END",
             "concat('controllers that name themselves as leader: ', "
             "array_join(sort_array(collect_set(CASE WHEN leads THEN source END)), ', '))",
-            f"(SELECT source, max_by(controller % 10, ns) = cast(right(source, 1) AS int) AS leads "
+            f"(SELECT source, max_by(controller, ns) "
+            f"IN (cast(substr(source, 11) AS int) + 10, cast(substr(source, 11) AS int) + 100) AS leads "
             f"FROM views WHERE subject = 'controller' AND source LIKE 'controller%' AND ns <= {time(at)} "
             f"GROUP BY source)",
         ),
@@ -588,7 +589,7 @@ def _controllers(since: str, until: str, condition: str) -> str:
 
 def _controller(moment: str) -> str:
     return (
-        f"SELECT max_by(controller % 10, struct(epoch, ns)) AS controller, max(epoch) AS epoch "
+        f"SELECT max_by(controller, struct(epoch, ns)) AS controller, max(epoch) AS epoch "
         f"FROM controllers WHERE ns <= {moment}"
     )
 

@@ -21,10 +21,10 @@ from checkers.claims.subject import ClaimSubject
 
 @dataclass(frozen=True)
 class Controller:
-    """A KRaft controller with a host of its own, by the number of its AZ."""
+    """A KRaft controller with a host of its own."""
 
     number: int
-    """Node id."""
+    """The number in its host's name."""
 
     @property
     def subject(self) -> ClaimSubject:
@@ -43,7 +43,8 @@ class Controller:
             self.host,
             at,
             lambda time: answer(
-                f"CASE WHEN {self._followed(at)} THEN leader % 10 = {self.number} AND NOT silent END",
+                f"CASE WHEN {self._followed(at)} "
+                f"THEN leader IN ({self.number + 10}, {self.number + 100}) AND NOT silent END",
                 f"concat('{self.host} names leader ', {text_of('leader')}, ' in epoch ', {text_of('epoch')}, "
                 f"if(silent, ', and does not answer', ''))",
                 f"(SELECT max_by(controller, ns) FILTER (WHERE subject = 'controller') AS leader, "

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from harness.kafka.model import Endpoint, Topic, TopicPartition, broker_id, broker_name, controller_id
+from harness.kafka.model import (
+    Endpoint,
+    Topic,
+    TopicPartition,
+    broker_id,
+    broker_name,
+    controller_id,
+    node_host,
+)
 from harness.kafka.security import ClientSecurity
 from harness.lab.layout import ROLES_BY_MODE, three_azs
 from harness.lab.model import Host
@@ -12,14 +20,22 @@ from harness.lab.model import Host
 
 @pytest.mark.parametrize("mode", ROLES_BY_MODE)
 def test_node_ids_follow_the_rule(mode: str) -> None:
-    """``node_id % 10`` is the number of the AZ; brokers and controllers convert by name and number."""
+    """Brokers and controllers convert by name and number; a node id leads to its host."""
+    hosts = {host.name for host in three_azs(mode).hosts}
     for host in three_azs(mode).hosts:
         number = int(host.az.removeprefix("az"))
-        assert host.node_id % 10 == number
+        if host.role in ("broker", "controller"):
+            assert node_host(host.node_id, hosts) == host.name
         if host.role == "broker":
             assert (broker_id(host.name), broker_name(host.node_id)) == (host.node_id, host.name)
         if host.role == "controller":
             assert host.node_id == controller_id(number)
+
+
+def test_the_host_of_a_node_id_depends_on_the_hosts() -> None:
+    many = {f"broker{number}" for number in range(1, 13)} | {"controller1", "controller2", "controller3"}
+    assert [node_host(node, many) for node in (12, 101, 103)] == ["broker12", "controller1", "controller3"]
+    assert [node_host(node, {"broker0", "broker1001"}) for node in (0, 1001)] == ["broker0", "broker1001"]
 
 
 @pytest.mark.parametrize("name", ["broker", "brokerx", "client1", "mybroker1", "1", ""])
