@@ -74,6 +74,10 @@ GROUPS: Mapping[str, Mapping[str, CommandSource]] = {
     },
     "Look at stored runs": {
         "runs": CommandSource("cli.runs:app", "List, open, compare or remove stored runs."),
+        "serve": CommandSource(
+            "cli.serve:serve",
+            "Browse stored runs, and watch those under way: the list, all pages, comparisons, downloads.",
+        ),
         "report": CommandSource(
             "cli.report:report",
             "Write the page of a judged run: what happened, who believed what, the logs, the claims, the "

@@ -10,7 +10,7 @@ from pathlib import Path
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "check": (
         *("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec", "sqlglot", "prompt_toolkit"),
-        *("fsspec", "requests"),
+        *("fsspec", "requests", "starlette", "uvicorn"),
     ),
     "lab": (
         *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "javaproperties", "yaml"),
@@ -20,7 +20,18 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 }
 """The modules that each extra of `pyproject.toml` installs; `lab` installs those of `check` as well."""
 
-OF_STORED_RUNS = ("check", "story", "sql", "import", "export", "report", "compare", "runs", "summary")
+OF_STORED_RUNS = (
+    "check",
+    "story",
+    "sql",
+    "import",
+    "export",
+    "report",
+    "compare",
+    "runs",
+    "serve",
+    "summary",
+)
 """The commands for which the extra `check` is enough."""
 
 

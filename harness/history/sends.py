@@ -99,6 +99,25 @@ def stream_rows(file: Path, header: StreamHeader, rows_at_once: int = ROWS_CONVE
             yield _sends(block[:used], first, header.writer, topics, partitions)
 
 
+def acknowledged_ns(
+    file: Path, header: StreamHeader, first: int
+) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """When messages of a stream that is being written were acknowledged, from message ``first`` on.
+
+    Returns the first message without an outcome, and the times in ns of those before it and of those after.
+    """
+    count = max(0, file.stat().st_size - header.header_bytes) // ROW_BYTES
+    if count <= first:
+        return first, np.empty(0, np.int64), np.empty(0, np.int64)
+    rows = np.memmap(file, _ROW, mode="r", offset=header.header_bytes, shape=(count,))
+    block = np.array(rows[first : first + _ROWS_AT_ONCE])
+    pending = np.flatnonzero(block["state"] <= BEGUN)
+    open_at = int(pending[0]) if len(pending) else len(block)
+    ok = block["state"] == STATES.index("ok")
+    ended, later = block[:open_at], block[open_at:]
+    return first + open_at, ended["done_ns"][ok[:open_at]], later["done_ns"][ok[open_at:]]
+
+
 def _check(file: Path, first: int, rows: npt.NDArray[np.void], targets: int) -> None:
     """Refuse rows that no client writes. As many ``rows`` as are not absent were chosen, so none may be."""
     state = rows["state"]

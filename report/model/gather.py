@@ -318,7 +318,7 @@ class _ModelBuilder:
     ) -> PartitionStory:
         own = self.life.filter(_at(self.life, place)) if self.life.num_rows else self.life
         own_lanes = lanes(self.small["views"], self.seconds, to_s, place)
-        offsets = _offsets(self.tables.rows("watermarks", None, place), self.seconds)
+        offsets = offsets_by_broker(self.tables.rows("watermarks", None, place), self.seconds)
         replicas = self.tables.rows("replicas", ["broker"], place)
         count = self.findings.filter(_at(self.findings, place)).num_rows if self.findings.num_rows else 0
         sightings = self.tables.table("sightings", None, place)
@@ -447,7 +447,7 @@ def _lost(life: pa.Table) -> dict[int, tuple[int, int]]:
     return {offset: (writer, seq) for offset, writer, seq in places if offset is not None}
 
 
-def _offsets(rows: Sequence[Row], seconds: ToSeconds) -> dict[int, tuple[Offsets, ...]]:
+def offsets_by_broker(rows: Sequence[Row], seconds: ToSeconds) -> dict[int, tuple[Offsets, ...]]:
     by_broker: dict[int, list[Offsets]] = {}
     for row in rows:
         step = Offsets(seconds(row["ns"]), row["high_watermark"], row["leo"])

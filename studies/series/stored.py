@@ -60,11 +60,12 @@ def stored_runs(runs: Path) -> list[StoredRun]:
             if folder.is_symlink() or not folder.is_dir():
                 continue
             if (folder / "run.json").is_file() or (folder / "journal").is_dir():
-                stored.append(_read(folder))
+                stored.append(read_run(folder))
     return sorted(stored, key=lambda run: (run.folder.name, run.scenario), reverse=True)
 
 
-def _read(folder: Path) -> StoredRun:
+def read_run(folder: Path) -> StoredRun:
+    """What a run folder says of itself; what is damaged is left out."""
     manifest = _stored(folder / "run.json", _Manifest)
     judgement = _stored(folder / "judgement.json", _Judgement)
     size, written = _written(folder)

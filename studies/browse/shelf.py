@@ -1,0 +1,258 @@
+"""What a folder of runs holds, by address: runs and series, their headlines, the files that may be served.
+
+A folder may come from anybody, and runs that are under way change while they are read. What is damaged is
+listed with what can be read of it, and only plain files inside of the folder are served.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import AckedError, BadDataError, json_file
+from report.model.headline import Headline, headline
+from studies.series.stored import StoredRun, StoredSeries, read_run, stored_runs, stored_series
+
+FRESH_S = 1.0
+"""How long a listing is used, in seconds."""
+MOST = 500
+"""Entries in one list; a filter finds the others."""
+PAGES = ("report.html", "index.html")
+"""Pages that commands leave in the folders of runs and of series."""
+DATA = {
+    "run.json": "application/json",
+    "judgement.json": "application/json",
+    "claims.json": "application/json",
+    "schedule.json": "application/json",
+    "assessment.json": "application/json",
+    "search.json": "application/json",
+    "runs.jsonl": "application/x-ndjson",
+    "junit.xml": "application/xml",
+    "summary.md": "text/markdown",
+}
+"""Files of runs and of series that may be downloaded, with their types."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A run or a series in the list."""
+
+    address: str
+    """`<scenario>/<UTC time>` or `<kind>/<UTC time>`, by which it is looked up."""
+    folder: Path
+    name: str
+    """The scenario, or the kind of the series."""
+    time: str
+    kafka: str
+    mode: str
+    outcome: str
+    """The verdict, or the counts of a series, or how far a run has come."""
+    headline: Headline
+    findings: Sequence[str]
+    """Classes of findings, in order."""
+    lost: int
+    size_bytes: int
+    under_way: bool
+    series: bool
+    judged: bool
+
+    def shows(self, wanted: Selection) -> bool:
+        """Whether a selection includes it."""
+        return (
+            (not wanted.name or wanted.name.lower() in self.name.lower())
+            and wanted.kafka in ("", self.kafka)
+            and wanted.verdict in ("", self.outcome)
+            and (not wanted.finding or wanted.finding in self.findings)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which entries somebody wants to see; what is empty restricts nothing."""
+
+    name: str = ""
+    """Part of the scenario's name, or of the kind of a series."""
+    kafka: str = ""
+    verdict: str = ""
+    finding: str = ""
+
+
+class _Judgement(msgspec.Struct):
+    findings_by_class: dict[str, int] | None = None
+
+
+class Shelf:
+    """The entries of a folder, read again when they are older than `FRESH_S`. Thread-safe."""
+
+    def __init__(self, runs: Path) -> None:
+        self.runs = runs
+        self._lock = threading.Lock()
+        self._read_s = float("-inf")
+        self._entries: dict[str, Entry] = {}
+        self._stored: dict[Path, tuple[int, Headline, tuple[str, ...]]] = {}
+
+    def entries(self) -> Mapping[str, Entry]:
+        """By address, newest first. Raises UsageError if the folder has vanished."""
+        with self._lock:
+            if time.monotonic() - self._read_s > FRESH_S:
+                now_s = time.time()
+                inside = self.runs.resolve()
+                every = [
+                    *(self._of_series(one) for one in stored_series(self.runs)),
+                    *(self._of_run(one, now_s) for one in stored_runs(self.runs)),
+                ]
+                every = [entry for entry in every if entry.folder.resolve().is_relative_to(inside)]
+                every.sort(key=lambda entry: (entry.folder.name, entry.series), reverse=True)
+                self._entries = {entry.address: entry for entry in every}
+                self._read_s = time.monotonic()
+            return self._entries
+
+    def entry(self, address: str) -> Entry:
+        """The run or series of an address; `<kind>/<time>/runs/<name>/<time>` is a run of a series.
+
+        Raises BadDataError if nothing is stored there.
+        """
+        entries = self.entries()
+        if address in entries:
+            return entries[address]
+        parts = address.split("/")
+        series = entries.get("/".join(parts[:2]))
+        if series is not None and series.series and len(parts) == 5 and parts[2] == "runs":
+            folder = series.folder
+            for name in parts[2:]:
+                if name not in _names(folder) or (folder / name).is_symlink():
+                    break
+                folder = folder / name
+            else:
+                with self._lock:
+                    return replace(self._of_run(read_run(folder), time.time()), address=address)
+        raise BadDataError("No run is stored under this address; the list shows those that are.")
+
+    def state(self) -> str:
+        """A text that changes when the list does."""
+        return str(
+            hash(tuple((one.address, one.outcome, one.headline.text) for one in self.entries().values()))
+        )
+
+    def _of_run(self, run: StoredRun, now_s: float) -> Entry:
+        said, findings = self._judged(run.folder) if run.verdict else (Headline("undecided", ""), ())
+        under_way = not run.verdict and run.busy(now_s)
+        return Entry(
+            address=_address(run.folder),
+            folder=run.folder,
+            name=run.scenario,
+            time=_time(run.folder.name),
+            kafka=run.kafka,
+            mode=run.mode,
+            outcome=run.verdict or ("under way" if under_way else run.status or "not over"),
+            headline=said,
+            findings=findings,
+            lost=run.lost,
+            size_bytes=run.size_bytes,
+            under_way=under_way,
+            series=False,
+            judged=bool(run.verdict),
+        )
+
+    def _of_series(self, series: StoredSeries) -> Entry:
+        counts = ", ".join(f"{count} {name}" for name, count in series.outcomes.items())
+        ended = f"{series.ended} of {series.planned}" if series.ended < series.planned else str(series.ended)
+        return Entry(
+            address=_address(series.folder),
+            folder=series.folder,
+            name=series.kind,
+            time=_time(series.folder.name),
+            kafka=series.kafka,
+            mode=series.mode,
+            outcome=series.verdict or counts or "not over",
+            headline=Headline("undecided", f"{ended} runs" + (f": {counts}" if counts else "")),
+            findings=(),
+            lost=0,
+            size_bytes=series.size_bytes,
+            under_way=False,
+            series=True,
+            judged=True,
+        )
+
+    def _judged(self, folder: Path) -> tuple[Headline, tuple[str, ...]]:
+        file = folder / "judgement.json"
+        try:
+            changed_ns = file.stat().st_mtime_ns
+        except OSError:
+            return Headline("undecided", ""), ()
+        stored = self._stored.get(folder)
+        if stored is None or stored[0] != changed_ns:
+            stored = changed_ns, *_read_judgement(file)
+            self._stored[folder] = stored
+        return stored[1:]
+
+
+def selected(entries: Iterable[Entry], wanted: Selection) -> list[Entry]:
+    """The entries that a selection includes, in their order."""
+    return [entry for entry in entries if entry.shows(wanted)]
+
+
+def plain_file(entry: Entry, *parts: str) -> Path:
+    """A file of an entry's folder, which is no link and lies below no link.
+
+    Raises BadDataError if there is none. ``parts`` come from this program, never from a request.
+    """
+    place = entry.folder
+    for part in parts:
+        place = place / part
+        with suppress(OSError):
+            mode = os.lstat(place).st_mode
+            if stat.S_ISREG(mode) if part == parts[-1] else stat.S_ISDIR(mode):
+                continue
+        raise BadDataError(f"{entry.address} has no file {'/'.join(parts)}.")
+    return place
+
+
+def tables(entry: Entry) -> Mapping[str, Sequence[tuple[str, ...]]]:
+    """The tables of a run: by name, the files of each, as parts of a path in the run's folder."""
+    stored: dict[str, Sequence[tuple[str, ...]]] = {}
+    for at in ((), ("history",)):
+        folder = entry.folder.joinpath(*at)
+        for name in _names(folder):
+            if name.endswith(".parquet"):
+                inner = sorted(part for part in _names(folder / name) if part.endswith(".parquet"))
+                files = [(*at, name, part) for part in inner] or [(*at, name)]
+                stored[name.removesuffix(".parquet")] = files
+    return dict(sorted(stored.items()))
+
+
+def _names(folder: Path) -> list[str]:
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    with suppress(OSError):
+        return [entry.name for entry in folder.iterdir()]
+    return []
+
+
+def _read_judgement(file: Path) -> tuple[Headline, tuple[str, ...]]:
+    with suppress(AckedError, msgspec.ValidationError, TypeError, ValueError, AttributeError):
+        judgement = json_file(file)
+        classes = msgspec.convert(judgement, _Judgement).findings_by_class or {}
+        return headline(judgement), tuple(sorted(classes))
+    return Headline("undecided", "The judgement is damaged."), ()
+
+
+def _address(folder: Path) -> str:
+    return f"{folder.parent.name}/{folder.name}"
+
+
+def _time(name: str) -> str:
+    """A folder's name as a time for people; the name if it is none."""
+    with suppress(ValueError):
+        parsed = datetime.strptime(name[:19], "%Y-%m-%dT%H-%M-%S").replace(tzinfo=UTC)
+        return f"{parsed:%Y-%m-%d %H:%M:%S}"
+    return name
