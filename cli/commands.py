@@ -72,6 +72,13 @@ GROUPS: Mapping[str, Mapping[str, CommandSource]] = {
         ),
         "mark": CommandSource("cli.record:mark", "Note what people do in the recording that is under way."),
     },
+    "Break a cluster of yours": {
+        "attach": CommandSource("cli.attach:app", "Hosts that acked did not set up."),
+        "heal": CommandSource(
+            "cli.attach:heal",
+            "Remove whatever acked has left in these hosts, and prove that nothing is left.",
+        ),
+    },
     "Look at stored runs": {
         "runs": CommandSource("cli.runs:app", "List, open, compare or remove stored runs."),
         "serve": CommandSource(

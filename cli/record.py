@@ -160,7 +160,7 @@ def record(
             "10m, and without the options of what is written, such as --rate and --topic."
         )
     with guarded(_requests(watching, load, resume, check_only=check_only, clean=clean)), answering():
-        security, user = _user_clients(client_config, progress.say)
+        security, user = user_clients(client_config, progress.say)
         cluster = attach(bootstrap_endpoints(_bootstrap(bootstrap, resume), security))
         if check_only:
             raise typer.Exit(_check(cluster, load, as_json=as_json))
@@ -187,7 +187,7 @@ def record(
             transactions=load.transactions,
         )
         require_room(runs, plan)
-        _require_rights(cluster, plan.topic if load.topic else "", load.transactions or None, progress)
+        require_rights(cluster, plan.topic if load.topic else "", load.transactions or None, progress)
         for topic in plan.topics:
             _require_new(cluster, topic.name)
         for line in plan_in_words(cluster, plan, user):
@@ -233,7 +233,7 @@ def _bootstrap(bootstrap: str, resume: Path | None) -> str:
     return StoredRecording.of(RunFolder.open(resume)).bootstrap
 
 
-def _user_clients(file: Path | None, say: Callable[[str], None]) -> tuple[ClientSecurity, UserClients]:
+def user_clients(file: Path | None, say: Callable[[str], None]) -> tuple[ClientSecurity, UserClients]:
     """How the user's clients reach the cluster, and their settings. Raises UsageError.
 
     ``say`` is told which properties no client has.
@@ -327,7 +327,7 @@ def _clean(cluster: AttachedCluster, runs: Path, *, as_json: bool) -> int:
     return EXIT_UNKNOWN if cleaned.failed else EXIT_AS_DECLARED
 
 
-def _require_rights(
+def require_rights(
     cluster: AttachedCluster, topic: str, transactions: bool | None, progress: Progress
 ) -> None:
     """Say what will not be proven. Raises UsageError if nothing can be recorded."""
@@ -427,7 +427,7 @@ def _record(
     recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
     with working_on(folder):
         outcome = judged(folder, progress, lambda _started: recording.begin(plan, bootstrap), frugal=True)
-    return _shown(folder, outcome, progress, as_json=as_json)
+    return shown(folder, outcome, progress, as_json=as_json)
 
 
 def _watch(
@@ -457,7 +457,7 @@ def _watch(
     begun = Watching(cluster=cluster, folder=folder, progress=progress, listen=address)
     with working_on(folder):
         outcome = judged(folder, progress, lambda _started: begun.begin(plan, bootstrap))
-    return _shown(folder, outcome, progress, as_json=as_json)
+    return shown(folder, outcome, progress, as_json=as_json)
 
 
 def watch_in_words(cluster: AttachedCluster, plan: WatchPlan) -> list[str]:
@@ -506,10 +506,10 @@ def _resume(
     recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
     with working_on(folder):
         outcome = judged(folder, progress, lambda _started: recording.go_on(), frugal=True)
-    return _shown(folder, outcome, progress, as_json=as_json)
+    return shown(folder, outcome, progress, as_json=as_json)
 
 
-def _shown(folder: RunFolder, outcome: Any, progress: Progress, *, as_json: bool) -> int:
+def shown(folder: RunFolder, outcome: Any, progress: Progress, *, as_json: bool) -> int:
     """Print how a recording ended; returns the exit code."""
     from checkers.spark.session import forget_session
     from report import terminal

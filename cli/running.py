@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.attached_run import HostsOptions, run_on_hosts
 from cli.options import (
     BuildOptions,
     ClientOptions,
@@ -121,6 +122,7 @@ def run(
     name: OneScenario = None,
     *,
     target: RunTargetOptions,
+    attached: HostsOptions,
     settings: SettingOptions,
     build: BuildOptions,
     client: ClientOptions,
@@ -140,6 +142,28 @@ def run(
     decides.
     """
     given = settings.read()
+    attached.require_hosts()
+    if attached.hosts is not None:
+        if not name or scenarios.several or scenarios.resume or series.given:
+            raise UsageError(
+                "--hosts: name one scenario, such as leader-az-isolated; it is for a single run."
+            )
+        if target.cluster or target.kafka or target.mode or build.given or settings != SettingOptions():
+            raise UsageError(
+                "--hosts: the cluster runs already, so --cluster, --kafka, --mode and settings mean "
+                "nothing; leave "
+                "them out. Settings of clients are in client-config of the hosts file."
+            )
+        raise typer.Exit(
+            run_on_hosts(
+                name,
+                attached,
+                rate=target.rate,
+                runs=place.runs,
+                progress=output.progress(),
+                as_json=output.as_json,
+            )
+        )
     if scenarios.pattern is not None and not scenarios.pattern.strip():
         raise UsageError("--filter is empty; give globs, such as 'kraft-*,no-fault', or use --all.")
     if scenarios.several or scenarios.resume or series.given:

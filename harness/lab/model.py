@@ -41,6 +41,17 @@ SERVICES: Mapping[str, tuple[int, ...]] = {
 """TCP ports by service name, as faults name them (`broker1 -> broker2:kafka`), where a lab starts them."""
 
 
+@dataclass(frozen=True)
+class Control:
+    """The TCP connection by which the harness commands a host; no fault may stop its packets."""
+
+    client: str
+    """The address that the host sees it come from: the harness, or a jump host."""
+    server: str
+    port: int
+    """Where the host has accepted it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Host:
     """One host. ``name`` is role and number (`broker1`); ``node_id`` is its id in Kafka or ZooKeeper.
@@ -62,6 +73,8 @@ class Host:
     """TCP ports that its main process listens on, by service (`SERVICES`); clients connect to the first."""
     security: ClientSecurity = PLAINTEXT
     """What its Kafka listeners speak, and with what the harness proves there who it is."""
+    control: Control | None = None
+    """None in a lab that needs no network to command its hosts."""
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -202,6 +215,15 @@ class MainProcess:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+def process_state(pid: int | None) -> str | None:
+    """The kernel's one-letter state of a process of this machine; None if there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2]
+
+
 class ClientHosts(Protocol):
     """Hosts in which clients run: a `Lab`, or this machine itself (`harness.lab.here`)."""
 
@@ -259,6 +281,12 @@ class Lab(Protocol):
 
     def pid(self, host: str) -> int | None:
         """The main process's pid as seen by the harness (its `/proc` entry); None while it does not run."""
+
+    def process_state(self, host: str) -> str | None:
+        """The kernel's one-letter state of the main process; None while it does not run.
+
+        `T` is stopped, `S` sleeps, `R` runs.
+        """
 
     def exit_status(self, host: str) -> int | None:
         """Exit status of a main process that has ended; None while it runs or before it was started."""

@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from harness.errors import LabError
+from harness.lab import expiry
 from harness.lab.model import Lab, Result
-from nemesis.network import expiry
 from nemesis.network.rules import CHAIN_PREFIX, Ruleset, foreign, normalised
 
 _RESTORE = "iptables-restore -w 5 --noflush"

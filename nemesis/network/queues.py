@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError, LabError, UnfitError, UsageError
+from harness.lab import expiry
 from harness.lab.model import Host
 from nemesis.fault import Evidence, Fault, Targets
-from nemesis.network import expiry
 from nemesis.proof.reachability import CLOSED_PORT
 from nemesis.registry import FaultRegistry
 from nemesis.scheduled import Aim, Placement, ScheduledFault

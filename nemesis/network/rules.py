@@ -103,7 +103,7 @@ def cut_rules(topology: Topology, chain: str, links: Iterable[Link], action: Cut
         if link.port is not None:  # the answers of the service
             match = _match(destination.address, source.address, link.port, "sport")
             rules.setdefault(link.source, []).extend(_stop(match, action))
-    return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
+    return _ruleset(topology, chain, rules)
 
 
 def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probability: float) -> Ruleset:
@@ -123,7 +123,7 @@ def loss_rules(topology: Topology, chain: str, links: Iterable[Link], probabilit
                 ),
             )
         )
-    return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
+    return _ruleset(topology, chain, rules)
 
 
 def connection_rules(topology: Topology, chain: str, connections: Iterable[Connection]) -> Ruleset:
@@ -136,7 +136,7 @@ def connection_rules(topology: Topology, chain: str, connections: Iterable[Conne
         for source, destination, ports in ((client, server, to_server), (server, client, to_client)):
             match = f"{_match(source.address, destination.address, None, '')} -p tcp -m tcp {ports}"
             rules.setdefault(destination.name, []).append(ChainRule(f"{match} -j DROP"))
-    return Ruleset(chain, _title(chain), {host: tuple(lines) for host, lines in rules.items()})
+    return _ruleset(topology, chain, rules)
 
 
 def normalised(listing: str) -> tuple[str, ...]:
@@ -159,8 +159,29 @@ def foreign(listing: Sequence[str]) -> tuple[str, ...]:
     return tuple(line for line in listing if CHAIN_PREFIX not in line)
 
 
-def _title(chain: str) -> str:
-    return f"acked fault {chain}"
+def spared(topology: Topology, host: str) -> tuple[ChainRule, ...]:
+    """Rules that let pass what belongs to the connections over which the harness commands hosts.
+
+    They come first. A host may also be the harness's own, or the jump host of another one.
+    """
+    rules: dict[str, ChainRule] = {}
+    for other in topology.hosts:
+        control = other.control
+        if control is None or ":" in control.client + control.server:  # IPv6, which no rule of a fault names
+            continue
+        if other.name == host:
+            match = _match(control.client, control.server, control.port, "dport")
+        elif control.client == topology.host(host).address:
+            match = _match(control.server, control.client, control.port, "sport")
+        else:
+            continue
+        rules[match] = ChainRule(f"{match} -j RETURN")
+    return tuple(rules.values())
+
+
+def _ruleset(topology: Topology, chain: str, rules: Mapping[str, Sequence[ChainRule]]) -> Ruleset:
+    with_spared = {host: (*spared(topology, host), *lines) for host, lines in rules.items()}
+    return Ruleset(chain, f"acked fault {chain}", with_spared)
 
 
 def _stop(match: str, action: CutAction, link: Link | None = None) -> tuple[ChainRule, ...]:

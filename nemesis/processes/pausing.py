@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from harness.clock import now_ns
 from harness.errors import ProcessDiedError
@@ -69,24 +68,19 @@ class ProcessPause(ScheduledFault):
         return {"states": self._await("RSDI")}
 
     def _await(self, states: str) -> Mapping[str, str]:
-        state_by_host = {}
+        state_by_host: dict[str, str] = {}
         for host in self._hosts:
             pid = self._lab.pid(host)
             if pid is None:
                 if states == "T":
                     raise ProcessDiedError(f"{host} ended before it could be paused; see its log.")
                 continue
-            state_by_host[host] = wait_until(
-                lambda pid=pid: process_state(pid),  # type: ignore[misc]
+            state = wait_until(
+                lambda host=host: self._lab.process_state(host),  # type: ignore[misc]
                 within_s=2.0,
                 poll_s=0.005,
                 awaiting=f"{host} (pid {pid}) to be in one of the states {states!r}",
-                accept=lambda state: state in states,
+                accept=lambda state: state is not None and state in states,
             )
+            state_by_host[host] = str(state)
         return state_by_host
-
-
-def process_state(pid: int) -> str:
-    """The kernel's one-letter state of a process: `T` is stopped, `S` sleeps, `R` runs."""
-    text = Path(f"/proc/{pid}/stat").read_text()
-    return text[text.rindex(")") + 2]

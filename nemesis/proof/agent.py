@@ -1,7 +1,8 @@
 """The agent that probes links from inside a host: one JSON request per line in, one answer out.
 
-Standard library only, and started once per host (`python -m nemesis.proof.agent`), so a probe costs a few
-milliseconds. It ends with its standard input, and holds nothing but sockets.
+Standard library and grammar of Python 3.6 only, because it also runs in hosts of others. It is started
+once per host (`python -m nemesis.proof.agent`), so a probe costs a few milliseconds. It ends with its
+standard input, and holds nothing but sockets.
 
 A connection is `open`, `refused` (a reset came back: the network works), `silent` (nothing came back) or
 `unreachable`. A held connection is `alive` when the peer's kernel acknowledged a byte, `reset`, or `silent`.
@@ -53,7 +54,8 @@ class _HeldSockets:
         states: dict[str, str] = {}
         while True:
             for key in keys:
-                if key not in states and (state := _acknowledged(self.sockets[key])) is not None:
+                state = None if key in states else _acknowledged(self.sockets[key])
+                if state is not None:
                     states[key] = state
             if len(states) == len(keys) or time.monotonic() >= deadline:
                 break
@@ -189,46 +191,44 @@ class _WatchedSockets:
 def serve(held: _HeldSockets, watched: _WatchedSockets, request: dict[str, Any]) -> dict[str, Any]:
     """Answer one request; the functions of this module say what each operation does."""
     deadline = time.monotonic() + request.get("within_s", 0.3)
-    match request["op"]:
-        case "connect":
-            kept = held.send(
-                request.get("check", [])
-            )  # these bytes travel while the connections below are opened
-            quiet, loud = _quietly(request.get("quiet", []))
-            states, opened = _connect(request["targets"] + loud, deadline)
-            if quiet is not None:
-                states |= quiet.answers(deadline)
-                quiet.close()
-            keep = set(request.get("keep", ()))
-            for key, sock in opened.items():
-                if key in keep:
-                    held.sockets[key] = sock
-                else:
-                    sock.close()
-            kept |= held.answers([key for key in request.get("check", []) if key not in kept], deadline)
-            return {"new": states, "held": kept}
-        case "release":
-            held.close()
-            return {}
-        case "flood":
-            where = request["address"], request["port"]
-            return {"sent": _flood(*where, request["count"], request["size_bytes"])}
-        case "round_trips":
-            return {"ms": _round_trips_ms(request["address"], request["port"], request["count"], 5.0)}
-        case "connections":
-            return {"found": [row for address, port in request["to"] for row in connected(address, port)]}
-        case "backlog":
-            return {"found": backlog(request["to"])}
-        case "watch":
-            watched.start(request["fault"], [_key(key) for key in request["sockets"]])
-            return {}
-        case "sockets":
-            return watched.seen(request["fault"])
-        case "unwatch":
-            watched.stop(request["fault"])
-            return {}
-        case other:
-            return {"error": f"unknown operation {other!r}"}
+    operation = request["op"]
+    if operation == "connect":
+        # These bytes travel while the connections below are opened.
+        kept = held.send(request.get("check", []))
+        quiet, loud = _quietly(request.get("quiet", []))
+        states, opened = _connect(request["targets"] + loud, deadline)
+        if quiet is not None:
+            states.update(quiet.answers(deadline))
+            quiet.close()
+        keep = set(request.get("keep", ()))
+        for key, sock in opened.items():
+            if key in keep:
+                held.sockets[key] = sock
+            else:
+                sock.close()
+        kept.update(held.answers([key for key in request.get("check", []) if key not in kept], deadline))
+        return {"new": states, "held": kept}
+    if operation == "release":
+        held.close()
+        return {}
+    if operation == "flood":
+        where = request["address"], request["port"]
+        return {"sent": _flood(*where, request["count"], request["size_bytes"])}
+    if operation == "round_trips":
+        return {"ms": _round_trips_ms(request["address"], request["port"], request["count"], 5.0)}
+    if operation == "connections":
+        return {"found": [row for address, port in request["to"] for row in connected(address, port)]}
+    if operation == "backlog":
+        return {"found": backlog(request["to"])}
+    if operation == "watch":
+        watched.start(request["fault"], [_key(key) for key in request["sockets"]])
+        return {}
+    if operation == "sockets":
+        return watched.seen(request["fault"])
+    if operation == "unwatch":
+        watched.stop(request["fault"])
+        return {}
+    return {"error": f"unknown operation {operation!r}"}
 
 
 def _key(words: list[Any]) -> Key:

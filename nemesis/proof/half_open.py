@@ -2,7 +2,7 @@
 
 ZooKeeper's peer ports need that: a connection that is opened and closed again makes its leader log an error
 and start a thread. The kernel answers an unexpected SYN-ACK with a reset, so nothing stays behind. Standard
-library only; needs the right to use raw sockets (the fallback is an ordinary connection).
+library of Python 3.6 only; needs the right to use raw sockets (the fallback is an ordinary connection).
 """
 
 from __future__ import annotations

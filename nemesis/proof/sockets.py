@@ -1,8 +1,8 @@
 """The TCP sockets of a host and the bytes that each has sent and received, as `ss -tino` shows them.
 
 This module asks the kernel by sock_diag instead of running `ss`, because it also needs the last state of a
-socket that was just destroyed. The kernel reports that to its listeners. Standard library only; the probe
-agent runs it inside a host.
+socket that was just destroyed. The kernel reports that to its listeners. Standard library of Python 3.6 only;
+the probe agent runs it inside a host.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import socket
 import struct
 import threading
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
-SocketRow = dict[str, object]
+SocketRow: TypeAlias = "dict[str, object]"
 """One socket: `local` and `remote` (address and port), `state`, `orphan`, `timer`, and counters in bytes."""
-Key = tuple[str, int, str, int]
+Key: TypeAlias = "tuple[str, int, str, int]"
 """Local address and port, remote address and port."""
 
 STATES = (
@@ -146,7 +147,7 @@ def _rows(data: bytes) -> Iterator[tuple[Key, SocketRow]]:
         if info is not None and len(info) >= _SENT_AGAIN[1] + 8:
             values = {name: _at(info, place) for name, place in _TCP_INFO.items()}
             sent = _at(info, _SENT) - _at(info, _SENT_AGAIN) + values.pop("notsent")
-            row |= values | {"written": sent, "backoff": info[4]}
+            row.update(values, written=sent, backoff=info[4])
         yield (local, port, remote, remote_port), row
 
 

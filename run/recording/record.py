@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from harness.clock import now_ns
 from harness.cluster.attached import AttachedCluster
@@ -69,6 +70,20 @@ _PRODUCERS_OF_AN_ATTEMPT = 10
 """Numbers of producers and consumers that one process may use."""
 
 
+class Disturbance(Protocol):
+    """What breaks the cluster while it is recorded."""
+
+    @property
+    def lasts_s(self) -> float:
+        """How long the recording goes on, once all clients work."""
+
+    def on(self, journal: Journal) -> AbstractContextManager[None]:
+        """Entered when all clients work; at its end nothing is left of it."""
+
+    def look(self) -> None:
+        """Do what is due; called several times a second. Raises InvalidRunError to end the recording."""
+
+
 @dataclass(kw_only=True)
 class Recording:
     """One process's work on a recording."""
@@ -79,11 +94,14 @@ class Recording:
     user: UserClients
     listen: tuple[str, int] = ("127.0.0.1", 0)
     """Where marks are taken; port 0: any that is free."""
+    disturbance: Disturbance | None = None
+    """None: somebody else breaks it."""
+    title: str = "A cluster that acked did not start"
 
     def begin(self, plan: RecordingPlan, bootstrap: str) -> RunResult:
         """Record from the beginning. The folder can be judged, even if the recording fails half-way."""
         cluster = self.cluster
-        began(self.folder, cluster, "A cluster that acked did not start", settings_of(self.user)[0].name)
+        began(self.folder, cluster, self.title, settings_of(self.user)[0].name)
         stored = StoredRecording(
             plan=plan,
             bootstrap=bootstrap,
@@ -122,6 +140,7 @@ class _Attempt:
         self.cluster, self.folder = recording.cluster, recording.folder
         self.progress, self.user = recording.progress, recording.user
         self.listen = recording.listen
+        self.disturbance = recording.disturbance
         self.stored, self.plan = stored, stored.plan
         self.dialect: Dialect = self.cluster.dialect
         self.partitions = [key for topic in self.plan.topics for key in topic.topic_partitions]
@@ -180,7 +199,8 @@ class _Attempt:
                 self._say_where(address)
                 readers = self._start_clients(client, streams, end_requests)
                 live = LiveState(self.cluster.topology, self.plan.topics, watch.observer.views, here.files)
-                with self.progress.phase("scenario", "recording", live.lines):
+                disturbed = nullcontext() if self.disturbance is None else self.disturbance.on(journal)
+                with self.progress.phase("scenario", "recording", live.lines), disturbed:
                     self._stand(watch, seen, journal, end_requests)
                 with self.progress.phase("final logs", "reading every replica's final log"):
                     self._note_throttling([stream.stop(_DRAIN_S).throttled_ms for stream in streams])
@@ -357,6 +377,9 @@ class _Attempt:
     def _stand(self, watch: Watch, seen: Seen, journal: Journal, end_requests: EndRequests) -> None:
         """Look until the end, also at the rights on the topic and at the room for the run folder."""
         end_ns = self.stored.began_ns + round(self.plan.for_s * 1e9)
+        disturbance = self.disturbance
+        if disturbance is not None:
+            end_ns = now_ns() + round(disturbance.lasts_s * 1e9)
         rights = RightsOnTopic(
             cluster=self.cluster, topic=self.plan.topic, journal=journal, say=self.progress.say
         )
@@ -366,7 +389,12 @@ class _Attempt:
             rights.look(watch.observer.views.answers)
             return room.lacking()
 
-        if reason := standing(watch, partial(self._look, seen), end_requests, end_ns, self.progress, lacking):
+        def look() -> None:
+            self._look(seen)
+            if disturbance is not None:
+                disturbance.look()
+
+        if reason := standing(watch, look, end_requests, end_ns, self.progress, lacking):
             journal.mark("room-lacking", reason)
 
     def _settle(self, seen: Seen) -> None:

@@ -27,7 +27,7 @@ from harness.lab.docker import mounts as docker_mounts
 from harness.lab.docker import project as docker_project
 from harness.lab.docker import sweep as docker_sweep
 from harness.lab.docker.exec import DockerPipe, Exec, run, start_main
-from harness.lab.model import MainProcess, Pipe, Result, Topology
+from harness.lab.model import MainProcess, Pipe, Result, Topology, process_state
 from harness.waiting import wait_until
 
 T = TypeVar("T")
@@ -161,6 +161,10 @@ class ComposeLab:
         """Pid of the main process on the engine's machine, which is this one, while it runs."""
         process = self._main.get(host)
         return process.pid() if process is not None and process.poll() is None else None
+
+    def process_state(self, host: str) -> str | None:
+        """The kernel's one-letter state of the main process."""
+        return process_state(self.pid(host))
 
     def exit_status(self, host: str) -> int | None:
         """Exit status of a main process that has ended."""

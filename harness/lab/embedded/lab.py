@@ -21,7 +21,7 @@ from harness.fork_server import ForkServer
 from harness.host_files import Folder, HostFiles
 from harness.lab.embedded.namespaces import NAMESPACE_DIR
 from harness.lab.embedded.priority import first_to_run, follow
-from harness.lab.model import MainProcess, Pipe, Result, Topology
+from harness.lab.model import MainProcess, Pipe, Result, Topology, process_state
 from harness.privileges import unprivileged
 from harness.waiting import wait_until
 
@@ -184,6 +184,10 @@ class EmbeddedLab:
         """Pid of the main process while it runs."""
         process = self._main.get(host)
         return process.pid if process is not None and process.poll() is None else None
+
+    def process_state(self, host: str) -> str | None:
+        """The kernel's one-letter state of the main process."""
+        return process_state(self.pid(host))
 
     def exit_status(self, host: str) -> int | None:
         """Exit status of a main process that has ended."""

@@ -6,8 +6,15 @@ unique to the fault, `$2` a number, `$3` the script that undoes the change.
 
 from __future__ import annotations
 
-ARM = 'setsid sh -c \'sleep "$2" && sh -c "$3"\' watch "$1" "$2" "$3" </dev/null >/dev/null 2>&1 & echo $!'
-"""Start a watchdog; `$2` is the time-to-live in seconds. Prints the watchdog's pid."""
+ARM = (
+    '${ACKED_DETACH:-setsid} sh -c \'sleep "$2"; sh -c "$3"\' watch "$1" "$2" "$3" '
+    "</dev/null >/dev/null 2>&1 & echo $!"
+)
+"""Start a watchdog; `$2` is the time-to-live in seconds. Prints the watchdog's pid.
+
+`ACKED_DETACH` is what starts a process that outlives a login, where `setsid` does not suffice. A `sleep` that
+fails, or is killed, ends the time-to-live: the change is undone too early rather than never.
+"""
 
 DISARM = 'if [ -n "$2" ] && grep -qs -- "$1" "/proc/$2/cmdline"; then kill -9 "-$2"; fi'
 """End a watchdog; `$2` is its pid. A pid that now belongs to another process is left alone."""

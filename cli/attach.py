@@ -1,0 +1,149 @@
+"""`acked attach check` and `acked heal`: hosts that acked did not set up, over SSH."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.console import Console, echo, tell
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNFIT, EXIT_UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from harness.cluster.hosts_file import HostsFile
+    from harness.lab.hosts.lab import HostsLab
+    from nemesis.attached.abilities import Abilities
+
+app = typer.Typer(help="Hosts that acked did not set up.", no_args_is_help=True, add_completion=False)
+File = Annotated[Path, typer.Argument(metavar="<hosts.toml>", help="Hosts file (docs/attach.md).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@app.callback()
+def _attached() -> None:
+    """Hosts that acked did not set up (docs/attach.md)."""
+
+
+@app.command()
+def check(
+    hosts: File,
+    canary: Annotated[
+        bool,
+        typer.Option(
+            "--canary", help="Also load a rule without effect, and see that it vanishes by itself after 5 s."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say for each host which faults are possible there, and why others are not.
+
+    Changes nothing, unless --canary is given.
+
+    Exit code: 0 all faults that the file allows are possible, 3 some are not,
+    254 usage error.
+    """
+    from harness.cluster.hosts_file import read_hosts_file
+    from nemesis.attached.abilities import abilities
+    from nemesis.attached.safety import locked, prove_dead_man
+
+    file = read_hosts_file(hosts)
+    lab = lab_of(file)
+    try:
+        with ThreadPoolExecutor(len(file.topology.hosts)) as pool:
+            each = list(pool.map(lambda host: abilities(lab, host), file.topology.hosts))
+        lived: Mapping[str, float] = {}
+        if canary and not any(one.problem or "cut" in one.unfit for one in each):
+            lab.up()
+            with locked(lab, CANARY_LOCK_S):
+                lived = prove_dead_man(lab)
+    finally:
+        lab.down()
+    unfit = [one for one in each if one.problem or set(one.unfit) & set(file.allow)]
+    if as_json:
+        echo(json.dumps([{**asdict(one), "canary_s": lived.get(one.host)} for one in each], indent=2))
+    else:
+        _show(file, each)
+        for host, seconds in lived.items():
+            echo(f"{host}: the canary rule vanished by itself after {seconds:g} s")
+    raise typer.Exit(EXIT_UNFIT if unfit else EXIT_AS_DECLARED)
+
+
+CANARY_LOCK_S = 60.0
+
+
+def heal(hosts: File, as_json: AsJson = False) -> None:
+    """Remove whatever acked has left in these hosts, and prove that nothing is left.
+
+    Removes rules, pauses and locks of acked alone, whichever machine has made
+    them, and ends a run that is under way. Needs neither Python nor free disk
+    in the hosts.
+
+    Exit code: 0 nothing is left in any host, 2 a host could not be healed,
+    254 usage error.
+    """
+    from harness.cluster.hosts_file import read_hosts_file
+    from nemesis.attached.safety import heal as heal_host
+
+    file = read_hosts_file(hosts)
+    lab = lab_of(file)
+    try:
+        with ThreadPoolExecutor(len(file.topology.hosts)) as pool:
+            each = list(pool.map(lambda host: heal_host(lab, host), file.topology.hosts))
+    finally:
+        lab.down()
+    if as_json:
+        echo(json.dumps([asdict(one) for one in each], indent=2))
+    else:
+        for one in each:
+            name = f"{one.host} ({file.targets[one.host].destination})"
+            if one.problem:
+                tell(f"{name}: not healed: {one.problem}")
+            else:
+                echo(
+                    f"{name}: {', '.join(one.removed) or 'nothing of acked'}"
+                    + (" removed" if one.removed else "")
+                )
+            for left in one.left:
+                tell(f"{name}: still there: {left}")
+    raise typer.Exit(EXIT_UNKNOWN if any(one.problem or one.left for one in each) else EXIT_AS_DECLARED)
+
+
+def lab_of(file: HostsFile, run_dir: Path = Path(), ttl_s: float = 0.0) -> HostsLab:
+    """The hosts of a file as a lab that is not up yet."""
+    from harness.lab.hosts.lab import HostsLab
+
+    return HostsLab(file.topology, run_dir, file.targets, ttl_s)
+
+
+def _show(file: HostsFile, each: Sequence[Abilities]) -> None:
+    from harness.cluster.hosts_file import ALLOWABLE
+    from report.console import Column, RowTable
+
+    rows = []
+    for one in each:
+        host = file.topology.host(one.host)
+        states = [
+            "?"
+            if one.problem
+            else "not allowed"
+            if name not in file.allow
+            else "unfit"
+            if name in one.unfit
+            else "yes"
+            for name in ALLOWABLE
+        ]
+        rows.append((one.host, file.targets[one.host].destination, file.topology.az_name(host.az), *states))
+    headings = ("host", "ssh", "AZ", *ALLOWABLE)
+    RowTable(columns=[Column(heading=heading) for heading in headings], rows=rows).show(
+        Console(highlight=False)
+    )
+    for one in each:
+        reasons = dict.fromkeys(reason for name, reason in one.unfit.items() if name in file.allow)
+        for text in (*([one.problem] if one.problem else reasons), *one.notes):
+            echo(f"{one.host}: {text}")

@@ -1,0 +1,236 @@
+"""`hosts.toml`: hosts that exist already, and what acked may do to them. `docs/attach.md` is the reference.
+
+::
+
+    [ssh]
+    user = "ops"                  # all else is that of your own ssh configuration
+    become = "sudo -n"            # how the login becomes root; without it, it must be root's
+
+    [kafka]
+    bootstrap = "kafka1:9092,kafka2:9092"
+    cluster-id = "4L6g3nShT-eMCtK--X86sw"
+    client-config = "client.properties"
+
+    [limits]
+    allow = ["cut", "one-way", "pause"]
+    hosts-at-once = 1
+    max-seconds = 120
+
+    [[host]]
+    ssh = "kafka1.example.org"    # what you write after `ssh`
+    address = "10.0.1.11"         # on the cluster's network
+    az = "frankfurt"
+    id = 1                        # node.id or broker.id; of a ZooKeeper node, its number
+    ports = { kafka = [9092, 9093], controller = [9094] }
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import shlex
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from harness.cluster import explained
+from harness.errors import UnfitError, UsageError, quoted
+from harness.kafka.model import broker_name
+from harness.lab.hosts.ssh import SshTarget
+from harness.lab.model import SERVICES, Host, Topology
+from harness.texts import parse_toml, text_file
+
+ALLOWABLE = ("cut", "one-way", "pause")
+"""Faults that hosts of others can have. None of them destroys data, and each ends by itself."""
+LONGEST_S = 3600
+_ROLES = {"kafka": "broker", "controller": "controller", "zookeeper": "zookeeper"}
+"""The role of a host, by the first of these services that it has."""
+_AZ_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+_DESTINATION = re.compile(r"[A-Za-z0-9_.%:@\[\]-]{1,255}")
+Port = Annotated[int, Meta(ge=1, le=65535)]
+
+
+class _Ssh(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    user: str = ""
+    become: str = ""
+    config: str = ""
+
+
+class _Kafka(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    bootstrap: str
+    cluster_id: str = msgspec.field(default="", name="cluster-id")
+    client_config: str = msgspec.field(default="", name="client-config")
+
+
+class _Limits(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    allow: tuple[str, ...] = ALLOWABLE
+    hosts_at_once: Annotated[int, Meta(ge=1, le=48)] = msgspec.field(default=1, name="hosts-at-once")
+    max_seconds: Annotated[int, Meta(ge=5, le=LONGEST_S)] = msgspec.field(default=120, name="max-seconds")
+
+
+class _Host(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    ssh: str
+    address: str
+    az: str
+    id: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    ports: dict[str, Annotated[list[Port], Meta(min_length=1, max_length=16)]]
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    ssh: _Ssh = msgspec.field(default_factory=_Ssh)
+    kafka: _Kafka
+    limits: _Limits = msgspec.field(default_factory=_Limits)
+    host: Annotated[list[_Host], Meta(min_length=1, max_length=100)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsFile:
+    """What a file says."""
+
+    path: Path
+    topology: Topology
+    """Hosts are named as in all histories: `broker1` by the id of the broker."""
+    targets: dict[str, SshTarget]
+    """How each host is reached, by its name."""
+    bootstrap: str
+    cluster_id: str = ""
+    """Empty if the file does not say."""
+    client_config: Path | None = None
+    allow: tuple[str, ...] = ALLOWABLE
+    hosts_at_once: int = 1
+    max_s: int = 120
+
+
+def read_hosts_file(path: Path) -> HostsFile:
+    """Read and check a file. Raises UsageError with the line, the key, the value and the remedy."""
+    text = text_file(path, path, "name a hosts file in TOML, as docs/attach.md describes it")
+    try:
+        data = parse_toml(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(explained.syntax(path, text, error)) from None
+    try:
+        file = msgspec.convert(data, _File)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at ")
+        where = place.strip("`").removeprefix("$.").removeprefix("$") or "the file"
+        raise UsageError(f"{path}: {where}: {message}; see docs/attach.md for what it may hold.") from None
+    ssh, base = file.ssh, path.parent
+    topology, targets = _hosts(path, file)
+    unknown = [name for name in file.limits.allow if name not in ALLOWABLE]
+    if unknown:
+        raise UsageError(
+            f"{path}: limits.allow: {quoted(unknown[0])} is not possible on hosts that acked did not "
+            "set up; use "
+            f"{', '.join(ALLOWABLE)}."
+        )
+    if not file.kafka.bootstrap.strip():
+        raise UsageError(f'{path}: kafka.bootstrap is empty; give host:port, as in "kafka1:9092".')
+    config = file.kafka.client_config
+    try:
+        become = tuple(shlex.split(ssh.become))
+    except ValueError as error:
+        raise UsageError(f"{path}: ssh.become = {quoted(ssh.become)}: {error}; write `sudo -n`.") from None
+    if ssh.user and not re.fullmatch(r"[A-Za-z0-9_.][A-Za-z0-9_.@\\-]*", ssh.user):
+        raise UsageError(f"{path}: ssh.user = {quoted(ssh.user)} is no name of a user; correct it.")
+    return HostsFile(
+        path=path,
+        topology=topology,
+        targets={
+            name: SshTarget(
+                destination=destination,
+                user=ssh.user,
+                become=become,
+                config=base / Path(ssh.config).expanduser() if ssh.config else None,
+            )
+            for name, destination in targets.items()
+        },
+        bootstrap=file.kafka.bootstrap,
+        cluster_id=file.kafka.cluster_id,
+        client_config=base / Path(config).expanduser() if config else None,
+        allow=file.limits.allow,
+        hosts_at_once=file.limits.hosts_at_once,
+        max_s=file.limits.max_seconds,
+    )
+
+
+def _hosts(path: Path, file: _File) -> tuple[Topology, dict[str, str]]:
+    names = list(dict.fromkeys(one.az for one in file.host))
+    azs = {name: f"az{number}" for number, name in enumerate(names, start=1)}
+    hosts: list[Host] = []
+    targets: dict[str, str] = {}
+    for number, one in enumerate(file.host):
+        place = f"{path}: host[{number}]"
+        role = next((role for service, role in _ROLES.items() if service in one.ports), "")
+        unknown = [service for service in one.ports if service not in SERVICES]
+        if unknown or not role:
+            raise UsageError(
+                f"{place}.ports: {quoted(unknown[0]) if unknown else 'none'} is no service that runs "
+                "there; name "
+                f"{', '.join(SERVICES)}, such as {{ kafka = [9092] }}."
+            )
+        if not _AZ_NAME.fullmatch(one.az):
+            raise UsageError(
+                f"{place}.az = {quoted(one.az)}: use up to 40 letters, digits, '.', '_' and '-'."
+            )
+        if not _DESTINATION.fullmatch(one.ssh) or one.ssh.startswith("-"):
+            raise UsageError(f"{place}.ssh = {quoted(one.ssh)}: write what follows `ssh`, such as kafka1.")
+        name = broker_name(one.id) if role == "broker" else f"{role}{one.id}"
+        for key, value, taken in (
+            ("address", _address(place, one.address), [host.address for host in hosts]),
+            ("id", name, [host.name for host in hosts]),
+        ):
+            if value in taken:
+                raise UsageError(f"{place}.{key}: {value} is there twice; give each host its own {key}.")
+        services = {service: tuple(ports) for service, ports in one.ports.items()}
+        hosts.append(
+            Host(
+                name=name,
+                role=role,
+                az=azs[one.az],
+                address=_address(place, one.address),
+                node_id=one.id,
+                services=services,
+            )
+        )
+        targets[name] = one.ssh
+    return Topology(tuple(hosts), "", {az: name for name, az in azs.items()}), targets
+
+
+def _address(place: str, text: str) -> str:
+    try:
+        address: Any = ipaddress.ip_address(text)
+    except ValueError:
+        address = None
+    if address is None or address.version != 4 or address.is_loopback or address.is_unspecified:
+        raise UsageError(
+            f"{place}.address = {quoted(text)}: write the IPv4 address at which the other hosts of the "
+            "cluster "
+            "reach it, such as 10.0.1.11."
+        )
+    return str(address)
+
+
+def in_azs_of(file: HostsFile, topology: Topology) -> Topology:
+    """A topology of the cluster as its brokers describe it, with the AZs of the file, and its other hosts.
+
+    Raises UnfitError if the file does not name every broker: a cut would leave links that it should take.
+    """
+    azs = {host.name: host.az for host in file.topology.hosts}
+    lacking = [host.name for host in topology.role("broker") if host.name not in azs]
+    if lacking:
+        raise UnfitError(
+            f"{file.path} names no host with kafka for {', '.join(lacking[:5])} of the cluster, so a "
+            "cut would be "
+            "incomplete; add them."
+        )
+    hosts = tuple(replace(host, az=azs.get(host.name, host.az)) for host in topology.hosts)
+    others = {
+        az: name
+        for az, name in topology.az_names.items()
+        if az not in {one.az for one in topology.role("broker")}
+    }
+    return replace(topology, hosts=hosts, az_names={**file.topology.az_names, **others})

@@ -1,0 +1,101 @@
+"""What each host of others can do, found out by commands that change nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.errors import AckedError
+from harness.lab.hosts.lab import HostsLab
+from harness.lab.model import Host
+
+_MOST_OFFSET_S = 5.0
+# Rules are only checked: `--test` loads nothing.
+_ASK = r"""say() { printf '%s=%s\n' "$1" "$2"; }
+has() { command -v "$1" >/dev/null 2>&1; }
+say iptables "$(iptables -V 2>&1 | head -n 1)"
+rule='-s 192.0.2.1/32 -m comment --comment "acked" -j DROP'
+printf '*filter\n:ACKED-test - [0:0]\n-A ACKED-test %s\nCOMMIT\n' "$rule" |
+    iptables-restore -w 5 --noflush --test >/dev/null 2>&1; say restore $?
+say rules "$(iptables-save -t filter 2>/dev/null | grep -c '^-A')"
+for one in iptables-legacy-save iptables-nft-save; do
+    has $one && say $one "$($one -t filter 2>/dev/null | grep -c '^-A')"
+done
+for one in setsid ss tc systemd-run; do has $one && say $one yes; done
+[ -d /run/systemd/system ] && say systemd yes
+for p in python3 /usr/libexec/platform-python python; do
+    $p -c 'import sys; sys.exit(sys.version_info < (3, 6))' </dev/null >/dev/null 2>&1 || continue
+    say python $p; break
+done
+say addresses "$(ip -4 -o addr show 2>/dev/null | sed 's/.* inet \([0-9.]*\).*/\1/' | tr '\n' ' ')"
+say now "$(date +%s)"
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abilities:
+    """One host."""
+
+    host: str
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """By fault (`cut`, `one-way`, `pause`), why it is not possible."""
+    problem: str = ""
+    """Why nothing is known of it."""
+    notes: tuple[str, ...] = ()
+    """What else a person should know."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What the host said."""
+
+
+def abilities(lab: HostsLab, host: Host) -> Abilities:
+    """Ask one host. Errors become its problem."""
+    try:
+        lab.reach(host)
+        answer = lab.execute(host.name, ("sh", "-c", _ASK), timeout_s=30.0).stdout
+        facts = dict(line.split("=", 1) for line in answer.splitlines() if "=" in line)
+        cut, pause = _why_no_cut(facts), _why_no_pause(lab, host, facts)
+    except AckedError as error:
+        return Abilities(host=host.name, problem=error.message)
+    unfit = {name: cut for name in ("cut", "one-way") if cut}
+    return Abilities(
+        host=host.name,
+        unfit=unfit | ({"pause": pause} if pause else {}),
+        notes=tuple(_notes(host, facts)),
+        facts=facts,
+    )
+
+
+def _why_no_cut(facts: Mapping[str, str]) -> str:
+    if facts.get("restore") != "0":
+        return f"iptables-restore refuses a rule with a comment ({facts.get('iptables', 'no iptables')})"
+    if "setsid" not in facts:
+        return "there is no setsid (util-linux), so no rule would end by itself"
+    if "python" not in facts:
+        return "there is no Python 3.6 or newer, so no cut could be proven"
+    return ""
+
+
+def _why_no_pause(lab: HostsLab, host: Host, facts: Mapping[str, str]) -> str:
+    if "setsid" not in facts:
+        return "there is no setsid (util-linux), so no pause would end by itself"
+    if "ss" not in facts:
+        return "there is no ss (iproute2), so the process of the node cannot be found"
+    try:
+        pid = lab.pid(host.name)
+    except AckedError as error:
+        return error.message.rstrip(".")
+    return "" if pid is not None else f"no process listens on port {host.ports[0]}"
+
+
+def _notes(host: Host, facts: Mapping[str, str]) -> list[str]:
+    notes = []
+    if host.address not in facts.get("addresses", "").split():
+        notes.append(f"{host.address} is no address of it ({facts.get('addresses', '').strip()})")
+    both = [facts.get(f"iptables-{name}-save", "0") for name in ("legacy", "nft")]
+    if "0" not in both:
+        notes.append(f"it has rules of iptables-legacy ({both[0]}) and of iptables-nft ({both[1]})")
+    offset_s = float(facts.get("now", "0")) - time.time()
+    if abs(offset_s) > _MOST_OFFSET_S:
+        notes.append(f"its clock differs by {offset_s:+.0f} s")
+    return notes

@@ -1,0 +1,128 @@
+"""The partitions of others, which a fault of acked must not take away from them.
+
+A fault begins only if every ISR is full, and every partition keeps enough replicas without the hosts of the
+fault. While it lasts, a thread looks every second.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from harness.cluster.attached import PREFIX, AttachedCluster
+from harness.errors import UnfitError
+from harness.kafka.model import PartitionState, TopicPartition
+from harness.kafka.wire.admin import describe_configs
+from harness.kafka.wire.metadata import metadata
+from harness.lab.model import Host
+
+LOOK_S = 1.0
+_ANSWER_S = 3.0
+_MIN_ISR = "min.insync.replicas"
+
+
+def partitions_of_others(cluster: AttachedCluster) -> Mapping[TopicPartition, PartitionState]:
+    """All partitions but those of acked, each as the newest leader epoch has it; empty if nobody answers."""
+
+    def one(host: Host) -> list[tuple[TopicPartition, int, PartitionState]]:
+        with suppress(OSError):
+            stated = metadata(host.broker_endpoint, None, dialect=cluster.dialect, timeout_s=_ANSWER_S)
+            return [(key, host.node_id, state) for key, state in stated.partitions.items()]
+        return []
+
+    newest: dict[TopicPartition, tuple[tuple[int, bool], PartitionState]] = {}
+    with ThreadPoolExecutor(len(cluster.brokers)) as pool:
+        for answer in pool.map(one, cluster.brokers):
+            for key, broker, state in answer:
+                rank = (state.leader_epoch or 0, state.leader == broker)
+                if not key.topic.startswith(PREFIX) and (key not in newest or rank > newest[key][0]):
+                    newest[key] = rank, state
+    return {key: state for key, (_, state) in newest.items()}
+
+
+class Guard:
+    """Watches them until it is stopped."""
+
+    def __init__(self, cluster: AttachedCluster) -> None:
+        """Asks for min.insync.replicas of every topic. Raises UnfitError if that may not be known."""
+        self._cluster = cluster
+        self._before = partitions_of_others(cluster)
+        self._least: dict[TopicPartition, int] = {}
+        endpoint, needed = cluster.any_endpoint(), dict[str, int]()
+        for topic in sorted({key.topic for key in self._before}):
+            try:
+                config = describe_configs(endpoint, "topic", topic, dialect=cluster.dialect)
+            except LookupError as error:
+                raise UnfitError(
+                    f"min.insync.replicas of {topic} is not known ({error}), so nobody could tell when "
+                    "to stop; grant "
+                    "DESCRIBE_CONFIGS on all topics."
+                ) from None
+            needed[topic] = int(config.get(_MIN_ISR) or 1)
+        for key, state in self._before.items():  # with fewer replicas nobody can write with acks=all anyway
+            self._least[key] = max(1, min(needed[key.topic], len(state.replicas or state.isr)))
+        self._harm = ""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="guard", daemon=True)
+
+    def require_whole(self) -> None:
+        """Raise UnfitError unless every partition has a leader and a full ISR."""
+        for key, state in self._before.items():
+            if state.leader < 0 or not state.isr_is_full:
+                raise UnfitError(
+                    f"{key} has the ISR {list(state.isr)} of {list(state.replicas or ())}: a fault "
+                    "begins only when every "
+                    "ISR is full; wait until the cluster is whole."
+                )
+
+    def require_room(self, taken: Collection[int]) -> None:
+        """Raise UnfitError if a partition has too few replicas without these brokers."""
+        for key, state in self._before.items():
+            left = [one for one in state.isr if one not in taken]
+            if len(left) < self._least[key]:
+                raise UnfitError(
+                    f"{key} of others would have {len(left)} in-sync replicas without "
+                    f"{', '.join(f'broker{one}' for one in sorted(taken))}, and needs "
+                    f"{self._least[key]} "
+                    f"({_MIN_ISR}); nothing was broken."
+                )
+
+    def start(self) -> None:
+        """Look every second from now on."""
+        self._thread.start()
+
+    def harm(self) -> str:
+        """What happened to a partition of others, seen twice in a row; empty if nothing did."""
+        return self._harm
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join(2 * _ANSWER_S)
+
+    def _watch(self) -> None:
+        suspected = ""
+        while not self._over.wait(LOOK_S):
+            try:
+                seen = self._look()
+            except Exception as error:  # noqa: BLE001 - without a look nobody knows whether others are harmed
+                seen = f"the partitions of others cannot be seen ({type(error).__name__}: {error})"
+            self._harm = self._harm or (seen if seen == suspected else "")
+            suspected = seen
+
+    def _look(self) -> str:
+        stated = partitions_of_others(self._cluster)
+        if self._before and not stated:
+            return "no broker tells of any partition"
+        for key, state in sorted(stated.items()):
+            least = self._least.get(key)
+            if least is None:
+                continue  # it is newer than the run
+            if state.leader < 0:
+                return f"{key} has no leader"
+            if len(state.isr) < least:
+                return f"{key} has fewer in-sync replicas than {_MIN_ISR}={least}"
+        return ""

@@ -1,0 +1,334 @@
+"""Hosts with an sshd, and what acked does to them: each case in hosts of its own.
+
+`python -m tests.cluster.hosts_worker FOLDER CASE...` prints a line of JSON for each. Needs root.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.hosts_file import read_hosts_file
+from harness.errors import AckedError
+from harness.history.journal import Journal
+from harness.lab.embedded.lab import EmbeddedLab
+from harness.lab.embedded.namespaces import run_inside
+from harness.lab.hosts.lab import HostsLab
+from harness.waiting import wait_until
+from nemesis.attached.abilities import abilities
+from nemesis.attached.safety import heal, locked, prove_dead_man
+from nemesis.nemesis import Nemesis
+from tests.cluster.ssh_hosts import NOBODY, OPERATOR, PORT, SshHosts, kill, listening_lab
+
+TTL_S = 6.0
+FOREIGN = "-A INPUT -s 203.0.113.0/24 -p tcp -m tcp --dport 8080 -j DROP"
+"""A rule of somebody else, which stays as it is."""
+_BOOTSTRAP = f"198.18.0.11:{PORT}"
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """Three hosts with an sshd, and a rule of somebody else in each."""
+
+    folder: Path
+    lab: EmbeddedLab
+    hosts: SshHosts
+
+    def attached(self, user: str = "root") -> HostsLab:
+        """The hosts as acked sees them; not up yet."""
+        file = read_hosts_file(self.hosts.hosts_file(_BOOTSTRAP, user=user))
+        return HostsLab(file.topology, self.folder / "run", file.targets, TTL_S)
+
+    @contextmanager
+    def nemesis(self, user: str = "root") -> Iterator[tuple[HostsLab, Nemesis]]:
+        """Faults on the hosts."""
+        with ExitStack() as stack:
+            lab = self.attached(user)
+            stack.callback(lab.down)
+            lab.up()
+            journal = stack.enter_context(Journal(self.folder / f"{user}.jsonl"))
+            yield lab, stack.enter_context(Nemesis(lab, journal, ttl_s=TTL_S))
+
+    def only_foreign(self) -> bool:
+        """Whether every host has the rule of somebody else, and no other."""
+        return all(rules == [FOREIGN] for rules in self.hosts.rules().values())
+
+    def states(self) -> dict[str, str | None]:
+        """The state of the process in the place of each broker."""
+        return {host.name: self.lab.process_state(host.name) for host in self.lab.topology.hosts}
+
+    def restored(self) -> bool:
+        """Whether nothing of acked is left."""
+        return self.only_foreign() and "T" not in self.states().values()
+
+    def seconds_to_restore(self) -> float:
+        """How long it takes until nothing of acked is left."""
+        began = time.monotonic()
+        wait_until(self.restored, within_s=3 * TTL_S, poll_s=0.1, awaiting="the faults to end by themselves")
+        return round(time.monotonic() - began, 1)
+
+
+def faults(bench: Bench) -> Iterator[dict[str, Any]]:
+    """Cut, one way, pause, with proof, as root and by sudo; without rights nothing."""
+    for user in ("root", OPERATOR):
+        with bench.nemesis(user) as (lab, nemesis):
+            before = time.monotonic()
+            with nemesis.isolate("eu-a") as isolated:
+                proven_s = time.monotonic() - before
+                spared = [line for line in bench.hosts.rules()["broker1"] if "--dport 22 -j RETURN" in line]
+            with nemesis.cut("broker2 -> broker3") as one_way, nemesis.pause("broker1") as paused:
+                states = bench.states()
+            yield {
+                "user": user,
+                "dead": isolated.evidence["dead"],
+                "held": isolated.evidence["held"],
+                "one_way": one_way.evidence["dead"],
+                "paused": paused.evidence["states"],
+                "states": states,
+                "seconds": round(proven_s, 2),
+                "spared": len(spared),
+            }
+        yield {"user": user, "restored": bench.restored()}
+    lab = bench.attached(NOBODY)
+    try:
+        lab.up()
+    except AckedError as error:
+        yield {"user": NOBODY, "refused": error.message}
+    lab.down()
+
+
+def guarded(bench: Bench) -> Iterator[dict[str, Any]]:
+    """The canary vanishes by itself, a second harness is refused, and another machine can heal."""
+    lab, other = bench.attached(), bench.attached()
+    lab.up()
+    with locked(lab, 60.0):
+        lived = prove_dead_man(lab)
+        try:
+            with locked(other, 60.0):
+                second = ""
+        except AckedError as error:
+            second = error.message
+    yield {"lived": lived, "second": second, "restored": bench.restored()}
+    journal = Journal(bench.folder / "abandoned.jsonl")
+    nemesis = Nemesis(lab, journal, ttl_s=60.0)
+    nemesis.isolate("eu-b").inject()
+    nemesis.pause("broker1").inject()
+    others = [one for one in bench.hosts.rules()["broker2"] if "ACKED" in one]
+    killed = bench.hosts.watchdogs("broker2")
+    kill(killed)
+    healed = [heal(other, host) for host in other.topology.hosts]
+    again = [heal(other, host) for host in other.topology.hosts]
+    yield {
+        "rules": len(others),
+        "killed": len(killed),
+        "removed": [len(one.removed) for one in healed],
+        "left": [one.left for one in healed],
+        "again": [one.removed for one in again],
+        "restored": bench.restored(),
+    }
+    lab.down()
+    other.down()
+    journal.close()
+
+
+def _broken(bench: Bench) -> subprocess.Popen[str]:
+    """A harness of its own, which has isolated one host and paused another."""
+    file = bench.hosts.hosts_file(_BOOTSTRAP)
+    process = subprocess.Popen(
+        [sys.executable, "-m", __spec__.name, str(bench.folder / "harness"), "--break", str(file)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "broken"
+    return process
+
+
+def _harness(bench: Bench, process: subprocess.Popen[str]) -> None:
+    process.kill()
+
+
+def _connections(bench: Bench, _process: subprocess.Popen[str]) -> None:
+    for host in bench.lab.topology.hosts:
+        kill(bench.hosts.sessions(host.name))
+
+
+def _clients(bench: Bench, process: subprocess.Popen[str]) -> None:
+    """The ssh clients, which are the harness's children."""
+    listed = subprocess.run(["pgrep", "-P", str(process.pid), "ssh"], capture_output=True, text=True)
+    kill(map(int, listed.stdout.split()))
+
+
+def _servers(bench: Bench, process: subprocess.Popen[str]) -> None:
+    for host in bench.lab.topology.hosts:
+        bench.hosts.stop(host.name)
+    _connections(bench, process)
+
+
+def _control_link(bench: Bench, _process: subprocess.Popen[str]) -> None:
+    subprocess.run(["ip", "link", "set", "eth0", "down"], check=True)
+
+
+KILLS: dict[str, Callable[[Bench, subprocess.Popen[str]], None]] = {
+    "harness": _harness,
+    "connections": _connections,
+    "ssh": _clients,
+    "sshd": _servers,
+    "control link": _control_link,
+}
+
+
+def kills(bench: Bench) -> Iterator[dict[str, Any]]:
+    """What breaks the harness, or the way to it, while faults are in force."""
+    for name, end in KILLS.items():
+        process = _broken(bench)
+        rules = sum(len(rules) for rules in bench.hosts.rules().values())
+        stopped = list(bench.states().values()).count("T")
+        end(bench, process)
+        try:
+            yield {"kill": name, "rules": rules, "stopped": stopped, "seconds": bench.seconds_to_restore()}
+        finally:
+            process.kill()
+            process.wait()
+            subprocess.run(["ip", "link", "set", "eth0", "up"], check=True)
+            for host in bench.lab.topology.hosts:
+                if host.name not in bench.hosts.servers:
+                    bench.hosts.start(host)
+
+
+def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
+    """Hosts in which something is not as usual; each with a sentence, and none with a rule left."""
+    host = bench.lab.topology.hosts[0]
+    folder = bench.folder / "ssh"
+
+    def tried(name: str, wrapper: str = "", *, user: str = "root") -> dict[str, Any]:
+        """What `check` and a cut say while each login goes through a script."""
+        shell = folder / "wrapper"
+        shell.write_text(f'#!/bin/sh\n{wrapper}\nexec sh -c "$SSH_ORIGINAL_COMMAND"\n')
+        shell.chmod(0o755)
+        bench.hosts.stop(host.name)
+        bench.hosts.start(host, f"ForceCommand {shell}\n")
+        lab = bench.attached(user)
+        found = abilities(lab, lab.topology.hosts[0])
+        lab.down()
+        outcome = ""
+        try:
+            with bench.nemesis(user) as (_, nemesis), nemesis.isolate("eu-a") as cut:
+                outcome = f"dead {cut.evidence['dead']}"
+        except AckedError as error:
+            outcome = error.message
+        return {
+            "case": name,
+            "unfit": dict(found.unfit),
+            "problem": found.problem,
+            "notes": list(found.notes),
+            "cut": outcome,
+            "restored": bench.restored(),
+        }
+
+    hidden = folder / "without-python"
+    hidden.mkdir(exist_ok=True)
+    for tool in ("/usr/bin", "/usr/sbin", "/bin", "/sbin"):
+        for file in Path(tool).iterdir():
+            link = hidden / file.name
+            if "python" not in file.name and not link.is_symlink():
+                link.symlink_to(file)
+    yield tried("banner", "echo '*** Welcome ***'; echo 'authorised use only'; printf 'no line end'")
+    yield tried("slow", "sleep 4")
+    yield tried("without python", f"PATH={hidden}; export PATH; unset PYTHONHOME")
+    full = (
+        "mount -t tmpfs -o size=4k,noexec none /tmp; dd if=/dev/zero of=/tmp/full bs=1k count=8 2>/dev/null"
+    )
+    yield tried("full tmp", f"exec unshare -m sh -c '{full}; exec sh -c \"$SSH_ORIGINAL_COMMAND\"'")
+    rules = "".join(
+        f"-A INPUT -s 203.0.113.{number % 250}/32 -p udp -m udp --dport {2000 + number} -j DROP\n"
+        for number in range(200)
+    )
+    bench.lab.execute(host.name, ("iptables-restore", "--noflush"), stdin=f"*filter\n{rules}COMMIT\n")
+    before = bench.hosts.rules()[host.name]
+    many = tried("200 foreign rules")
+    yield {**many, "restored": bench.hosts.rules()[host.name] == before and len(before) == 201}
+    bench.lab.execute(host.name, ("iptables", "-F"))
+    bench.lab.execute(host.name, ("iptables-restore", "--noflush"), stdin=f"*filter\n{FOREIGN}\nCOMMIT\n")
+    legacy = bench.lab.execute(
+        host.name, ("iptables-legacy", "-A", "INPUT", "-s", "203.0.113.9", "-j", "DROP")
+    )
+    yield {**tried("nft beside legacy"), "legacy": legacy.status}
+    bench.lab.execute(host.name, ("iptables-legacy", "-F"))
+    bench.hosts.stop(host.name)
+    bench.hosts.start(host)
+    sudoers = folder / "etc.sudoers"
+    allowed = sudoers.read_text()
+    try:
+        with bench.nemesis(OPERATOR) as (lab, nemesis):
+            nemesis.isolate("eu-a").inject()
+            sudoers.write_text("root ALL=(ALL) ALL\n")
+            lab.down()  # the next command logs in anew
+        outcome = ""
+    except AckedError as error:
+        outcome = error.message
+    yield {
+        "case": "lost sudo",
+        "cut": outcome,
+        "seconds": bench.seconds_to_restore(),
+        "restored": bench.restored(),
+    }
+    sudoers.write_text(allowed)
+
+
+CASES: dict[str, Callable[[Bench], Iterator[dict[str, Any]]]] = {
+    case.__name__: case for case in (faults, guarded, kills, hostile)
+}
+
+
+def _break(folder: Path, file: Path) -> None:
+    """Isolate one host and pause another, say so, and wait for the end."""
+    folder.mkdir(exist_ok=True)
+    described = read_hosts_file(file)
+    lab = HostsLab(described.topology, folder, described.targets, TTL_S)
+    lab.up()
+    nemesis = Nemesis(lab, Journal(folder / "faults.jsonl"), ttl_s=TTL_S)
+    nemesis.isolate("eu-a").inject()
+    nemesis.pause("broker3").inject()
+    print("broken", flush=True)
+    signal.pause()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Carry out cases."""
+    folder, names = Path(arguments[0]), arguments[1:]
+    if names[0] == "--break":
+        _break(folder, Path(names[1]))
+        return 0
+
+    def inside() -> int:
+        lab = listening_lab(folder)
+        try:
+            with SshHosts(lab=lab, folder=folder / "ssh") as hosts:
+                text = f"*filter\n{FOREIGN}\nCOMMIT\n"
+                lab.execute_all(
+                    {one.name: (("iptables-restore", "--noflush"), text) for one in lab.topology.hosts}
+                )
+                (folder / "run").mkdir(exist_ok=True)
+                bench = Bench(folder=folder, lab=lab, hosts=hosts)
+                for name in names:
+                    for outcome in CASES[name](bench):
+                        print(json.dumps(outcome), flush=True)
+        finally:
+            lab.down()
+        return 0
+
+    return run_inside(inside)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

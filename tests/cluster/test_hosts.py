@@ -1,0 +1,89 @@
+"""Hosts of others over a real sshd: faults with proof, the dead man's switch, hosts that are not as usual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import ssh_hosts
+from tests.cluster.hosts_worker import KILLS, TTL_S
+from tests.cluster.test_recorded_faults import carried_out
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(bool(ssh_hosts.missing()), reason=ssh_hosts.missing() or "nothing is missing"),
+]
+_BUSY_S = 6.0
+"""By how much a busy machine may be late."""
+
+
+@pytest.mark.long
+def test_faults_are_proven_as_root_and_by_sudo(tmp_path: Path) -> None:
+    """A cut, one way and both, for new and held connections, and a pause; nothing of them stays."""
+    *proven, refused = carried_out("hosts_worker", tmp_path, "faults")
+    for user in ("root", ssh_hosts.OPERATOR):
+        seen, after = [one for one in proven if one["user"] == user]
+        assert seen["dead"] == 4 and seen["held"] == {"silent": 4} and seen["one_way"] == 2, seen
+        assert seen["paused"] == {"broker1": "T"} and seen["states"]["broker1"] == "T"
+        assert seen["spared"] == 1 and after["restored"]
+    assert refused["user"] == ssh_hosts.NOBODY and "NOPASSWD" in refused["refused"]
+
+
+@pytest.mark.long
+def test_the_canary_the_lock_and_healing_from_elsewhere(tmp_path: Path) -> None:
+    """First each host has a rule that ends by itself; `heal` removes what is left, and only that."""
+    guarded, healed = carried_out("hosts_worker", tmp_path, "guarded")
+    assert set(guarded["lived"]) == {"broker1", "broker2", "broker3"} and guarded["restored"]
+    assert all(4.0 <= seconds <= 5.0 + _BUSY_S for seconds in guarded["lived"].values()), guarded
+    assert "is in use by 'acked on" in guarded["second"]
+    assert healed["rules"] > 0 and healed["killed"] == 2 and all(healed["removed"]) and healed["restored"], (
+        healed
+    )
+    assert healed["left"] == [[], [], []] and healed["again"] == [[], [], []]
+
+
+@pytest.mark.long
+def test_whatever_is_killed_the_faults_end_by_themselves(tmp_path: Path) -> None:
+    """Within their time-to-live on every host, and nothing else has changed."""
+    outcomes = list(carried_out("hosts_worker", tmp_path, "kills"))
+    assert [one["kill"] for one in outcomes] == list(KILLS)
+    for one in outcomes:
+        assert one["rules"] > 3 and one["stopped"] == 1, one
+        assert 2.0 < one["seconds"] <= TTL_S + _BUSY_S, one
+
+
+@pytest.mark.long
+def test_hostile_hosts_get_a_sentence_and_keep_no_rule(tmp_path: Path) -> None:
+    """Banners, slow logins, no Python, full /tmp, 200 rules, two kinds of iptables, a lost right."""
+    outcomes = {one["case"]: one for one in carried_out("hosts_worker", tmp_path, "hostile")}
+    assert all(one["restored"] for one in outcomes.values()), outcomes
+    for name in ("banner", "slow", "full tmp", "200 foreign rules", "nft beside legacy"):
+        assert outcomes[name]["cut"] == "dead 4" and not outcomes[name]["unfit"], outcomes[name]
+    without = outcomes["without python"]
+    assert "no Python 3.6" in without["unfit"]["cut"] and "no Python 3.6" in without["cut"]
+    assert "pause" not in without["unfit"]
+    assert "iptables-legacy (1)" in outcomes["nft beside legacy"]["notes"][0]
+    assert "NOPASSWD" in outcomes["lost sudo"]["cut"]
+    assert outcomes["lost sudo"]["seconds"] <= TTL_S + _BUSY_S
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kafka", "names"),
+    [
+        ("3.9.1", "leader-az-isolated kraft-leader-az-isolated leader-paused"),
+        ("2.7.1", "leader-az-isolated follower-az-isolated"),
+        ("4.4.0", "controller-az-isolated bridge"),
+    ],
+)
+def test_scenarios_on_a_cluster_of_others(tmp_path: Path, kafka: str, names: str) -> None:
+    """As declared; what is lost is what the brokers' files lack, and hosts and cluster are as before."""
+    outcomes = list(carried_out("attached_runs", tmp_path, kafka, *names.split()))
+    assert [one["name"] for one in outcomes] == names.split()
+    for one in outcomes:
+        assert one["plan"]["status"] == 0 and one["plan"]["commands"], one
+        assert one["status"] == 0 and one["verdict"] == "as declared", one
+        assert one["different"] == 0 and one["lost"] == one["lost_on_disk"], one
+        assert set(one["lost_by_writer"]) <= {2}, "only acks=1 may lose messages"
+        assert one["rules_as_before"] and one["inventory_as_before"], one

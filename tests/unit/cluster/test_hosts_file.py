@@ -1,0 +1,114 @@
+"""Hosts files: what they say, and one sentence for whatever is wrong in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.hosts_file import in_azs_of, read_hosts_file
+from harness.errors import UnfitError, UsageError
+from harness.lab.model import Host, Topology
+
+GOOD = """
+[ssh]
+user = "ops"
+become = "sudo -n"
+
+[kafka]
+bootstrap = "kafka1:9092"
+cluster-id = "4L6g3nShT-eMCtK--X86sw"
+client-config = "client.properties"
+
+[limits]
+allow = ["cut"]
+hosts-at-once = 2
+max-seconds = 30
+
+[[host]]
+ssh = "kafka1"
+address = "10.0.1.11"
+az = "frankfurt"
+id = 1001
+ports = { kafka = [9092, 9093], controller = [9094] }
+
+[[host]]
+ssh = "ops@kafka2"
+address = "10.0.2.11"
+az = "paris"
+id = 7
+ports = { controller = [9094] }
+"""
+
+
+def _read(folder: Path, text: str) -> object:
+    file = folder / "hosts.toml"
+    file.write_text(text)
+    return read_hosts_file(file)
+
+
+def test_a_file_says_hosts_ways_and_limits(tmp_path: Path) -> None:
+    """Hosts have the names of all histories, AZs those of their owner."""
+    (tmp_path / "hosts.toml").write_text(GOOD)
+    file = read_hosts_file(tmp_path / "hosts.toml")
+    broker, controller = file.topology.hosts
+    assert (broker.name, broker.role, broker.az, broker.ports) == (
+        "broker1001",
+        "broker",
+        "az1",
+        (9092, 9093, 9094),
+    )
+    assert (controller.name, file.topology.az_name(controller.az)) == ("controller7", "paris")
+    argv = file.targets["broker1001"].argv("true")
+    assert argv[-3:] == ["--", "kafka1", "true"] and "StrictHostKeyChecking=yes" in argv
+    assert (file.allow, file.hosts_at_once, file.max_s) == (("cut",), 2, 30)
+    assert file.client_config == tmp_path / "client.properties"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('allow = ["cut"]', 'allow = ["power_cut"]', "not possible on hosts"),
+        ('allow = ["cut"]', "allow = 3", "allow"),
+        ("max-seconds = 30", "max-seconds = 30000", "max-seconds"),
+        ("hosts-at-once", "hosts_at_once", "unknown field"),
+        ('"10.0.1.11"', '"kafka1"', "write the IPv4 address"),
+        ('"10.0.1.11"', '"127.0.0.1"', "write the IPv4 address"),
+        ('"10.0.1.11"', '"fe80::1"', "write the IPv4 address"),
+        ('"10.0.2.11"', '"10.0.1.11"', "there twice"),
+        ('"kafka1"\n', '"-oProxyCommand=date"\n', "write what follows `ssh`"),
+        ('"kafka1"\n', '"kafka1; reboot"\n', "write what follows `ssh`"),
+        ("{ controller = [9094] }", "{ }", "is no service"),
+        ("{ controller = [9094] }", "{ redis = [6379] }", "is no service"),
+        ("{ controller = [9094] }", "{ controller = [0] }", "ports"),
+        ('az = "paris"', 'az = ""', "letters, digits"),
+        ("id = 7", "id = -1", "id"),
+        ('"sudo -n"', '"sudo \'-n"', "ssh.become"),
+        ('"ops"', '"-l"', "no name of a user"),
+        ('bootstrap = "kafka1:9092"', 'bootstrap = " "', "bootstrap is empty"),
+        ("[kafka]", "[kafka", "hosts.toml"),
+        (GOOD, "", "kafka"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path: Path, old: str, new: str, words: str) -> None:
+    """With the place and the remedy."""
+    assert old in GOOD
+    with pytest.raises(UsageError) as error:
+        _read(tmp_path, GOOD.replace(old, new))
+    assert words in error.value.message and "hosts.toml" in error.value.message
+    assert len(error.value.message) <= 300
+
+
+def test_a_file_must_name_every_broker(tmp_path: Path) -> None:
+    """The AZs are those of the file, whatever racks the brokers state."""
+    (tmp_path / "hosts.toml").write_text(GOOD)
+    file = read_hosts_file(tmp_path / "hosts.toml")
+    own = Host(name="here", role="client", az="here", address="", node_id=0)
+    known = Host(name="broker1001", role="broker", az="az7", address="10.0.1.11", node_id=1001)
+    stated = Topology((known, own), "", {"az7": "no rack", "here": "here"})
+    ours = in_azs_of(file, stated)
+    assert [host.az for host in ours.hosts] == ["az1", "here"]
+    assert ours.az_names == {"az1": "frankfurt", "az2": "paris", "here": "here"}
+    other = Host(name="broker2", role="broker", az="az7", address="10.0.9.9", node_id=2)
+    with pytest.raises(UnfitError, match="names no host with kafka for broker2"):
+        in_azs_of(file, Topology((known, other, own), "", stated.az_names))

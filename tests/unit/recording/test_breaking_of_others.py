@@ -1,0 +1,242 @@
+"""What may be broken on a cluster of others, and when a fault is ended at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cluster.attached import AttachedCluster, topology_of
+from harness.cluster.hosts_file import HostsFile, in_azs_of, read_hosts_file
+from harness.errors import InvalidRunError, UnfitError, UsageError
+from harness.history.journal import Journal
+from harness.kafka.model import Endpoint, PartitionState, TopicPartition
+from harness.kafka.wire.dialect import MODERN
+from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster, BrokerMetadata
+from harness.kafka.wire.quorum import QuorumInfo
+from harness.lab.model import Control, Topology
+from nemesis.network.links import isolate
+from nemesis.network.rules import cut_rules
+from run.attached import breaking, cases, guard
+from run.attached.breaking import Breaking
+from run.attached.cases import aim_of
+from run.attached.guard import Guard
+
+_HOST = """
+[[host]]
+ssh = "k{id}"
+address = "10.0.0.{id}"
+az = "{az}"
+id = {id}
+ports = {{ {ports} }}
+"""
+_BOTH = "kafka = [9092], controller = [9093]"
+
+
+def hosts_file(folder: Path, *hosts: tuple[int, str, str], limits: str = "") -> HostsFile:
+    """A hosts file of hosts, each with its id, its AZ and its ports."""
+    file = folder / "hosts.toml"
+    blocks = "".join(_HOST.format(id=number, az=az, ports=ports) for number, az, ports in hosts)
+    file.write_text(f'[kafka]\nbootstrap = "k1:9092"\n[limits]\n{limits}\n{blocks}')
+    return read_hosts_file(file)
+
+
+def three(folder: Path, limits: str = "") -> HostsFile:
+    """Three combined nodes in three AZs."""
+    return hosts_file(folder, (1, "a", _BOTH), (2, "b", _BOTH), (3, "c", _BOTH), limits=limits)
+
+
+def cluster_of(file: HostsFile, mode: str = "kraft") -> AttachedCluster:
+    """The brokers of a hosts file as a cluster."""
+    brokers = tuple(
+        AdvertisedBroker(node_id=host.node_id, host=host.address, port=9092)
+        for host in file.topology.role("broker")
+    )
+    described = AdvertisedCluster(cluster_id="c", controller=1, brokers=brokers)
+    topology = in_azs_of(file, topology_of(described, Endpoint("10.0.0.1", 9092)))
+    cluster = AttachedCluster(topology=topology, dialect=MODERN, mode=mode, cluster_id="c")
+    cluster.any_endpoint = lambda: Endpoint("10.0.0.1", 9092)  # type: ignore[method-assign]
+    return cluster
+
+
+@pytest.fixture(autouse=True)
+def quorum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node 1 is the active controller."""
+    monkeypatch.setattr(cases, "describe_quorum", lambda _endpoint: QuorumInfo(leader=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("leader-az-isolated", "isolate b"),
+        ("kraft-leader-az-isolated", "isolate b"),
+        ("follower-az-isolated", "isolate b"),
+        ("controller-az-isolated", "isolate a"),
+        ("leader-paused", "pause broker2"),
+        ("bridge", "cut a from c"),
+    ],
+)
+def test_each_case_is_aimed_by_the_roles_that_are_found(tmp_path: Path, name: str, title: str) -> None:
+    """The controller is on node 1, and stays there."""
+    file = three(tmp_path)
+    assert aim_of(name, file, cluster_of(file)).title == title
+
+
+def test_a_case_that_does_not_fit_is_refused_with_its_reason(tmp_path: Path) -> None:
+    """The mode, the allow-list, the number of hosts, and the majority of the quorum."""
+    file = three(tmp_path, 'allow = ["pause"]')
+    with pytest.raises(UnfitError, match="needs 'cut', which limits.allow"):
+        aim_of("leader-az-isolated", file, cluster_of(file))
+    with pytest.raises(UsageError, match="with --hosts, use leader-az-isolated"):
+        aim_of("power-cut", file, cluster_of(file))
+    file = three(tmp_path)
+    cluster = cluster_of(file, "zookeeper")
+    with pytest.raises(UnfitError, match="needs a cluster in mode kraft"):
+        aim_of("kraft-leader-az-isolated", file, cluster)
+    brokers = [(1, "a", _BOTH), (2, "b", "kafka = [9092]"), (3, "b", "kafka = [9092]")]
+    file = hosts_file(tmp_path, *brokers)
+    with pytest.raises(UnfitError, match=r"takes 2 hosts at once \(broker2, broker3\)"):
+        aim_of("leader-az-isolated", file, cluster_of(file))
+    file = hosts_file(tmp_path, (1, "a", _BOTH), (2, "b", _BOTH))
+    with pytest.raises(UnfitError, match="1 of 2 nodes with the service controller"):
+        aim_of("leader-az-isolated", file, cluster_of(file))
+
+
+Stated = Callable[[int], dict[TopicPartition, PartitionState]]
+KEY, OWN = TopicPartition("orders", 0), TopicPartition("acked-1", 0)
+WHOLE = PartitionState(leader=1, leader_epoch=4, isr=(1, 2, 3), replicas=(1, 2, 3))
+
+
+@pytest.fixture
+def stating(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[TopicPartition, PartitionState]]:
+    """What each broker states; min.insync.replicas is 2. Tests change it."""
+    stated = {broker: {KEY: WHOLE, OWN: replace(WHOLE, leader=-1, isr=())} for broker in (1, 2, 3)}
+
+    def metadata(endpoint: Endpoint, *_: Any, **__: Any) -> BrokerMetadata:
+        if endpoint.node_id not in stated:
+            raise ConnectionError("silent")
+        return BrokerMetadata(1, (1, 2, 3), stated[endpoint.node_id])
+
+    monkeypatch.setattr(guard, "metadata", metadata)
+    monkeypatch.setattr(guard, "describe_configs", lambda *_, **__: {"min.insync.replicas": "2"})
+    monkeypatch.setattr(guard, "LOOK_S", 0.02)
+    return stated
+
+
+@contextmanager
+def watching(cluster: AttachedCluster) -> Iterator[Guard]:
+    """A guard that looks."""
+    one = Guard(cluster)
+    one.start()
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+def _within(limit_s: float, holds: Callable[[], object]) -> bool:
+    from harness.errors import WaitTimeoutError
+    from harness.waiting import wait_until
+
+    try:
+        wait_until(holds, within_s=limit_s, awaiting="the guard", poll_s=0.01)
+    except WaitTimeoutError:
+        return False
+    return True
+
+
+def test_nothing_begins_on_a_cluster_that_is_not_whole(tmp_path: Path, stating: Any) -> None:
+    """acked's own topics do not count."""
+    cluster = cluster_of(three(tmp_path))
+    Guard(cluster).require_whole()
+    Guard(cluster).require_room({1})
+    with pytest.raises(UnfitError, match=r"orders/0 of others would have 1 in-sync replicas"):
+        Guard(cluster).require_room({1, 2})
+    for broker in stating:
+        stating[broker][KEY] = replace(WHOLE, isr=(1, 3))
+    with pytest.raises(UnfitError, match=r"orders/0 has the ISR \[1, 3\] of \[1, 2, 3\]"):
+        Guard(cluster).require_whole()
+
+
+def test_the_guard_believes_the_newest_epoch(tmp_path: Path, stating: Any) -> None:
+    """A broker that is cut off states what was before it; one that is silent states nothing."""
+    cluster = cluster_of(three(tmp_path))
+    with watching(cluster) as one:
+        del stating[3]
+        stating[1][KEY] = replace(WHOLE, leader=-1)
+        stating[2][KEY] = replace(WHOLE, leader=2, leader_epoch=5, isr=(2, 3))
+        assert not _within(0.3, one.harm)
+        stating[2][KEY] = replace(WHOLE, leader=2, leader_epoch=5, isr=(2,))
+        assert _within(5, one.harm)
+        assert one.harm() == "orders/0 has fewer in-sync replicas than min.insync.replicas=2"
+    stating[2][KEY] = replace(WHOLE, leader=2, leader_epoch=5)
+    with watching(cluster) as one:
+        stating[2][KEY] = replace(WHOLE, leader=-1, leader_epoch=6)
+        assert _within(5, one.harm) and one.harm() == "orders/0 has no leader"
+
+
+class Fault:
+    """An injection that notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    def inject(self) -> None:
+        """Note it."""
+        self.did.append("inject")
+
+    def heal(self) -> None:
+        """Note it."""
+        self.did.append("heal")
+
+
+def test_a_fault_that_harms_others_is_ended_at_once(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long before its time; the run proves nothing."""
+    monkeypatch.setattr(breaking, "CALM_S", 0.0)
+    file = three(tmp_path)
+    cluster, fault, said = cluster_of(file), Fault(), list[str]()
+    aim = replace(aim_of("leader-az-isolated", file, cluster), make=lambda _nemesis: fault)  # type: ignore[arg-type,return-value]
+    with watching(cluster) as one, Journal(tmp_path / "journal.jsonl") as journal:
+        broken = Breaking(lab=None, guard=one, aim=aim, fault_s=600, say=said.append)  # type: ignore[arg-type]
+        broken._journal, broken._nemesis = journal, None  # type: ignore[assignment]
+        broken.look()
+        broken.look()
+        assert fault.did == ["inject"]
+        for broker in stating:
+            stating[broker][KEY] = replace(WHOLE, isr=(1,))
+        assert _within(5, one.harm)
+        with pytest.raises(InvalidRunError, match="spare others: orders/0 has fewer"):
+            broken.look()
+    assert fault.did == ["inject", "heal"] and said[-1].endswith("healed, and proven")
+
+
+def test_the_connection_that_commands_a_host_is_spared(tmp_path: Path) -> None:
+    """At the host itself, and at the host that it comes from: acked or a jump host may be one of them."""
+    topology = three(tmp_path).topology
+    control = {
+        "broker1": Control("192.0.2.1", "10.0.0.1", 22),
+        "broker2": Control("10.0.0.1", "10.0.0.2", 2222),
+    }
+    hosts = tuple(replace(host, control=control.get(host.name)) for host in topology.hosts)
+    topology = Topology(hosts, "", topology.az_names)
+    rules = cut_rules(topology, "ACKED-1-1", isolate(topology, "a"))
+    first = {
+        name: [rule.text for rule in lines if "RETURN" in rule.text] for name, lines in rules.rules.items()
+    }
+    assert first == {
+        "broker1": [
+            "-s 192.0.2.1/32 -d 10.0.0.1/32 -p tcp -m tcp --dport 22 -j RETURN",
+            "-s 10.0.0.2/32 -d 10.0.0.1/32 -p tcp -m tcp --sport 2222 -j RETURN",
+        ],
+        "broker2": ["-s 10.0.0.1/32 -d 10.0.0.2/32 -p tcp -m tcp --dport 2222 -j RETURN"],
+        "broker3": [],
+    }
+    for lines in rules.rules.values():
+        texts = [rule.text for rule in lines]
+        assert texts == sorted(texts, key=lambda text: "DROP" in text), "what is spared comes first"
