@@ -145,5 +145,7 @@ def _show(file: HostsFile, each: Sequence[Abilities]) -> None:
     )
     for one in each:
         reasons = dict.fromkeys(reason for name, reason in one.unfit.items() if name in file.allow)
-        for text in (*([one.problem] if one.problem else reasons), *one.notes):
+        if one.problem:
+            echo(one.problem)
+        for text in (*reasons, *one.notes):
             echo(f"{one.host}: {text}")

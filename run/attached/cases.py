@@ -117,12 +117,29 @@ def _bridge(roles: Roles) -> Aim:
     )
 
 
+def _one_way(roles: Roles) -> Aim:
+    """What the leading AZ sends to another one is lost; what it receives from there arrives."""
+    topology = roles.topology
+    source = _first(roles.azs_without_controller(), "is without the controller")
+    others = [host for host in topology.role("broker") if host.az not in (source, roles.controller.az)]
+    to = _first([host.az for host in others], "is a third one")
+    one, other = topology.az_name(source), topology.az_name(to)
+    return Aim(
+        title=f"cut {one} -> {other}",
+        ability="one-way",
+        make=lambda nemesis: nemesis.cut(f"{source} -> {to}"),
+        links=links.parse(topology, f"{source} -> {to}"),
+        hosts=tuple(host for host in topology.hosts if host.az == to),
+    )
+
+
 CASES: Mapping[str, Case] = {
     "leader-az-isolated": Case(says="an AZ is cut off that leads, without the controller", aim=_leader_az),
     "follower-az-isolated": Case(says="an AZ of followers is cut off", aim=_follower_az, partitions=1),
     "leader-paused": Case(says="a broker that leads hangs", aim=_leader_paused),
     "controller-az-isolated": Case(says="the AZ of the active controller is cut off", aim=_controller_az),
     "bridge": Case(says="two AZs lose each other, and the third reaches both", aim=_bridge),
+    "one-way-leader-to-follower": Case(says="what one AZ sends to another is lost, one way", aim=_one_way),
     "kraft-leader-az-isolated": Case(
         says="an AZ is cut off that leads, without the controller", aim=_leader_az, mode="kraft"
     ),

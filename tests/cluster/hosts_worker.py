@@ -139,11 +139,52 @@ def guarded(bench: Bench) -> Iterator[dict[str, Any]]:
     journal.close()
 
 
-def _broken(bench: Bench) -> subprocess.Popen[str]:
+def _acked(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def commands(bench: Bench) -> Iterator[dict[str, Any]]:
+    """`acked attach check` and `acked heal`, as a user types them."""
+    file = str(bench.hosts.hosts_file(_BOOTSTRAP))
+    before = bench.hosts.rules()
+    check = _acked("attach", "check", file, "--json")
+    unchanged = bench.hosts.rules() == before
+    canary = _acked("attach", "check", file, "--canary")
+    yield {
+        "check": check.returncode,
+        "unfit": [one["unfit"] for one in json.loads(check.stdout)],
+        "unchanged": unchanged,
+        "canary": canary.returncode,
+        "lines": canary.stdout.splitlines(),
+    }
+    refused = _acked("attach", "check", str(bench.hosts.hosts_file(_BOOTSTRAP, user=NOBODY)))
+    yield {"nobody": refused.returncode, "lines": refused.stdout.splitlines()}
+    process = _broken(bench, 120.0)
+    healed = _acked("heal", file)
+    yield {"heal": healed.returncode, "lines": healed.stdout.splitlines(), "restored": bench.restored()}
+    process.kill()
+    process.wait()
+    bench.hosts.stop("broker2")
+    partly = _acked("heal", file, "--json")
+    problems = [one["problem"] for one in json.loads(partly.stdout)]
+    yield {"heal": partly.returncode, "problems": problems}
+    bench.hosts.start(bench.lab.topology.host("broker2"))
+
+
+def _broken(bench: Bench, ttl_s: float = TTL_S) -> subprocess.Popen[str]:
     """A harness of its own, which has isolated one host and paused another."""
     file = bench.hosts.hosts_file(_BOOTSTRAP)
     process = subprocess.Popen(
-        [sys.executable, "-m", __spec__.name, str(bench.folder / "harness"), "--break", str(file)],
+        [
+            sys.executable,
+            "-m",
+            __spec__.name,
+            str(bench.folder / "harness"),
+            "--break",
+            str(file),
+            f"{ttl_s:g}",
+        ],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -286,17 +327,17 @@ def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
 
 
 CASES: dict[str, Callable[[Bench], Iterator[dict[str, Any]]]] = {
-    case.__name__: case for case in (faults, guarded, kills, hostile)
+    case.__name__: case for case in (faults, guarded, commands, kills, hostile)
 }
 
 
-def _break(folder: Path, file: Path) -> None:
+def _break(folder: Path, file: Path, ttl_s: float) -> None:
     """Isolate one host and pause another, say so, and wait for the end."""
     folder.mkdir(exist_ok=True)
     described = read_hosts_file(file)
-    lab = HostsLab(described.topology, folder, described.targets, TTL_S)
+    lab = HostsLab(described.topology, folder, described.targets, ttl_s)
     lab.up()
-    nemesis = Nemesis(lab, Journal(folder / "faults.jsonl"), ttl_s=TTL_S)
+    nemesis = Nemesis(lab, Journal(folder / "faults.jsonl"), ttl_s=ttl_s)
     nemesis.isolate("eu-a").inject()
     nemesis.pause("broker3").inject()
     print("broken", flush=True)
@@ -307,7 +348,7 @@ def main(arguments: Sequence[str]) -> int:
     """Carry out cases."""
     folder, names = Path(arguments[0]), arguments[1:]
     if names[0] == "--break":
-        _break(folder, Path(names[1]))
+        _break(folder, Path(names[1]), float(names[2]))
         return 0
 
     def inside() -> int:

@@ -44,6 +44,18 @@ def test_the_canary_the_lock_and_healing_from_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_check_and_heal_as_a_user_types_them(tmp_path: Path) -> None:
+    """`check` changes nothing; `heal` works while another process breaks, and names a host that is away."""
+    check, nobody, healed, partly = carried_out("hosts_worker", tmp_path, "commands")
+    assert check["check"] == 0 and check["unfit"] == [{}, {}, {}] and check["unchanged"]
+    assert check["canary"] == 0 and sum("vanished by itself" in line for line in check["lines"]) == 3
+    assert nobody["nobody"] == 3 and any("NOPASSWD" in line for line in nobody["lines"])
+    assert healed["heal"] == 0 and healed["restored"]
+    assert sum(" removed" in line for line in healed["lines"]) == 3, healed
+    assert partly["heal"] == 2 and [bool(one) for one in partly["problems"]] == [False, True, False]
+
+
+@pytest.mark.long
 def test_whatever_is_killed_the_faults_end_by_themselves(tmp_path: Path) -> None:
     """Within their time-to-live on every host, and nothing else has changed."""
     outcomes = list(carried_out("hosts_worker", tmp_path, "kills"))

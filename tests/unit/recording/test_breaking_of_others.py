@@ -78,6 +78,7 @@ def quorum(monkeypatch: pytest.MonkeyPatch) -> None:
         ("controller-az-isolated", "isolate a"),
         ("leader-paused", "pause broker2"),
         ("bridge", "cut a from c"),
+        ("one-way-leader-to-follower", "cut b -> c"),
     ],
 )
 def test_each_case_is_aimed_by_the_roles_that_are_found(tmp_path: Path, name: str, title: str) -> None:
