@@ -110,7 +110,7 @@ def acknowledged_ns(
     if count <= first:
         return first, np.empty(0, np.int64), np.empty(0, np.int64)
     rows = np.memmap(file, _ROW, mode="r", offset=header.header_bytes, shape=(count,))
-    block = np.array(rows[first : first + _ROWS_AT_ONCE])
+    block = np.array(rows[first : first + ROWS_CONVERTED])
     pending = np.flatnonzero(block["state"] <= BEGUN)
     open_at = int(pending[0]) if len(pending) else len(block)
     ok = block["state"] == STATES.index("ok")
