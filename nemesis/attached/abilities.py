@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from harness.clock import Anchor
 from harness.errors import AckedError
 from harness.lab.hosts.lab import HostsLab
 from harness.lab.model import Host
@@ -95,7 +95,7 @@ def _notes(host: Host, facts: Mapping[str, str]) -> list[str]:
     both = [facts.get(f"iptables-{name}-save", "0") for name in ("legacy", "nft")]
     if "0" not in both:
         notes.append(f"it has rules of iptables-legacy ({both[0]}) and of iptables-nft ({both[1]})")
-    offset_s = float(facts.get("now", "0")) - time.time()
+    offset_s = float(facts.get("now", "0")) - Anchor.take().wall_ns / 1e9
     if abs(offset_s) > _MOST_OFFSET_S:
         notes.append(f"its clock differs by {offset_s:+.0f} s")
     return notes
