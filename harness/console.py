@@ -28,7 +28,9 @@ from harness.waiting import current_waits
 REFRESH_S = 1.0
 """Seconds between two displays of the state on a terminal."""
 WORTH_A_LINE_S = 10.0
-"""Without a terminal, a wait gets a line after each period of so many seconds."""
+"""Without a terminal, a wait gets a line after so many seconds, and after each period of so many more."""
+_LONGER = 4
+"""A long wait gets its next line when it is longer by one part in so many: an hour has 24 lines."""
 NARROWEST = 20
 """Columns that a text gets at least, however narrow the terminal is."""
 State = Callable[[], Sequence[str]]
@@ -181,14 +183,15 @@ class Progress:
             thread.join()
 
     def report_long_waits(self, next_line_s: dict[float, float], state: State = tuple) -> None:
-        """Print a line for each wait that has lasted `WORTH_A_LINE_S` since its beginning or its last line.
+        """Print a line for each wait that has lasted `WORTH_A_LINE_S`, or long since its last line.
 
         ``next_line_s`` maps the beginning of each wait to the length at which it gets its next line.
         """
         now = time.monotonic()
         for one in current_waits():
-            if now - one.since >= next_line_s.get(one.since, WORTH_A_LINE_S):
-                next_line_s[one.since] = now - one.since + WORTH_A_LINE_S
+            waited_s = now - one.since
+            if waited_s >= next_line_s.get(one.since, WORTH_A_LINE_S):
+                next_line_s[one.since] = waited_s + max(WORTH_A_LINE_S, waited_s / _LONGER)
                 facts = "; ".join(state())
-                since = f"has waited {now - one.since:.0f} s for {one.awaiting}"
+                since = f"has waited {waited_s:.0f} s for {one.awaiting}"
                 self.say(f"{since}{f'; {facts}' if facts else ''}")

@@ -131,12 +131,13 @@ def test_elsewhere_only_long_waits_are_told_and_each_seldom(
     told: dict[float, float] = {}
     plain = Progress(quiet=quiet, console=Console(file=out, width=120))
     with waiting_for("broker2 to lead t/0"):
-        for _ in range(25):
+        for _ in range(3600):
             now[0] += 1.0
             plain.report_long_waits(told, lambda: ["az1: down"])
     lines = [line.split("  ")[-1] for line in out.getvalue().splitlines()]
     wanted = [f"has waited {seconds} s for broker2 to lead t/0; az1: down" for seconds in (10, 20)]
-    assert lines == ([] if quiet else wanted)
+    assert lines[:2] == ([] if quiet else wanted)
+    assert len(lines) <= 25, "an hour"
 
 
 def test_short_phases_say_nothing_without_a_terminal() -> None:
