@@ -157,6 +157,11 @@ KNOWN_ERRORS = (
         "a leader of the quorum was stopped while it was cut off: it waited in vain for its successor",
     ),
     KnownError(
+        "Failed to complete initial ACL load process.",
+        "a KRaft node with an authorizer was stopped: until 3.6 it says so although it had loaded the ACLs "
+        "(apache/kafka pull request 14953)",
+    ),
+    KnownError(
         "Unexpected error REQUEST_TIMED_OUT in UPDATE_RAFT_VOTER response",
         "the quorum's leader could not yet commit what a voter said of itself; the voter sends it again",
         any_time=True,
