@@ -35,6 +35,8 @@ _ALONE = 15
 """Messages that the leader acknowledges alone in each recording, at least."""
 _QUIET = 300
 """Messages of a quiet recording, about."""
+_BEGINS_S = 300.0
+"""How long it may take until each has messages."""
 TRUTH = "truth.json"
 
 
@@ -89,11 +91,11 @@ def batch(cluster: ForeignLab, folder: Path, kind: str, count: int) -> None:
         for number in range(count):
             scenes.append(begun(cluster, folder / str(number)))
         for scene in scenes:
-            scene.recorder.wait_recording()
+            scene.recorder.wait_acknowledged(20, within_s=_BEGINS_S)
         KINDS[kind](scenes)
         for scene in scenes:
             scene.end()
-        for recording in [stopped(scene) for scene in scenes]:
+        for recording in stopped(*scenes):
             truth = recording.unjudged()
             (recording.scene.recorder.runs / TRUTH).write_text(json.dumps(truth))
     finally:

@@ -141,7 +141,7 @@ def record(cluster: ForeignLab, runs: Path, options: argparse.Namespace) -> int:
         done = recorder.end()
         ended_ns = now_ns()
         sampler.stop()
-        files = Files.of(cluster, scene.topic)
+        (files,) = Files.of(cluster, [scene.topic])
         disk, found = files.lost(recorder.folder), lost_by_findings(recorder.folder)
         records, different = wire_against_disk(recorder.folder, files.final)
         for name, peak in sampler.peaks.items():

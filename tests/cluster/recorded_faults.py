@@ -338,10 +338,16 @@ def against_findings(run: Path, truth: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def stopped(scene: Scene) -> Stopped:
-    """Wait until a recording that is to end has come to its judgement, and read the files of its replicas."""
-    scene.recorder.wait_final_logs()
-    return Stopped(scene=scene, topic=scene.topic, files=Files.of(scene.cluster, scene.topic))
+def stopped(*scenes: Scene) -> list[Stopped]:
+    """Wait until recordings that are to end have come to their judgement, and read their replicas' files."""
+    for scene in scenes:
+        scene.recorder.wait_final_logs()
+    topics = [scene.topic for scene in scenes]
+    files = Files.of(scenes[0].cluster, topics)
+    return [
+        Stopped(scene=scene, topic=topic, files=one)
+        for scene, topic, one in zip(scenes, topics, files, strict=True)
+    ]
 
 
 def recorded(cluster: ForeignLab, runs: Path, name: str) -> tuple[Stopped, dict[str, Any]]:
@@ -353,7 +359,7 @@ def recorded(cluster: ForeignLab, runs: Path, name: str) -> tuple[Stopped, dict[
         scene.recorder.wait_acknowledged(_SOME)
         FAULTS[name](scene)
         scene.end()
-        recording = stopped(scene)
+        (recording,) = stopped(scene)
     except BaseException:
         scene.recorder.close()
         raise

@@ -157,30 +157,40 @@ class Files:
     final: dict[Replica, list[Record]] = field(default_factory=dict)
     """Of the topic as it was at the end, deleted since or not."""
     printed: Counter[tuple[int, ...]] = field(default_factory=Counter)
-    """The same as Kafka's own tool reads it (`printed`)."""
+    """The same as Kafka's own tool reads it: `printed` by partition and broker."""
     former: list[Record] = field(default_factory=list)
     """Of topics of the same name that were deleted before."""
 
     @classmethod
-    def of(cls, cluster: ForeignCluster, topic: str) -> Files:
-        """Read them. A deleted topic's folders have another name until they are removed."""
-        files, folders = cls(), dict[Replica, Path]()
+    def of(cls, cluster: ForeignCluster, topics: Sequence[str]) -> list[Files]:
+        """Read those of some topics, in their order."""
+        each, folders = [cls() for _ in topics], dict[tuple[int, ...], Path]()
+        for number, (files, topic) in enumerate(zip(each, topics, strict=True)):
+            for replica, folder in files._read(cluster, topic).items():
+                folders[number, *replica] = folder
+        # All at once, because each start of the tool takes seconds.
+        for (number, *record), count in printed(folders).items():
+            each[number].printed[tuple(record)] = count
+        return each
+
+    def _read(self, cluster: ForeignCluster, topic: str) -> dict[Replica, Path]:
+        """Read the segments of a topic; returns its folders. Those of a deleted one have another name."""
+        folders = dict[Replica, Path]()
         for broker in IDS:
             names = sorted(cluster.data(broker).iterdir())
             live = {partition: folder for folder, partition in _matching(topic, "", names)}
             for folder, partition in _matching(topic, _REMOVED, names):
                 records = records_in(folder)
                 if partition in live:
-                    files.former += records
+                    self.former += records
                 else:
-                    assert (partition, broker) not in files.final, f"{folder} is the second of its name"
-                    files.final[partition, broker] = records
+                    assert (partition, broker) not in self.final, f"{folder} is the second of its name"
+                    self.final[partition, broker] = records
                     folders[partition, broker] = folder
             for partition, folder in live.items():
-                files.final[partition, broker] = records_in(folder)
+                self.final[partition, broker] = records_in(folder)
                 folders[partition, broker] = folder
-        files.printed = printed(folders)
-        return files
+        return folders
 
     def lost(self, run: Path) -> set[Message]:
         """Acknowledged messages that are in no file."""
@@ -241,17 +251,17 @@ def _row(record: Record) -> tuple[object, ...]:
     return (*record[:4], *record[5:11], *named, intact)
 
 
-def printed(folders: Mapping[Replica, Path]) -> Counter[tuple[int, ...]]:
+def printed(folders: Mapping[tuple[int, ...], Path]) -> Counter[tuple[int, ...]]:
     """What Kafka's own `DumpLogSegments` prints of these folders.
 
-    Of each record: partition, broker, offset, epoch, CRC of the batch, writer and seq.
+    Of each record: the key of its folder, offset, epoch, CRC of the batch, writer and seq.
     """
     segments = [file for folder in folders.values() for file in sorted(folder.glob("*.log"))]
     tool = ("kafka.tools.DumpLogSegments", "--print-data-log", "--files", ",".join(map(str, segments)))
     command = [str(find_java().path), "-cp", resolve(_TOOL_OF).class_path(), *tool]
     text = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     replicas = {folder: replica for replica, folder in folders.items()}
-    records, replica, batch = Counter[tuple[int, ...]](), (-1, -1), (-1, -1)
+    records, replica, batch = Counter[tuple[int, ...]](), tuple[int, ...](), (-1, -1)
     for line in text.splitlines():
         if line.startswith("Dumping "):
             replica = replicas[Path(line.removeprefix("Dumping ")).parent]
