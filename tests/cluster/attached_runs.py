@@ -1,19 +1,25 @@
 """`acked run NAME --hosts` on somebody else's cluster, whose hosts have an sshd.
 
-`python -m tests.cluster.attached_runs FOLDER VERSION NAME...` prints a line of JSON for each run. Needs root.
+`python -m tests.cluster.attached_runs FOLDER VERSION NAME...` prints a line of JSON for each run; the
+name `sparing-others` is that of runs that must not harm a topic of somebody else. Needs root.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from harness.cluster.attached import attach
 from harness.lab.embedded.namespaces import run_inside
+from harness.waiting import wait_until
 from tests.cluster.foreign import IDS
 from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorder import Files, inventory, lost_by_findings
@@ -58,6 +64,89 @@ def carried_out(cluster: ForeignLab, hosts: SshHosts, name: str, cluster_id: str
     }
 
 
+def _topic_of_others(cluster: ForeignLab, name: str, *brokers: int) -> None:
+    """Create a topic of somebody else, with one partition."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    config = {"min.insync.replicas": str(min(2, len(brokers)))}
+    topic = NewTopic(name, 1, replica_assignment=[list(brokers)], config=config)
+    admin.create_topics([topic])[name].result(30)
+    wait_until(
+        lambda: name in admin.list_topics(timeout=10).topics, within_s=30, awaiting=f"the topic {name}"
+    )
+
+
+def _delete(cluster: ForeignLab, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([name])[name].result(30)
+    wait_until(
+        lambda: name not in admin.list_topics(timeout=10).topics, within_s=30, awaiting=f"the end of {name}"
+    )
+
+
+def sparing_others(cluster: ForeignLab, hosts: SshHosts, cluster_id: str) -> Iterator[dict[str, Any]]:
+    """A fault that would harm a topic of others is refused, and one that does is ended at once."""
+    runs, rules = cluster.folder / "runs", hosts.rules()
+    file = str(hosts.hosts_file(cluster.bootstrap, limits="max-seconds = 60"))
+    fault = ("run", "leader-az-isolated", "--hosts", file, "--runs", str(runs))
+    begin = (*fault, "--yes", "--cluster-id", cluster_id)
+    wrong = _acked(*fault, "--yes", "--cluster-id", "another")
+    yield {"name": "another cluster", "status": wrong.returncode, "stderr": wrong.stderr[-400:]}
+    for number, broker in enumerate(IDS):
+        _topic_of_others(cluster, f"single{number}", broker)
+    refused = _acked(*begin)
+    for number in range(len(IDS)):
+        _delete(cluster, f"single{number}")
+    yield {"name": "refused", "status": refused.returncode, "stderr": refused.stderr[-400:]}
+    _topic_of_others(cluster, "orders", *IDS)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *begin, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: _moments(runs) == ["injecting", "injected"], within_s=240, awaiting="the fault")
+    isolated = IDS[int(json.loads(_faults(runs)[0]["targets"])["isolated"].removeprefix("az")) - 1]
+    other = next(one for one in IDS if one not in (isolated, _controller(cluster)))
+    began = time.monotonic()
+    cluster.signal(other, signal.SIGSTOP)
+    try:
+        wait_until(
+            lambda: not _left(hosts, "ACKED-"), within_s=50, poll_s=0.2, awaiting="the end of the fault"
+        )
+        seconds = time.monotonic() - began
+    finally:
+        cluster.signal(other, signal.SIGCONT)
+    _, stderr = process.communicate(timeout=280)
+    yield {
+        "name": "stopped",
+        "status": process.returncode,
+        "seconds": round(seconds, 1),
+        "stderr": stderr[-600:],
+        "moments": _moments(runs),
+        "rules_as_before": hosts.rules() == rules,
+    }
+
+
+def _left(hosts: SshHosts, word: str) -> list[str]:
+    """Rules with a word."""
+    return [line for lines in hosts.rules().values() for line in lines if word in line]
+
+
+def _faults(runs: Path) -> list[dict[str, Any]]:
+    """The moments of the fault of the newest run so far."""
+    journal = runs / "record" / "latest" / "journal" / "harness.jsonl"
+    lines = journal.read_text().splitlines() if journal.exists() else []
+    return [json.loads(line) for line in lines if line.startswith('{"table":"faults"') and line.endswith("}")]
+
+
+def _moments(runs: Path) -> list[str]:
+    return [str(row["moment"]) for row in _faults(runs)]
+
+
+def _controller(cluster: ForeignLab) -> int | None:
+    return attach([cluster.endpoint(one) for one in IDS]).controller()
+
+
 def main(arguments: Sequence[str]) -> int:
     """Carry out runs one after the other on one cluster."""
     folder, kafka, names = Path(arguments[0]), arguments[1], arguments[2:]
@@ -68,6 +157,10 @@ def main(arguments: Sequence[str]) -> int:
             SshHosts(lab=cluster.lab, folder=folder / "ssh") as hosts,
         ):
             cluster_id = attach([cluster.endpoint(one) for one in IDS]).cluster_id
+            if names == ["sparing-others"]:
+                for outcome in sparing_others(cluster, hosts, cluster_id):
+                    print(json.dumps(outcome), flush=True)
+                return 0
             for name in names:
                 print(json.dumps(carried_out(cluster, hosts, name, cluster_id)), flush=True)
         return 0

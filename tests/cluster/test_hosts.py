@@ -81,6 +81,17 @@ def test_hostile_hosts_get_a_sentence_and_keep_no_rule(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_topics_of_others_are_spared(tmp_path: Path) -> None:
+    """The wrong cluster and a fault that would harm are refused; one that does harm ends at once."""
+    wrong, refused, stopped = carried_out("attached_runs", tmp_path, "2.7.1", "sparing-others")
+    assert wrong["status"] == 254 and "nothing was broken" in wrong["stderr"], wrong
+    assert refused["status"] == 3 and "nothing was broken" in refused["stderr"], refused
+    assert stopped["status"] == 2 and "to spare others: orders/0 has fewer" in stopped["stderr"], stopped
+    assert stopped["moments"] == ["injecting", "injected", "healing", "healed"], stopped
+    assert stopped["seconds"] < 45 and stopped["rules_as_before"], "a fault of 60 s ended early"
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kafka", "names"),
     [
