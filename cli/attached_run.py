@@ -167,8 +167,7 @@ def _in_words(name: str, file: HostsFile, aim: Aim, breaking: Breaking) -> Itera
         yield f"  drop packets on {len(aim.links)} links: {', '.join(map(str, aim.links[:12]))}"
     yield (
         f"  each rule and pause ends by itself {breaking.ttl_s:.0f} s after it began; `acked heal "
-        f"{file.path}` "
-        "ends it at once"
+        f"{file.path}` ends it at once"
     )
     yield "  end it at once if a partition of others has no leader or fewer replicas than min.insync.replicas"
 

@@ -36,7 +36,7 @@ from harness.errors import (
     AckedError,
     UsageError,
 )
-from harness.lab.registry import lab_kind
+from harness.lab.registry import EMBEDDED, lab_kind
 
 if TYPE_CHECKING:
     from cli.series import SeriesCluster
@@ -148,11 +148,11 @@ def run(
             raise UsageError(
                 "--hosts: name one scenario, such as leader-az-isolated; it is for a single run."
             )
-        if target.cluster or target.kafka or target.mode or build.given or settings != SettingOptions():
+        described = target.cluster or target.kafka or target.mode or build.given
+        if described or (settings, client) != (SettingOptions(), ClientOptions()) or place.lab != EMBEDDED:
             raise UsageError(
-                "--hosts: the cluster runs already, so --cluster, --kafka, --mode and settings mean "
-                "nothing; leave "
-                "them out. Settings of clients are in client-config of the hosts file."
+                "--hosts: the cluster runs already, so options of clusters, labs and clients mean nothing; "
+                "leave them out. Settings of clients are in client-config of the hosts file."
             )
         raise typer.Exit(
             run_on_hosts(

@@ -124,8 +124,7 @@ def read_hosts_file(path: Path) -> HostsFile:
     if unknown:
         raise UsageError(
             f"{path}: limits.allow: {quoted(unknown[0])} is not possible on hosts that acked did not "
-            "set up; use "
-            f"{', '.join(ALLOWABLE)}."
+            f"set up; use {', '.join(ALLOWABLE)}."
         )
     if not file.kafka.bootstrap.strip():
         raise UsageError(f'{path}: kafka.bootstrap is empty; give host:port, as in "kafka1:9092".')
@@ -169,8 +168,7 @@ def _hosts(path: Path, file: _File) -> tuple[Topology, dict[str, str]]:
         if unknown or not role:
             raise UsageError(
                 f"{place}.ports: {quoted(unknown[0]) if unknown else 'none'} is no service that runs "
-                "there; name "
-                f"{', '.join(SERVICES)}, such as {{ kafka = [9092] }}."
+                f"there; name {', '.join(SERVICES)}, such as {{ kafka = [9092] }}."
             )
         if not _AZ_NAME.fullmatch(one.az):
             raise UsageError(
@@ -208,8 +206,7 @@ def _address(place: str, text: str) -> str:
     if address is None or address.version != 4 or address.is_loopback or address.is_unspecified:
         raise UsageError(
             f"{place}.address = {quoted(text)}: write the IPv4 address at which the other hosts of the "
-            "cluster "
-            "reach it, such as 10.0.1.11."
+            "cluster reach it, such as 10.0.1.11."
         )
     return str(address)
 
@@ -224,8 +221,7 @@ def in_azs_of(file: HostsFile, topology: Topology) -> Topology:
     if lacking:
         raise UnfitError(
             f"{file.path} names no host with kafka for {', '.join(lacking[:5])} of the cluster, so a "
-            "cut would be "
-            "incomplete; add them."
+            "cut would be incomplete; add them."
         )
     hosts = tuple(replace(host, az=azs.get(host.name, host.az)) for host in topology.hosts)
     others = {

@@ -160,8 +160,7 @@ def locked(lab: HostsLab, ttl_s: float) -> Iterator[None]:
             if result.status == _HELD and LOCK in result.stdout:
                 raise UsageError(
                     f"{host} is in use by {quoted(_comment(result.stdout), 120)}; wait until that has "
-                    "ended, or, if "
-                    f"it is dead, run `acked heal` with this file. The lock ends by itself."
+                    f"ended, or, if it is dead, run `acked heal` with this file. The lock ends by itself."
                 )
             if result.status != 0:
                 raise LabError(f"{host} could not be locked (status {result.status}).", detail=result.stderr)

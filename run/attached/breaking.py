@@ -94,8 +94,7 @@ class Breaking:
         except AckedError as error:
             raise InvalidRunError(
                 f"{self.aim.title} could not be healed in an orderly way "
-                f"({error.message.rstrip('.')}); it ends by "
-                "itself, and `acked heal` proves it."
+                f"({error.message.rstrip('.')}); it ends by itself, and `acked heal` proves it."
             ) from error
         self._journal.mark("healed", self.aim.title)
         self.say(f"{self.aim.title}: healed, and proven")

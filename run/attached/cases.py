@@ -171,8 +171,7 @@ def aim_of(name: str, file: HostsFile, cluster: AttachedCluster) -> Aim:
         names = ", ".join(host.name for host in aim.hosts)
         raise UnfitError(
             f"{name} takes {len(aim.hosts)} hosts at once ({names}), and limits.hosts-at-once of "
-            f"{file.path} is "
-            f"{file.hosts_at_once}; raise it if that is meant."
+            f"{file.path} is {file.hosts_at_once}; raise it if that is meant."
         )
     _require_quorum(name, file.topology, aim)
     return aim
@@ -209,6 +208,5 @@ def _require_quorum(name: str, topology: Topology, aim: Aim) -> None:
         if taken and 2 * len(taken) >= len(every):
             raise UnfitError(
                 f"{name} would take {len(taken)} of {len(every)} nodes with the service {service}, and "
-                "with them the "
-                "majority; the whole cluster would stop."
+                "with them the majority; the whole cluster would stop."
             )

@@ -57,8 +57,7 @@ class Guard:
             except LookupError as error:
                 raise UnfitError(
                     f"min.insync.replicas of {topic} is not known ({error}), so nobody could tell when "
-                    "to stop; grant "
-                    "DESCRIBE_CONFIGS on all topics."
+                    "to stop; grant DESCRIBE_CONFIGS on all topics."
                 ) from None
             needed[topic] = int(config.get(_MIN_ISR) or 1)
         for key, state in self._before.items():  # with fewer replicas nobody can write with acks=all anyway
@@ -73,8 +72,7 @@ class Guard:
             if state.leader < 0 or not state.isr_is_full:
                 raise UnfitError(
                     f"{key} has the ISR {list(state.isr)} of {list(state.replicas or ())}: a fault "
-                    "begins only when every "
-                    "ISR is full; wait until the cluster is whole."
+                    "begins only when every ISR is full; wait until the cluster is whole."
                 )
 
     def require_room(self, taken: Collection[int]) -> None:
@@ -85,8 +83,7 @@ class Guard:
                 raise UnfitError(
                     f"{key} of others would have {len(left)} in-sync replicas without "
                     f"{', '.join(f'broker{one}' for one in sorted(taken))}, and needs "
-                    f"{self._least[key]} "
-                    f"({_MIN_ISR}); nothing was broken."
+                    f"{self._least[key]} ({_MIN_ISR}); nothing was broken."
                 )
 
     def start(self) -> None:

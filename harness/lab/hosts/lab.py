@@ -142,8 +142,7 @@ class HostsLab:
         if name in _NOT_OF_A_BROKER or pid == 1:
             raise UnfitError(
                 f"Port {port} of {host} belongs to {name} (pid {pid}), which is not the node itself; "
-                "name a port "
-                "on which the node listens, or leave `pause` out of `allow`."
+                "name a port on which the node listens, or leave `pause` out of `allow`."
             )
         return pid
 
