@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -29,10 +28,8 @@ from harness.clock import now_ns
 from harness.lab.embedded.namespaces import run_inside
 from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorded_faults import Scene, against_findings, begun, stopped
-from tests.cluster.recorder import inventory
+from tests.cluster.recorder import held_alone, inventory
 
-_ALONE = 15
-"""Messages that the leader acknowledges alone in each recording, at least."""
 _QUIET = 300
 """Messages of a quiet recording, about."""
 _BEGINS_S = 300.0
@@ -51,11 +48,7 @@ def planted(scenes: Sequence[Scene]) -> None:
     cluster, first = scenes[0].cluster, scenes[0]
     leader = first.leader
     assert all(scene.leader == leader for scene in scenes)
-    counts = [scene.recorder.acknowledged() for scene in scenes]
-    with first.frozen(*first.followers()):
-        for scene, count in zip(scenes, counts, strict=True):
-            scene.recorder.wait_acknowledged(count + _ALONE - scene.recorder.acknowledged(), within_s=30)
-        cluster.signal(leader, signal.SIGKILL)
+    held_alone(cluster, [scene.recorder for scene in scenes], leader, first.followers())
     for scene in scenes:
         scene.wait_leader_other_than(leader)
     cluster.start(leader)

@@ -40,8 +40,18 @@ def worst(verdicts: Iterable[str]) -> str:
     return min(verdicts, key=_RANK.__getitem__, default="unknown")
 
 
-SeenEvent = Literal["broker-silent", "leader-changed", "no-leader", "isr-shrunk", "topic-deleted"]
-"""What the observer of a recording sees to break by itself; the names of its marks."""
+SeenEvent = Literal[
+    "broker-silent",
+    "leader-changed",
+    "no-leader",
+    "isr-shrunk",
+    "topic-deleted",
+    "right-lost",
+    "config-changed",
+    "throttled",
+    "interrupted",
+]
+"""What acked sees by itself to break or to change during a recording; the names of its marks."""
 
 JudgedBy = Literal["declaration", "promises"]
 """What decides about the findings of a run: what its scenario declares, or what Kafka promises."""

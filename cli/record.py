@@ -13,7 +13,7 @@ import typer
 from cli.options import RUNS, Quiet, Runs, count, duration
 from cli.pages import add_page
 from harness.console import Progress, echo
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, AckedError, UsageError, quoted
+from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, AckedError, UsageError, WaitTimeoutError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from run.folder import RunFolder
     from run.recording.plan import RecordingPlan
     from run.recording.preflight import Right
+    from run.recording.stored import StoredRecording
     from run.recording.watching import WatchPlan
 
 _SHORTEST_S, _LONGEST_H = 5, 7 * 24
+_LEAST_WAIT_S = 60.0
+"""How long `--resume` waits at least for a broker, also behind the planned end."""
 _NAMED = 4
 """How many of several properties a line names."""
 
@@ -161,13 +164,13 @@ def record(
         )
     with guarded(_requests(watching, load, resume, check_only=check_only, clean=clean)), answering():
         security, user = user_clients(client_config, progress.say)
-        cluster = attach(bootstrap_endpoints(_bootstrap(bootstrap, resume), security))
+        if resume is not None:
+            raise typer.Exit(_resume(resume, bootstrap, security, user, address, progress, as_json=as_json))
+        cluster = attach(bootstrap_endpoints(bootstrap, security))
         if check_only:
             raise typer.Exit(_check(cluster, load, as_json=as_json))
         if clean:
             raise typer.Exit(_clean(cluster, runs, as_json=as_json))
-        if resume is not None:
-            raise typer.Exit(_resume(cluster, resume, user, address, progress, as_json=as_json))
         if watching.watch:
             raise typer.Exit(
                 _watch(cluster, watching, for_s, address, bootstrap, runs, progress, yes=yes, as_json=as_json)
@@ -222,15 +225,6 @@ def mark(
     names = tuple(name.strip() for name in hosts.split(",") if name.strip())
     statement = Statement(text=text.strip(), fault=fault, hosts=names, healed=healed).checked(names)
     echo(send(run or runs / NAME / "latest", statement))
-
-
-def _bootstrap(bootstrap: str, resume: Path | None) -> str:
-    if bootstrap or resume is None:
-        return bootstrap
-    from run.folder import RunFolder
-    from run.recording.stored import StoredRecording
-
-    return StoredRecording.of(RunFolder.open(resume)).bootstrap
 
 
 def user_clients(file: Path | None, say: Callable[[str], None]) -> tuple[ClientSecurity, UserClients]:
@@ -479,9 +473,44 @@ def watch_in_words(cluster: AttachedCluster, plan: WatchPlan) -> list[str]:
     ]
 
 
+def _attached_again(
+    stored: StoredRecording, bootstrap: str, security: ClientSecurity, progress: Progress
+) -> AttachedCluster:
+    """The cluster of a recording. As long as all brokers are down, wait, to the planned end of the recording.
+
+    Raises UsageError if none answers then.
+    """
+    from harness.clock import now_ns
+    from harness.cluster.attached import SilentClusterError, attach, bootstrap_endpoints
+    from harness.waiting import wait_until
+
+    endpoints = bootstrap_endpoints(bootstrap or stored.bootstrap, security)
+    silent: list[SilentClusterError] = []
+
+    def attached() -> AttachedCluster | None:
+        try:
+            return attach(endpoints, stored.listeners)
+        except SilentClusterError as error:
+            if not silent:
+                progress.say("no broker answers; waiting for one until the planned end of the recording")
+            silent[:] = [error]
+            return None
+
+    left_s = (stored.end_ns - now_ns()) / 1e9
+    try:
+        cluster = wait_until(
+            attached, within_s=max(_LEAST_WAIT_S, left_s), poll_s=1.0, awaiting="a broker to answer"
+        )
+    except WaitTimeoutError:
+        raise silent[0] from None
+    assert cluster is not None
+    return cluster
+
+
 def _resume(
-    cluster: AttachedCluster,
     path: Path,
+    bootstrap: str,
+    security: ClientSecurity,
     user: UserClients,
     address: tuple[str, int],
     progress: Progress,
@@ -495,14 +524,15 @@ def _resume(
 
     folder = RunFolder.open(path)
     stored = StoredRecording.of(folder)
+    if stored.deleted or not stored.made:
+        raise UsageError(f"The recording in {path} has no topic any more; record anew.")
+    stored.require_same_boot(path)
+    cluster = _attached_again(stored, bootstrap, security, progress)
     if stored.cluster_id != cluster.cluster_id:
         raise UsageError(
             f"{path} was recorded on the cluster {stored.cluster_id}, and this is {cluster.cluster_id}; name "
             "its listeners with --bootstrap."
         )
-    if stored.deleted or not stored.made:
-        raise UsageError(f"The recording in {path} has no topic any more; record anew.")
-    stored.require_same_boot(path)
     recording = Recording(cluster=cluster, folder=folder, progress=progress, user=user, listen=address)
     with working_on(folder):
         outcome = judged(folder, progress, lambda _started: recording.go_on(), frugal=True)

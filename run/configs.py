@@ -97,8 +97,12 @@ def record_configs_of_others(
     levels: Mapping[str, int],
     journal: Journal,
     dialect: Dialect,
-) -> list[str]:
-    """Record what somebody else's cluster tells of its configuration; returns what it does not tell."""
+) -> tuple[dict[str, Mapping[str, str | None]], list[str]]:
+    """Record what somebody else's cluster tells of its configuration.
+
+    Returns the configuration of each topic that is told, and a clause for each that is not.
+    """
+    told: dict[str, Mapping[str, str | None]] = {}
     untold: dict[str, list[str]] = {}
     hosts = list(brokers)
     asked: list[tuple[str, _Scope, str, Iterable[Host]]] = [
@@ -115,14 +119,21 @@ def record_configs_of_others(
             untold.setdefault(error.message, []).append(what)
             continue
         _write(journal, scope, what if scope == "broker" else resource, effective, {})
+        if scope == "topic":
+            told[resource] = effective
     if levels:
         _write(journal, "cluster", "features", {name: str(level) for name, level in levels.items()}, {})
-    return [f"the configuration of {_some(names)}: {why}" for why, names in untold.items()]
+    return told, [f"the configuration of {_some(names)}: {why}" for why, names in untold.items()]
 
 
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
+
+
+def write_topic_config(journal: Journal, topic: str, effective: Mapping[str, str | None]) -> None:
+    """Record values of a topic that have changed. The former ones stay, so that neither counts as known."""
+    _write(journal, "topic", topic, effective, {})
 
 
 def _told(scope: _Scope, resource: str, hosts: Iterable[Host], dialect: Dialect) -> dict[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -102,6 +103,16 @@ def _unused(parent: Path, stamp: str) -> Path:
             number += 1
             continue
         return path.resolve()
+
+
+def no_room(folder: Path, error: BaseException) -> AckedError | None:
+    """The error for a run folder that cannot be written any more; None if ``error`` is another one."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        return None
+    return AckedError(
+        f"{folder} cannot be written ({error.strerror}), and what was to come is lost; make room, and begin "
+        "anew with another --runs if need be."
+    )
 
 
 def write_json(file: Path, value: Mapping[str, object]) -> None:

@@ -19,7 +19,7 @@ from harness.errors import EXIT_CRASHED, AckedError, UnfitError, UsageError
 from harness.kafka.versions import INTER_BROKER_PROTOCOL, KafkaVersion, kafka_version, version_key
 from harness.lab.layout import THREE_AZS, Layout
 from run.client_choice import LIBRDKAFKA, ClientChoice, greet, program
-from run.folder import CLAIMS, RunFolder
+from run.folder import CLAIMS, RunFolder, no_room
 from run.placement import memory_gib, place, require_memory, start_s
 from run.runner import RunOptions, RunResult, applied_to, run_scenario
 from run.scenario import Scenario
@@ -286,6 +286,8 @@ def judged(
     except AckedError as error:
         return RunOutcome(problem=error)
     except Exception as error:  # noqa: BLE001 - a mistake of the harness: kept for a report, shown as a sentence
+        if (full := no_room(folder.path, error)) is not None:
+            return RunOutcome(problem=full)
         report = folder.path / "crash.txt"
         report.write_text(traceback.format_exc())
         folder.update(status="crashed", problem=f"{type(error).__name__}: {error}")

@@ -80,7 +80,7 @@ class RunFacts:
     mode: str | None = None
     """`zookeeper`, `kraft` or `kraft-combined`."""
     configs: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """Effective values by scope (`broker` or `topic`), name and key."""
+    """Effective values by scope (`broker` or `topic`), name and key, as far as they stayed the same."""
     writers: Mapping[int, Row] = field(default_factory=dict)
     faults: tuple[FaultSpan, ...] = ()
     linked: Mapping[int, frozenset[str]] = field(default_factory=dict)
@@ -228,12 +228,12 @@ def facts_of(
 def _configs(evidence: Evidence) -> Mapping[tuple[str, str, str], str]:
     table = evidence.tables["configs"]
     columns = [table[name].to_pylist() for name in ("scope", "name", "key", "value", "asked")]
-    configs: dict[tuple[str, str, str], str] = {}
+    configs: dict[tuple[str, str, str], set[str]] = {}
     for scope, name, key, value, asked in zip(*columns, strict=True):
         effective = asked if value is None else value
         if effective is not None:
-            configs[scope, name, key] = effective
-    return configs
+            configs.setdefault((scope, name, key), set()).add(effective)
+    return {where: values.pop() for where, values in configs.items() if len(values) == 1}
 
 
 def _down(processes: Iterable[Row], faults: tuple[FaultSpan, ...]) -> Mapping[int, tuple[Span, ...]]:

@@ -5,7 +5,7 @@ Only requests of `ALLOWED` are sent to it, none of them with the id of a replica
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -44,10 +44,11 @@ from harness.kafka.model import (
 )
 from harness.kafka.security import ClientSecurity
 from harness.kafka.wire.admin import RequestResult, create_topics, delete_topic, delete_topic_by_id
-from harness.kafka.wire.connection import only
+from harness.kafka.wire.connection import NoAnswerError, NotSentError, RefusedError, only
 from harness.kafka.wire.dialect import Dialect, common, spoken
 from harness.kafka.wire.group_offsets import delete_group
 from harness.kafka.wire.metadata import (
+    AdvertisedBroker,
     AdvertisedCluster,
     advertised_cluster,
     api_versions,
@@ -87,6 +88,8 @@ _NEWS_S = 30.0
 """How long the news of a new or deleted topic may take to reach every broker."""
 _GROUP_S = 10.0
 """How long the last member of a group may take to leave it."""
+_NO_RACK = "no rack"
+"""The AZ of brokers without broker.rack."""
 _NON_EMPTY_GROUP = 68
 _DESCRIBE_QUORUM = 55
 _NOT_CONTROLLER = 41
@@ -100,6 +103,10 @@ _REFUSED: Mapping[int, str] = {
 """Answers to CreateTopics, by Kafka's error code, for a person."""
 
 T = TypeVar("T")
+
+
+class SilentClusterError(UsageError):
+    """No broker can be reached, and none has refused: all of them may be down for a while."""
 
 
 class AttachedCluster:
@@ -118,6 +125,20 @@ class AttachedCluster:
     def brokers(self) -> tuple[Host, ...]:
         """All brokers that the cluster had when acked came."""
         return self.topology.role("broker")
+
+    @property
+    def listeners(self) -> tuple[AdvertisedBroker, ...]:
+        """Where clients reach them, and their racks."""
+        racks = {az: "" if name == _NO_RACK else name for az, name in self.topology.az_names.items()}
+        return tuple(
+            AdvertisedBroker(
+                node_id=host.node_id,
+                host=host.address,
+                port=host.broker_endpoint.port,
+                rack=racks[host.az],
+            )
+            for host in self.brokers
+        )
 
     def create_topics(self, topics: tuple[Topic, ...]) -> None:
         """Create topics of acked's own, and wait until every broker that answers knows their leaders.
@@ -342,10 +363,15 @@ def bootstrap_endpoints(bootstrap: str, security: ClientSecurity) -> list[Endpoi
     return endpoints
 
 
-def attach(bootstrap: Sequence[Endpoint]) -> AttachedCluster:
-    """The cluster behind some of its listeners. Raises UsageError, with the reason, if none answers."""
+def attach(bootstrap: Sequence[Endpoint], known: Iterable[AdvertisedBroker] = ()) -> AttachedCluster:
+    """The cluster behind some of its listeners, with brokers that are ``known`` and may be down now.
+
+    Raises UsageError, with the reason, if none answers; SilentClusterError if none can be reached.
+    """
     described, dialect, ranges = _described(bootstrap)
-    topology = topology_of(described, bootstrap[0])
+    there = {broker.node_id for broker in described.brokers}
+    brokers = (*described.brokers, *(one for one in known if one.node_id not in there))
+    topology = topology_of(replace(described, brokers=brokers), bootstrap[0])
     cluster = AttachedCluster(
         topology=topology,
         dialect=dialect,
@@ -369,6 +395,7 @@ def _described(
     bootstrap: Sequence[Endpoint],
 ) -> tuple[AdvertisedCluster, Dialect, Mapping[int, tuple[int, int]]]:
     why = ""
+    kind: type[UsageError] = SilentClusterError
     for endpoint in bootstrap:
         try:
             ranges = api_versions(endpoint, _ANSWER_S)
@@ -378,10 +405,18 @@ def _described(
             raise
         except (OSError, ValueError, LookupError) as error:
             why = why or str(error) or type(error).__name__
-    raise UsageError(
+            kind = kind if _is_silence(error) else UsageError
+    raise kind(
         f"--bootstrap {','.join(map(str, bootstrap))}: no broker answers ({why}); name host:port of a "
         f"listener that this machine reaches, and its security in --client-config."
     )
+
+
+def _is_silence(error: Exception) -> bool:
+    """Whether the other side may be down, and has not answered anything."""
+    if isinstance(error, NoAnswerError):
+        return isinstance(error.__cause__, (TimeoutError, ConnectionResetError))
+    return isinstance(error, NotSentError) and not isinstance(error, RefusedError)
 
 
 def topology_of(described: AdvertisedCluster, reached: Endpoint) -> Topology:
@@ -406,7 +441,7 @@ def topology_of(described: AdvertisedCluster, reached: Endpoint) -> Topology:
         for broker in described.brokers
     ]
     client = Host(name=HERE, role="client", az=HERE, address="", node_id=0)
-    names = {az: rack or "no rack" for rack, az in azs.items()}
+    names = {az: rack or _NO_RACK for rack, az in azs.items()}
     return Topology((*hosts, client), "", {**names, HERE: HERE})
 
 

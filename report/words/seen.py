@@ -1,4 +1,4 @@
-"""What was seen to break in a recording of a cluster that acked did not start, as a sentence."""
+"""What was seen to break or to change in a recording of a cluster that acked did not start, as a sentence."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     "no-leader": ("a partition had no leader once", "partitions had no leader {} times"),
     "isr-shrunk": ("an ISR shrank once", "ISRs shrank {} times"),
     "topic-deleted": ("somebody deleted the topic", "somebody deleted the topic {} times"),
+    "right-lost": ("the user lost a right", "the user lost rights {} times"),
+    "config-changed": ("a setting of the topic changed", "settings of the topic changed {} times"),
+    "throttled": ("quotas began to slow producers", "quotas began to slow producers {} times"),
+    "interrupted": ("nobody looked for a while", "nobody looked for a while, {} times"),
 }
 """By event: what happened if it was seen once, and if it was seen several times."""
 

@@ -27,16 +27,17 @@ from harness.kafka.model import Endpoint, TopicPartition, broker_name
 from harness.kafka.wire.dialect import Dialect
 from harness.lab.here import HERE, Here
 from harness.observer.targets import Targets
+from harness.observer.views import View
 from harness.waiting import wait_until
 from run.clients import CALM_FETCHES, UserClients, stream_spec
 from run.folder import RunFolder
 from run.live import LiveState
+from run.recording.changes import Changes
 from run.recording.disk import Room
 from run.recording.marks import Marks, listening
 from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, idempotence, shows_its_log
-from run.recording.rights import RightsOnTopic
 from run.recording.seen import Incarnations, Seen
 from run.recording.stages import (
     LOOK_S,
@@ -108,6 +109,7 @@ class Recording:
             cluster_id=cluster.cluster_id,
             began_ns=now_ns(),
             boot=boot(),
+            listeners=cluster.listeners,
         )
         keep(self.folder, stored)
         return self._carried_out(stored)
@@ -145,6 +147,11 @@ class _Attempt:
         self.dialect: Dialect = self.cluster.dialect
         self.partitions = [key for topic in self.plan.topics for key in topic.topic_partitions]
         self.incarnations = Incarnations(topic=self.plan.topic)
+        self._throttled_before_ms = int(self.folder.manifest()[KEY].get("throttled_ms") or 0)
+        """Of earlier processes."""
+        self._throttled_noted_ms = self._throttled_before_ms
+        self._unwatched_s: float | None = None
+        """How long nobody looked before this process; None for the first one."""
 
     def go(self) -> None:
         """Record until the time is over or the user ends it, read the final logs, and remove the topic."""
@@ -168,8 +175,9 @@ class _Attempt:
                 transactional_id=self.plan.topic,
             )
             stack.callback(watch.stop)
+            self._note_interruption(journal)
             watch.start()
-            note_configs(self.cluster, self.plan.topics, journal, self.progress)
+            configs = note_configs(self.cluster, self.plan.topics, journal, self.progress)
             seen = Seen(
                 views=watch.observer.views,
                 journal=journal,
@@ -178,10 +186,24 @@ class _Attempt:
                 incarnations=self.incarnations,
                 ask_ids=ids_by_broker(stack, self.cluster, self.plan.topic),
             )
+            if self._unwatched_s is not None:
+                seen.mark(
+                    "interrupted", f"the recording goes on; nobody looked for {self._unwatched_s:.1f} s"
+                )
             hosts = [host.name for host in self.cluster.brokers]
             first = _faults_before(self.folder.path) + 1
             marks = Marks(journal, hosts, self.progress.say, first=first)
             streams: list[Stream] = []
+            changes = Changes(
+                cluster=self.cluster,
+                topic=self.plan.topic,
+                journal=journal,
+                mark=seen.mark,
+                say=self.progress.say,
+                config=configs.get(self.plan.topic, {}),
+                throttled_ms=lambda: self._throttled_ms(streams),
+            )
+            changes.begin()
             try:
                 address = stack.enter_context(
                     listening(
@@ -201,9 +223,14 @@ class _Attempt:
                 live = LiveState(self.cluster.topology, self.plan.topics, watch.observer.views, here.files)
                 disturbed = nullcontext() if self.disturbance is None else self.disturbance.on(journal)
                 with self.progress.phase("scenario", "recording", live.lines), disturbed:
-                    self._stand(watch, seen, journal, end_requests)
+                    self._stand(watch, seen, changes, journal, end_requests)
                 with self.progress.phase("final logs", "reading every replica's final log"):
-                    self._note_throttling([stream.stop(_DRAIN_S).throttled_ms for stream in streams])
+                    for stream in streams:
+                        stream.stop(_DRAIN_S)
+                    self._throttled_ms(streams)
+                    if self._throttled_noted_ms:
+                        delayed_s = self._throttled_noted_ms / 1000
+                        self.progress.say(f"quotas delayed answers to producers by {delayed_s:.1f} s in all")
                     journal.mark("drained", "the producers have stopped")
                     for processor in readers[1:]:
                         processor.stop(_TRANSACTION_S)
@@ -214,10 +241,26 @@ class _Attempt:
                 self._after_failure(watch, streams, error)
                 raise
             finally:
-                self._note_seen(seen)
+                with suppress(OSError):  # on a full disk
+                    self._note_seen(seen)
             with self.progress.phase("taking down", "removing the topic"):
                 self._remove_topic()
                 stack.pop_all().close()
+
+    def _note_interruption(self, journal: Journal) -> None:
+        """Nobody knows whether brokers have answered while no process looked: they count as silent."""
+        before = self.folder.journal(f"harness-{self.stored.attempt - 1}")
+        if self.stored.attempt == 1 or not before.exists():
+            return
+        rows = (json_object(line, str(before)) for _, line in lines_of(before))
+        last_ns = max((int(row["ns"]) for row in rows if "ns" in row), default=self.stored.began_ns)
+        now = now_ns()
+        self._unwatched_s = (now - last_ns) / 1e9
+        silent = [
+            View(source=host.name, subject="reachable", error="nobody looked")
+            for host in self.cluster.brokers
+        ]
+        journal.write_many("views", [view.row(now, last_ns) for view in silent])
 
     def _make_topics(self) -> None:
         """Create the topics, unless an earlier process has, and keep their ids."""
@@ -374,19 +417,18 @@ class _Attempt:
         """Those that the producers write to."""
         return self.plan.topics[0].topic_partitions
 
-    def _stand(self, watch: Watch, seen: Seen, journal: Journal, end_requests: EndRequests) -> None:
-        """Look until the end, also at the rights on the topic and at the room for the run folder."""
-        end_ns = self.stored.began_ns + round(self.plan.for_s * 1e9)
+    def _stand(
+        self, watch: Watch, seen: Seen, changes: Changes, journal: Journal, end_requests: EndRequests
+    ) -> None:
+        """Look until the end, also at what changes apart from brokers and at the room for the run folder."""
+        end_ns = self.stored.end_ns
         disturbance = self.disturbance
         if disturbance is not None:
             end_ns = now_ns() + round(disturbance.lasts_s * 1e9)
-        rights = RightsOnTopic(
-            cluster=self.cluster, topic=self.plan.topic, journal=journal, say=self.progress.say
-        )
         room = Room(folder=self.folder.path, most_bytes=self.plan.most_own_bytes)
 
         def lacking() -> str:
-            rights.look(watch.observer.views.answers)
+            changes.look(watch.observer.views.answers)
             return room.lacking()
 
         def look() -> None:
@@ -428,8 +470,8 @@ class _Attempt:
         Logs that are read while producers still write would lack what these write afterwards.
         """
         try:
-            with suppress(ProcessDiedError):
-                for stream in streams:
+            for stream in streams:
+                with suppress(ProcessDiedError, InvalidRunError):  # its process or its journal is no more
                     stream.stop(_DRAIN_S)
             self._dump(watch)
         except (AckedError, OSError) as second:
@@ -444,11 +486,13 @@ class _Attempt:
             remedy = f"the topic {self.plan.topic} is left; acked record --clean removes it"
             self.progress.say(f"{remedy} ({error})")
 
-    def _note_throttling(self, each_ms: Sequence[int]) -> None:
-        throttled_ms = int(self.folder.manifest()[KEY].get("throttled_ms") or 0) + sum(each_ms)
-        note(self.folder, throttled_ms=throttled_ms)
-        if throttled_ms:
-            self.progress.say(f"quotas delayed answers to producers by {throttled_ms / 1000:.1f} s in all")
+    def _throttled_ms(self, streams: Sequence[Stream]) -> Mapping[str, int]:
+        """By how much quotas have delayed answers to each producer; the sum is kept in the manifest."""
+        each = {stream.producer.name: stream.counts().throttled_ms for stream in streams}
+        if (throttled_ms := self._throttled_before_ms + sum(each.values())) > self._throttled_noted_ms:
+            self._throttled_noted_ms = throttled_ms
+            note(self.folder, throttled_ms=throttled_ms)
+        return each
 
     def _note_seen(self, seen: Seen) -> None:
         before: Mapping[str, int] = self.folder.manifest().get(KEY, {}).get("seen") or {}

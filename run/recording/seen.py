@@ -71,7 +71,8 @@ class Seen:
     """What a broker states now about the topic; None if it does not answer."""
     counts: Counter[SeenEvent] = field(default_factory=Counter)
     """How often each event was seen."""
-    _silent: set[int] = field(default_factory=set)
+    _silent: dict[int, set[str]] = field(default_factory=dict)
+    """Brokers that do not answer, and the reasons that were seen for it."""
     _states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _asked_ns: int = 0
 
@@ -79,12 +80,10 @@ class Seen:
         """Compare what every broker states with what it stated before."""
         for broker in self.brokers:
             view = self.views.latest(broker_name(broker), "reachable")
-            silent = view is not None and view.error is not None
-            if silent and broker not in self._silent:
-                self._silent.add(broker)
-                self._mark("broker-silent", f"{broker_name(broker)} does not answer", broker=broker)
-            elif not silent and broker in self._silent:
-                self._silent.discard(broker)
+            if view is not None and view.error is not None:
+                self._note_silence(broker, view.error)
+            elif broker in self._silent:
+                del self._silent[broker]
                 self.journal.mark("broker-answers", f"{broker_name(broker)} answers again", broker=broker)
         for key in self.partitions:
             state = self.views.of("broker").partition(*key)
@@ -97,6 +96,16 @@ class Seen:
         if now_ns() - self._asked_ns >= _ASKED_EVERY_NS:
             self._asked_ns = now_ns()
             self._look_at_topic()
+
+    def _note_silence(self, broker: int, reason: str) -> None:
+        """A broker that was killed may come back with an expired certificate: each new reason is a mark."""
+        text = f"{broker_name(broker)} does not answer: {reason}"
+        if broker not in self._silent:
+            self._silent[broker] = {reason}
+            self.mark("broker-silent", text, broker=broker)
+        elif reason not in self._silent[broker]:
+            self._silent[broker].add(reason)
+            self.journal.mark("still-silent", text, broker=broker)
 
     def as_json(self) -> Mapping[str, int]:
         """How often each kind of event was seen, also those that were not."""
@@ -113,23 +122,24 @@ class Seen:
         host = broker_name(next(iter(stated)))
         self.journal.write("log_events", ns=now_ns(), host=host, kind="topic_deleted", topic=topic, text=text)
         if not was_gone:
-            self._mark("topic-deleted", text, topic=topic)
+            self.mark("topic-deleted", text, topic=topic)
 
     def _compare(self, key: TopicPartition, before: PartitionState, state: PartitionState) -> None:
         where = key._asdict()
         if state.leader not in (before.leader, NO_LEADER):
             text = f"{broker_name(state.leader)} leads {key} in epoch {state.leader_epoch}"
             facts = {"leader": state.leader, "before": before.leader, "epoch": state.leader_epoch}
-            self._mark("leader-changed", text, **where, **facts)
+            self.mark("leader-changed", text, **where, **facts)
         elif state.leader != before.leader:
-            self._mark("no-leader", f"{key} has no leader", **where, before=before.leader)
+            self.mark("no-leader", f"{key} has no leader", **where, before=before.leader)
         gone = sorted(set(before.isr) - set(state.isr))
         if gone:
             text = f"the ISR of {key} is {list(state.isr)}"
-            self._mark("isr-shrunk", text, **where, isr=list(state.isr), gone=gone)
+            self.mark("isr-shrunk", text, **where, isr=list(state.isr), gone=gone)
         elif state.isr_is_full and not before.isr_is_full:
             self.journal.mark("isr-full", f"the ISR of {key} is complete", **where, isr=list(state.isr))
 
-    def _mark(self, event: SeenEvent, text: str, **facts: object) -> None:
+    def mark(self, event: SeenEvent, text: str, **facts: object) -> None:
+        """Count an event, and write it into the journal."""
         self.counts[event] += 1
         self.journal.mark(event, text, **facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
@@ -20,7 +20,7 @@ from harness.observer.pollers import ANSWER_WITHIN_S
 from harness.waiting import wait_until
 from run.configs import record_configs_of_others
 from run.environment import environment
-from run.folder import CLAIMS, RunFolder, write_json
+from run.folder import CLAIMS, RunFolder, no_room, write_json
 from run.recording.seen import TopicIds
 from run.recording.stored import note
 from run.runner import RunResult, ended
@@ -70,11 +70,17 @@ def carried_out(folder: RunFolder, progress: Progress, go: Callable[[], None]) -
     except AckedError as error:
         status, problem = "crashed", error
     except OSError as error:
-        status, problem = "crashed", AckedError(f"The cluster stopped answering the harness ({error}).")
+        why = AckedError(f"The cluster stopped answering the harness ({error}).")
+        status, problem = "crashed", no_room(folder.path, error) or why
     except KeyboardInterrupt:
         folder.update(status="crashed", problem="interrupted")
         raise
-    return ended(folder, progress, status, problem)
+    try:
+        return ended(folder, progress, status, problem)
+    except OSError as error:
+        if (full := no_room(folder.path, error)) is None:
+            raise
+        return RunResult(folder, "crashed", problem or full)
 
 
 def standing(
@@ -131,12 +137,17 @@ def ids_by_broker(stack: ExitStack, cluster: AttachedCluster, topic: str) -> Cal
 
 def note_configs(
     cluster: AttachedCluster, topics: Iterable[Topic], journal: Journal, progress: Progress
-) -> None:
-    """Record what the cluster tells of its configuration, and say what it does not tell."""
-    for what in record_configs_of_others(
+) -> dict[str, Mapping[str, str | None]]:
+    """Record what the cluster tells of its configuration, and say what it does not tell.
+
+    Returns the configuration of each topic that is told.
+    """
+    told, untold = record_configs_of_others(
         cluster.brokers, topics, cluster.features(), journal, cluster.dialect
-    ):
+    )
+    for what in untold:
         progress.say(f"not known: {what}")
+    return told
 
 
 @contextmanager

@@ -6,13 +6,14 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from harness.cluster.attached import PREFIX, AttachedCluster
 from harness.errors import AckedError, BadDataError, UsageError
+from harness.kafka.wire.metadata import AdvertisedBroker
 from harness.plain_files import folders_with
 from run.folder import MANIFEST, RunFolder
 from run.recording.plan import RecordingPlan
@@ -39,12 +40,19 @@ class StoredRecording:
     """The cluster was asked to create the topics, which did not exist before."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics that exist; none before Kafka 2.8."""
+    listeners: tuple[AdvertisedBroker, ...] = ()
+    """The brokers that the cluster had at the beginning. One that is down later is named by no other."""
     deleted: bool = False
     """The topics have been deleted."""
 
     def as_json(self) -> dict[str, Any]:
         """For the manifest."""
-        return {**self.__dict__, "topic_ids": dict(self.topic_ids), "plan": self.plan.as_json()}
+        return {
+            **self.__dict__,
+            "topic_ids": dict(self.topic_ids),
+            "plan": self.plan.as_json(),
+            "listeners": [asdict(one) for one in self.listeners],
+        }
 
     @classmethod
     def of(cls, folder: RunFolder) -> StoredRecording:
@@ -66,11 +74,25 @@ class StoredRecording:
                     for name, topic_id in (stored.get("topic_ids") or {}).items()
                 },
                 deleted=stored.get("deleted") is True,
+                listeners=tuple(
+                    AdvertisedBroker(
+                        node_id=int(one["node_id"]),
+                        host=str(one["host"]),
+                        port=int(one["port"]),
+                        rack=str(one["rack"]),
+                    )
+                    for one in stored.get("listeners") or ()
+                ),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadDataError(
                 f"{folder.path / MANIFEST} does not describe a recording ({type(error).__name__}: {error})."
             ) from None
+
+    @property
+    def end_ns(self) -> int:
+        """Its planned end, of the monotonic clock."""
+        return self.began_ns + round(self.plan.for_s * 1e9)
 
     @property
     def names(self) -> list[str]:

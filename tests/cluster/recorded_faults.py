@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,24 +32,26 @@ from harness.kafka.wire.quorum import describe_quorum
 from harness.kafka.wire.rights import Acl, Operation, create_acls
 from harness.lab.embedded.namespaces import run_inside
 from harness.waiting import wait_until
-from tests.cluster.foreign import IDS, PASSWORD, PEERS_PORT, RACKS, USER
+from tests.cluster.conftest import acked
+from tests.cluster.foreign import IDS, PEERS_PORT, RACKS, USER
 from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorder import (
     Files,
     Message,
     Recorder,
+    held_alone,
     inventory,
     lost_by_findings,
     wire_against_disk,
     wire_against_tool,
 )
 
-_RIGHTS: tuple[Operation, ...] = ("create", "read", "write", "describe", "describe-configs", "delete")
+RIGHTS: tuple[Operation, ...] = ("create", "read", "write", "describe", "describe-configs", "delete")
 """Of an ordinary user, on topics whose names begin with acked-."""
 CUT_S = 10.0
 _JUDGED_BESIDE = 2
 """How many recordings are judged while the next fault is made."""
-_SOME = 60
+SOME = 60
 """Acknowledged messages that show that the producers write again."""
 
 
@@ -60,6 +62,8 @@ class Scene:
     cluster: ForeignLab
     recorder: Recorder
     attached: AttachedCluster
+    ending: bool = False
+    """The recording was asked to end, or has ended by itself."""
 
     @property
     def topic(self) -> str:
@@ -111,7 +115,12 @@ class Scene:
     def end(self) -> None:
         """Ask the recording to end, when the cluster is whole and the producers write again."""
         self.wait_whole()
-        self.recorder.wait_acknowledged(_SOME)
+        self.recorder.wait_acknowledged(SOME)
+        self.end_now()
+
+    def end_now(self) -> None:
+        """Ask the recording to end, whatever the cluster is like."""
+        self.ending = True
         self.recorder.process.send_signal(signal.SIGTERM)
 
     def controller(self) -> int:
@@ -163,9 +172,7 @@ def leader_killed(scene: Scene) -> None:
 def followers_frozen(scene: Scene) -> None:
     """Both followers hang, the leader acknowledges alone and is killed, and the followers go on."""
     leader = scene.leader
-    with scene.frozen(*scene.followers()):
-        scene.recorder.wait_acknowledged(15, within_s=10)
-        scene.killed(leader)
+    held_alone(scene.cluster, [scene.recorder], leader, scene.followers())
     scene.wait_leader_other_than(leader)
     scene.cluster.start(leader)
 
@@ -259,29 +266,42 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
 }
 
 
+def rights_of(user: str, operations: Iterable[Operation] = RIGHTS) -> list[Acl]:
+    """Rights on topics whose names begin with acked-."""
+    return [Acl(f"User:{user}", "topic", operation, "acked-*") for operation in operations]
+
+
 def grant_rights(cluster: ForeignLab) -> None:
     """Give the ordinary user what a recording needs."""
-    acls = [Acl(f"User:{USER}", "topic", operation, "acked-*") for operation in _RIGHTS]
+    acls = rights_of(USER)
     assert all(one.error == 0 for one in create_acls(cluster.endpoint(IDS[0]), acls, timeout_s=10))
 
 
-def _as_user(cluster: ForeignLab) -> list[str]:
-    """How the recording reaches the cluster: where it is secured, as an ordinary user."""
+def as_user(cluster: ForeignLab, user: str = USER, more: str = "") -> list[str]:
+    """How a recording reaches the cluster: where it is secured, as an ordinary user.
+
+    ``more`` is appended to the properties of the user's clients.
+    """
     if cluster.ca is None:
         return ["--bootstrap", cluster.bootstrap]
     (cluster.folder / "ca.pem").write_text(cluster.ca.certificate)
-    config = cluster.folder / "client.properties"
+    config = cluster.folder / f"{user}.properties"
+    login = {"username": user, "password": cluster.passwords[user]}
     config.write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
-        f"sasl.jaas.config={jaas_line(PLAIN_MODULE, {'username': USER, 'password': PASSWORD})}\n"
-        f"ssl.truststore.type=PEM\nssl.truststore.location={cluster.folder / 'ca.pem'}\n"
+        f"sasl.jaas.config={jaas_line(PLAIN_MODULE, login)}\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={cluster.folder / 'ca.pem'}\n{more}"
     )
     return ["--bootstrap", cluster.users, "--client-config", str(config)]
 
 
-def begun(cluster: ForeignLab, runs: Path, *options: str) -> Scene:
-    """A recording that has begun to write; without ``--for`` it records until it gets SIGTERM."""
-    recorder = Recorder(runs, *_as_user(cluster), *(options or ("--for", "10m")), "--yes")
+def begun(cluster: ForeignLab, runs: Path, *options: str, reached: Sequence[str] = ()) -> Scene:
+    """A recording that has begun to write; without ``--for`` it records until it gets SIGTERM.
+
+    ``reached`` says how it reaches the cluster; without it, as the ordinary user does.
+    """
+    arguments = (*(reached or as_user(cluster)), *(options or ("--for", "10m")), "--yes")
+    recorder = Recorder(runs, *arguments)
     attached = attach([cluster.endpoint(one) for one in IDS])
     return Scene(cluster=cluster, recorder=recorder, attached=attached)
 
@@ -305,8 +325,7 @@ class Stopped:
 
     def unjudged(self) -> dict[str, Any]:
         """Kill it, because its history is complete; returns what the brokers' files say."""
-        self.scene.recorder.process.kill()
-        self.scene.recorder.process.communicate()
+        self.scene.recorder.close()
         return self.truth()
 
     def truth(self) -> dict[str, Any]:
@@ -350,15 +369,22 @@ def stopped(*scenes: Scene) -> list[Stopped]:
     ]
 
 
-def recorded(cluster: ForeignLab, runs: Path, name: str) -> tuple[Stopped, dict[str, Any]]:
-    """Make a fault while a recording is under way; the recording, and what else was seen."""
+def recorded(
+    cluster: ForeignLab,
+    runs: Path,
+    name: str,
+    happens: Callable[[Scene], None],
+    reached: Sequence[str] = (),
+) -> Seen:
+    """Let something happen while a recording is under way; the recording, and what else was seen."""
     before = inventory(cluster)
-    scene = begun(cluster, runs / name)
+    scene = begun(cluster, runs / name, reached=reached)
     try:
         scene.recorder.wait_recording()
-        scene.recorder.wait_acknowledged(_SOME)
-        FAULTS[name](scene)
-        scene.end()
+        scene.recorder.wait_acknowledged(SOME)
+        happens(scene)
+        if not scene.ending:
+            scene.end()
         (recording,) = stopped(scene)
     except BaseException:
         scene.recorder.close()
@@ -366,9 +392,46 @@ def recorded(cluster: ForeignLab, runs: Path, name: str) -> tuple[Stopped, dict[
     return recording, {"fault": name, "before": before, "after": inventory(cluster)}
 
 
-def show(recording: Stopped, seen: Mapping[str, Any]) -> None:
-    """Print what came out of a recording."""
-    print(json.dumps({**seen, **recording.outcome()}), flush=True)
+def judged_together(recordings: Sequence[Stopped]) -> list[dict[str, Any]]:
+    """What `Stopped.outcome` says of each, but for what their processes print: `acked check` judges them.
+
+    One session of Spark judges all, where each process would start one of its own.
+    """
+    truths = [one.unjudged() for one in recordings]
+    runs = [Path(truth["run"]) for truth in truths]
+    done = acked("check", *runs, "--json")
+    assert done.stdout, done.stderr
+    shown = json.loads(done.stdout)
+    judgements = shown if len(runs) > 1 else [shown]
+    return [
+        {"status": said["exit_code"], "judgement": said, **truth, **against_findings(run, truth)}
+        for run, truth, said in zip(runs, truths, judgements, strict=True)
+    ]
+
+
+Seen = tuple[Stopped, Mapping[str, Any]]
+"""A recording, and what else was seen."""
+
+
+@contextmanager
+def showing() -> Iterator[Callable[[Seen], None]]:
+    """Print what comes out of recordings, of which some are judged while the next fault is made."""
+    judging = deque[Seen]()
+
+    def show() -> None:
+        recording, seen = judging.popleft()
+        print(json.dumps({**seen, **recording.outcome()}), flush=True)
+
+    def add(one: Seen) -> None:
+        judging.append(one)
+        if len(judging) > _JUDGED_BESIDE:
+            show()
+
+    try:
+        yield add
+    finally:
+        while judging:
+            show()
 
 
 def main() -> int:
@@ -386,15 +449,9 @@ def main() -> int:
         with ForeignLab(folder=options.folder / "cluster", kafka=options.kafka, ca=ca) as cluster:
             if ca is not None:
                 grant_rights(cluster)
-            judging = deque[tuple[Stopped, dict[str, Any]]]()
-            try:
+            with showing() as shown:
                 for name in names:
-                    judging.append(recorded(cluster, options.folder / "runs", name))
-                    if len(judging) > _JUDGED_BESIDE:
-                        show(*judging.popleft())
-            finally:
-                for pair in judging:
-                    show(*pair)
+                    shown(recorded(cluster, options.folder / "runs", name, FAULTS[name]))
         return 0
 
     return run_inside(inside)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 from confluent_kafka.admin import (
@@ -63,10 +64,22 @@ class Recorder:
         name: str = json.loads((self.folder / "run.json").read_text())["recording"]["plan"]["topic"]
         return name
 
+    def status(self) -> str:
+        """Of its manifest, such as `running` and `complete`."""
+        stated: str = json.loads((self.folder / "run.json").read_text())["status"]
+        return stated
+
     def acknowledged(self) -> int:
         """How many messages were acknowledged so far."""
-        streams = (self.folder / "nodes" / "here").glob("client.*.sends")
-        return sum(read_counters(journal).ok for journal in streams)
+        return sum(read_counters(journal).ok for journal in self._streams())
+
+    def acknowledged_in(self, partition: int) -> int:
+        """How many of them in a partition."""
+        told = (one for journal in self._streams() for one in acknowledged_by(journal))
+        return sum(one.partition == partition for one in told)
+
+    def _streams(self) -> list[Path]:
+        return sorted((self.folder / "nodes" / "here").glob("client.*.sends"))
 
     def wait_recording(self) -> str:
         """Wait until messages are acknowledged; returns the topic."""
@@ -86,10 +99,9 @@ class Recorder:
     def wait_final_logs(self, within_s: float = 180) -> None:
         """Wait until it has read the final logs and removed its topic; it goes on with the judgement."""
         wait_until(
-            lambda: json.loads((self.folder / "run.json").read_text())["status"] != "running",
+            lambda: self.status() != "running" or self.process.poll() is not None,
             within_s=within_s,
             awaiting="the recording to be complete",
-            abort=self._check,
             ignoring=(ValueError,),
         )
 
@@ -98,6 +110,14 @@ class Recorder:
         stdout, stderr = self.process.communicate(timeout=within_s)
         assert "Traceback" not in stderr, stderr
         return Finished(self.process.returncode, stdout, stderr)
+
+    def marks(self, event: str) -> list[dict[str, Any]]:
+        """The marks of one kind that it has written so far."""
+        rows = []
+        for journal in sorted((self.folder / "journal").glob("harness*.jsonl")):
+            whole = [line for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
+            rows += [json.loads(line) for line in whole]
+        return [row for row in rows if row["table"] == "marks" and row["name"] == event]
 
     def close(self) -> None:
         """Kill it, if it has not ended."""
@@ -110,6 +130,29 @@ class Recorder:
         assert self.process.poll() is None, self.process.communicate()
 
 
+def held_alone(
+    cluster: ForeignCluster, recorders: Sequence[Recorder], leader: int, others: Sequence[int]
+) -> None:
+    """Let the leader of the first partitions acknowledge messages while its followers hang, then kill it."""
+    for broker in others:
+        cluster.signal(broker, signal.SIGSTOP)
+    before = [one.acknowledged_in(0) for one in recorders]
+    try:
+        wait_until(
+            lambda: all(
+                one.acknowledged_in(0) >= count + _ALONE for one, count in zip(recorders, before, strict=True)
+            ),
+            within_s=30,
+            awaiting="the leader to acknowledge messages alone",
+        )
+    finally:
+        cluster.signal(leader, signal.SIGKILL)
+        for broker in others:
+            cluster.signal(broker, signal.SIGCONT)
+
+
+_ALONE = 15
+"""How many messages a leader acknowledges alone, at least; the first few may reach its followers."""
 _REMOVED = r"\.[0-9a-f]+-(?:delete|stray)"
 """What brokers append to the folder of a replica that is to be removed."""
 
@@ -136,14 +179,19 @@ class Message(NamedTuple):
 def acknowledged(run: Path) -> Iterator[Message]:
     """What the producers of a recording were told, from the journals of their streams."""
     for journal in sorted((run / "journal").glob("here*.sends")):
-        content = journal.read_bytes()
-        header_bytes, json_bytes = struct.unpack_from("<II", content, 8)
-        header = json.loads(content[48 : 48 + json_bytes])
-        rows = content[header_bytes : len(content) - (len(content) - header_bytes) % ROW.size]
-        for seq, (_, _, offset, target, _, _, _, state) in enumerate(ROW.iter_unpack(rows)):
-            if state == _OK:
-                partition = header["targets"][target][1]
-                yield Message(header["writer"], seq, partition, offset if offset >= 0 else None)
+        yield from acknowledged_by(journal)
+
+
+def acknowledged_by(journal: Path) -> Iterator[Message]:
+    """What a producer was told, from the journal of its stream."""
+    content = journal.read_bytes()
+    header_bytes, json_bytes = struct.unpack_from("<II", content, 8)
+    header = json.loads(content[48 : 48 + json_bytes])
+    rows = content[header_bytes : len(content) - (len(content) - header_bytes) % ROW.size]
+    for seq, (_, _, offset, target, _, _, _, state) in enumerate(ROW.iter_unpack(rows)):
+        if state == _OK:
+            partition = header["targets"][target][1]
+            yield Message(header["writer"], seq, partition, offset if offset >= 0 else None)
 
 
 Replica = tuple[int, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.certificates import CertificateAuthority
-from harness.kafka.model import Topic
+from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.admin import create_topics
-from harness.kafka.wire.metadata import topic_ids
+from harness.kafka.wire.metadata import metadata, topic_ids
+from harness.waiting import wait_until
 from tests.cluster.conftest import Finished, acked
 from tests.cluster.foreign import CLIENTS_PORT, IDS, PASSWORD, USER, USERS_PORT, ForeignCluster
+from tests.cluster.foreign_lab import KEPT
+from tests.cluster.recorder import Files, Recorder, held_alone, lost_by_findings
 from tests.cluster.refusing_proxy import Refusal, refusing
 
 pytestmark = pytest.mark.cluster
@@ -27,7 +31,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForeignCluster
     """Clients without security are told to come to a port where nobody listens, unless a test has a proxy."""
     folder = tmp_path_factory.mktemp("foreign")
     with ForeignCluster(
-        folder=folder, network=10, ca=CertificateAuthority(), advertised_port=PROXY_PORT
+        folder=folder, network=10, settings=KEPT, ca=CertificateAuthority(), advertised_port=PROXY_PORT
     ) as cluster:
         yield cluster
 
@@ -118,16 +122,32 @@ def test_a_topic_that_exists_is_somebodys(foreign: ForeignCluster, tmp_path: Pat
 def test_brokers_that_refuse_the_debugging_consumer(
     foreign: ForeignCluster, tmp_path: Path, how: Refusal
 ) -> None:
-    """The logs of the leaders are all there is, and the page says what that means."""
+    """The logs of the leaders are all there is: they prove a loss, and the page says what that means."""
     with ExitStack() as proxies:
         for broker in IDS:
             proxies.enter_context(refusing(foreign.endpoint(broker), PROXY_PORT, how))
-        where = ("--bootstrap", foreign.bootstrap, "--runs", tmp_path)
-        done = acked("record", *where, "--for", "8s", "--yes")
-    assert done.status == 0 and "Verdict: as declared" in done.stdout, (done.stdout, done.stderr)
-    assert "only the leaders' logs can be read: brokers" in done.stderr
-    folder = (tmp_path / "record" / "latest").resolve()
-    shown = json.loads((folder / "run.json").read_text())["recording"]["replica_logs"]
+        recorder = Recorder(tmp_path, "--bootstrap", foreign.bootstrap, "--for", "10m", "--yes")
+        key = TopicPartition(recorder.wait_recording(), 0)
+
+        def leader_by(broker: int) -> int:
+            return metadata(foreign.endpoint(broker), [key.topic]).partitions[key].leader
+
+        leader = leader_by(IDS[0])
+        others = [broker for broker in IDS if broker != leader]
+        held_alone(foreign, [recorder], leader, others)
+        wait_until(lambda: leader_by(others[0]) in others, within_s=60, awaiting="another leader")
+        foreign.start(leader)
+        foreign.wait_registered()
+        recorder.wait_acknowledged(60)
+        recorder.process.send_signal(signal.SIGTERM)
+        recorder.wait_final_logs()
+        (files,) = Files.of(foreign, [key.topic])
+        done = recorder.end()
+    judgement = done.json()
+    assert judgement["verdict"] == "as declared", (judgement["reasons"], done.stderr)
+    assert files.lost(recorder.folder) == lost_by_findings(recorder.folder) != set()
+    assert {row["acks"] for row in judgement["fates_by_writer"] if row["fate"] == "lost"} == {1}
+    shown = json.loads((recorder.folder / "run.json").read_text())["recording"]["replica_logs"]
     assert "debugging replica id" in shown
-    assert "A lost message is one not on the leader." in (folder / "report.html").read_text()
+    assert "A lost message is one not on the leader." in (recorder.folder / "report.html").read_text()
     assert topic_ids(foreign.endpoint(0)).keys() <= {"__consumer_offsets", "acked-there"}

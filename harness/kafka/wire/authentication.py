@@ -12,6 +12,7 @@ import urllib.parse
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -218,29 +219,39 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
+_TRUST = "name a trust store with the CA that signed it"
+_REMEDIES = {
+    "match": "connect to a name that it has, or set ssl.endpoint.identification.algorithm to nothing",
+    "expired": "it has to be renewed on the broker",
+    "not yet valid": "see whether the clocks of both machines are right",
+}
+"""What to do about a certificate, by a word of what OpenSSL says of it; else `_TRUST`."""
+
+
 def tls_refusal(error: ssl.SSLError, security: ClientSecurity) -> str:
     """Why the TLS handshake failed, as a clause with the remedy; empty if another attempt may succeed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         said = str(error.verify_message).rstrip(".")
-        remedy = (
-            "name a trust store with the CA that signed it"
-            if "match" not in said
-            else "connect to a name that it has, or set ssl.endpoint.identification.algorithm to nothing"
-        )
+        remedy = next((one for word, one in _REMEDIES.items() if word in said), _TRUST)
         return f"its certificate is not accepted: {shortened(printable(said), _QUOTED)}; {remedy}"
     reason = error.reason or ""
     if "ALERT" in reason and ("CERTIFICATE" in reason or "CA" in reason.split("_") or "HANDSHAKE" in reason):
-        own = (
-            "name a key store with one that it trusts"
-            if not security.certificate
-            else "use one that it trusts"
-        )
+        own = "use one that it trusts" if security.certificate else "name a key store with one that it trusts"
+        if "EXPIRED" in reason or (security.certificate and _has_expired(security.certificate)):
+            own = "it has expired: renew it"
         return f"it refuses the client's certificate ({_words(reason)}); {own}"
     if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL"):
         return (
             f"it does not speak TLS, which {security.protocol} needs; correct security.protocol or the port"
         )
     return f"TLS failed ({_words(reason)})" if "ALERT" in reason else ""
+
+
+def _has_expired(chain: str) -> bool:
+    """Whether the first certificate has: Java's TLS only says that it is `certificate unknown`."""
+    from cryptography import x509
+
+    return x509.load_pem_x509_certificate(chain.encode()).not_valid_after_utc < datetime.now(UTC)
 
 
 def _words(reason: str) -> str:

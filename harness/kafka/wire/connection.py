@@ -70,6 +70,8 @@ class _Repeated:
     body: bytes = b""
     """The response without its correlation id; empty before the first one."""
     result: object = None
+    throttled_ms: int = 0
+    """As the response states it."""
 
 
 class NotSentError(ConnectionError):
@@ -109,6 +111,8 @@ class Connection:
         self._numbers = itertools.count(1)
         self._repeated: dict[tuple[type, int, Hashable], _Repeated] = {}
         """The questions asked last, the newest at the end."""
+        self._muted_until = 0.0
+        """Until when the broker reads no request from this connection, by the monotonic clock (KIP-219)."""
         self.topic_ids: dict[str, UUID] = {}
         """Ids of topics, for requests that name them so. Whoever is told that one is wrong clears them."""
 
@@ -153,8 +157,10 @@ class Connection:
         answer = self._persist(attempt)
         body = answer[_CORRELATION.size :]
         if body != last.body:
-            last.result = question.parse(cast(Any, response).decode(answer, version=version, header=True))
+            decoded = cast(Any, response).decode(answer, version=version, header=True)
+            last.result, last.throttled_ms = question.parse(decoded), _throttled_ms(decoded)
             last.body = body
+        self._mute(last.throttled_ms)
         return cast(T, last.result)
 
     def _persist(self, attempt: Callable[[], T]) -> T:
@@ -178,11 +184,23 @@ class Connection:
 
     def _exchange(self, request: Any, response: Any, version: int, timeout_s: float) -> Any:
         answer = self._answer(self._frame(request, version), timeout_s)
-        return response.decode(answer, version=version, header=True)
+        decoded = response.decode(answer, version=version, header=True)
+        self._mute(_throttled_ms(decoded))
+        return decoded
+
+    @property
+    def muted(self) -> bool:
+        """Whether a quota keeps the broker from reading the next request now."""
+        return time.monotonic() < self._muted_until
+
+    def _mute(self, throttled_ms: int) -> None:
+        """A broker answers at once, and then reads no request for as long as the answer says (KIP-219)."""
+        if throttled_ms > 0:
+            self._muted_until = time.monotonic() + throttled_ms / 1000
 
     def _answer(self, frame: bytes, timeout_s: float) -> bytes:
         """Send a frame and return the response to it, from its correlation id on."""
-        self._send(frame, timeout_s)
+        self._send(frame, timeout_s + max(0.0, self._muted_until - time.monotonic()))
         try:
             answer = self._response()
         except OSError as error:
@@ -231,7 +249,7 @@ class Connection:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if not self.endpoint.security.plaintext:
                 self._secure(self._socket)
-            self._opened, self._answered = True, False
+            self._opened, self._answered, self._muted_until = True, False, 0.0
         return self._socket
 
     def _secure(self, plain: socket.socket) -> None:
@@ -335,6 +353,10 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _throttled_ms(response: Any) -> int:
+    return int(getattr(response, "throttle_time_ms", 0) or 0)
 
 
 def accepts(endpoint: Endpoint, timeout_s: float = 1.0) -> bool:

@@ -9,6 +9,7 @@ high watermark.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ from kafka.protocol.consumer import (
 from harness.errors import UnfitError
 from harness.kafka.batches import ParsedBatches, Record, offset_after, parse, positions
 from harness.kafka.model import TopicPartition
-from harness.kafka.wire.connection import Connection, Question, Target, connected
+from harness.kafka.wire.connection import Connection, NoAnswerError, Question, Target, connected
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.kafka.wire.metadata import topic_ids
 from harness.kafka.wire.offsets import CONSUMER
@@ -34,6 +35,8 @@ _BY_NAME = 12
 """The last version of FETCH that names topics, and not their ids."""
 _REPLICA_STATE = 15
 """The version of FETCH from which on the replica id is in `ReplicaState`."""
+_QUOTA_S = 60.0
+"""How long a quota may keep an answer back."""
 _STALE_IDS = (100, 103)
 """UNKNOWN_TOPIC_ID and INCONSISTENT_TOPIC_ID: the topic was deleted, and perhaps created again."""
 
@@ -110,7 +113,13 @@ def _fetch(
     isolation_level: int = 0,
     bodies: bool = True,
 ) -> dict[TopicPartition, FetchResult]:
-    """One FETCH; if it names a topic by an id that is not the topic's any more, one more with the new id."""
+    """One FETCH; if it names a topic by an id that is not the topic's any more, one more with the new id.
+
+    Where a quota of the user is used up, a broker answers with no partition at all and reads the next request
+    later (`KafkaApis.handleFetchRequest`): it is sent again until every partition is there. Raises
+    NoAnswerError if they do not come.
+    """
+    deadline = time.monotonic() + _QUOTA_S
 
     def attempt(connection: Connection) -> dict[TopicPartition, FetchResult]:
         ids = _ids(connection, offsets, dialect, timeout_s)
@@ -122,6 +131,10 @@ def _fetch(
         if any(answer.error in _STALE_IDS for answer in answers.values()):
             connection.topic_ids.clear()
             answers = attempt(connection)
+        while not offsets.keys() <= answers.keys():
+            if not connection.muted or time.monotonic() > deadline:
+                raise NoAnswerError(f"{connection.endpoint} answered without a partition that was asked for")
+            answers = {**answers, **attempt(connection)}
     return answers
 
 

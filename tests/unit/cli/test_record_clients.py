@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.record import _user_clients, answering
+from cli.record import answering, user_clients
 from harness.cluster.attached import bootstrap_endpoints, topology_of
 from harness.errors import AckedError, UsageError
 from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
@@ -28,7 +28,7 @@ def silent(text: str) -> None:
 def test_every_broker_is_reached_as_the_file_says(tmp_path: Path) -> None:
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     jaas = f'{module} required username="u" password="{PASSWORD}";'
-    security, _ = _user_clients(
+    security, _ = user_clients(
         written(
             tmp_path,
             "bootstrap.servers=elsewhere:1",
@@ -48,7 +48,7 @@ def test_every_broker_is_reached_as_the_file_says(tmp_path: Path) -> None:
 
 
 def test_the_described_producer_has_the_settings_of_the_file(tmp_path: Path) -> None:
-    _, user = _user_clients(
+    _, user = user_clients(
         written(
             tmp_path,
             "acks=all",
@@ -65,18 +65,18 @@ def test_the_described_producer_has_the_settings_of_the_file(tmp_path: Path) -> 
 
 
 def test_a_described_producer_with_acks_1_is_compared_with_acks_all(tmp_path: Path) -> None:
-    _, user = _user_clients(written(tmp_path, "acks=1"), silent)
+    _, user = user_clients(written(tmp_path, "acks=1"), silent)
     assert [setting.name for setting in settings_of(user)] == ["acks=1", "acks=all"]
 
 
 def test_a_wrong_value_is_one_sentence_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"client.properties:1: acks=some: use all"):
-        _user_clients(written(tmp_path, "acks=some"), silent)
+        user_clients(written(tmp_path, "acks=some"), silent)
 
 
 def test_properties_that_no_client_has_are_named_in_one_line(tmp_path: Path) -> None:
     said: list[str] = []
-    _user_clients(
+    user_clients(
         written(tmp_path, "acks=1", "my.own=1", "a.b=2", "x.y\x1b[2J=3", "c.d=4", "e.f=5"), said.append
     )
     (line,) = said

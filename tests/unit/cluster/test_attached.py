@@ -11,10 +11,20 @@ from contextlib import contextmanager, suppress
 import pytest
 from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 
-from harness.cluster.attached import ALLOWED, CLEANING, PREFIX, READING, TRANSACTIONAL, attach, guarded
+from harness.cluster.attached import (
+    ALLOWED,
+    CLEANING,
+    PREFIX,
+    READING,
+    TRANSACTIONAL,
+    SilentClusterError,
+    attach,
+    guarded,
+)
 from harness.errors import AckedError, UnfitError, UsageError
 from harness.kafka.model import Endpoint, Topic
 from harness.kafka.wire.admin import alter_topic_config
+from harness.kafka.wire.metadata import AdvertisedBroker
 
 VERSIONS = {0: (0, 8), 1: (0, 12), 2: (0, 5), 3: (0, 9), 18: (0, 3), 19: (0, 6), 20: (0, 5), 32: (0, 3)}
 Answer = Callable[[int, bytes], bytes]
@@ -94,6 +104,26 @@ def test_what_is_no_cluster_is_one_sentence(answer: Answer, error: type[AckedErr
     with node(answer) as endpoint, pytest.raises(error, match=says) as refused:
         attach([endpoint])
     assert len(str(refused.value)) <= 300
+
+
+def test_a_known_broker_that_is_down_keeps_its_place() -> None:
+    down = AdvertisedBroker(node_id=7, host="127.0.0.1", port=9, rack="eu-a")
+    brokers: list[tuple[int, str, int, str | None]] = []
+    with node(kafka(brokers, VERSIONS)) as endpoint:
+        brokers.append((3, "127.0.0.1", endpoint.port, "eu-b"))
+        cluster = attach([endpoint], [down])
+        again = attach([endpoint], cluster.listeners)
+    assert cluster.listeners == again.listeners
+    places = [(host.node_id, cluster.topology.az_name(host.az)) for host in cluster.brokers]
+    assert sorted(places) == [(3, "eu-b"), (7, "eu-a")]
+
+
+def test_only_silence_is_worth_waiting_for() -> None:
+    with pytest.raises(SilentClusterError):
+        attach([Endpoint("127.0.0.1", 9)])
+    with node(lambda _key, _number: b"HTTP/1.1 400 Bad") as one, pytest.raises(UsageError) as raised:
+        attach([one])
+    assert not isinstance(raised.value, SilentClusterError)
 
 
 def test_only_topics_of_acked_are_made_and_deleted() -> None:

@@ -55,6 +55,13 @@ def test_who_elected_an_unclean_leader_is_unknown() -> None:
     assert "operator" in judged.reason
 
 
+def test_a_setting_that_has_changed_is_unknown() -> None:
+    run = recorded().config("unclean.leader.election.enable", "true")
+    facts = run.facts()
+    assert facts.topic_config("t", "unclean.leader.election.enable") is None
+    assert facts.topic_config("t", "min.insync.replicas") == "2"
+
+
 def test_a_stated_fault_decides_nothing() -> None:
     run = recorded().add(
         "faults",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
 
+from checkers.verdict import SeenEvent
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
 from harness.history.tables import write_table
@@ -18,7 +19,7 @@ from report.words.seen import limits_in_words, seen_in_words
 from run.folder import write_json
 
 S = 10**9
-QUIET = {"broker-silent": 0, "leader-changed": 0, "no-leader": 0, "isr-shrunk": 0, "topic-deleted": 0}
+QUIET = dict.fromkeys(get_args(SeenEvent), 0)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,11 @@ QUIET = {"broker-silent": 0, "leader-changed": 0, "no-leader": 0, "isr-shrunk": 
             "Seen meanwhile: other leaders were elected 2 times and an ISR shrank once.",
         ),
         ({**QUIET, "topic-deleted": 1}, "Seen meanwhile: somebody deleted the topic."),
+        (
+            {**QUIET, "right-lost": 2, "config-changed": 1, "throttled": 1},
+            "Seen meanwhile: the user lost rights 2 times, a setting of the topic changed and quotas began "
+            "to slow producers.",
+        ),
     ],
 )
 def test_what_was_seen_to_break_is_a_sentence(seen: dict[str, int] | None, says: str) -> None:

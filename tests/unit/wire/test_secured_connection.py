@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -51,12 +52,20 @@ def tls_server(
     before: Callable[[], object] = lambda: None,
     requests: int = 2,
     connections: int = 1,
+    valid: timedelta = timedelta(days=1),
+    clients: str = "",
 ) -> Iterator[Endpoint]:
-    """Accepts connections one after the other, waits with ``before``, and answers some requests."""
-    own = CA.issue("broker", [address])
+    """Accepts connections one after the other, waits with ``before``, and answers some requests.
+
+    ``clients`` is the CA that must have signed their certificates.
+    """
+    own = CA.issue("broker", [address], valid=valid)
     (folder / "own.pem").write_text(own.chain + own.key.reveal())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "own.pem")
+    if clients:
+        context.load_verify_locations(cadata=clients)
+        context.verify_mode = ssl.CERT_REQUIRED
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -140,6 +149,24 @@ def test_certificates_that_do_not_fit(tmp_path: Path, change: dict[str, object],
         wrong = Endpoint(endpoint.host, endpoint.port, security=security)
         with Connection(wrong) as connection, pytest.raises(RefusedError, match=reason):
             connection.open()
+
+
+def test_an_expired_certificate_of_a_broker_has_to_be_renewed(tmp_path: Path) -> None:
+    with (
+        tls_server(tmp_path, valid=timedelta(seconds=-60)) as endpoint,
+        Connection(endpoint) as connection,
+        pytest.raises(RefusedError, match="certificate has expired; it has to be renewed on the broker"),
+    ):
+        connection.open()
+
+
+def test_an_expired_certificate_of_the_client_has_to_be_renewed(tmp_path: Path) -> None:
+    own = CA.issue("client", valid=timedelta(seconds=-60))
+    with tls_server(tmp_path, clients=CA.certificate) as endpoint:
+        security = ClientSecurity(protocol="SSL", ca=CA.certificate, certificate=own.chain, key=own.key)
+        secured = Endpoint(endpoint.host, endpoint.port, security=security)
+        with Connection(secured) as connection, pytest.raises(RefusedError, match="it has expired: renew it"):
+            api_versions(connection)
 
 
 def test_the_name_of_a_broker_is_verified(tmp_path: Path) -> None:

@@ -127,6 +127,25 @@ class Asking:
         return behave
 
 
+def test_a_broker_that_throttles_may_answer_later() -> None:
+    """It reads the next request when the time that its answer states is over (KIP-219)."""
+    over = threading.Event()
+
+    def throttle(peer: socket.socket) -> None:
+        for ms in (400, 0):
+            number = receive(peer)[4:8]
+            stated = ApiVersionsResponse(error_code=0, api_keys=[], throttle_time_ms=ms)
+            body = bytes(stated.encode(version=1))
+            peer.sendall(struct.pack(">i", 4 + len(body)) + number + body)
+            over.wait(ms / 1000)
+
+    with server(throttle) as endpoint, Connection(endpoint, timeout_s=0.15) as connection:
+        connection.call(ApiVersionsRequest(), ApiVersionsResponse, 1)
+        assert connection.muted
+        connection.call(ApiVersionsRequest(), ApiVersionsResponse, 1)
+        assert not connection.muted
+
+
 def test_a_response_that_equals_the_last_one_is_not_decoded_again() -> None:
     asking = Asking()
     with server(asking.answers(7, 7, 8, 7)) as address, Connection(address) as connection:

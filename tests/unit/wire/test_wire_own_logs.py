@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from harness.history.identity import encode
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
+from harness.kafka.wire.connection import NoAnswerError
 from harness.kafka.wire.logs import FetchResult, fetch_own_log
 from harness.kafka.wire.produce import one_record_batch
 
@@ -98,3 +101,31 @@ def test_a_log_that_was_truncated_meanwhile_is_what_was_read_before(
 def test_an_empty_log_is_asked_for_once(broker: Broker) -> None:
     assert fetch_own_log(CONNECTION, "t", 0, 29).records == []
     assert broker.requests == [29]
+
+
+class Throttled:
+    """A connection on which a quota keeps partitions back for some answers."""
+
+    endpoint = "broker1:9092"
+
+    def __init__(self, *answers: bool) -> None:
+        self._answers = iter(answers)
+        self.topic_ids = {"t": UUID(int=1)}
+        self.muted = True
+
+    def ask(self, _question: object, _timeout_s: float | None) -> dict[TopicPartition, FetchResult]:
+        return {TopicPartition("t", 0): FetchResult(high_watermark=5)} if next(self._answers) else {}
+
+
+def test_a_partition_that_a_quota_keeps_back_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection: Any = Throttled(False, False, True)
+    monkeypatch.setattr("harness.kafka.wire.logs.connected", nullcontext)
+    assert fetch_own_log(connection, "t", 0).high_watermark == 5
+
+
+def test_a_partition_that_no_quota_keeps_back_must_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection: Any = Throttled(False, False)
+    connection.muted = False
+    monkeypatch.setattr("harness.kafka.wire.logs.connected", nullcontext)
+    with pytest.raises(NoAnswerError, match="without a partition"):
+        fetch_own_log(connection, "t", 0)

@@ -1,0 +1,450 @@
+"""What happens to a recording beside single faults of brokers: its user, its certificates, clocks, disks.
+
+`python -m tests.cluster.live_situations FOLDER VERSION SITUATION...` prints a JSON line for each: what
+`acked record` said, and what the brokers' files say. The clusters have TLS, SASL and ACLs; situations that
+need another one come behind those that share the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
+
+from harness.clock import now_ns
+from harness.cluster.certificates import CertificateAuthority
+from harness.errors import UnfitError
+from harness.kafka.wire.connection import exchange
+from harness.kafka.wire.rights import Operation, create_acls, delete_acls
+from harness.lab.embedded.namespaces import run_inside
+from tests.cluster.foreign import IDS, USER
+from tests.cluster.foreign_lab import KEPT, ForeignLab
+from tests.cluster.recorded_faults import (
+    RIGHTS,
+    SOME,
+    Scene,
+    as_user,
+    grant_rights,
+    judged_together,
+    leader_cut,
+    recorded,
+    rights_of,
+)
+from tests.cluster.recorder import Recorder
+
+PRODUCED_BYTES_PER_S = 1500
+"""The quota of the user on each broker; a producer writes some 6,000 bytes/s."""
+READ_BYTES_PER_S = 40_000
+"""A broker is asked for some 12,000 bytes/s meanwhile, and at the end for whole logs."""
+AWAY_S = 70.0
+"""How long all brokers are away: longer than the 30 s after which a request of a producer times out."""
+LIFE_S = 20
+"""How long a certificate is valid."""
+OWN_LIFE_S = 90
+"""The same for the recording's own one, which is made before the recording begins."""
+_OWN = "own.pem"
+KILLS_S = 150.0
+APART_S = 120
+_FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
+_ROOM_BYTES = 700 << 20
+"""More than a recording of ten minutes asks for."""
+
+
+def _quota(scene: Scene, key: str, value: float | None) -> None:
+    """Set a quota of the user; None removes it."""
+    entry = AlterClientQuotasRequest.EntryData
+    asked = entry(
+        entity=[entry.EntityData(entity_type="user", entity_name=USER)],
+        ops=[entry.OpData(key=key, value=value or 0.0, remove=value is None)],
+    )
+    request = AlterClientQuotasRequest(entries=[asked], validate_only=False)
+    answer = exchange(scene.attached.any_endpoint(), request, AlterClientQuotasResponse, 0, 10)
+    assert [one.error_code for one in answer.entries] == [0], answer
+
+
+def quota_throttled(scene: Scene) -> None:
+    """A quota of bytes delays the answers to the recording's producers, and is lifted again."""
+    _quota(scene, "producer_byte_rate", PRODUCED_BYTES_PER_S)
+    began = now_ns()
+    scene.wait(lambda: now_ns() - began > 25e9, "the quota to have its effect")
+    _quota(scene, "producer_byte_rate", None)
+
+
+def reads_throttled(scene: Scene) -> None:
+    """Quotas of bytes read and of request time, also at the end, delay acked's own requests."""
+    _quota(scene, "consumer_byte_rate", READ_BYTES_PER_S)
+    _quota(scene, "request_percentage", 1.0)
+    try:
+        began = now_ns()
+        scene.wait(lambda: now_ns() - began > 20e9, "the quotas to have their effect")
+        scene.end()
+        scene.recorder.wait_final_logs()
+    finally:
+        for key in ("consumer_byte_rate", "request_percentage"):
+            _quota(scene, key, None)
+
+
+def _change(scene: Scene, change: Callable[..., Any], operations: Sequence[Operation]) -> None:
+    results = change(scene.attached.any_endpoint(), rights_of(USER, operations), timeout_s=10)
+    assert all(one.error == 0 for one in results), results
+
+
+def _taken(scene: Scene, *operations: Operation) -> None:
+    """Take rights from the user, until acked has seen that one is missing, and for 10 s more."""
+    _change(scene, delete_acls, operations)
+    scene.wait(lambda: bool(scene.recorder.marks("right-lost")), "acked to see that a right is missing")
+    began = now_ns()
+    scene.wait(lambda: now_ns() - began > 10e9, "the time without the right to be over")
+
+
+def _given_back(scene: Scene, *operations: Operation) -> None:
+    _change(scene, create_acls, operations)
+    scene.wait(lambda: bool(scene.recorder.marks("right-back")), "acked to see that the right is back")
+
+
+def write_taken(scene: Scene) -> None:
+    """The user loses WRITE, and gets it back."""
+    _taken(scene, "write")
+    _given_back(scene, "write")
+
+
+def read_taken(scene: Scene) -> None:
+    """The user loses READ, and gets it back."""
+    _taken(scene, "read")
+    _given_back(scene, "read")
+
+
+def all_taken(scene: Scene) -> None:
+    """The user loses every right, DESCRIBE included, which others imply, and gets them back."""
+    _taken(scene, *RIGHTS)
+    _given_back(scene, *RIGHTS)
+
+
+def read_gone(scene: Scene) -> None:
+    """The user loses READ for good: the final logs cannot be read."""
+    _taken(scene, "read")
+    scene.end_now()
+
+
+def describe_gone(scene: Scene) -> None:
+    """The user loses every right for good, DELETE as well."""
+    _taken(scene, *RIGHTS)
+    scene.end_now()
+
+
+def configs_gone(scene: Scene) -> None:
+    """The user loses DESCRIBE_CONFIGS, which acked needs only at the beginning, and DELETE."""
+    _taken(scene, "describe-configs", "delete")
+
+
+def all_away(scene: Scene) -> None:
+    """Every broker is killed, and all come back after more than a minute."""
+    _kill_all(scene)
+    _come_back(scene)
+
+
+def all_away_resumed(scene: Scene) -> None:
+    """The recording is killed as well, and goes on while no broker answers."""
+    _kill_all(scene)
+    _killed_and_resumed(scene)
+    _come_back(scene)
+
+
+def leader_away_resumed(scene: Scene) -> None:
+    """The leader and the recording are killed; it goes on before the leader comes back."""
+    leader = scene.leader
+    scene.killed(leader)
+    scene.wait_leader_other_than(leader)
+    _killed_and_resumed(scene)
+    scene.recorder.wait_acknowledged(SOME)
+    scene.cluster.start(leader)
+
+
+def _killed_and_resumed(scene: Scene) -> None:
+    recorder = scene.recorder
+    recorder.process.kill()
+    recorder.process.communicate()
+    scene.recorder = Recorder(recorder.runs, "--resume", str(recorder.folder), *as_user(scene.cluster)[2:])
+
+
+def _kill_all(scene: Scene) -> None:
+    for broker in IDS:
+        scene.killed(broker)
+
+
+def _come_back(scene: Scene) -> None:
+    began = now_ns()
+    scene.wait(lambda: now_ns() - began > AWAY_S * 1e9, "the time without brokers to be over")
+    for broker in IDS:
+        scene.cluster.start(broker)
+    scene.wait_whole()
+
+
+def random_kills(scene: Scene, seed: int = 1) -> None:
+    """One broker after the other is killed at random moments, and started again."""
+    chance, began = random.Random(seed), now_ns()
+    while now_ns() - began < KILLS_S * 1e9:
+        broker, moment = chance.choice(IDS), now_ns()
+        scene.killed(broker)
+        away_s = chance.uniform(0.5, 8)
+        scene.wait(lambda moment=moment, away_s=away_s: now_ns() - moment > away_s * 1e9, "a restart")  # type: ignore[misc]
+        scene.cluster.start(broker)
+        scene.wait_whole()
+
+
+def topic_config_changed(scene: Scene) -> None:
+    """Somebody lets acks=all write to a single replica, and takes it back."""
+    config = {"min.insync.replicas": "1"}
+    _alter(scene, ConfigResource(ResourceType.TOPIC, scene.topic), config)
+    began = now_ns()
+    scene.wait(lambda: now_ns() - began > 15e9, "the change to last")
+    _alter(scene, ConfigResource(ResourceType.TOPIC, scene.topic), {"min.insync.replicas": "2"})
+
+
+def _alter(scene: Scene, resource: ConfigResource, config: Mapping[str, str]) -> None:
+    for key, value in config.items():
+        resource.add_incremental_config(ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET))
+    admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(30)
+
+
+def _renew_certificates(scene: Scene, valid: timedelta) -> None:
+    """Give every broker's listener for users a new certificate."""
+    cluster = scene.cluster
+    assert cluster.ca is not None
+    for broker in IDS:
+        own = cluster.ca.issue("broker", [cluster.endpoint(broker).host], valid=valid)
+        store = "listener.name.users.ssl.keystore"
+        config = {
+            f"{store}.type": "PEM",
+            f"{store}.certificate.chain": own.chain,
+            f"{store}.key": own.key.reveal(),
+        }
+        _alter(scene, ConfigResource(ResourceType.BROKER, str(broker)), config)
+
+
+def server_certificates_expire(scene: Scene) -> None:
+    """Brokers have certificates that expire, so that nobody connects anew, and get others later."""
+    _renew_certificates(scene, timedelta(seconds=LIFE_S))
+    began = now_ns()
+    scene.wait(lambda: now_ns() - began > LIFE_S * 1e9, "the certificates to expire")
+    leader = scene.leader
+    scene.killed(leader)  # whoever was connected has to connect anew
+    scene.cluster.start(leader)
+    scene.wait_whole()
+    began = now_ns()
+    scene.wait(lambda: now_ns() - began > 15e9, "the time with expired certificates to be over")
+    _renew_certificates(scene, timedelta(days=1))
+
+
+def server_certificates_expired(scene: Scene) -> None:
+    """They are not renewed: at the end no new connection is possible."""
+    _renew_certificates(scene, timedelta(seconds=LIFE_S))
+    began = now_ns()
+    scene.wait(lambda: now_ns() - began > LIFE_S * 1e9, "the certificates to expire")
+    leader = scene.leader
+    scene.killed(leader)
+    scene.cluster.start(leader)
+    scene.wait_whole()
+    scene.end_now()
+
+
+def client_certificate_expires(scene: Scene) -> None:
+    """The recording's own certificate expires, and a broker starts anew."""
+    expires = (scene.cluster.folder / _OWN).stat().st_mtime + OWN_LIFE_S
+    scene.wait(lambda: time.time() > expires, "the certificate to expire", within_s=OWN_LIFE_S + 10)
+    leader = scene.leader
+    scene.killed(leader)
+    scene.cluster.start(leader)
+    scene.wait_whole()
+    scene.end_now()
+
+
+def broker_disk_full(scene: Scene) -> None:
+    """The disk of the leader is full, so that it stops; it starts again when there is room."""
+    (broker,) = scene.cluster.own_disks
+    with scene.cluster.nemesis.storage.fill_disk(f"broker{broker}"):
+        scene.wait(lambda: scene.cluster.lab.exit_status(f"broker{broker}") is not None, "the broker to stop")
+    scene.cluster.start(broker)
+
+
+def clocks_apart(scene: Scene) -> None:
+    """Clocks of brokers differ by minutes, and the leader's AZ is cut off."""
+    leader_cut(scene)
+
+
+def own_disk_low(scene: Scene) -> None:
+    """Somebody else fills the disk of the run folder, up to what acked leaves free."""
+    _fill(scene, leaving=200 << 20)
+    scene.ending = True
+
+
+def own_disk_full(scene: Scene) -> None:
+    """Somebody else fills the disk of the run folder at once, to the last byte."""
+    _fill(scene, leaving=0)
+    scene.ending = True
+
+
+def _fill(scene: Scene, leaving: int) -> None:
+    file = scene.recorder.runs.parent / "filler"
+    with file.open("wb") as filler:
+        free = shutil.disk_usage(file.parent).free - leaving
+        os.posix_fallocate(filler.fileno(), 0, free)
+    began = now_ns()
+    scene.wait(
+        lambda: scene.recorder.status() != "running" or now_ns() - began > 30e9,
+        "the recording to end",
+    )
+    file.unlink()
+
+
+def _secured(folder: Path, kafka: str, **more: Any) -> ForeignLab:
+    return ForeignLab(folder=folder, kafka=kafka, ca=CertificateAuthority(), **more)
+
+
+def _with_odd_hosts(folder: Path, kafka: str) -> ForeignLab:
+    """The first broker's clock is ahead, the second one's behind; the first has a disk of its own."""
+    library = next(iter(sorted(Path("/").glob(_FAKETIME[1:]))), None)
+    if library is None:
+        raise UnfitError("libfaketime is not installed: apt-get install libfaketime")
+    environments = {
+        broker: {"LD_PRELOAD": str(library), "FAKETIME": f"{by:+d}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        for broker, by in zip(IDS, (APART_S, -APART_S), strict=False)
+    }
+    return _secured(folder, kafka, environments=environments, own_disks=IDS[:1])
+
+
+def _with_client_certificates(folder: Path, kafka: str) -> ForeignLab:
+    ca = CertificateAuthority()
+    required = {
+        "listener.name.users.ssl.client.auth": "required",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": ca.certificate,
+    }
+    return ForeignLab(folder=folder, kafka=kafka, ca=ca, settings={**KEPT, **required})
+
+
+def _own_certificate(cluster: ForeignLab) -> list[str]:
+    assert cluster.ca is not None
+    own = cluster.ca.issue("client", valid=timedelta(seconds=OWN_LIFE_S))
+    (cluster.folder / _OWN).write_text(own.key.reveal() + own.chain)
+    return as_user(
+        cluster,
+        more=f"ssl.keystore.type=PEM\nssl.keystore.location={cluster.folder / _OWN}\n",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """Something that happens to a recording."""
+
+    happens: Callable[[Scene], None]
+    cluster: Callable[[Path, str], ForeignLab] = _secured
+    reached: Callable[[ForeignLab], Sequence[str]] = as_user
+    room_bytes: int = 0
+    """The size of the file system for the run folder; 0: that of other tests."""
+
+
+SITUATIONS: Mapping[str, Situation] = {
+    **{
+        one.__name__.replace("_", "-"): Situation(happens=one)
+        for one in (
+            quota_throttled,
+            reads_throttled,
+            write_taken,
+            read_taken,
+            all_taken,
+            read_gone,
+            describe_gone,
+            configs_gone,
+            all_away,
+            all_away_resumed,
+            leader_away_resumed,
+            random_kills,
+            topic_config_changed,
+            server_certificates_expire,
+            server_certificates_expired,
+        )
+    },
+    "own-disk-low": Situation(happens=own_disk_low, room_bytes=_ROOM_BYTES),
+    "own-disk-full": Situation(happens=own_disk_full, room_bytes=_ROOM_BYTES),
+    "client-certificate-expires": Situation(
+        happens=client_certificate_expires, cluster=_with_client_certificates, reached=_own_certificate
+    ),
+    "broker-disk-full": Situation(happens=broker_disk_full, cluster=_with_odd_hosts),
+    "clocks-apart": Situation(happens=clocks_apart, cluster=_with_odd_hosts),
+}
+
+
+@contextmanager
+def _room(folder: Path, size_bytes: int) -> Iterator[Path]:
+    """A folder, on a file system of its own if it is to have a size."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not size_bytes:
+        yield folder
+        return
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def carried_out(cluster: ForeignLab, folder: Path, names: Sequence[str]) -> None:
+    """Let situations come about on a cluster that is up, and print what came of them."""
+    with ExitStack() as rooms:
+        ended = []
+        for name in names:
+            situation = SITUATIONS[name]
+            grant_rights(cluster)
+            room = rooms.enter_context(_room(folder / name, situation.room_bytes))
+            reached = situation.reached(cluster)
+            ended.append(recorded(cluster, room / "runs", name, situation.happens, reached))
+        outcomes = judged_together([recording for recording, _ in ended])
+        for (_, seen), outcome in zip(ended, outcomes, strict=True):
+            print(json.dumps({**seen, **outcome}), flush=True)
+
+
+def main() -> int:
+    """Let situations come about, one after the other."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("kafka")
+    parser.add_argument("situations", nargs="+", choices=list(SITUATIONS))
+    options = parser.parse_args()
+
+    def inside() -> int:
+        by_cluster: dict[Callable[[Path, str], ForeignLab], list[str]] = {}
+        for name in options.situations:
+            by_cluster.setdefault(SITUATIONS[name].cluster, []).append(name)
+        for number, (made, names) in enumerate(by_cluster.items()):
+            with made(options.folder / f"cluster{number}", options.kafka) as cluster:
+                carried_out(cluster, options.folder, names)
+        return 0
+
+    return run_inside(inside)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

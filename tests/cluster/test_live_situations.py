@@ -1,0 +1,67 @@
+"""What happens to a recording while it lasts never makes a verdict wrong, and is named in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.test_recorded_faults import ALL_WRITER, carried_out
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What a recording says in a situation."""
+
+    verdict: str = "as declared"
+    seen: frozenset[str] = frozenset()
+    """What it has seen for certain."""
+    alone: bool = True
+    """It has seen nothing else."""
+    reason: str = ""
+    """Part of a reason for the verdict."""
+
+
+EXPECTED: Mapping[str, Expected] = {
+    "quota-throttled": Expected(seen=frozenset({"throttled"})),
+    "write-taken": Expected(seen=frozenset({"right-lost"})),
+    "read-taken": Expected(seen=frozenset({"right-lost"})),
+    "all-taken": Expected(seen=frozenset({"right-lost"})),
+    "all-away-resumed": Expected(seen=frozenset({"interrupted"}), alone=False),
+}
+
+
+@pytest.mark.parametrize(
+    ("kafka", "situations"),
+    [
+        ("4.3.1", "quota-throttled write-taken read-taken all-taken"),
+        ("4.3.1", "all-away-resumed"),
+    ],
+)
+def test_what_happens_meanwhile_is_named_and_judged_rightly(
+    tmp_path: Path, kafka: str, situations: str
+) -> None:
+    names = situations.split()
+    outcomes = list(carried_out("live_situations", tmp_path, kafka, *names))
+    assert [one["fault"] for one in outcomes] == names
+    for one in outcomes:
+        check(one, EXPECTED[one["fault"]])
+
+
+def check(one: Mapping[str, Any], expected: Expected) -> None:
+    """What holds of every recording, and of one in this situation."""
+    judgement = one["judgement"]
+    assert judgement["verdict"] == expected.verdict, judgement["reasons"]
+    assert any(expected.reason in reason for reason in judgement["reasons"] or ("",)), judgement["reasons"]
+    assert one["only_by_findings"] == one["only_on_disk"] == [], one
+    assert one["different"] == one["dumped_different"] == 0, one
+    assert one["records"] == one["dumped"] > 0, one
+    assert ALL_WRITER not in one["lost_by_writer"], one
+    seen = {event for event, count in judgement["seen"].items() if count}
+    assert seen == expected.seen if expected.alone else seen >= expected.seen, seen
+    assert one["before"] == one["after"], one["fault"]
