@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
-from harness.errors import LabError
+from harness.errors import AckedError, LabError
 from harness.lab import expiry
 from harness.lab.model import Lab, Result
 from nemesis.network.rules import CHAIN_PREFIX, Ruleset, foreign, normalised
@@ -34,14 +35,20 @@ class Chains:
         self._watchdogs: dict[tuple[str, str], str] = {}
 
     def load(self, rules: Ruleset, hosts: Iterable[str] | None = None) -> None:
-        """Load ``rules`` into all their hosts (or only into ``hosts``)."""
+        """Load ``rules`` into all their hosts (or only into ``hosts``); if one does not answer, into none."""
         heal = expiry.undo_script(_RESTORE, rules.heal_text())
         names = rules.hosts if hosts is None else tuple(hosts)
         commands = {
             host: (("sh", "-c", _LOAD, "load", rules.chain, f"{self.ttl_s:g}", heal), rules.load_text(host))
             for host in names
         }
-        results = self._lab.execute_all(commands)
+        try:
+            results = self._lab.execute_all(commands)
+        except AckedError:
+            for host in names:
+                with suppress(AckedError):  # that host's watchdog removes them
+                    self.remove_remains(rules, [host])
+            raise
         for host, result in results.items():
             if result.status == 0:
                 self._watchdogs[host, rules.chain] = result.stdout.strip()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 from nemesis_fakes import TOPOLOGY
 
-from harness.errors import UsageError
+from harness.errors import LabError, UsageError
+from harness.lab.model import Result
 from nemesis.network import links
+from nemesis.network.chains import Chains
 from nemesis.network.links import Connection, Link
 from nemesis.network.rules import (
     chain_name,
@@ -117,3 +121,30 @@ def test_counters_are_read_by_position_in_the_own_chain() -> None:
     listing = "[9:9] -A ACKED-t-11 -j DROP\n[6:360] -A ACKED-t-1 second"
     assert rules.counts("broker1", listing) == {parsed[1]: 6}
     assert rules.counts("broker1", "") == {}
+
+
+class _HalfReached:
+    """A lab of which one host does not answer; notes in which others each script ran."""
+
+    topology = TOPOLOGY
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, str]] = []
+
+    def execute_all(
+        self, commands: Mapping[str, tuple[Sequence[str], str]], **_: object
+    ) -> dict[str, Result]:
+        self.ran += [(argv[3], host) for host, (argv, _) in commands.items() if host != "broker3"]
+        if "broker3" in commands:
+            raise LabError("the connection to broker3 has ended")
+        return {host: Result(0, "77", "") for host in commands}
+
+
+def test_rules_that_one_host_does_not_get_stay_in_no_other() -> None:
+    lab = _HalfReached()
+    rules = cut_rules(TOPOLOGY, "ACKED-t-1", links.isolate(TOPOLOGY, "broker1"))
+    with pytest.raises(LabError, match="broker3 has ended"):
+        Chains(lab, 60.0).load(rules)  # type: ignore[arg-type]
+    loaded = {host for script, host in lab.ran if script == "load"}
+    removed = {host for script, host in lab.ran if script == "remove-remains"}
+    assert loaded == removed == set(rules.hosts) - {"broker3"} != set()
