@@ -52,7 +52,8 @@ def carried_out(cluster: ForeignLab, hosts: SshHosts, name: str, cluster_id: str
         return outcome
     run = (runs / "record" / "latest").resolve()
     topic = json.loads((run / "run.json").read_text())["recording"]["plan"]["topic"]
-    disk, findings = Files.of(cluster, topic).lost(run), lost_by_findings(run)
+    (files,) = Files.of(cluster, [topic])
+    disk, findings = files.lost(run), lost_by_findings(run)
     judgement = json.loads(done.stdout)
     return outcome | {
         "run": str(run),
