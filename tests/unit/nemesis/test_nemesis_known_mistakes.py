@@ -29,6 +29,7 @@ TELL_THE_DATE = {
     "harness/clock.py",
     "harness/cluster/certificates.py",
     "harness/cluster/tokens.py",
+    "harness/kafka/wire/authentication.py",
     "harness/kafka/wire/produce.py",
     "harness/kafka/wire/transactions.py",
     "run/folder.py",
