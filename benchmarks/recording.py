@@ -130,9 +130,9 @@ class Rounds:
         command += ["--num-records", str(self.messages), "--record-size", str(self.size_bytes)]
         command += ["--throughput", "-1", "--producer-props", f"bootstrap.servers={servers}", *settings]
         script = ["bash", "-c", '"$@"; times', "bash", *command]
-        brokers_before = _seconds(_brokers())
+        brokers_before = seconds_of(_brokers())
         done = stage.lab.execute(HOST, script, timeout_s=_LIMIT_S)
-        brokers_s = _seconds(_brokers()) - brokers_before
+        brokers_s = seconds_of(_brokers()) - brokers_before
         sent = _SENT.findall(done.stdout)
         if not sent:
             raise LabError(f"{ANCHOR} failed.", detail=done.stdout + done.stderr)
@@ -148,7 +148,7 @@ class Rounds:
             max_in_flight=90_000 if via == "librdkafka" else 200_000,  # librdkafka's queue has 100,000
         )
         spec = replace(stage.stream_spec(topic, load.rate, self._settings()), via=via)
-        brokers_before, clients_before = _seconds(_brokers()), _seconds(_clients())
+        brokers_before, clients_before = seconds_of(_brokers()), seconds_of(_clients())
         stream = stage.clients[AZ].start_stream(spec, load)
         wait_until(
             stream.counts,
@@ -156,7 +156,7 @@ class Rounds:
             awaiting=f"the stream of {via} to end",
             accept=lambda counts: not counts.running,
         )
-        brokers_s, client_s = _seconds(_brokers()) - brokers_before, _seconds(_clients()) - clients_before
+        brokers_s, client_s = seconds_of(_brokers()) - brokers_before, seconds_of(_clients()) - clients_before
         counts = stream.counts()
         if counts.ok != self.messages:
             raise LabError(f"The stream of {via} ended with {counts}.")
@@ -191,7 +191,7 @@ def _namespace(pid: int) -> str | None:
         return None
 
 
-def _seconds(processes: list[int]) -> float:
+def seconds_of(processes: list[int]) -> float:
     """Processor time so far of processes that go on."""
     ticks = 0
     for pid in processes:

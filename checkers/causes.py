@@ -275,7 +275,8 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
         return Cause(kind="log_start_moved", rows=(log_start_row(scene.partition, scene.evidence),))
     if winner is not None and cut is None and not loss.sighted:
         if (missed := _missed(scene, loss)) is not None:
-            return Cause(kind="not_followed", facts={"broker": missed["broker"]}, rows=(_missed_row(missed),))
+            broker = loss.acked_by if missed["broker"] is None else missed["broker"]
+            return Cause(kind="not_followed", facts={"broker": broker}, rows=(_missed_row(missed, broker),))
         # An election cannot take from a leader what it never had.
         return Cause(kind="never_seen")
     if usurped and ruling is not None:
@@ -305,14 +306,16 @@ def _missed(scene: _Scene, loss: _Loss) -> Row | None:
     for row in scene.missed:
         begin, end = or_minus_one(row["from_offset"]), row["to_offset"]
         inside = loss.offset < 0 or (begin <= loss.offset and (end is None or loss.offset < end))
-        if inside and row["ns"] >= loss.acked_ns and loss.acked_by in (-1, row["broker"]):
+        there = row["broker"] is None or loss.acked_by in (-1, row["broker"])
+        if inside and there and row["ns"] >= loss.acked_ns:
             return row
     return None
 
 
-def _missed_row(row: Row) -> str:
-    offsets = f"{or_minus_one(row['from_offset'])} to {or_minus_one(row['to_offset']) - 1}"
-    return evidence_row("unobserved", row["ns"], f"offsets {offsets} of broker{row['broker']}")
+def _missed_row(row: Row, broker: int) -> str:
+    begin, end = row["from_offset"], row["to_offset"]
+    offsets = "unknown offsets" if begin is None or end is None else f"offsets {begin} to {end - 1}"
+    return evidence_row("unobserved", row["ns"], f"{offsets} of broker{broker}")
 
 
 def _later_epoch(scene: _Scene, loss: _Loss) -> Cause | None:

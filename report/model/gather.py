@@ -32,6 +32,7 @@ from report.model.model import (
     PartitionStory,
     ReportModel,
     Run,
+    Unobserved,
 )
 from report.model.other_findings import explanations
 from report.model.removals import consequences, elections, turns
@@ -171,9 +172,26 @@ class _ModelBuilder:
             stories=message_stories,
             transactions=transactions.groups(),
             blocked=blocked_readers(self.tables, self.seconds),
+            unobserved=self._unobserved(),
             transaction_stories=transaction_stories,
             settings=self._settings(),
             files=_files(self.folder),
+        )
+
+    def _unobserved(self) -> tuple[Unobserved, ...]:
+        """What the run did not observe, by time."""
+        return tuple(
+            Unobserved(
+                by=row["source"],
+                place=f"{row['topic']}/{row['partition']}",
+                broker=row["broker"],
+                from_s=None if row["since_ns"] is None else self.seconds(row["since_ns"]),
+                to_s=self.seconds(row["ns"]),
+                from_offset=row["from_offset"],
+                to_offset=row["to_offset"],
+                late=bool(row["late"]),
+            )
+            for row in self.judgement.get("unobserved") or ()
         )
 
     def _killed(self) -> dict[int, list[float]]:

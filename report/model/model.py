@@ -409,6 +409,23 @@ class BlockedReaders:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unobserved:
+    """A range of offsets that the run should have observed and did not, or observed late."""
+
+    by: str
+    """Who should have: `tail`, `reader` or `read_back`, as in the table `unobserved`."""
+    place: str
+    """``topic/partition``"""
+    broker: int | None
+    from_s: float | None
+    to_s: float
+    from_offset: int | None
+    to_offset: int | None
+    """The offset after the last one."""
+    late: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Story:
     """What happened to one message, or to one transaction."""
 
@@ -553,6 +570,8 @@ class ReportModel:
     transactions: tuple[TransactionGroup, ...] = ()
     """Those with a finding first."""
     blocked: tuple[BlockedReaders, ...] = ()
+    unobserved: tuple[Unobserved, ...] = ()
+    """The first ranges that the run did not observe, as the judgement lists them."""
     """The longest first."""
     transaction_stories: tuple[Story, ...] = ()
     settings: tuple[EffectiveSetting, ...] = ()

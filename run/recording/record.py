@@ -38,6 +38,7 @@ from run.recording.marks import Marks, listening
 from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, idempotence, shows_its_log
+from run.recording.reading import unreceived, while_away
 from run.recording.seen import Incarnations, Seen
 from run.recording.stages import (
     LOOK_S,
@@ -160,6 +161,8 @@ class _Attempt:
             stack.callback(here.down)
             end_requests = stack.enter_context(signals_end())
             journal = stack.enter_context(Journal(self.folder.journal("harness")))
+            if self.stored.attempt > 1:
+                journal.write_many("unobserved", while_away(self.folder.path, self.partitions))
             client = Client(here, HERE)
             stack.callback(self._end_client, client)
             with self.progress.phase("boot", "creating the topic"):
@@ -235,6 +238,7 @@ class _Attempt:
                     for processor in readers[1:]:
                         processor.stop(_TRANSACTION_S)
                     self._settle(seen)
+                    self._note_unreceived(readers[0], journal)
                     readers[0].stop()
                     self._dump(watch)
             except (AckedError, OSError) as error:
@@ -458,6 +462,13 @@ class _Attempt:
             )
         except WaitTimeoutError as error:
             self.progress.say(error.message)
+
+    def _note_unreceived(self, reader: BackgroundConsumer, journal: Journal) -> None:
+        """Record what the consumer does not receive of what the producers have written."""
+        rows = [] if self.incarnations.gone else unreceived(self.cluster, reader, self._own_partitions)
+        if rows:
+            journal.write_many("unobserved", rows)
+            self.progress.say(f"the consumer has not received everything of {len(rows)} partition(s)")
 
     def _dump(self, watch: Watch) -> None:
         watch.observer.check()

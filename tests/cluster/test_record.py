@@ -146,6 +146,8 @@ def test_a_killed_recording_goes_on(foreign: ForeignCluster, tmp_path: Path) -> 
     assert judgement["verdict"] == "as declared", (judgement["reasons"], done.stderr)
     assert {row["writer"] for row in judgement["fates_by_writer"]} == {1, 2, 11, 12}
     assert judgement["seen"]["interrupted"] == 1
+    away = [row for row in judgement["unobserved"] if row["broker"] is None]
+    assert away and all(row["late"] and row["since_ns"] < row["ns"] for row in away), "it was killed"
     assert topic not in topics(foreign)
 
 

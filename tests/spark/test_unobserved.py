@@ -44,3 +44,4 @@ def test_it_reaches_verdict_claims_and_page(spark: Any, tmp_path: Path) -> None:
     assert [row["from_offset"] for row in told[True].unobserved] == [6]
     page = write_page(tmp_path / "True").read_text()
     assert "t/0 on broker1, offsets 6 to 8" in page
+    assert "<td>the observer</td><td>t/0 on broker1</td>" in page and ">6–8<" in page

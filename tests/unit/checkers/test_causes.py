@@ -298,7 +298,7 @@ MISSED = {"ns": 2000, "source": "tail", "broker": 1, "from_offset": 1, "to_offse
     [
         ({}, NOT_FOLLOWED),
         ({"late": True, "from_offset": 0, "to_offset": 9}, NOT_FOLLOWED),
-        ({"from_offset": None, "to_offset": None}, NOT_FOLLOWED),
+        ({"from_offset": None, "to_offset": None, "broker": None}, NOT_FOLLOWED),
         ({"from_offset": 2, "to_offset": 9}, NEVER_SEEN),
         ({"to_offset": 1, "from_offset": 0}, NEVER_SEEN),
         ({"broker": 2}, NEVER_SEEN),
