@@ -15,10 +15,12 @@ import typer
 from cli.options import (
     BuildOptions,
     Parallel,
+    PartitionRate,
     PlaceOptions,
     Repeat,
     SettingOptions,
     duration,
+    with_rate,
 )
 from harness.console import Console, Progress, echo
 from harness.errors import StoppedError, UsageError
@@ -58,6 +60,7 @@ class CaseOptions:
             help="Run the most telling faults first, as many as fit into this time (90s, 20m, 1h).",
         ),
     ] = None
+    rate: PartitionRate = None
     repeat: Repeat = 1
 
 
@@ -123,6 +126,7 @@ def assess(
             )
         work = Assessment.resume(resume)
     else:
+        given = with_rate(given, cases.rate)
         planned = _Request.read(cluster, cases, target, given, build, place.lab, progress)
         if list_only:
             planned.show(as_json=as_json)

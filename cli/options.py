@@ -71,6 +71,23 @@ def message_rate(text: str | float) -> float:
     return number
 
 
+PartitionRate = Annotated[
+    float | None,
+    typer.Option(
+        parser=message_rate,
+        metavar="<float>",
+        help="Messages per second that each producer writes to each partition. Default: 5.",
+    ),
+]
+
+
+def with_rate(settings: Settings, rate: float | None) -> Settings:
+    """The settings with the rate of an assessment's or a search's producers. Raises UsageError."""
+    if rate == 0:
+        raise UsageError("--rate 0: without messages nothing is measured; give a rate above 0.")
+    return settings if rate is None else replace(settings, rate=rate)
+
+
 def divisor(text: str | float) -> float:
     """The factor by which times are divided. Raises UsageError."""
     try:

@@ -14,11 +14,13 @@ from cli.options import (
     MOST_RUNS,
     BuildOptions,
     ClientOptions,
+    PartitionRate,
     PlaceOptions,
     SettingOptions,
     Trust,
     count,
     duration,
+    with_rate,
 )
 from harness.console import Progress
 from harness.errors import UsageError
@@ -87,6 +89,7 @@ class SpaceOptions:
         bool,
         typer.Option("--safe", help="Only settings under which Kafka promises to keep every message."),
     ] = False
+    rate: PartitionRate = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +194,7 @@ def search(
         common = _Common(
             file=file,
             mode=mode or _common_mode([version for _, version, _ in sides], force=build.force),
-            settings=given,
+            settings=with_rate(given, space.rate),
             space=replace(space, seed=secrets.randbelow(1_000_000) if space.seed is None else space.seed),
             lab=place.lab,
             force=build.force,

@@ -99,6 +99,9 @@ class Settings:
     consumer: Mapping[str, Setting] = field(default_factory=dict)
     compress_time: float = 1.0
     """The factor by which the time settings are divided."""
+    rate: float = 0.0
+    """Messages per second that each producer of an assessment or a search writes to each partition; 0: the
+    usual rate."""
     security: ListenerSecurity = NO_LISTENER_SECURITY
     """Of the listeners of brokers and controllers."""
 
@@ -118,6 +121,7 @@ class Settings:
             producer={**other.producer, **self.producer},
             consumer={**other.consumer, **self.consumer},
             compress_time=other.compress_time if self.compress_time == 1 else self.compress_time,
+            rate=self.rate or other.rate,
             security=self.security if self.security.place else other.security,
         )
 
@@ -146,6 +150,7 @@ class Settings:
             producer=table(data["producer"]),
             consumer=table(data["consumer"]),
             compress_time=data["compress_time"],
+            rate=data.get("rate", 0.0),
             security=ListenerSecurity(**data.get("security", {})),
         )
 

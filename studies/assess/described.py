@@ -30,7 +30,8 @@ from studies.assess.battery import Case
 TOPIC = "assessed"
 """Name of the topic where the description has none."""
 RATE_PER_PARTITION = 5.0
-"""Messages per second of each producer to each partition: gaps are measured to about 1/5 s."""
+"""Messages per second of each producer to each partition, if the user sets none: gaps are measured to about
+1/5 s."""
 MOST_PARTITIONS = 48
 """Partitions of all topics together, as far as they are described: each costs every AZ ten messages a second,
 a place in each look at the cluster, and a judgement."""
@@ -55,6 +56,11 @@ class AssessedTopic:
     """Its partitions as described; 0: none are, and acked chooses them."""
     partitions: int = 0
     """How many of them it has here; 0: acked chooses them."""
+
+
+def rate_of(settings: Settings) -> float:
+    """Messages per second of each producer to each partition."""
+    return settings.rate or RATE_PER_PARTITION
 
 
 def producers(settings: Settings) -> tuple[ProducerSetting, ...]:
@@ -110,7 +116,7 @@ def header(
             for topic in topics
         },
         "producers": f"{first.name} (described), {second.name} (for comparison); in each AZ with a client, "
-        f"{RATE_PER_PARTITION:g} messages/s to each partition",
+        f"{rate_of(settings):g} messages/s to each partition",
         **({} if settings.security.plaintext else {"listeners": str(settings.security)}),
         "settings": ", ".join(given) or "those of docs/configuration.md",
         **({"not followed": in_words(left_out)} if left_out else {}),

@@ -25,7 +25,6 @@ from run.stage import Stage
 from studies.assess.battery import Case
 from studies.assess.described import (
     DRAIN_S,
-    RATE_PER_PARTITION,
     default_times,
     hold_s,
     led_inside,
@@ -43,15 +42,19 @@ _RELAYED_S = 0.05 + float(BASE_ZOOKEEPER["tickTime"]) / 2000
 """A node of ZooKeeper tells its leader about pings when the leader pings it, which is every half tick."""
 
 
-def run_case(stage: Stage, case: Case, producers: Sequence[ProducerSetting], names: Sequence[str]) -> None:
+def run_case(
+    stage: Stage, case: Case, producers: Sequence[ProducerSetting], names: Sequence[str], rate: float
+) -> None:
     """Run one case. ``names`` are the described names of the set-up's topics, in the same order.
+
+    ``rate``: messages per second of each producer to each partition.
 
     Raises InvalidRunError if it proves nothing.
     """
     Body(
         stage=stage,
         steps=case.lasting(hold_s(stage.timings)),
-        clients=Load(stage=stage, case=case, settings=producers, names=names),
+        clients=Load(stage=stage, case=case, settings=producers, names=names, rate=rate),
         recovery_s=recovery_s(stage.timings),
         measured=True,
     ).go()
@@ -65,6 +68,8 @@ class Load:
     case: Case
     settings: Sequence[ProducerSetting]
     names: Sequence[str]
+    rate: float
+    """Messages per second of each producer to each partition."""
     readers: list[BackgroundConsumer] = field(default_factory=list)
 
     def warm_up(self) -> None:
@@ -83,7 +88,7 @@ class Load:
                 load = StreamLoad(
                     topic=topic.name,
                     partitions=tuple(range(topic.partitions)),
-                    rate=RATE_PER_PARTITION * topic.partitions,
+                    rate=self.rate * topic.partitions,
                 )
                 for setting in self.settings:
                     name = f"{az}-{topic.name}-{setting.name}"

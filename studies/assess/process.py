@@ -11,7 +11,7 @@ from harness.lab.model import Topology
 from run.runner import RunOptions
 from run.scenario import Scenario
 from studies.assess.battery import Case, battery
-from studies.assess.described import for_runs, producers, setup, topic_names
+from studies.assess.described import for_runs, producers, rate_of, setup, topic_names
 from studies.assess.load import run_case
 from studies.series.serving import RunOrder, serve
 
@@ -24,7 +24,9 @@ def scenario(case: Case, topology: Topology, mode: str, settings: Settings, numb
         title=case.says,
         article="assessment",
         section="",
-        body=partial(run_case, case=case, producers=compared, names=topic_names(settings)),
+        body=partial(
+            run_case, case=case, producers=compared, names=topic_names(settings), rate=rate_of(settings)
+        ),
         setup=setup(case, topology, settings, number),
         modes=(mode,),
         judged_by="promises",

@@ -12,7 +12,7 @@ from harness.kafka.model import TopicPartition
 from harness.waiting import wait_until
 from run.clients import CALM_FETCHES
 from run.stage import Stage
-from studies.assess.described import DRAIN_S, RATE_PER_PARTITION
+from studies.assess.described import DRAIN_S
 from studies.search.schedule import Group, Producer
 from studies.search.transactions import TransactionLoad
 from studies.steps.body import POLL_S, WARM_S
@@ -45,6 +45,8 @@ class Crowd:
     stage: Stage
     plans: Sequence[Producer]
     partitions: Sequence[TopicPartition]
+    rate: float
+    """Messages per second of each producer to each partition."""
     groups: Sequence[Group] = ()
     producers: dict[str, Stream | TransactionLoad] = field(default_factory=dict)
     """What runs, by name: a producer has a stream for each topic, or transactions over all of them."""
@@ -142,7 +144,7 @@ class Crowd:
             load = StreamLoad(
                 topic=topic.name,
                 partitions=tuple(range(topic.partitions)),
-                rate=RATE_PER_PARTITION * topic.partitions,
+                rate=self.rate * topic.partitions,
             )
             fixed = {"acks": plan.acks, "enable.idempotence": plan.idempotent}
             spec = stage.stream_spec(name, load.rate, fixed)

@@ -13,6 +13,7 @@ from harness.cluster.settings import Settings
 from run.client_choice import client_of
 from run.runner import RunOptions
 from run.scenario import Scenario
+from studies.assess.described import rate_of
 from studies.search.rules import read
 from studies.search.scenario import scenario_of
 from studies.search.schedule import FILE
@@ -23,7 +24,11 @@ def choose(options: RunOptions, order: RunOrder, number: int) -> tuple[Scenario,
     """The schedule in the run folder of an order as a scenario, the ``number``-th one on its cluster."""
     suffix = "" if number == 1 else f"-{number}"
     scenario = scenario_of(
-        read(Path(order.folder) / FILE), options.layout.topology(options.mode), options.mode, suffix
+        read(Path(order.folder) / FILE),
+        options.layout.topology(options.mode),
+        options.mode,
+        suffix,
+        rate=rate_of(options.settings),
     )
     return scenario, replace(options, settings=for_runs(options.settings), client=client_of(order.client))
 

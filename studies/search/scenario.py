@@ -9,6 +9,7 @@ from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
 from run.scenario import Scenario
 from run.stage import Stage
+from studies.assess.described import RATE_PER_PARTITION
 from studies.search.crowd import Crowd
 from studies.search.schedule import COORDINATED, Schedule, topics_of
 from studies.steps.body import Body
@@ -18,22 +19,29 @@ _ONE_COORDINATOR = {**ONE_TRANSACTION_PARTITION, **ONE_OFFSETS_PARTITION}
 """One broker coordinates all transactions, and one all groups."""
 
 
-def scenario_of(schedule: Schedule, topology: Topology, mode: str, suffix: str = "") -> Scenario:
-    """The scenario that carries out a schedule; ``suffix`` makes the names of its topics unique."""
+def scenario_of(
+    schedule: Schedule, topology: Topology, mode: str, suffix: str = "", *, rate: float = RATE_PER_PARTITION
+) -> Scenario:
+    """The scenario that carries out a schedule; ``suffix`` makes the names of its topics unique.
+
+    ``rate``: messages per second of each producer to each partition.
+    """
     return Scenario(
         name=NAME,
         title=f"{len(schedule.steps)} steps ({schedule.made_by or schedule.digest})",
         article="search",
         section="",
-        body=partial(perform, schedule=schedule),
+        body=partial(perform, schedule=schedule, rate=rate),
         setup=setup_of(schedule, topology, suffix),
         modes=(mode,),
         judged_by="promises",
     )
 
 
-def perform(stage: Stage, schedule: Schedule) -> None:
+def perform(stage: Stage, schedule: Schedule, rate: float = RATE_PER_PARTITION) -> None:
     """Carry out a schedule. ``stage.setup.topics`` are its topics, in their order.
+
+    ``rate``: messages per second of each producer to each partition.
 
     Raises InvalidRunError if the clients do not work before the first step.
     """
@@ -41,6 +49,7 @@ def perform(stage: Stage, schedule: Schedule) -> None:
         stage=stage,
         plans=schedule.producers,
         partitions=[key for topic in stage.setup.topics for key in topic.topic_partitions],
+        rate=rate,
         groups=schedule.groups,
     )
     Body(stage=stage, steps=schedule.steps, clients=crowd, recovery_s=stage.timings.converge_s).go()

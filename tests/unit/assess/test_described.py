@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from cli.options import with_rate
 from harness.cluster.client_settings import ClientSettings, Value
 from harness.cluster.settings import NO_SETTINGS, Setting, Settings, TopicShape
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from run.clients import choose
+from studies.assess import process
 from studies.assess.battery import battery
 from studies.assess.described import (
     MOST_PARTITIONS,
@@ -27,6 +31,7 @@ from studies.assess.described import (
     led_inside,
     only_topics,
     producers,
+    rate_of,
     setup,
     topic_names,
 )
@@ -320,6 +325,20 @@ def test_the_header_says_what_was_assessed() -> None:
         "assessed, replication factor 3, min.insync.replicas=2",
         "those of docs/configuration.md",
     )
+
+
+def test_the_rate_is_kept_for_other_processes_and_told() -> None:
+    asked = with_rate(NO_SETTINGS, 250.0)
+    assert Settings.from_json(json.loads(json.dumps(asked.as_json()))) == asked
+    assert Settings.from_json({k: v for k, v in NO_SETTINGS.as_json().items() if k != "rate"}) == NO_SETTINGS
+    assert [rate_of(one) for one in (NO_SETTINGS, asked, NO_SETTINGS.over(asked), for_runs(asked))] == [
+        *(5.0, 250.0, 250.0, 250.0),
+    ]
+    assert with_rate(asked, None) == asked
+    body = process.scenario(ISOLATED, THREE, "zookeeper", asked).body
+    assert isinstance(body, partial) and body.keywords["rate"] == 250.0
+    with pytest.raises(UsageError, match="--rate 0"):
+        with_rate(NO_SETTINGS, 0.0)
 
 
 def test_a_cluster_that_migrates_is_not_assessed() -> None:

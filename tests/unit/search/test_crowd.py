@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.kafka.model import Topic
+from harness.kafka.model import Endpoint, Topic
 from studies.search import crowd as crowds
 from studies.search.crowd import Crowd
 from studies.search.schedule import Group, Member, Producer
+from workloads.protocol.spec import ProducerSpec
 
 TOPICS = (Topic("t1-4", (1, 2), partitions=2, spread=True), Topic("t2-4", (1, 2)))
 
@@ -66,7 +67,7 @@ def crowd_of(log: StageLog, producers: tuple[Producer, ...], groups: tuple[Group
         setup=SimpleNamespace(topics=TOPICS), start_member=log.start_member, streams={}, mark=lambda *_: 0
     )
     keys = [key for topic in TOPICS for key in topic.topic_partitions]
-    return Crowd(stage=stage, plans=producers, partitions=keys, groups=groups)
+    return Crowd(rate=7.0, stage=stage, plans=producers, partitions=keys, groups=groups)
 
 
 def test_members_join_and_leave_after_their_steps(log: StageLog) -> None:
@@ -111,3 +112,21 @@ def test_a_successor_fences_its_predecessor(log: StageLog) -> None:
     assert list(crowd.producers) == ["producer-2"]
     crowd.abandon()
     assert log.said[3:] == ["producer-2 ends", "producer-1 ends"]
+
+
+def test_every_producer_writes_at_the_rate_to_each_partition(log: StageLog) -> None:
+    loads: list[Any] = []
+
+    def start_stream(_spec: object, load: Any) -> None:
+        loads.append(load)
+
+    spec = ProducerSpec(writer=1, name="p", brokers=(Endpoint("b", 1),), via="librdkafka", idempotent=False)
+    stage: Any = SimpleNamespace(
+        setup=SimpleNamespace(topics=TOPICS),
+        stream_spec=lambda *_: spec,
+        clients={"az1": SimpleNamespace(start_stream=start_stream)},
+        streams={},
+    )
+    plan = Producer(az="az1", acks=-1, idempotent=False, in_flight=1)
+    Crowd(rate=7.0, stage=stage, plans=(plan,), partitions=()).change(0)
+    assert [(load.topic, load.rate) for load in loads] == [("t1-4", 14.0), ("t2-4", 7.0)]
