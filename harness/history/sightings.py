@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from harness.errors import BadDataError, json_object
 from harness.history.schema import TABLES
 from harness.history.sends import ROWS_CONVERTED
-from harness.history.tables import PartitionedWriter, history_dir
+from harness.history.tables import clear, history_dir, rising_writer, write_table
 
 SUFFIX = ".seen"
 """The end of the names of these files."""
@@ -45,6 +45,7 @@ Replica = tuple[str, int, int]
 """Topic, partition and broker."""
 _SCHEMA = TABLES["sightings"].arrow()
 _LONGEST_HEADER = 1 << 16
+_RISING = ("offset", "seen_ns", "seq")
 
 
 class SightingsJournal:
@@ -93,16 +94,23 @@ def write_sightings(run_dir: Path, gone: pa.Table) -> int:
     """
     opened = [_opened(path) for path in sorted((run_dir / "journal").glob(f"*{SUFFIX}"))]
     files = sorted((file for file in opened if file is not None), key=lambda file: file.replica)
-    with PartitionedWriter(history_dir(run_dir), "sightings") as table:
-        for replica, of_replica in groupby(files, key=lambda file: file.replica):
-            rows = np.concatenate([file.rows() for file in of_replica])
-            _check(rows, replica)
-            rows = rows[np.lexsort((rows["seen_ns"], rows["offset"]))]
-            gone_ns = _gone_ns(rows, _of_replica(gone, replica))
-            for begin in range(0, len(rows), ROWS_CONVERTED):
-                block = slice(begin, begin + ROWS_CONVERTED)
-                table.add(_sightings(rows[block], gone_ns[block], replica))
-    return table.rows
+    write_table(run_dir, "sightings", _SCHEMA.empty_table())
+    target, written = history_dir(run_dir) / "sightings.parquet", 0
+    for number, (_, of_partition) in enumerate(groupby(files, key=lambda file: file.replica[:2])):
+        if number == 0:
+            clear(target)
+            target.mkdir()
+        with rising_writer(target / f"{number:05}.parquet", "sightings", _RISING) as writer:
+            for replica, of_replica in groupby(of_partition, key=lambda file: file.replica):
+                rows = np.concatenate([file.rows() for file in of_replica])
+                _check(rows, replica)
+                rows = rows[np.lexsort((rows["seen_ns"], rows["offset"]))]
+                gone_ns = _gone_ns(rows, _of_replica(gone, replica))
+                for begin in range(0, len(rows), ROWS_CONVERTED):
+                    block = slice(begin, begin + ROWS_CONVERTED)
+                    writer.write_table(_sightings(rows[block], gone_ns[block], replica))
+                written += len(rows)
+    return written
 
 
 def _opened(path: Path) -> _File | None:

@@ -18,10 +18,9 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness.history.schema import TABLES
-from harness.history.tables import clear, history_dir, write_table
+from harness.history.tables import clear, history_dir, rising_writer, write_table
 from harness.kafka.batches import CODECS
 from harness.kafka.headers import HEADER, Headers
 from harness.kafka.model import TopicPartition
@@ -108,24 +107,13 @@ class Copies:
                 for name, place in target.items():
                     place.mkdir(exist_ok=True)
                     tables = stored.copies if name == "copies" else stored.batches
-                    with _writer(place / f"{number:05}.parquet", TABLES[name].arrow()) as writer:
+                    with rising_writer(place / f"{number:05}.parquet", name, _RISING) as writer:
                         for broker, runs in sorted(replicas.items()):
                             for table in tables(runs):
                                 writer.write_table(_of_replica(name, key, broker, table), _ROW_GROUP)
         for name in () if read else target:
             write_table(self._run_dir, name, TABLES[name].arrow().empty_table())
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(
-        file,
-        schema,
-        compression="zstd",
-        use_dictionary=[name for name in schema.names if name not in _RISING],
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name in _RISING},
-        store_schema=False,  # Parquet's own says it all, in fewer bytes
-    )
 
 
 def _extend(
