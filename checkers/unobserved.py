@@ -103,4 +103,4 @@ def decisive(rows: Iterable[Row], *, watched: bool) -> tuple[Row, ...]:
     The final logs decide what is lost. But what readers may have received, and what was committed in a
     ``watched`` topic, only observation shows.
     """
-    return tuple(row for row in rows if row["source"] != "tail" or watched)
+    return tuple(row for row in rows if row["source"] != "tail" or (watched and not row["late"]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from harness.cluster.model import Cluster, first_answer
+from harness.errors import WaitTimeoutError
 from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.kafka.wire.dialect import Dialect
@@ -16,6 +18,10 @@ from harness.observer.observer import Observer
 from harness.observer.replica_log import ReplicaLog
 from harness.observer.tail import WatchedLogs
 from harness.observer.targets import Targets
+from harness.waiting import wait_until
+
+_CATCH_UP_S = 3.0
+"""How long the observer may take to see what the final logs hold."""
 
 
 class Watch:
@@ -93,28 +99,40 @@ class Watch:
             decoder=self.observer.decoder,
             watched=watched,
         )
-        unobserved = list(self._unobserved(logs))
-        if unobserved:
-            self._journal.write_many("unobserved", [row for row, _ in unobserved])
-        return sum(count for _, count in unobserved)
+        running = {node.node_id for node in self._targets.brokers if node.name not in stopped}
+        with suppress(WaitTimeoutError):  # what it has not seen then is a fact
+            wait_until(
+                lambda: [log for log in logs if log.broker in running and self._missed(log, watched)],
+                accept=lambda behind: not behind,
+                within_s=_CATCH_UP_S,
+                awaiting="the observer to reach the ends of the final logs",
+            )
+        missed = [(log, range_of) for log in logs if (range_of := self._missed(log, watched))]
+        if missed:
+            self._journal.write_many("unobserved", [self._row(log, *range_of) for log, range_of in missed])
+        return sum(end - seen for _, (seen, end) in missed)
 
-    def _unobserved(self, logs: Iterable[ReplicaLog]) -> Iterator[tuple[dict[str, object], int]]:
-        """Rows of `unobserved`, with their numbers of offsets: where the observer lags behind the logs."""
-        for log in logs:
-            seen = self.observer.recorded_end(log.broker, log.topic_partition)
-            if log.watched_from is not None:
-                continue  # others go on writing, and what comes now is not compared
-            if seen is not None and log.leo is not None and seen < log.leo:
-                row: dict[str, object] = {
-                    "ns": log.ns,
-                    "source": "tail",
-                    **log.topic_partition._asdict(),
-                    "broker": log.broker,
-                    "since_ns": self.observer.reached_ns(log.broker, log.topic_partition),
-                    "from_offset": seen,
-                    "to_offset": log.leo,
-                }
-                yield row, log.leo - seen
+    def _missed(self, log: ReplicaLog, watched: Mapping[TopicPartition, range]) -> tuple[int, int] | None:
+        """The offsets of a final log that the observer has not seen; None: it has seen all, or follows none.
+
+        Others go on writing to ``watched`` partitions, of which only a range of offsets is compared.
+        """
+        seen = self.observer.recorded_end(log.broker, log.topic_partition)
+        if seen is None or log.leo is None:
+            return None
+        end = min(log.leo, watched[log.topic_partition].stop) if log.topic_partition in watched else log.leo
+        return (seen, end) if seen < end else None
+
+    def _row(self, log: ReplicaLog, seen: int, end: int) -> dict[str, object]:
+        return {
+            "ns": log.ns,
+            "source": "tail",
+            **log.topic_partition._asdict(),
+            "broker": log.broker,
+            "since_ns": self.observer.reached_ns(log.broker, log.topic_partition),
+            "from_offset": seen,
+            "to_offset": end,
+        }
 
     def _created(self, without: Collection[str]) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
         """Each partition with the replicas that it was created with."""

@@ -77,6 +77,7 @@ def test_it_is_a_reason_of_the_verdict() -> None:
     assert decide(**said) == ("as declared", ())
     assert decide(**said, unobserved=[TAIL]) == ("as declared", (tail,))
     assert decide(**said, unobserved=[TAIL], compared=3) == ("unknown", (tail,))
+    assert decide(**said, unobserved=[TAIL | {"late": True}], compared=3) == ("as declared", (tail,))
     assert decide(**said, unobserved=[READ_BACK]) == ("unknown", (read_back,))
     verdict, reasons = decide(**said | {"findings": {"lost": 1}}, unobserved=[TAIL])
     assert (verdict, reasons[1]) == ("violated", tail)

@@ -136,6 +136,7 @@ def test_what_the_observer_has_not_seen_of_the_final_logs_is_a_fact(
     logs = [ReplicaLog(topic_partition=KEY, broker=broker, leo=10, ns=5) for broker in (1, 2, 3)]
     logs.append(ReplicaLog(topic_partition=KEY, broker=4, leo=None))
     monkeypatch.setattr(run.watch, "final_dump", lambda *_, **__: tuple(logs))
+    monkeypatch.setattr(run.watch, "_CATCH_UP_S", 0.2)
     monkeypatch.setattr(run.watch, "first_answer", lambda ask, _what: ask())
     targets = Targets.of(THREE_AZS.topology("zookeeper"), (1, 2, 3), lambda _: Folder(tmp_path))
     cluster: Any = SimpleNamespace(partition=lambda *_: MOVED)
@@ -143,6 +144,7 @@ def test_what_the_observer_has_not_seen_of_the_final_logs_is_a_fact(
         watch = Watch(targets, cluster, (CREATED,), journal, Mock(describe_transactions=None))
         ends = {1: 10, 2: 7, 3: None, 4: 0}
         monkeypatch.setattr(watch.observer, "recorded_end", lambda broker, _key: ends[broker])
+        assert watch.dump(tmp_path, watched={KEY: range(5, 7)}) == 0
         assert watch.dump(tmp_path) == 3
     assemble(tmp_path)
     (row,) = read_table(tmp_path, "unobserved").to_pylist()
