@@ -1,15 +1,13 @@
-"""What a recording did not observe: what its consumer lacks at the end, and while nobody recorded."""
+"""Whether the consumer that reads all the time has received everything when a recording ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from harness.clock import now_ns
 from harness.cluster.attached import AttachedCluster
-from harness.errors import WaitTimeoutError, json_object
-from harness.history.assemble import lines_of
+from harness.errors import WaitTimeoutError
 from harness.kafka.model import TopicPartition, broker_name
 from harness.kafka.wire.offsets import CONSUMER, end_offsets
 from harness.waiting import wait_until
@@ -62,18 +60,3 @@ def _end(cluster: AttachedCluster, key: TopicPartition) -> int | None:
     except OSError:
         return None
     return None if end.error else end.offset
-
-
-def while_away(run_dir: Path, keys: Sequence[TopicPartition]) -> list[dict[str, object]]:
-    """Rows of `unobserved` for the time since an earlier process of the recording was killed.
-
-    What is there now is seen late; what vanished meanwhile is not seen. The last `machine` row, of which
-    there is one a second, says until when that process observed.
-    """
-    last: int | None = None
-    for file in (run_dir / "journal").glob("harness-*.jsonl"):
-        lines = [line for table, line in lines_of(file) if table == "machine"]
-        if lines:
-            last = max(last or 0, int(json_object(lines[-1], str(file))["ns"]))
-    where = {"ns": now_ns(), "source": "tail", "since_ns": last, "late": True}
-    return [{**where, **key._asdict()} for key in keys]

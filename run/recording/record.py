@@ -38,7 +38,7 @@ from run.recording.marks import Marks, listening
 from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, idempotence, shows_its_log
-from run.recording.reading import unreceived, while_away
+from run.recording.reading import unreceived
 from run.recording.seen import Incarnations, Seen
 from run.recording.stages import (
     LOOK_S,
@@ -161,8 +161,6 @@ class _Attempt:
             stack.callback(here.down)
             end_requests = stack.enter_context(signals_end())
             journal = stack.enter_context(Journal(self.folder.journal("harness")))
-            if self.stored.attempt > 1:
-                journal.write_many("unobserved", while_away(self.folder.path, self.partitions))
             client = Client(here, HERE)
             stack.callback(self._end_client, client)
             with self.progress.phase("boot", "creating the topic"):
@@ -252,7 +250,10 @@ class _Attempt:
                 stack.pop_all().close()
 
     def _note_interruption(self, journal: Journal) -> None:
-        """Nobody knows whether brokers have answered while no process looked: they count as silent."""
+        """Nobody knows whether brokers have answered while no process looked: they count as silent.
+
+        What the logs hold now is seen late, and what vanished meanwhile nobody has seen.
+        """
         before = self.folder.journal(f"harness-{self.stored.attempt - 1}")
         if self.stored.attempt == 1 or not before.exists():
             return
@@ -265,6 +266,8 @@ class _Attempt:
             for host in self.cluster.brokers
         ]
         journal.write_many("views", [view.row(now, last_ns) for view in silent])
+        missed = {"ns": now, "source": "tail", "since_ns": last_ns, "late": True}
+        journal.write_many("unobserved", [{**missed, **key._asdict()} for key in self.partitions])
 
     def _make_topics(self) -> None:
         """Create the topics, unless an earlier process has, and keep their ids."""

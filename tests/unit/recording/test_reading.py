@@ -1,20 +1,16 @@
-"""What a recording's consumer has not received at its end, and the time while nobody recorded, are facts."""
+"""What the consumer of a recording has not received at its end is a fact."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import run.recording.reading
-from harness.history.assemble import assemble
-from harness.history.journal import Journal
-from harness.history.tables import read_table
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.wire.offsets import Offset
-from run.recording.reading import unreceived, while_away
+from run.recording.reading import unreceived
 from workloads.protocol.results import PartitionRead, ReadResult
 
 KEYS = [TopicPartition("t", number) for number in range(5)]
@@ -64,18 +60,3 @@ def test_what_it_does_not_receive_has_a_range(cluster: Any) -> None:
         (4, 2, None),
     ]
     assert {row["source"] for row in rows} == {"reader"}
-
-
-def test_the_time_while_nobody_recorded_is_missing(tmp_path: Path) -> None:
-    for attempt, times in ((1, (10, 20)), (2, (30,)), (3, ())):
-        with Journal(tmp_path / "journal" / f"harness-{attempt}.jsonl") as journal:
-            for ns in times:
-                journal.write("machine", ns=ns, busy=5)
-    with Journal(tmp_path / "journal" / "harness.jsonl") as journal:
-        journal.write_many("unobserved", while_away(tmp_path, KEYS[:2]))
-    assemble(tmp_path)
-    rows = read_table(tmp_path, "unobserved").to_pylist()
-    assert [(row["partition"], row["since_ns"], row["broker"], row["late"]) for row in rows] == [
-        (0, 30, None, True),
-        (1, 30, None, True),
-    ]
