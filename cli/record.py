@@ -397,6 +397,20 @@ def plan_in_words(cluster: AttachedCluster, plan: RecordingPlan, user: UserClien
         "else",
         f"  write about {plan.own_bytes_per_hour / 1e6:.0f} MB an hour to its run folder, and "
         f"end early beyond {plan.most_own_bytes / 1e6:.0f} MB",
+        *_expiry_in_words(cluster, plan),
+    ]
+
+
+def _expiry_in_words(cluster: AttachedCluster, plan: RecordingPlan) -> list[str]:
+    """Whether the user's certificate expires while the recording lasts."""
+    from harness.kafka.wire.authentication import valid_for_s
+
+    chain = cluster.brokers[0].security.certificate
+    if not chain or (left_s := valid_for_s(chain)) > plan.for_s:
+        return []
+    return [
+        f"  be refused in {left_s:.0f} s, when your certificate expires, so that the final logs cannot be "
+        "read and nothing is proven: name one in --client-config that is valid for longer",
     ]
 
 

@@ -237,7 +237,8 @@ def tls_refusal(error: ssl.SSLError, security: ClientSecurity) -> str:
     reason = error.reason or ""
     if "ALERT" in reason and ("CERTIFICATE" in reason or "CA" in reason.split("_") or "HANDSHAKE" in reason):
         own = "use one that it trusts" if security.certificate else "name a key store with one that it trusts"
-        if "EXPIRED" in reason or (security.certificate and _has_expired(security.certificate)):
+        # Java's TLS says of an expired certificate only that it is unknown.
+        if "EXPIRED" in reason or (security.certificate and valid_for_s(security.certificate) < 0):
             own = "it has expired: renew it"
         return f"it refuses the client's certificate ({_words(reason)}); {own}"
     if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL"):
@@ -247,11 +248,12 @@ def tls_refusal(error: ssl.SSLError, security: ClientSecurity) -> str:
     return f"TLS failed ({_words(reason)})" if "ALERT" in reason else ""
 
 
-def _has_expired(chain: str) -> bool:
-    """Whether the first certificate has: Java's TLS only says that it is `certificate unknown`."""
+def valid_for_s(chain: str) -> float:
+    """How long the first certificate of a chain in PEM is still valid; negative after its end."""
     from cryptography import x509
 
-    return x509.load_pem_x509_certificate(chain.encode()).not_valid_after_utc < datetime.now(UTC)
+    end = x509.load_pem_x509_certificate(chain.encode()).not_valid_after_utc
+    return (end - datetime.now(UTC)).total_seconds()
 
 
 def _words(reason: str) -> str:

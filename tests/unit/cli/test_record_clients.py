@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from cli.record import answering, user_clients
-from harness.cluster.attached import bootstrap_endpoints, topology_of
+from cli.record import answering, plan_in_words, user_clients
+from harness.cluster.attached import AttachedCluster, bootstrap_endpoints, topology_of
+from harness.cluster.certificates import CertificateAuthority
 from harness.errors import AckedError, UsageError
+from harness.kafka.model import Endpoint
+from harness.kafka.security import ClientSecurity
+from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
-from run.recording.plan import settings_of
+from run.clients import NO_CLIENTS
+from run.recording.plan import plan_recording, settings_of
 
 PASSWORD = "Pl4nted-S3cr3t"
 
@@ -92,3 +98,17 @@ def test_a_cluster_that_stops_answering_is_one_sentence() -> None:
         answering(),
     ):
         raise ConnectionError("no broker answers")
+
+
+@pytest.mark.parametrize(("valid_s", "warned"), [(40, True), (900, False)])
+def test_a_certificate_that_expires_meanwhile_is_said_before(valid_s: int, warned: bool) -> None:
+    own = CertificateAuthority().issue("client", valid=timedelta(seconds=valid_s))
+    security = ClientSecurity(protocol="SSL", certificate=own.chain, key=own.key)
+    described = AdvertisedCluster(
+        cluster_id="c", controller=0, brokers=(AdvertisedBroker(node_id=0, host="127.0.0.1", port=9),)
+    )
+    topology = topology_of(described, Endpoint("127.0.0.1", 9, security=security))
+    cluster = AttachedCluster(topology=topology, dialect=MODERN, mode="kraft", cluster_id="c")
+    plan = plan_recording(cluster, for_s=600, rate=60, size_bytes=100)
+    said = [line for line in plan_in_words(cluster, plan, NO_CLIENTS) if "certificate expires" in line]
+    assert bool(said) is warned

@@ -21,6 +21,7 @@ from harness.history.journal import Journal
 from harness.kafka.model import Endpoint
 from harness.kafka.security import ClientSecurity
 from harness.kafka.wire import connection as wire
+from harness.kafka.wire.authentication import tls_refusal
 from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentError, RefusedError, accepts
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.metadata import api_versions
@@ -53,19 +54,12 @@ def tls_server(
     requests: int = 2,
     connections: int = 1,
     valid: timedelta = timedelta(days=1),
-    clients: str = "",
 ) -> Iterator[Endpoint]:
-    """Accepts connections one after the other, waits with ``before``, and answers some requests.
-
-    ``clients`` is the CA that must have signed their certificates.
-    """
+    """Accepts connections one after the other, waits with ``before``, and answers some requests."""
     own = CA.issue("broker", [address], valid=valid)
     (folder / "own.pem").write_text(own.chain + own.key.reveal())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "own.pem")
-    if clients:
-        context.load_verify_locations(cadata=clients)
-        context.verify_mode = ssl.CERT_REQUIRED
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -160,13 +154,15 @@ def test_an_expired_certificate_of_a_broker_has_to_be_renewed(tmp_path: Path) ->
         connection.open()
 
 
-def test_an_expired_certificate_of_the_client_has_to_be_renewed(tmp_path: Path) -> None:
-    own = CA.issue("client", valid=timedelta(seconds=-60))
-    with tls_server(tmp_path, clients=CA.certificate) as endpoint:
-        security = ClientSecurity(protocol="SSL", ca=CA.certificate, certificate=own.chain, key=own.key)
-        secured = Endpoint(endpoint.host, endpoint.port, security=security)
-        with Connection(secured) as connection, pytest.raises(RefusedError, match="it has expired: renew it"):
-            api_versions(connection)
+@pytest.mark.parametrize(
+    ("valid_s", "remedy"), [(-60, "it has expired: renew it"), (60, "use one that it trusts")]
+)
+def test_a_broker_that_refuses_the_client_does_not_say_that_it_has_expired(valid_s: int, remedy: str) -> None:
+    own = CA.issue("client", valid=timedelta(seconds=valid_s))
+    security = ClientSecurity(protocol="SSL", ca=CA.certificate, certificate=own.chain, key=own.key)
+    error = ssl.SSLError(1, "")
+    error.reason = "SSLV3_ALERT_CERTIFICATE_UNKNOWN"
+    assert tls_refusal(error, security).endswith(remedy)
 
 
 def test_the_name_of_a_broker_is_verified(tmp_path: Path) -> None:
