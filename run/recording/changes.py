@@ -10,7 +10,7 @@ from typing import Protocol
 
 from checkers.verdict import SeenEvent
 from harness.cluster.attached import AttachedCluster
-from harness.errors import UnfitError
+from harness.errors import UnfitError, WaitTimeoutError
 from harness.history.journal import Journal
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.rights import Operation, authorized_operations
@@ -70,7 +70,11 @@ class Changes:
             self._compare_config(host)
 
     def _compare_delays(self) -> None:
-        before, self._delays_ms = self._delays_ms, self.throttled_ms()
+        try:
+            stated = self.throttled_ms()
+        except WaitTimeoutError:
+            return  # the clients are busy
+        before, self._delays_ms = self._delays_ms, stated
         slowed = [name for name, ms in self._delays_ms.items() if ms > before.get(name, 0)]
         if slowed and not self._slowed:
             text = f"quotas of the cluster delay answers to {', '.join(slowed)}"

@@ -228,7 +228,8 @@ class _Attempt:
                 with self.progress.phase("final logs", "reading every replica's final log"):
                     for stream in streams:
                         stream.stop(_DRAIN_S)
-                    self._throttled_ms(streams)
+                    with suppress(WaitTimeoutError):
+                        self._throttled_ms(streams)
                     if self._throttled_noted_ms:
                         delayed_s = self._throttled_noted_ms / 1000
                         self.progress.say(f"quotas delayed answers to producers by {delayed_s:.1f} s in all")
