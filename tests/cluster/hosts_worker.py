@@ -285,6 +285,11 @@ def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
                 link.symlink_to(file)
     yield tried("banner", "echo '*** Welcome ***'; echo 'authorised use only'; printf 'no line end'")
     yield tried("slow", "sleep 4")
+    ahead = folder / "ahead"
+    ahead.mkdir(exist_ok=True)
+    (ahead / "date").write_text("#!/bin/sh\necho $(($(/bin/date +%s) + 7200))\n")
+    (ahead / "date").chmod(0o755)
+    yield tried("clock", f"PATH={ahead}:$PATH; export PATH")
     yield tried("without python", f"PATH={hidden}; export PATH; unset PYTHONHOME")
     full = (
         "mount -t tmpfs -o size=4k,noexec none /tmp; dd if=/dev/zero of=/tmp/full bs=1k count=8 2>/dev/null"
