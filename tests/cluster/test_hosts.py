@@ -75,9 +75,8 @@ def test_hostile_hosts_get_a_sentence_and_keep_no_rule(tmp_path: Path) -> None:
     without = outcomes["without python"]
     assert "no Python 3.6" in without["unfit"]["cut"] and "no Python 3.6" in without["cut"]
     assert "pause" not in without["unfit"]
-    assert (
-        "its clock differs by +7200 s" in outcomes["clock"]["notes"] and outcomes["clock"]["cut"] == "dead 4"
-    )
+    (note,) = outcomes["clock"]["notes"]
+    assert note.startswith("its clock differs by +7") and outcomes["clock"]["cut"] == "dead 4"
     assert "iptables-legacy (1)" in outcomes["nft beside legacy"]["notes"][0]
     assert "NOPASSWD" in outcomes["lost sudo"]["cut"]
     assert outcomes["lost sudo"]["seconds"] <= TTL_S + _BUSY_S
