@@ -16,7 +16,6 @@ from harness.kafka.model import broker_name
 from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.model import Host, MainProcess, Topology
 from nemesis.nemesis import Nemesis
-from nemesis.storage.disks import Disks
 from tests.cluster.foreign import (
     CLIENTS_PORT,
     IDS,
@@ -42,22 +41,16 @@ class ForeignLab(ForeignCluster):
     """The same brokers, each in a host of an embedded lab. acked's own address is that of the observer."""
 
     settings: Mapping[str, str] = field(default_factory=lambda: KEPT)
-    environments: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    """By broker: variables of its process's environment."""
-    own_disks: Sequence[int] = ()
-    """Brokers whose data lie on a disk of their own, which can be filled."""
     lab: EmbeddedLab = field(init=False)
-    _disks: Disks = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing is started."""
         self.lab = EmbeddedLab(self._topology(), self.folder)
-        self._disks = Disks(self.lab)
 
     @cached_property
     def nemesis(self) -> Nemesis:
-        """What cuts its links and fills its disks, and proves that it has."""
-        return Nemesis(self.lab, Journal(self.folder / "nemesis.jsonl"), disks=self._disks)
+        """What cuts its links, and proves that they are cut."""
+        return Nemesis(self.lab, Journal(self.folder / "nemesis.jsonl"))
 
     def home(self, name: str) -> Path:
         """The folder of the host."""
@@ -101,15 +94,12 @@ class ForeignLab(ForeignCluster):
 
     def _up(self) -> None:
         self.lab.up()
-        for broker in self.own_disks:
-            self._disks.make(broker_name(broker))
         super()._up()
 
     def _down(self) -> None:
         if "nemesis" in self.__dict__:
             self.nemesis.close()
         self.lab.down()
-        self._disks.close()
 
     def _address(self, broker: int) -> str:
         return f"{_SUBNET}.{IDS.index(broker) + 11}"
@@ -118,5 +108,4 @@ class ForeignLab(ForeignCluster):
         return f"{_SUBNET}.10"
 
     def _launch(self, name: str, command: Sequence[str]) -> None:
-        environment = {broker_name(broker): one for broker, one in self.environments.items()}
-        self.lab.start(name, MainProcess(tuple(command), environment.get(name, {})))
+        self.lab.start(name, MainProcess(tuple(command)))

@@ -1,4 +1,4 @@
-"""What happens to a recording beside single faults of brokers: its user, its certificates, clocks, disks.
+"""What happens to a recording beside single faults of brokers: to its user, its certificates, itself.
 
 `python -m tests.cluster.live_situations FOLDER VERSION SITUATION...` prints a JSON line for each: what
 `acked record` said, and what the brokers' files say. The clusters have TLS, SASL and ACLs; situations that
@@ -9,14 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import random
-import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -33,7 +28,6 @@ from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResp
 
 from harness.clock import now_ns
 from harness.cluster.certificates import CertificateAuthority
-from harness.errors import UnfitError
 from harness.kafka.wire.connection import exchange
 from harness.kafka.wire.rights import Operation, create_acls, delete_acls
 from harness.lab.embedded.namespaces import run_inside
@@ -46,7 +40,6 @@ from tests.cluster.recorded_faults import (
     as_user,
     grant_rights,
     judged_together,
-    leader_cut,
     recorded,
     rights_of,
 )
@@ -63,11 +56,6 @@ LIFE_S = 20
 OWN_LIFE_S = 90
 """The same for the recording's own one, which is made before the recording begins."""
 _OWN = "own.pem"
-KILLS_S = 150.0
-APART_S = 120
-_FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
-_ROOM_BYTES = 700 << 20
-"""More than a recording of ten minutes asks for."""
 
 
 def _quota(scene: Scene, key: str, value: float | None) -> None:
@@ -140,29 +128,6 @@ def all_taken(scene: Scene) -> None:
     _given_back(scene, *RIGHTS)
 
 
-def read_gone(scene: Scene) -> None:
-    """The user loses READ for good: the final logs cannot be read."""
-    _taken(scene, "read")
-    scene.end_now()
-
-
-def describe_gone(scene: Scene) -> None:
-    """The user loses every right for good, DELETE as well."""
-    _taken(scene, *RIGHTS)
-    scene.end_now()
-
-
-def configs_gone(scene: Scene) -> None:
-    """The user loses DESCRIBE_CONFIGS, which acked needs only at the beginning, and DELETE."""
-    _taken(scene, "describe-configs", "delete")
-
-
-def all_away(scene: Scene) -> None:
-    """Every broker is killed, and all come back after more than a minute."""
-    _kill_all(scene)
-    _come_back(scene)
-
-
 def all_away_resumed(scene: Scene) -> None:
     """The recording is killed as well, and goes on while no broker answers."""
     _kill_all(scene)
@@ -198,27 +163,6 @@ def _come_back(scene: Scene) -> None:
     for broker in IDS:
         scene.cluster.start(broker)
     scene.wait_whole()
-
-
-def random_kills(scene: Scene, seed: int = 1) -> None:
-    """One broker after the other is killed at random moments, and started again."""
-    chance, began = random.Random(seed), now_ns()
-    while now_ns() - began < KILLS_S * 1e9:
-        broker, moment = chance.choice(IDS), now_ns()
-        scene.killed(broker)
-        away_s = chance.uniform(0.5, 8)
-        scene.wait(lambda moment=moment, away_s=away_s: now_ns() - moment > away_s * 1e9, "a restart")  # type: ignore[misc]
-        scene.cluster.start(broker)
-        scene.wait_whole()
-
-
-def topic_config_changed(scene: Scene) -> None:
-    """Somebody lets acks=all write to a single replica, and takes it back."""
-    config = {"min.insync.replicas": "1"}
-    _alter(scene, ConfigResource(ResourceType.TOPIC, scene.topic), config)
-    began = now_ns()
-    scene.wait(lambda: now_ns() - began > 15e9, "the change to last")
-    _alter(scene, ConfigResource(ResourceType.TOPIC, scene.topic), {"min.insync.replicas": "2"})
 
 
 def _alter(scene: Scene, resource: ConfigResource, config: Mapping[str, str]) -> None:
@@ -258,18 +202,6 @@ def server_certificates_expire(scene: Scene) -> None:
     _renew_certificates(scene, timedelta(days=1))
 
 
-def server_certificates_expired(scene: Scene) -> None:
-    """They are not renewed: at the end no new connection is possible."""
-    _renew_certificates(scene, timedelta(seconds=LIFE_S))
-    began = now_ns()
-    scene.wait(lambda: now_ns() - began > LIFE_S * 1e9, "the certificates to expire")
-    leader = scene.leader
-    scene.killed(leader)
-    scene.cluster.start(leader)
-    scene.wait_whole()
-    scene.end_now()
-
-
 def client_certificate_expires(scene: Scene) -> None:
     """The recording's own certificate expires, and a broker starts anew."""
     expires = (scene.cluster.folder / _OWN).stat().st_mtime + OWN_LIFE_S
@@ -281,58 +213,8 @@ def client_certificate_expires(scene: Scene) -> None:
     scene.end_now()
 
 
-def broker_disk_full(scene: Scene) -> None:
-    """The disk of the leader is full, so that it stops; it starts again when there is room."""
-    (broker,) = scene.cluster.own_disks
-    with scene.cluster.nemesis.storage.fill_disk(f"broker{broker}"):
-        scene.wait(lambda: scene.cluster.lab.exit_status(f"broker{broker}") is not None, "the broker to stop")
-    scene.cluster.start(broker)
-
-
-def clocks_apart(scene: Scene) -> None:
-    """Clocks of brokers differ by minutes, and the leader's AZ is cut off."""
-    leader_cut(scene)
-
-
-def own_disk_low(scene: Scene) -> None:
-    """Somebody else fills the disk of the run folder, up to what acked leaves free."""
-    _fill(scene, leaving=200 << 20)
-    scene.ending = True
-
-
-def own_disk_full(scene: Scene) -> None:
-    """Somebody else fills the disk of the run folder at once, to the last byte."""
-    _fill(scene, leaving=0)
-    scene.ending = True
-
-
-def _fill(scene: Scene, leaving: int) -> None:
-    file = scene.recorder.runs.parent / "filler"
-    with file.open("wb") as filler:
-        free = shutil.disk_usage(file.parent).free - leaving
-        os.posix_fallocate(filler.fileno(), 0, free)
-    began = now_ns()
-    scene.wait(
-        lambda: scene.recorder.status() != "running" or now_ns() - began > 30e9,
-        "the recording to end",
-    )
-    file.unlink()
-
-
 def _secured(folder: Path, kafka: str, **more: Any) -> ForeignLab:
     return ForeignLab(folder=folder, kafka=kafka, ca=CertificateAuthority(), **more)
-
-
-def _with_odd_hosts(folder: Path, kafka: str) -> ForeignLab:
-    """The first broker's clock is ahead, the second one's behind; the first has a disk of its own."""
-    library = next(iter(sorted(Path("/").glob(_FAKETIME[1:]))), None)
-    if library is None:
-        raise UnfitError("libfaketime is not installed: apt-get install libfaketime")
-    environments = {
-        broker: {"LD_PRELOAD": str(library), "FAKETIME": f"{by:+d}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-        for broker, by in zip(IDS, (APART_S, -APART_S), strict=False)
-    }
-    return _secured(folder, kafka, environments=environments, own_disks=IDS[:1])
 
 
 def _with_client_certificates(folder: Path, kafka: str) -> ForeignLab:
@@ -362,8 +244,6 @@ class Situation:
     happens: Callable[[Scene], None]
     cluster: Callable[[Path, str], ForeignLab] = _secured
     reached: Callable[[ForeignLab], Sequence[str]] = as_user
-    room_bytes: int = 0
-    """The size of the file system for the run folder; 0: that of other tests."""
 
 
 SITUATIONS: Mapping[str, Situation] = {
@@ -375,55 +255,28 @@ SITUATIONS: Mapping[str, Situation] = {
             write_taken,
             read_taken,
             all_taken,
-            read_gone,
-            describe_gone,
-            configs_gone,
-            all_away,
             all_away_resumed,
             leader_away_resumed,
-            random_kills,
-            topic_config_changed,
             server_certificates_expire,
-            server_certificates_expired,
         )
     },
-    "own-disk-low": Situation(happens=own_disk_low, room_bytes=_ROOM_BYTES),
-    "own-disk-full": Situation(happens=own_disk_full, room_bytes=_ROOM_BYTES),
     "client-certificate-expires": Situation(
         happens=client_certificate_expires, cluster=_with_client_certificates, reached=_own_certificate
     ),
-    "broker-disk-full": Situation(happens=broker_disk_full, cluster=_with_odd_hosts),
-    "clocks-apart": Situation(happens=clocks_apart, cluster=_with_odd_hosts),
 }
-
-
-@contextmanager
-def _room(folder: Path, size_bytes: int) -> Iterator[Path]:
-    """A folder, on a file system of its own if it is to have a size."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not size_bytes:
-        yield folder
-        return
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)], check=True)
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def carried_out(cluster: ForeignLab, folder: Path, names: Sequence[str]) -> None:
     """Let situations come about on a cluster that is up, and print what came of them."""
-    with ExitStack() as rooms:
-        ended = []
-        for name in names:
-            situation = SITUATIONS[name]
-            grant_rights(cluster)
-            room = rooms.enter_context(_room(folder / name, situation.room_bytes))
-            reached = situation.reached(cluster)
-            ended.append(recorded(cluster, room / "runs", name, situation.happens, reached))
-        outcomes = judged_together([recording for recording, _ in ended])
-        for (_, seen), outcome in zip(ended, outcomes, strict=True):
-            print(json.dumps({**seen, **outcome}), flush=True)
+    ended = []
+    for name in names:
+        situation = SITUATIONS[name]
+        grant_rights(cluster)
+        reached = situation.reached(cluster)
+        ended.append(recorded(cluster, folder / "runs", name, situation.happens, reached))
+    outcomes = judged_together([recording for recording, _ in ended])
+    for (_, seen), outcome in zip(ended, outcomes, strict=True):
+        print(json.dumps({**seen, **outcome}), flush=True)
 
 
 def main() -> int:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.console import Progress
 from harness.errors import AckedError, ProcessDiedError, WaitTimeoutError
+from run.folder import RunFolder
 from run.recording.record import _Attempt
+from run.recording.stages import carried_out
 
 
 class Ending(_Attempt):
@@ -50,3 +56,22 @@ def test_logs_are_read_only_when_no_producer_writes_any_more() -> None:
 )
 def test_logs_are_not_read_while_a_producer_may_write(stop: Exception, steps: list[str]) -> None:
     assert Ending(stop).fail() == steps
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [(errno.ENOSPC, "cannot be written (No space left on device)"), (errno.ECONNRESET, "stopped answering")],
+)
+def test_a_full_disk_is_told_from_a_cluster_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, says: str
+) -> None:
+    def go() -> None:
+        raise OSError(number, os.strerror(number))
+
+    def ended(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("run.recording.stages.ended", ended)
+    result = carried_out(RunFolder.create(tmp_path, "record"), Progress(quiet=True), go)
+    assert result.status == "crashed"
+    assert result.problem is not None and says in result.problem.message
