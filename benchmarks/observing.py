@@ -25,7 +25,7 @@ from benchmarks.recording import AZ, KAFKA, seconds_of
 from harness import artifacts
 from harness.cluster.setup import Setup
 from harness.console import Progress
-from harness.errors import as_printed
+from harness.errors import LabError, as_printed
 from harness.history.assemble import assemble
 from harness.history.tables import read_table
 from harness.kafka.model import Topic, TopicPartition
@@ -107,6 +107,9 @@ class Observing:
             accept=lambda counts: not counts.running,
         )
         self.rate_seen = self.messages / (time.monotonic() - began)
+        counts = stream.counts()
+        if counts.ok != self.messages:
+            raise LabError(f"The stream ended with {counts}; choose a rate that the machine carries.")
         wait_until(
             lambda: min(stage.observer.recorded_end(broker, _KEY) or 0 for broker in (1, 2, 3)),
             within_s=_LIMIT_S,
