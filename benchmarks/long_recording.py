@@ -3,7 +3,8 @@
     .venv/bin/python -m benchmarks.long_recording FOLDER --kafka 4.3.1 --minutes 60 --rate 300
 
 Every 10 s it measures all processes of the recording, the judgement with Spark included, and its run folder.
-A line every 5 minutes; at the end the maxima of each stage, and how long the verdict took.
+A line every 5 minutes; at the end the maxima of each stage, how long the verdict took, and whether the lost
+messages are those that no segment file of the brokers holds.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from pathlib import Path
 
 from benchmarks.memory import command_of, family, pss_mib
 from harness.clock import now_ns
+from harness.history.identity import decode
 from harness.lab.embedded.namespaces import run_inside
 from harness.waiting import wait_until
+from tests.cluster.foreign import IDS
 from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorded_faults import FAULTS, Scene, begun
-from tests.cluster.recorder import Files, lost_by_findings, wire_against_disk
+from tests.cluster.recorder import Message, acknowledged, lost_by_findings, records_in
 
 _EVERY_S = 10.0
 _LINES = 30
@@ -108,6 +111,15 @@ class Sampler(threading.Thread):
         self.join()
 
 
+def lost_on_disk(cluster: ForeignLab, topic: str, run: Path) -> set[Message]:
+    """Acknowledged messages that no segment file holds; the files of one replica at a time are in memory."""
+    held = set[tuple[int, int]]()
+    for folder in (one for broker in IDS for one in cluster.data(broker).glob(f"{topic}-*")):
+        named = (decode(record.value) for record in records_in(folder))
+        held |= {(one.writer, one.seq) for one in named if one is not None}
+    return {one for one in acknowledged(run) if (one.writer, one.seq) not in held}
+
+
 def record(cluster: ForeignLab, runs: Path, options: argparse.Namespace) -> int:
     """Record, and print what it took."""
     scene = begun(cluster, runs, "--for", f"{options.minutes}m", "--rate", str(options.rate))
@@ -141,9 +153,6 @@ def record(cluster: ForeignLab, runs: Path, options: argparse.Namespace) -> int:
         done = recorder.end()
         ended_ns = now_ns()
         sampler.stop()
-        (files,) = Files.of(cluster, [scene.topic])
-        disk, found = files.lost(recorder.folder), lost_by_findings(recorder.folder)
-        records, different = wire_against_disk(recorder.folder, files.final)
         for name, peak in sampler.peaks.items():
             print(f"{name:10}  at most {peak}  (MiB)")
         kinds = Counter[str]()
@@ -153,13 +162,14 @@ def record(cluster: ForeignLab, runs: Path, options: argparse.Namespace) -> int:
         print("folder (MB):", ", ".join(f"{name} {size / 1e6:.1f}" for name, size in kinds.most_common(8)))
         judgement = json.loads(done.stdout) if done.stdout else {}
         print(
-            f"{cluster.kafka}, {options.minutes} min at {options.rate} messages/s, {options.fault}: status "
-            f"{done.status}, {judgement.get('verdict')}; {judgement.get('messages')} messages, "
-            f"{len(found)} lost, {len(disk)} in no file, the same messages: {found == disk}; "
-            f"{records} records by wire and from files, {different} different; final logs "
-            f"{(completed_ns[0] - began_ns - length_ns) / 1e9:.1f} s, from the end to the verdict "
-            f"{(ended_ns - began_ns - length_ns) / 1e9:.1f} s"
+            f"{cluster.kafka}, {options.minutes} min at {options.rate} messages/s, {options.fault}: "
+            f"{judgement.get('verdict')}, status {done.status}; {judgement.get('messages')} messages; final "
+            f"logs and history {(completed_ns[0] - began_ns - length_ns) / 1e9:.1f} s, from the end to the "
+            f"verdict and its page {(ended_ns - began_ns - length_ns) / 1e9:.1f} s",
+            flush=True,
         )
+        disk, found = lost_on_disk(cluster, scene.topic, recorder.folder), lost_by_findings(recorder.folder)
+        print(f"lost: {len(found)}; in no segment file: {len(disk)}; the same messages: {found == disk}")
         if done.status not in (0, 1, 2):
             print(done.stderr, file=sys.stderr)
     return 0

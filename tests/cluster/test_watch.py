@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from aiokafka.record.util import calc_crc32c
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Assigned
 
 from harness.cluster.attached import AttachedCluster, attach
@@ -143,8 +143,15 @@ def application(foreign: ForeignCluster, topic: str) -> Iterator[None]:
 
 
 def commit(foreign: ForeignCluster, group: str, topic: str, offset: int) -> None:
+    """Commit an offset. The first one of a cluster has brokers make the topic of offsets."""
     consumer = Consumer({"bootstrap.servers": foreign.bootstrap, "group.id": group})
-    consumer.commit(offsets=[Assigned(topic, 0, offset)], asynchronous=False)
+    wait_until(
+        lambda: consumer.commit(offsets=[Assigned(topic, 0, offset)], asynchronous=False),
+        within_s=60,
+        poll_s=0.2,
+        awaiting=f"the coordinator of {group}",
+        ignoring=(KafkaException,),
+    )
     consumer.close()
 
 
@@ -183,6 +190,7 @@ def test_a_replica_whose_log_was_changed_is_told(foreign: ForeignCluster, tmp_pa
     make(foreign, Topic("changed", IDS))
     produce(foreign, "changed", 20)
     foreign.signal(OTHER, signal.SIGKILL)
+    foreign.wait_registered((LEADER, FOLLOWER))  # with ZooKeeper, its id is taken until its session ends
     change(foreign.data(OTHER) / "changed-0" / "00000000000000000000.log", 7)
     foreign.start(OTHER)
     foreign.wait_registered()
@@ -202,6 +210,7 @@ def test_what_an_unclean_election_takes_is_told(foreign: ForeignCluster, tmp_pat
     """
     cluster = make(foreign, Topic("unclean", (LEADER, FOLLOWER), config=UNCLEAN))
     produce(foreign, "unclean", 20)
+    commit(foreign, "reader", "unclean", 20)  # the topic of offsets cannot be made without the third broker
     watcher = Watcher(foreign, tmp_path, "unclean", 60, replicas=(LEADER, FOLLOWER))
     foreign.signal(FOLLOWER, signal.SIGSTOP)
     try:
