@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,14 @@ from checkers.evidence import Evidence, gather
 from checkers.judging.run import Results, judge_partitions
 from checkers.promises.facts import facts_of
 from checkers.promises.summary import counted, described, expected_by_class
-from checkers.run_folder import NOTHING_DECLARED, Declaration, Manifest, read_declared, read_manifest
+from checkers.run_folder import (
+    NOTHING_DECLARED,
+    Declaration,
+    Manifest,
+    Settled,
+    read_declared,
+    read_manifest,
+)
 from checkers.spark.errors import spark_errors_as_sentences
 from checkers.spark.messages import messages_of
 from checkers.spark.reader_views import READER_VIEWS
@@ -159,7 +166,7 @@ def judge_history(
         unobserved = evidence.rows("unobserved")
         claims = judge_claims(session, declared["claims"], moments, unobserved)
         clock.lap("claims")
-        counts, by_writer = _counts(results.counts, evidence)
+        counts, by_writer = _counts(results.counts, evidence, manifest.settled if manifest else ())
         sample = results.sample(SAMPLE)
         if target is not None:
             results.keep(target)
@@ -239,7 +246,7 @@ def _judge_promises(
 
 
 def _counts(
-    tallies: pa.Table, evidence: Evidence
+    tallies: pa.Table, evidence: Evidence, settled: Iterable[Settled] = ()
 ) -> tuple[dict[str, Counter[str]], tuple[Mapping[str, Any], ...]]:
     """Fates and findings by name, and the rows of `fates_by_writer`."""
     counts: dict[str, Counter[str]] = {"fate": Counter(), "finding": Counter()}
@@ -249,6 +256,9 @@ def _counts(
             counts[row["kind"]][row["name"]] += row["count"]
         if row["kind"] == "fate":
             groups[row["writer"], row["outcome"], row["name"]] += row["count"]
+    for one in settled:
+        counts["fate"][one.fate] += one.count
+        groups[one.writer, one.outcome, one.fate] += one.count
     rows = []
     for (writer, outcome, fate), count in sorted(groups.items()):
         if count:

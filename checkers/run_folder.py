@@ -13,10 +13,22 @@ from typing import Any, TypedDict, get_args
 from checkers.tables.files import FAILURES, exists, inside, is_uri, line_of, read_bytes
 from checkers.verdict import JudgedBy, SeenEvent
 from harness.errors import BadDataError, json_object
-from harness.history.schema import SCHEMA_VERSION, readable
+from harness.history.schema import OUTCOMES, SCHEMA_VERSION, readable
 from harness.plain_files import require_plain
 
+SETTLED_FATES = ("kept", "failed", "unknown_dropped")
+"""Fates of messages that a rolling judgement settles (`checkers.partition.rolling`)."""
 STATUSES = ("running", "complete", "crashed", "invalid", "unfit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """Messages of a writer with the same outcome and fate, which the history does not hold."""
+
+    writer: int
+    outcome: str
+    fate: str
+    count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +44,8 @@ class Manifest:
     """`zookeeper`, `kraft` or `kraft-combined`."""
     seen: Mapping[str, int] | None = None
     """In a recording of somebody else's cluster, how often each `SeenEvent` was seen; otherwise None."""
+    settled: tuple[Settled, ...] = ()
+    """Messages that a rolling judgement has counted and left out of the history."""
 
 
 class Declaration(TypedDict):
@@ -85,7 +99,22 @@ def read_manifest(folder: str) -> Manifest:
         raise BadDataError(f"{file} has status {status!r}; it must be one of {', '.join(STATUSES)}.")
     names = ("scenario", "problem", "kafka", "mode")
     texts = {name: _text(file, "run.json", manifest, name) for name in names}
-    return Manifest(status=status, seen=_seen(file, manifest), **texts)
+    settled = tuple(_settled(file, row) for row in _list(file, manifest, "settled"))
+    return Manifest(status=status, seen=_seen(file, manifest), settled=settled, **texts)
+
+
+def _settled(file: str, row: object) -> Settled:
+    """Raises BadDataError for anything that no rolling judgement writes."""
+    entry = _object(file, "settled", row)
+    writer, count, outcome, fate = (entry.get(name) for name in ("writer", "count", "outcome", "fate"))
+    numbers = all(type(number) is int and number >= 0 for number in (writer, count))
+    if not numbers or outcome not in OUTCOMES or fate not in SETTLED_FATES:
+        raise BadDataError(
+            f"{file}: settled holds {str(dict(entry))[:100]}; each entry needs a writer and a count, an "
+            f"outcome ({', '.join(OUTCOMES)}) and a fate ({', '.join(SETTLED_FATES)})."
+        )
+    assert isinstance(writer, int) and isinstance(count, int)
+    return Settled(writer=writer, outcome=str(outcome), fate=str(fate), count=count)
 
 
 def _seen(file: str, manifest: Mapping[str, Any]) -> Mapping[str, int] | None:

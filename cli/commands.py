@@ -55,6 +55,9 @@ GROUPS: Mapping[str, Mapping[str, CommandSource]] = {
     },
     "Ask what faults cost, and search": {
         "assess": CommandSource("cli.assess:assess", "Find out what each fault would cost a cluster."),
+        "soak": CommandSource(
+            "cli.soak:soak", "Load a cluster for hours, break it again and again, and judge meanwhile."
+        ),
         "search": CommandSource(
             "cli.search:search", "Search for broken promises with random schedules of faults."
         ),

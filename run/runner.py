@@ -11,7 +11,7 @@ from datetime import UTC
 from functools import partial
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from harness import artifacts
 from harness.clock import Anchor, now_ns
@@ -107,11 +107,12 @@ def run_scenario(
     *,
     lab_is_up: Callable[[], None] = lambda: None,
     standing: StandingCluster | None = None,
+    rolling: Rolling | None = None,
 ) -> RunResult:
     """Run a scenario and leave a run folder that can be judged, even if the run fails half-way.
 
     ``lab_is_up`` is called once the hosts exist; from then on other work may begin (starting Spark).
-    ``standing`` holds a cluster that outlasts the run.
+    ``standing`` holds a cluster that outlasts the run. ``rolling`` reads the logs while the run lasts.
     """
     applied = applied_to(scenario, options)
     anchor = Anchor.take()
@@ -135,7 +136,7 @@ def run_scenario(
     status = "complete"
     problem: AckedError | None = None
     try:
-        _Run(applied, options, folder, progress, lab_is_up, standing).go()
+        _Run(applied, options, folder, progress, lab_is_up, standing, rolling).go()
     except UnfitError as error:
         status, problem = "unfit", error
     except InvalidRunError as error:
@@ -147,7 +148,16 @@ def run_scenario(
         raise
     nodes = (folder.path if standing is None else standing.path) / "nodes"
     since = 0 if standing is None else anchor.monotonic_ns
-    return ended(folder, progress, status, problem, lambda: _log_events(nodes, anchor, since))
+    if rolling is not None:
+        rolling.set_aside()
+    return ended(
+        folder,
+        progress,
+        status,
+        problem,
+        lambda: _log_events(nodes, anchor, since),
+        (lambda: None) if rolling is None else rolling.write,
+    )
 
 
 def ended(
@@ -156,10 +166,15 @@ def ended(
     status: str,
     problem: AckedError | None,
     log_events: Callable[[], Sequence[Mapping[str, object]]] = tuple,
+    more: Callable[[], None] = lambda: None,
 ) -> RunResult:
-    """Write the history of a run that has ended, and how it ended into its manifest."""
+    """Write the history of a run that has ended, and how it ended into its manifest.
+
+    ``more`` writes tables that do not come from journals and final logs.
+    """
     with progress.phase("history", "writing the history"):
         assemble(folder.path, log_events())
+        more()
         late = acknowledged_after_final_read(folder.path)
         note_unobserved(folder)
     if late and problem is None:
@@ -203,6 +218,25 @@ def applied_to(scenario: Scenario, options: RunOptions) -> AppliedSettings:
     )
 
 
+class Rolling(Protocol):
+    """Reads and judges the logs of a run while it lasts, in place of the tail and the final dump."""
+
+    def start(self, stage: Stage, watch: Watch) -> None:
+        """Begin, before the scenario's body."""
+
+    def finish(self, watch: Watch) -> None:
+        """Read the logs to their ends; no client runs any more. Raises AckedError."""
+
+    def close(self) -> None:
+        """End what it has started. Safe to call twice."""
+
+    def set_aside(self) -> None:
+        """Take the journals of the streams out of the run's journals."""
+
+    def write(self) -> None:
+        """Write what it has found into the history."""
+
+
 class _Run:
     """The parts of one run, created one after the other and taken down in reverse order."""
 
@@ -214,7 +248,9 @@ class _Run:
         progress: Progress,
         lab_is_up: Callable[[], None],
         standing: StandingCluster | None = None,
+        rolling: Rolling | None = None,
     ) -> None:
+        self.rolling = rolling
         self.applied = applied
         self.scenario = applied.scenario
         self.options = options
@@ -250,6 +286,7 @@ class _Run:
                 self.dialect,
                 runs=lab.alive,
                 transactions=bool(self.setup.transaction_log),
+                tail_logs=self.rolling is None,
             )
             stack.callback(watch.stop)
             watch.start()
@@ -285,6 +322,9 @@ class _Run:
             )
             self._describe_client(stage)
             self._check_clients(stage)
+            if self.rolling is not None:
+                stack.callback(self.rolling.close)
+                self.rolling.start(stage, watch)
             try:
                 live = LiveState(lab.topology, self.topics, watch.observer.views, lab.files)
                 with progress.phase("scenario", "running the scenario", live.lines):
@@ -451,12 +491,20 @@ class _Run:
             self.progress.say(f"not delivered before the final logs are read: {', '.join(left)}")
         self._note_memory(stage)
         self._settle(stage)
+        if self.rolling is not None:
+            self._end_clients(stage)
+            self.rolling.finish(watch)
+            self._dumped = True
+            return
         with ThreadPoolExecutor(1) as beside:
             reading = beside.submit(self._read_back, stage)
             if behind := watch.dump(self.folder.path, without=stage.nemesis.deleted_topics):
                 self.progress.say(f"the observer did not see {behind} record(s) of the replicas' logs")
             self._dumped = True
             reading.result()
+        self._end_clients(stage)
+
+    def _end_clients(self, stage: Stage) -> None:
         with ThreadPoolExecutor(len(stage.clients)) as pool:
             for closed in [pool.submit(client.close) for client in stage.clients.values()]:
                 closed.result()
@@ -468,7 +516,9 @@ class _Run:
                 stage.stop_streams,
                 stage.nemesis.wait_delivered,
                 partial(self._settle, stage),
-                partial(watch.dump, self.folder.path, without=stage.nemesis.deleted_topics),
+                partial(watch.dump, self.folder.path, without=stage.nemesis.deleted_topics)
+                if self.rolling is None
+                else partial(self.rolling.finish, watch),
             ):
                 try:
                     step()

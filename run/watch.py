@@ -39,11 +39,12 @@ class Watch:
         transactions: bool = False,
         transactional_id: str = "",
         watched: WatchedLogs | None = None,
+        tail_logs: bool = True,
     ) -> None:
         """``runs`` says whether the process of a host runs, where that is known.
 
         ``transactions``: also ask leaders and coordinators what they know of transactions, and coordinators
-        of one ``transactional_id`` alone, if it is given.
+        of one ``transactional_id`` alone, if it is given. Without ``tail_logs`` nobody follows the logs.
         """
         self._runs = runs
         self._journal = journal
@@ -59,6 +60,7 @@ class Watch:
             transactions=transactions,
             transactional_id=transactional_id,
             watched=watched,
+            tail_logs=tail_logs,
         )
 
     def start(self) -> None:
@@ -85,7 +87,7 @@ class Watch:
         With ``leaders_only`` other replicas are left out, because they do not show their logs.
         """
         stopped = [node.name for node in self._targets.brokers if not self._runs(node.name)]
-        states = self._states(without)
+        states = self.states(without)
         assignment = self._assignment(states, without)
         if leaders_only:
             assignment = {key: (state.leader,) for key, state in states.items() if state.leader >= 0}
@@ -150,7 +152,7 @@ class Watch:
             for key, replicas in self._created(without)
         }
 
-    def _states(self, without: Collection[str] = ()) -> dict[TopicPartition, PartitionState]:
+    def states(self, without: Collection[str] = ()) -> dict[TopicPartition, PartitionState]:
         """States of the partitions in the metadata store, as far as it answers."""
         states = {}
         answers = True

@@ -96,6 +96,25 @@ class ReadArrays:
 
 # ---- finding messages by identity
 
+
+def no_reads() -> ReadArrays:
+    """Nobody has read anything."""
+    return ReadArrays(
+        reader=EMPTY,
+        ns=EMPTY,
+        offset=EMPTY,
+        writer=EMPTY,
+        seq=EMPTY,
+        row=EMPTY,
+        group=EMPTY,
+        groups=(),
+        committed=EMPTY.astype(bool),
+        uncommitted=EMPTY.astype(bool),
+        undone=EMPTY,
+        floor=EMPTY,
+    )
+
+
 _DENSE = 4
 """A dense table is used if it has at most this many entries for each message."""
 

@@ -20,7 +20,7 @@ from harness.history.stream_journal import BEGUN, ROW_BYTES, STATES, SUFFIX, Str
 from harness.history.tables import PartitionedWriter, history_dir
 
 _SCHEMA = TABLES["sends"].arrow()
-_ROW = np.dtype(
+ROW = np.dtype(
     [
         ("sent_ns", "<i8"),
         ("done_ns", "<i8"),
@@ -32,7 +32,8 @@ _ROW = np.dtype(
         ("state", "<i2"),
     ]
 )
-assert _ROW.itemsize == ROW_BYTES
+"""A row of a stream's journal."""
+assert ROW.itemsize == ROW_BYTES
 ROWS_CONVERTED = 1 << 18
 """Rows of a stream that are converted together: some 40 MB."""
 _WORDS = pa.array(STATES)
@@ -84,19 +85,17 @@ def stream_rows(file: Path, header: StreamHeader, rows_at_once: int = ROWS_CONVE
     count = max(0, file.stat().st_size - header.header_bytes) // ROW_BYTES
     if count == 0:
         return
-    rows = np.memmap(file, _ROW, mode="r", offset=header.header_bytes, shape=(count,))
-    topics = pa.array([topic for topic, _ in header.targets])
-    partitions = np.array([partition for _, partition in header.targets], np.int32)
+    rows = np.memmap(file, ROW, mode="r", offset=header.header_bytes, shape=(count,))
     absent = False
     for first in range(0, count, rows_at_once):
         block = np.array(rows[first : first + rows_at_once])
         used = int(np.count_nonzero(block["state"]))
         if used and absent:
             raise BadDataError(f"{file}: message {first - 1} is absent, and a later one is not.")
-        _check(file, first, block[:used], len(partitions))
+        _check(file, first, block[:used], len(header.targets))
         absent = used < len(block)
         if used:
-            yield _sends(block[:used], first, header.writer, topics, partitions)
+            yield sends_table(block[:used], np.arange(first, first + used, dtype=np.int64), header)
 
 
 def acknowledged_ns(
@@ -109,7 +108,7 @@ def acknowledged_ns(
     count = max(0, file.stat().st_size - header.header_bytes) // ROW_BYTES
     if count <= first:
         return first, np.empty(0, np.int64), np.empty(0, np.int64)
-    rows = np.memmap(file, _ROW, mode="r", offset=header.header_bytes, shape=(count,))
+    rows = np.memmap(file, ROW, mode="r", offset=header.header_bytes, shape=(count,))
     block = np.array(rows[first : first + ROWS_CONVERTED])
     pending = np.flatnonzero(block["state"] <= BEGUN)
     open_at = int(pending[0]) if len(pending) else len(block)
@@ -133,13 +132,10 @@ def _check(file: Path, first: int, rows: npt.NDArray[np.void], targets: int) -> 
             raise BadDataError(f"{file}: message {first + int(np.argmax(where))} {what}.")
 
 
-def _sends(
-    rows: npt.NDArray[np.void],
-    first: int,
-    writer: int,
-    topics: pa.Array,
-    partitions: npt.NDArray[np.int32],
-) -> pa.Table:
+def sends_table(rows: npt.NDArray[np.void], seqs: npt.NDArray[np.int64], header: StreamHeader) -> pa.Table:
+    """Some rows of a stream's journal (`ROW`), with their numbers, as rows of `sends`."""
+    topics = pa.array([topic for topic, _ in header.targets])
+    partitions = np.array([partition for _, partition in header.targets], np.int32)
     begun = rows["state"] == BEGUN
 
     def optional(name: str) -> pa.Array:
@@ -148,8 +144,8 @@ def _sends(
     columns = {
         "topic": topics.take(pa.array(rows["target"])),
         "partition": pa.array(partitions[rows["target"]]),
-        "writer": pa.array(np.full(len(rows), writer, np.int32)),
-        "seq": pa.array(np.arange(first, first + len(rows), dtype=np.int64)),
+        "writer": pa.array(np.full(len(rows), header.writer, np.int32)),
+        "seq": pa.array(seqs),
         "sent_ns": pa.array(rows["sent_ns"]),
         "done_ns": pa.array(rows["done_ns"], mask=begun),
         "outcome": _WORDS.take(pa.array(rows["state"], mask=begun)),

@@ -40,7 +40,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,14 +116,18 @@ def create(path: Path, writer: int, targets: Sequence[tuple[str, int]]) -> int:
 def read_header(path: Path) -> StreamHeader:
     """The header of a journal. Raises BadDataError, OSError."""
     with path.open("rb") as file:
-        head = file.read(_HEAD.size)
-        if len(head) < _HEAD.size or not head.startswith(MAGIC):
-            raise BadDataError(f"{path} is no journal of a stream: it does not begin with {MAGIC.decode()}.")
-        _, header_bytes, json_bytes = _HEAD.unpack(head)
-        if not JSON_AT + json_bytes <= header_bytes <= _LONGEST_HEADER or header_bytes % PAGE_BYTES:
-            raise BadDataError(f"{path} has a header of {header_bytes} bytes with {json_bytes} of JSON.")
-        file.seek(JSON_AT)
-        data = json_object(file.read(json_bytes), f"the header of {path}")
+        return parse_header(file.read, str(path))
+
+
+def parse_header(read: Callable[[int], bytes], path: str) -> StreamHeader:
+    """The header of a journal at whose beginning ``read`` reads. Raises BadDataError, OSError."""
+    head = read(JSON_AT)
+    if len(head) < JSON_AT or not head.startswith(MAGIC):
+        raise BadDataError(f"{path} is no journal of a stream: it does not begin with {MAGIC.decode()}.")
+    _, header_bytes, json_bytes = _HEAD.unpack_from(head)
+    if not JSON_AT + json_bytes <= header_bytes <= _LONGEST_HEADER or header_bytes % PAGE_BYTES:
+        raise BadDataError(f"{path} has a header of {header_bytes} bytes with {json_bytes} of JSON.")
+    data = json_object(read(json_bytes), f"the header of {path}")
     writer, targets = data.get("writer"), data.get("targets")
     if type(writer) is not int or not 0 <= writer < 1 << 31:
         raise BadDataError(f"The header of {path} names the writer {str(writer)[:40]!r}, which is no number.")

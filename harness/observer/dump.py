@@ -87,9 +87,9 @@ def final_dump(
                 )
     replicas = tuple(replica_logs.values())
     copies.finish()
-    cleanup = _cleanup_policies(brokers, {key.topic for key in assignment}, dialect)
+    cleanup = cleanup_policies(brokers, {key.topic for key in assignment}, dialect)
     rows = [
-        _replica_row(log, states.get(log.topic_partition), cleanup.get(log.topic_partition.topic))
+        replica_row(log, states.get(log.topic_partition), cleanup.get(log.topic_partition.topic))
         for log in replicas
     ]
     write_table(run_dir, "replicas", pa.Table.from_pylist(rows, schema=TABLES["replicas"].arrow()))
@@ -111,7 +111,7 @@ def _uneven(
     return sorted(key for key, distinct_ends in ends.items() if len(distinct_ends) > 1)
 
 
-def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: Dialect) -> dict[str, str]:
+def cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: Dialect) -> dict[str, str]:
     """The policy of each topic, from the first broker that knows it."""
     policies: dict[str, str] = {}
     unanswered = sorted(topics)
@@ -130,7 +130,8 @@ def _cleanup_policies(brokers: Sequence[Node], topics: Iterable[str], dialect: D
     return policies
 
 
-def _replica_row(log: ReplicaLog, state: PartitionState | None, cleanup: str | None) -> dict[str, object]:
+def replica_row(log: ReplicaLog, state: PartitionState | None, cleanup: str | None) -> dict[str, object]:
+    """A row of `replicas`; ``cleanup`` is the topic's cleanup.policy."""
     epochs = log.epochs
     return {
         **log.topic_partition._asdict(),

@@ -1,0 +1,93 @@
+"""How a soak stands: lines for a terminal, and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from harness.console import Console
+
+
+class Standing(Protocol):
+    """What is known of a soak (`run.soak.judge.Live`)."""
+
+    @property
+    def ended(self) -> int: ...
+    @property
+    def acknowledged(self) -> int: ...
+    @property
+    def judged(self) -> int: ...
+    @property
+    def lost(self) -> Mapping[int, int]: ...
+    @property
+    def duplicated(self) -> Mapping[int, int]: ...
+    @property
+    def rest(self) -> int: ...
+    @property
+    def lag_s(self) -> float: ...
+    @property
+    def longest_gap_s(self) -> float: ...
+    @property
+    def windows(self) -> int: ...
+    @property
+    def reopened(self) -> int: ...
+    @property
+    def compared(self) -> int: ...
+    @property
+    def deleted(self) -> int: ...
+
+
+def live_lines(live: Standing) -> list[str]:
+    """How things stand, a line each."""
+    return [
+        f"{live.ended:,} messages have ended, {live.acknowledged:,} of them acknowledged; "
+        f"{live.judged:,} judged, {live.lag_s:.1f} s behind",
+        f"lost {sum(live.lost.values()):,}, duplicated {sum(live.duplicated.values()):,}; longest time "
+        f"without an acknowledgement {live.longest_gap_s:.1f} s",
+    ]
+
+
+def show(live: Standing) -> None:
+    """Print how the judgement was made."""
+    Console(highlight=False).paragraph(
+        f"Rolling judgement: {live.windows:,} windows at the end, {live.reopened:,} opened again, "
+        f"{live.compared:,} compared again; {live.rest:,} messages judged one by one, the others settled; "
+        f"{live.deleted:,} records deleted after they were judged. Longest time without an acknowledgement: "
+        f"{live.longest_gap_s:.1f} s."
+    )
+
+
+def openmetrics(live: Standing) -> str:
+    """The same as OpenMetrics."""
+    return "".join(_lines(live)) + "# EOF\n"
+
+
+def _lines(live: Standing) -> Iterator[str]:
+    counters = {
+        "ended": (live.ended, "Messages that have ended."),
+        "acknowledged": (live.acknowledged, "Messages that were acknowledged."),
+        "windows_reopened": (live.reopened, "Windows opened again, as a replica had changed."),
+        "windows_compared": (live.compared, "Windows compared again with a replica."),
+        "records_deleted": (live.deleted, "Records deleted after they were judged."),
+    }
+    gauges = {
+        "judged": (live.judged, "Messages that are judged at present."),
+        "rest": (live.rest, "Messages that memory holds to judge one by one."),
+        "lag_seconds": (round(live.lag_s, 3), "Age of the oldest acknowledged message that is not judged."),
+        "longest_gap_seconds": (
+            round(live.longest_gap_s, 3),
+            "Longest time without an acknowledgement.",
+        ),
+    }
+    for name, (value, says) in counters.items():
+        yield f"# TYPE acked_soak_{name} counter\n# HELP acked_soak_{name} {says}\n"
+        yield f"acked_soak_{name}_total {value}\n"
+    for name, (number, says) in gauges.items():
+        yield f"# TYPE acked_soak_{name} gauge\n# HELP acked_soak_{name} {says}\nacked_soak_{name} {number}\n"
+    for name, counts, says in (
+        ("lost", live.lost, "Acknowledged messages that are lost at present, by writer."),
+        ("duplicated", live.duplicated, "Messages that are in the log several times at present, by writer."),
+    ):
+        yield f"# TYPE acked_soak_{name} gauge\n# HELP acked_soak_{name} {says}\n"
+        for writer, count in sorted(counts.items()):
+            yield f'acked_soak_{name}{{writer="{writer}"}} {count}\n'

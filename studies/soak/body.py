@@ -1,0 +1,198 @@
+"""The body of a soak: streams in every AZ, and rounds of faults until the time is over.
+
+A round is a case of the battery (`studies.assess.battery`), a whole schedule, or the steps of a schedule that
+a seed makes. A quiet stretch comes before each round, and one after the last. When the cluster has recovered
+from a round, all windows that are closed are compared again with every replica.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from harness.clock import now_ns
+from harness.lab.model import Topology
+from harness.waiting import wait_until
+from run.clients import ProducerSetting
+from run.soak.soak import RollingRun
+from run.stage import Stage
+from studies.assess.battery import Case
+from studies.assess.described import default_times, hold_s, recovery_s
+from studies.search.grammar import fresh
+from studies.search.schedule import Schedule
+from studies.search.space import Space
+from studies.steps.body import WARM_S, Body
+from studies.steps.step import Step
+from workloads.protocol.results import StreamCounts
+from workloads.protocol.spec import StreamLoad
+
+DRAIN_S = 30.0
+"""How long producers may take to stop."""
+_LEAST_QUIET_S = 5.0
+
+
+@dataclass(frozen=True)
+class Round:
+    """One fault, or several that belong together."""
+
+    says: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoakPlan:
+    """What a soak does."""
+
+    for_s: float
+    rate: float
+    """Messages per second of all streams together."""
+    every_s: float
+    """Seconds from the beginning of one round to that of the next, if its fault has ended by then."""
+    size_bytes: int = 100
+    rounds: Callable[[float, int], Iterator[Round]]
+    """The rounds, by how long a fault lasts and how many partitions there are; none: no fault."""
+
+
+def of_cases(cases: Sequence[Case]) -> Callable[[float, int], Iterator[Round]]:
+    """The cases in turn, again and again."""
+    return lambda lasting_s, _: (
+        Round(case.subject, case.lasting(lasting_s)) for case in itertools.cycle(cases)
+    )
+
+
+def of_schedule(schedule: Schedule) -> Callable[[float, int], Iterator[Round]]:
+    """A schedule, again and again."""
+    return lambda _, partitions: itertools.repeat(
+        Round(schedule.made_by or schedule.digest, _within(schedule.steps, partitions))
+    )
+
+
+def of_seed(space: Space, seed: int) -> Callable[[float, int], Iterator[Round]]:
+    """The steps of the schedules that a seed makes."""
+
+    def rounds(_: float, partitions: int) -> Iterator[Round]:
+        for number in itertools.count(1):
+            schedule = fresh(space, seed, number)
+            if schedule.steps:
+                yield Round(schedule.made_by, _within(schedule.steps, partitions))
+
+    return rounds
+
+
+def _within(steps: Sequence[Step], partitions: int) -> tuple[Step, ...]:
+    """The steps, about partitions that there are."""
+    return tuple(msgspec.structs.replace(step, partition=step.partition % partitions) for step in steps)
+
+
+def distinct(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """One case of each fault, of those that need no disks of their own: roles stay where they are."""
+    first: dict[str, Case] = {}
+    for case in cases:
+        if not case.needs_disks:
+            first.setdefault(case.says, case)
+    return tuple(first.values())
+
+
+def writes(topology: Topology, settings: Sequence[ProducerSetting], topics: int) -> int:
+    """How many streams there are."""
+    return len({host.az for host in topology.role("client")}) * len(settings) * topics
+
+
+@dataclass(kw_only=True)
+class Soak:
+    """The clients of a soak as a body of steps sees them, and the body of the run."""
+
+    plan: SoakPlan
+    settings: Sequence[ProducerSetting]
+    rolling: RollingRun
+    said: list[str] = field(default_factory=list)
+    """What happened, for people: a sentence for each round."""
+
+    def run(self, stage: Stage) -> None:
+        """Carry out the whole soak. Raises WaitTimeoutError if the clients do not work at first."""
+        self.stage = stage
+        self._start_streams()
+        began = now_ns()
+        partitions = sum(topic.partitions for topic in stage.setup.topics)
+        lasting_s = hold_s(stage.timings)
+        for number, one in enumerate(self.plan.rounds(lasting_s, partitions), start=1):
+            start_s = max(number * self.plan.every_s, stage.since(began) + _LEAST_QUIET_S)
+            if start_s + 2 * lasting_s > self.plan.for_s:
+                break
+            self._until(began, start_s)
+            stage.mark(f"round-{number}", one.says)
+            Body(
+                stage=stage,
+                steps=one.steps,
+                clients=Bystanders(),
+                recovery_s=recovery_s(stage.timings),
+            ).go()
+            self.rolling.compare_again()
+        self._until(began, self.plan.for_s)
+        stage.stop_streams(DRAIN_S)
+        stage.mark("drained", "the producers have stopped")
+
+    def _start_streams(self) -> None:
+        stage, topics = self.stage, self.stage.setup.topics
+        azs = [az for az in stage.lab.topology.azs if az in stage.clients]
+        own = default_times(stage.user.producer.given, stage.timings)
+        each = self.plan.rate / writes(stage.lab.topology, self.settings, len(topics))
+        for az in azs:
+            for topic in topics:
+                load = StreamLoad(
+                    topic=topic.name,
+                    partitions=tuple(range(topic.partitions)),
+                    rate=each,
+                    size_bytes=self.plan.size_bytes,
+                    renewed=True,
+                )
+                for setting in self.settings:
+                    name = f"{az}-{topic.name}-{setting.name}"
+                    stage.start_stream(az, name, load, {**own, **setting.fixed})
+        wait_until(
+            lambda: [stream.counts().ok for stream in stage.streams.values()],
+            accept=lambda counts: all(count > 0 for count in counts),
+            within_s=WARM_S,
+            poll_s=0.2,
+            awaiting="every producer to work",
+            abort=stage.cluster.check_alive,
+        )
+
+    def _until(self, began: int, seconds: float) -> None:
+        """Change nothing until so many seconds have passed since the beginning."""
+        wait_until(
+            lambda: self.stage.since(began) >= seconds,
+            within_s=seconds + 60,
+            poll_s=0.2,
+            awaiting=f"{seconds:g} s of load to pass",
+            abort=self.stage.cluster.check_alive,
+        )
+
+
+class Bystanders:
+    """The clients of a round (`studies.steps.body.Clients`): they work before, during and after it."""
+
+    def warm_up(self) -> None:
+        """They work already."""
+
+    def settle(self) -> None:
+        """The quiet stretch is over."""
+
+    def change(self, step: int) -> None:
+        """Nothing."""
+
+    def counts(self) -> Mapping[str, StreamCounts]:
+        """Nothing, because no step of a round waits for a message."""
+        return {}
+
+    def check(self, healed_ns: int) -> None:
+        """Nothing."""
+
+    def drain(self) -> None:
+        """They go on."""
+
+    def abandon(self) -> None:
+        """They go on."""

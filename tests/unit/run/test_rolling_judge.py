@@ -1,0 +1,275 @@
+"""The rolling judge with real journals and real batches, and brokers that are lists in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from harness.clock import now_ns
+from harness.errors import BadDataError
+from harness.history.identity import ValueTemplate
+from harness.history.stream_journal import StreamJournal
+from harness.host_files import Folder
+from harness.kafka.headers import headers
+from harness.kafka.model import Endpoint, PartitionState, TopicPartition
+from harness.kafka.wire.dialect import MODERN
+from harness.observer.decoder import Decoder
+from harness.waiting import wait_until
+from run.soak import judge as judging
+from run.soak.judge import RollingJudge
+from run.soak.replicas import Batches, Replicas
+from run.soak.streams import Streams
+from tests.unit.wire.record_bytes import batch
+
+KEY = TopicPartition("t", 0)
+BROKERS = (1, 2, 3)
+
+
+class Logs(Replicas):
+    """Replicas in memory: batches by broker, each with its first offset and the one after it."""
+
+    def __init__(self) -> None:
+        super().__init__({}, Decoder())
+        self.batches: dict[int, list[tuple[int, int, bytes]]] = {broker: [] for broker in BROKERS}
+        self.silent: set[int] = set()
+
+    def read(
+        self, wanted: Mapping[int, Mapping[TopicPartition, int]], at_most: int
+    ) -> dict[TopicPartition, dict[int, Batches]]:
+        found: dict[int, Batches] = {}
+        for broker, offsets in wanted.items():
+            if broker not in self.silent and KEY in offsets:
+                raw = b"".join(raw for _, end, raw in list(self.batches[broker]) if end > offsets[KEY])
+                end = max((end for _, end, _ in self.batches[broker]), default=0)
+                found[broker] = Batches.of(headers(raw), beyond=end < offsets[KEY])
+        return {KEY: found}
+
+    def truncate(self, broker: int, offset: int) -> None:
+        self.batches[broker] = [one for one in self.batches[broker] if one[1] <= offset]
+
+
+class World:
+    """A producer, three replicas of a partition, and the judge."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(judging, "_WINDOW_S", 0.0)
+        monkeypatch.setattr(judging, "_EVERY_S", 0.01)
+        monkeypatch.setattr(judging, "_LIVE_S", 0.0)
+        self.deleted: list[int] = []
+        monkeypatch.setattr(judging, "delete_records", self._delete)
+        self.journal = StreamJournal(folder / "client.1.sends", 1, [KEY])
+        self.values = ValueTemplate.of(1, "t", 0, 100)
+        self.logs = Logs()
+        self.state = PartitionState(leader=1, leader_epoch=0, isr=BROKERS, replicas=BROKERS)
+        self.seq = self.end = 0
+        self.folder = folder
+        self.judge = self.make_judge()
+
+    def make_judge(self) -> RollingJudge:
+        """A judge of its journals and logs."""
+        return RollingJudge(
+            assignment={KEY: BROKERS},
+            streams=Streams([Folder(self.folder)]),
+            replicas=self.logs,
+            state_of=lambda key: self.state,
+            endpoints={broker: Endpoint("localhost", 9092) for broker in BROKERS},
+            dialect=MODERN,
+            folder=self.folder,
+        )
+
+    def _delete(self, _target: object, _key: TopicPartition, before: int, **_: object) -> int:
+        self.deleted.append(before)
+        return 0
+
+    def send(self, messages: int, brokers: tuple[int, ...] = BROKERS, *, times: int = 1) -> None:
+        """A batch, acknowledged; with ``times`` it is in the log so often, and the last one acknowledged."""
+        seqs = range(self.seq, self.seq + messages)
+        for seq in seqs:
+            self.journal.begin(seq, 0, now_ns())
+        for _ in range(times):
+            epoch = self.state.leader_epoch or 0
+            raw = batch(self.end, *map(self.values.value, seqs), epoch=epoch)
+            for broker in brokers:
+                self.logs.batches[broker].append((self.end, self.end + messages, raw))
+            self.end += messages
+        for seq in seqs:
+            offset = self.end - messages + seq - self.seq
+            self.journal.complete(seq, done_ns=now_ns(), outcome="ok", offset=offset)
+        self.seq += messages
+
+    def wait_judged(self, offset: int) -> None:
+        wait_until(
+            lambda: self.judge.parts[KEY].rolling.judged,
+            accept=lambda judged: judged >= offset,
+            within_s=20,
+            awaiting=f"offset {offset} to be judged",
+            poll_s=0.01,
+        )
+
+    def elect(self, leader: int, isr: tuple[int, ...], log_end: int) -> None:
+        """A new leader, whose log becomes that of all."""
+        epoch = (self.state.leader_epoch or 0) + 1
+        self.state = PartitionState(leader=leader, leader_epoch=epoch, isr=isr, replicas=BROKERS)
+        self.end = log_end
+
+    def finish(self) -> dict[tuple[str, str], int]:
+        self.journal.close()
+        self.judge.finish()
+        return {
+            (str(row["outcome"]), str(row["fate"])): int(str(row["count"])) for row in self.judge.settled()
+        }
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World(tmp_path, monkeypatch)
+    made.judge.start()
+    yield made
+    made.judge.close()
+
+
+def test_what_stands_where_it_was_acknowledged_is_settled(world: World) -> None:
+    for _ in range(20):
+        world.send(50)
+    world.wait_judged(500)
+    world.send(50)
+    settled = world.finish()
+    assert settled[("ok", "kept")] + world.judge.sends().num_rows == 1050
+    assert world.judge.sends()["seq"].to_pylist() == [0, 1049], "the ends of the log"
+    assert not world.judge.live.lost and world.judge.live.ended == 1050
+    assert [world.judge.end(KEY, broker) for broker in BROKERS] == [1050] * 3
+
+
+def test_what_a_leader_acknowledged_alone_and_truncated_is_lost_to_the_message(world: World) -> None:
+    """An acks=1 leader is cut off: its windows close without the followers, and are judged again."""
+    world.send(100)
+    world.wait_judged(100)
+    world.state = PartitionState(leader=1, leader_epoch=0, isr=(1,), replicas=BROKERS)
+    world.send(40, (1,))
+    world.wait_judged(140)
+    assert not world.judge.live.lost
+    world.elect(2, (2, 3), 100)
+    world.send(10, (2, 3))
+    world.logs.truncate(1, 100)
+    world.logs.batches[1] += world.logs.batches[2][-1:]
+    world.elect(2, BROKERS, world.end)
+    world.send(30)  # only then the log reaches the offsets of all that is gone
+    wait_until(
+        lambda: world.judge.live.lost,
+        accept=lambda lost: lost == {1: 40},
+        within_s=20,
+        awaiting="the loss of 40 messages to be seen",
+        poll_s=0.01,
+    )
+    world.send(30)
+    world.finish()
+    assert world.judge.live.lost == {1: 40} and world.judge.live.reopened
+    rest = world.judge.sends()["seq"].to_pylist()
+    assert set(range(100, 140)) <= set(rest)
+    assert len(rest) == 82, "40 lost, 40 at their offsets, and both ends of the log"
+    seen = world.judge.sightings().to_pylist()
+    assert {(row["broker"], row["epoch"]) for row in seen if row["seq"] in range(100, 140)} == {(1, 0)}
+
+
+def test_what_an_isolated_leader_goes_on_to_hold_is_seen(world: World) -> None:
+    world.send(20)
+    world.wait_judged(20)
+    world.send(15, (1,))  # nobody in the ISR has it
+    world.elect(2, (2, 3), 20)
+    world.send(30, (2, 3))
+    world.wait_judged(50)
+    world.logs.truncate(1, 20)
+    world.logs.batches[1] += world.logs.batches[2][-1:]
+    world.finish()
+    assert world.judge.live.lost == {1: 15}
+    seen = {
+        (row["broker"], row["offset"], row["seq"], row["epoch"])
+        for row in world.judge.sightings().to_pylist()
+    }
+    assert seen == {(1, offset, offset, 0) for offset in range(20, 35)}
+
+
+def test_what_is_in_the_log_twice_is_found_long_after_it_was_settled(world: World) -> None:
+    world.send(20)
+    world.wait_judged(20)
+    world.send(30, times=2)
+    copy = world.logs.batches[1][0]
+    raw = batch(world.end, *map(world.values.value, range(20)))
+    for broker in BROKERS:
+        world.logs.batches[broker].append((world.end, world.end + 20, raw))
+    world.end += 20
+    assert copy[1] == 20
+    world.finish()
+    assert world.judge.live.duplicated == {1: 50}
+
+
+def test_only_what_all_replicas_were_found_to_hold_is_deleted(world: World) -> None:
+    world.logs.silent = {3}
+    world.state = PartitionState(leader=1, leader_epoch=0, isr=(1, 2), replicas=BROKERS)
+    for _ in range(5):
+        world.send(20)
+    world.wait_judged(100)
+    world.judge.compare_again()
+    before = world.judge.live.compared
+    wait_until(
+        lambda: world.judge.live.compared,
+        accept=lambda compared: compared > before,
+        within_s=20,
+        awaiting="windows to be compared",
+        poll_s=0.01,
+    )
+    assert world.deleted == []
+    world.logs.silent = set()
+    wait_until(
+        lambda: world.deleted,
+        within_s=20,
+        awaiting="records to be deleted",
+        poll_s=0.01,
+    )
+    assert world.deleted == [100] and world.judge.live.deleted == 100
+    assert all(one[1] <= 100 for one in world.logs.batches[1])
+    world.send(10)
+    assert world.finish()[("ok", "kept")] + world.judge.sends().num_rows == 110
+
+
+def test_a_follower_that_differs_at_the_end_is_part_of_the_rest(world: World) -> None:
+    for _ in range(4):
+        world.send(25)
+    world.wait_judged(100)
+    other = batch(50, *map(world.values.value, range(25)))
+    world.logs.batches[3][2] = (50, 75, other)
+    world.finish()
+    copies = world.judge.copies().to_pylist()
+    named = {(row["broker"], row["offset"]): row["seq"] for row in copies}
+    assert [named[3, offset] for offset in range(50, 75)] == list(range(25))
+    assert [named[1, offset] for offset in range(50, 75)] == list(range(50, 75))
+    offsets = sorted({row["offset"] for row in copies if row["broker"] == 1})
+    assert all(one < other for one, other in pairwise(offsets))
+
+
+def test_a_killed_judge_goes_on_from_what_it_stored_before_it_deleted(world: World) -> None:
+    world.send(20, times=2)
+    for _ in range(5):
+        world.send(20)
+    world.wait_judged(140)
+    world.judge.compare_again()
+    wait_until(lambda: world.deleted, within_s=20, awaiting="records to be deleted", poll_s=0.01)
+    world.judge.close()  # without a judgement
+    for broker in BROKERS:
+        world.logs.batches[broker] = [one for one in world.logs.batches[broker] if one[0] >= 140]
+    world.send(10)
+    world.judge = world.make_judge()
+    world.judge.restore()
+    settled = world.finish()
+    assert world.judge.live.duplicated == {1: 20}
+    assert settled[("ok", "kept")] + world.judge.sends().num_rows == 130
+    assert len(world.judge.parts[KEY].rolling.windows) == 2
+
+
+def test_a_damaged_store_is_refused(world: World) -> None:
+    (world.folder / "soak.npz").write_bytes(b"PK, but no archive")
+    with pytest.raises(BadDataError, match="soak.npz is damaged"):
+        world.judge.restore()
