@@ -12,6 +12,8 @@ from harness.console import echo
 from harness.errors import UsageError
 from harness.plain_files import write_output, write_plain
 
+SEARCH = "search.json"
+
 
 def report(
     run: Annotated[
@@ -44,7 +46,7 @@ def report(
         raise UsageError(f"{' and '.join(chosen)} are two forms of one report; give one of them.")
     if chosen and open_page:
         raise UsageError(f"{chosen[0]} writes no page that --open could show; leave out one of them.")
-    series = (run / "runs.jsonl").is_file()
+    series = (run / "runs.jsonl").is_file() or (run / SEARCH).is_file()
     if series and chosen:
         raise UsageError(
             f"{run} is a series, and {chosen[0]} reports one run; "
@@ -102,6 +104,11 @@ def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
         from report.page.assessment import assessment_page
 
         text = assessment_page(read_assessment(series / DOCUMENT), page_links(file))
+    elif (series / SEARCH).is_file():
+        from report.page.search import search_page
+        from report.search import read_search
+
+        text = search_page(read_search(series / SEARCH), page_links(file))
     else:
         text = index(SeriesFolder(series), series.resolve().parent.parent)
     if output is None:

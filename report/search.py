@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
+import msgspec
 from rich.markup import escape
 from rich.text import Text
 
 from checkers.verdict import NOT_JUDGED
 from harness.console import Console
+from harness.errors import DAMAGED, BadDataError, json_file
 from report.console import NONE, Column, RowTable
 from report.terminal import short_path
 from report.words.reached import reached_in_words
@@ -32,6 +35,69 @@ _LEGEND = (
 
 
 _LEGEND_OF_SIDES = "≠: the rates of the sides differ; =: chance may explain the difference"
+
+
+class _Finding(msgspec.Struct):
+    name: str
+    cause: str
+    known_bug: str
+    promise: str
+    settings: str
+    weight: Literal["new", "unknown", "known", "not promised"]
+    count: int
+
+
+class _ScoredStep(msgspec.Struct):
+    says: str
+    from_s: float
+    to_s: float | None
+    waits: bool
+
+
+class _Group(msgspec.Struct):
+    finding: _Finding
+    runs: int
+    of: int
+    first: int
+    folder: str
+    low: float
+    high: float
+    brief: str = ""
+    option: str = ""
+    steps: list[str] = []
+    score: list[_ScoredStep] = []
+
+
+class _Plan(msgspec.Struct):
+    version: str
+    mode: str
+    seed: int
+
+
+class SearchShape(msgspec.Struct):
+    """What is shown of a `search.json`."""
+
+    plan: _Plan
+    schedules: int
+    judged: int
+    not_judged: dict[str, int]
+    per_hour: int
+    skipped_steps: int
+    groups: list[_Group]
+    reached: dict[str, int]
+    promises: dict[str, int]
+    not_exercised: list[str]
+    saturation: list[int] = []
+
+
+def read_search(file: Path) -> SearchDocument:
+    """A stored `search.json`. Raises BadDataError if it is damaged."""
+    document = json_file(file)
+    try:
+        msgspec.convert(document, SearchShape)
+    except msgspec.ValidationError as error:
+        raise BadDataError(f"{file} is malformed ({error}); {DAMAGED}.") from error
+    return document
 
 
 def show_search(document: SearchDocument, console: Console) -> None:
@@ -123,19 +189,33 @@ def _first_runs(groups: Sequence[Mapping[str, Any]], console: Console) -> None:
         console.print(f"[bold]schedule {number}[/bold]: {escape(folder)}", soft_wrap=True)
         for at, step in enumerate(of_schedule[0].get("steps", ()), start=1):
             console.paragraph(escape(step), lead=f"  {at}. ")
-        _command(console, "report", folder)
+        _print_command(console, command_line("report", folder))
         for group in of_schedule:
             settings = group["finding"]["settings"]
             text = in_words(group["finding"], group.get("brief", "")) + (f"; {settings}" if settings else "")
             console.paragraph(escape(text), lead="  finding: ")
-            for command in ("replay", "shrink"):
-                _command(console, command, folder, group.get("option", ""))
+            for line in commands(group)[1:]:
+                _print_command(console, line)
 
 
-def _command(console: Console, command: str, folder: str, finding: str = "") -> None:
-    """A command to copy, which is never wrapped."""
+def commands(group: Mapping[str, Any]) -> list[str]:
+    """Commands to go on with a finding: the page of its first run, its rate, its smallest schedule."""
+    folder, option = short_path(group["folder"]), group.get("option", "")
+    return [
+        command_line("report", folder),
+        *(command_line(one, folder, option) for one in ("replay", "shrink")),
+    ]
+
+
+def command_line(command: str, folder: str, finding: str = "") -> str:
+    """A command as a shell takes it."""
     option = f" --finding {shlex.quote(finding)}" if finding else ""
-    console.print(f"    acked {command} {shlex.quote(folder)}{option}", markup=False, soft_wrap=True)
+    return f"acked {command} {shlex.quote(folder)}{option}"
+
+
+def _print_command(console: Console, line: str) -> None:
+    """A command to copy, which is never wrapped."""
+    console.print(f"    {line}", markup=False, soft_wrap=True)
 
 
 def compared(document: SearchDocument) -> RowTable:
@@ -244,7 +324,7 @@ def show_replay(document: SearchDocument, console: Console) -> None:
         console.print()
         console.paragraph("The page of a run that shows it, and a search for the smallest such schedule:")
         for command in ("report", "shrink"):
-            _command(console, command, short_path(document["run"]))
+            _print_command(console, command_line(command, short_path(document["run"])))
 
 
 def _table_of_replay(document: SearchDocument) -> RowTable:

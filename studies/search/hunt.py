@@ -32,6 +32,7 @@ from harness.cluster.settings import Settings
 from harness.errors import BadDataError, json_object
 from harness.lab.model import Topology
 from harness.lab.registry import EMBEDDED
+from nemesis.catalogue import FAULTS
 from studies.assess.series import Target, timings
 from studies.search.findings import WEIGHTS, RunFinding, option_of
 from studies.search.grammar import fresh, mutated
@@ -336,10 +337,12 @@ class Search:
                     "brief": _BRIEFS.get(group.finding.row, ""),
                     "option": self._option(group),
                     "steps": _steps_in_words(Path(group.folder) / FILE),
+                    "score": _score(Path(group.folder) / FILE),
                 }
                 for group in self.groups()
             ],
             "reached": dict(self.known.most_common()),
+            "saturation": list(itertools.accumulate(len(record.new) for record in self.records)),
             "promises": {name: promises[name] for name in TESTABLE if promises[name]},
             "not_exercised": [name for name in TESTABLE if not promises[name]],
             "corpus": sorted(self.corpus),
@@ -352,6 +355,25 @@ def _steps_in_words(file: Path) -> list[str]:
     with suppress(BadDataError):
         return [described(step) for step in read(file).steps]
     return []
+
+
+def _score(file: Path) -> list[dict[str, Any]]:
+    """When the steps of a schedule begin and end, in seconds, if no event ends a wait early."""
+    score = []
+    begin_s = 0.0
+    with suppress(BadDataError):
+        for step in read(file).steps:
+            begin_s += step.when.after_s
+            lasts = FAULTS[step.fault].lasts
+            score.append(
+                {
+                    "says": described(step).partition(": ")[2],
+                    "from_s": begin_s,
+                    "to_s": begin_s + step.until.after_s if lasts else None,
+                    "waits": bool(step.when.event or (lasts and step.until.event)),
+                }
+            )
+    return score
 
 
 def corpus_of(folder: Path) -> list[Schedule]:
