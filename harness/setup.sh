@@ -69,6 +69,10 @@ has mkfs.xfs || optional+=(xfsprogs)
 libfuse='import sys; from ctypes.util import find_library as find; sys.exit(not (find("fuse") or find("fuse3")))'
 "$python" -c "$libfuse" 2>/dev/null || optional+=(fuse3)
 has chromium || optional+=(chromium)
+# Tests of hosts that are reached over ssh start an sshd of their own. Where systemd runs, it would start Debian's as
+# well, so there these tests are skipped unless somebody has installed it.
+[ -d /run/systemd/system ] || has sshd || optional+=(openssh-server)
+[ -d /run/systemd/system ] || has sudo || optional+=(sudo)
 
 as_root=()
 may_install() {
@@ -102,6 +106,7 @@ elif [ ${#required[@]} -gt 0 ]; then
 else
     lost="some power cuts will be emulated"
     case "${optional[*]}" in
+    openssh-server | sudo | "openssh-server sudo") lost="the tests of hosts over ssh will be skipped" ;;
     chromium) lost="the tests that open pages in a browser will be skipped" ;;
     *jdk-headless) [ ${#optional[@]} -gt 1 ] || lost="there will be no Java client" ;;
     esac

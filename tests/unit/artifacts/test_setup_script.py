@@ -36,6 +36,8 @@ TOOLS = (
 )
 PROGRAMS = ("chromium", "ip", "iptables", "losetup", "mkfs.ext4", "mkfs.xfs", "mount", "tc")
 """What the script looks for, apart from Python, Java and libfuse."""
+SSH = () if Path("/run/systemd/system").is_dir() else ("sshd", "sudo")
+"""What it also looks for where no systemd would start an sshd."""
 MAKE = {"git", "make", "python3"}
 """What a machine needs before `make setup` can be called."""
 ENGINE = {"debootstrap", "docker-compose", "docker.io"}
@@ -62,6 +64,8 @@ def checkout(tmp_path: Path) -> Path:
     _script(tmp_path, "java", f"{JAVA_17}; echo jdk.compiler@17.0.9")
     for program in PROGRAMS:
         _script(tmp_path, program, "")
+    for program in SSH:
+        _script(tmp_path, program, "exit 1")
     return tmp_path
 
 
@@ -195,7 +199,7 @@ def test_optional_package_that_a_release_does_not_have_keeps_no_other_away(check
 
 def _bare(checkout: Path) -> None:
     """Nothing is installed yet, and whoever asks is root."""
-    for program in (*PROGRAMS, "java"):
+    for program in (*PROGRAMS, *SSH, "java"):
         (checkout / "bin" / program).unlink()
     _script(
         checkout, "python3", 'case "$2" in *print*) echo 3.11;; *find_library*|*ensurepip*) exit 1;; esac'
@@ -207,7 +211,7 @@ def _bare(checkout: Path) -> None:
 def test_bare_machine_gets_every_program_that_labs_and_faults_run(checkout: Path) -> None:
     _bare(checkout)
     _setup(checkout)
-    for_tests = {browser.PACKAGE}
+    for_tests = {browser.PACKAGE, *(["openssh-server", "sudo"] if SSH else [])}
     for_programs = {"python3.11-venv", "openjdk-17-jdk-headless"}
     assert set(tools.PACKAGES.values()) | for_programs | for_tests == set(_installed(checkout))
 
