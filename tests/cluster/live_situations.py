@@ -128,6 +128,21 @@ def all_taken(scene: Scene) -> None:
     _given_back(scene, *RIGHTS)
 
 
+def read_gone(scene: Scene) -> None:
+    """The user loses READ for good: the final logs cannot be read."""
+    _taken(scene, "read")
+    scene.end_now()
+
+
+def topic_config_changed(scene: Scene) -> None:
+    """Somebody lets acks=all write to a single replica, and takes it back."""
+    topic = scene.topic
+    _alter(scene, ConfigResource(ResourceType.TOPIC, topic), {"min.insync.replicas": "1"})
+    began = now_ns()
+    scene.wait(lambda: now_ns() - began > 15e9, "the change to last")
+    _alter(scene, ConfigResource(ResourceType.TOPIC, topic), {"min.insync.replicas": "2"})
+
+
 def all_away_resumed(scene: Scene) -> None:
     """The recording is killed as well, and goes on while no broker answers."""
     _kill_all(scene)
@@ -255,6 +270,8 @@ SITUATIONS: Mapping[str, Situation] = {
             write_taken,
             read_taken,
             all_taken,
+            read_gone,
+            topic_config_changed,
             all_away_resumed,
             leader_away_resumed,
             server_certificates_expire,
