@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -91,7 +92,7 @@ class Part:
     due_s: float = 0.0
     """When its next window may be closed, by the monotonic clock."""
     sighted: dict[int, int] = field(default_factory=dict)
-    """By replica that was not in sync, the end of what was noted of it."""
+    """By replica, the end of what was noted of it because no other held it."""
     blocked_s: float = 0.0
     """Since when it has waited for a message to end; 0: it does not."""
     compared: dict[int, int] = field(default_factory=dict)
@@ -298,6 +299,8 @@ class RollingJudge:
             reached = answers[broker].ends
             ends = ends[ends <= (int(reached[-1]) if len(reached) else low)]
         if not len(ends):
+            if len(leading.which):  # its followers do not fetch, so another may lead soon
+                self._sight(part, state.leader, leading.rows[:0], leading)
             return False
         high = int(ends[-1])
         reference = leading.between(low, high)
@@ -315,7 +318,7 @@ class RollingJudge:
                 copies = copies.take(np.flatnonzero(copies.offset < high))
         for broker, read in answers.items():
             if broker not in (state.leader, *state.isr):
-                self._sight(part, broker, leading, read)
+                self._sight(part, broker, leading.rows, read)
         logs = {state.leader: copies}
         equal, digest = [], reference.digest
         for broker, read in answers.items():
@@ -345,10 +348,10 @@ class RollingJudge:
                 first = offset if first is None else min(first, offset)
         return first
 
-    def _sight(self, part: Part, broker: int, leading: Batches, read: Batches) -> None:
-        """Note what a replica that is not in sync holds, and the leader does not: it will go."""
+    def _sight(self, part: Part, broker: int, elsewhere: npt.NDArray[np.void], read: Batches) -> None:
+        """Note what a replica holds that stands nowhere ``elsewhere``: it may go."""
         rows = read.rows
-        other = ~np.isin(rows["digest"], leading.rows["digest"])
+        other = ~np.isin(rows["digest"], elsewhere["digest"])
         other &= rows["next_offset"] > part.sighted.get(broker, -1)
         if other.any():
             which = read.which[other]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -108,8 +108,6 @@ class Soak:
     plan: SoakPlan
     settings: Sequence[ProducerSetting]
     rolling: RollingRun
-    said: list[str] = field(default_factory=list)
-    """What happened, for people: a sentence for each round."""
 
     def run(self, stage: Stage) -> None:
         """Carry out the whole soak. Raises WaitTimeoutError if the clients do not work at first."""

@@ -192,6 +192,26 @@ def test_what_an_isolated_leader_goes_on_to_hold_is_seen(world: World) -> None:
     assert seen == {(1, offset, offset, 0) for offset in range(20, 35)}
 
 
+def test_what_no_follower_fetches_is_seen_while_its_leader_leads(world: World) -> None:
+    world.send(20)
+    world.wait_judged(20)
+    world.send(15, (1,))
+    wait_until(
+        lambda: world.judge.parts[KEY].sighted,
+        accept=lambda sighted: sighted == {1: 35},
+        within_s=20,
+        awaiting="the leader's records to be seen",
+        poll_s=0.01,
+    )
+    world.logs.truncate(1, 20)
+    world.elect(2, (2, 3), 20)
+    world.send(30, (1, 2, 3))
+    world.finish()
+    assert world.judge.live.lost == {1: 15}
+    seen = {(row["broker"], row["seq"]) for row in world.judge.sightings().to_pylist()}
+    assert seen == {(1, seq) for seq in range(20, 35)}
+
+
 def test_what_is_in_the_log_twice_is_found_long_after_it_was_settled(world: World) -> None:
     world.send(20)
     world.wait_judged(20)
