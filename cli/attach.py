@@ -105,10 +105,8 @@ def heal(hosts: File, as_json: AsJson = False) -> None:
             if one.problem:
                 tell(f"{name}: not healed: {one.problem}")
             else:
-                echo(
-                    f"{name}: {', '.join(one.removed) or 'nothing of acked'}"
-                    + (" removed" if one.removed else "")
-                )
+                found = f"{', '.join(one.removed)} removed" if one.removed else "nothing of acked was there"
+                echo(f"{name}: {found}{'' if one.left else '; nothing is left'}")
             for left in one.left:
                 tell(f"{name}: still there: {left}")
     raise typer.Exit(EXIT_UNKNOWN if any(one.problem or one.left for one in each) else EXIT_AS_DECLARED)

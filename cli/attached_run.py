@@ -108,7 +108,7 @@ def run_on_hosts(
             lab.up()
             _require_able(lab, aim)
             for line in (*_in_words(name, file, aim, breaking), *plan_in_words(cluster, plan, user)):
-                echo(line, err=True)
+                echo(line, err=not options.plan)
             if options.plan:
                 for line in _commands(lab, aim, breaking.ttl_s):
                     echo(line)

@@ -356,7 +356,7 @@ def bootstrap_endpoints(bootstrap: str, security: ClientSecurity) -> list[Endpoi
         except ValueError:
             endpoint = Endpoint("", 0)
         if not endpoint.host or not 0 < endpoint.port < 65536:
-            raise UsageError(f"--bootstrap {quoted(text)}: give host:port, such as kafka1.example.org:9092.")
+            raise UsageError(f"bootstrap {quoted(text)}: give host:port, such as kafka1.example.org:9092.")
         endpoints.append(endpoint)
     if not endpoints:
         raise UsageError("Name the cluster with --bootstrap host:port,host:port.")
@@ -384,7 +384,7 @@ def attach(bootstrap: Sequence[Endpoint], known: Iterable[AdvertisedBroker] = ()
     if stated is None:
         named = ", ".join(f"{one.host}:{one.port}" for one in described.brokers[:3])
         raise UsageError(
-            f"--bootstrap {bootstrap[0]} answers, but names its brokers as {named}, and none of them answers "
+            f"bootstrap {bootstrap[0]} answers, but names its brokers as {named}, and none of them answers "
             f"there; name a listener whose advertised.listeners this machine reaches."
         )
     cluster.dialect = spoken(common(stated.values()))
@@ -407,8 +407,8 @@ def _described(
             why = why or str(error) or type(error).__name__
             kind = kind if _is_silence(error) else UsageError
     raise kind(
-        f"--bootstrap {','.join(map(str, bootstrap))}: no broker answers ({why}); name host:port of a "
-        f"listener that this machine reaches, and its security in --client-config."
+        f"bootstrap {','.join(map(str, bootstrap))}: no broker answers ({why}); name host:port of a "
+        f"listener that this machine reaches, and its security in client-config."
     )
 
 

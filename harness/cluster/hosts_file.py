@@ -29,6 +29,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import shlex
+import socket
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -211,10 +212,20 @@ def _address(place: str, text: str) -> str:
     return str(address)
 
 
+def _resolved(name: str) -> str:
+    """The IPv4 address of a listener; empty if this machine does not know one."""
+    try:
+        return socket.gethostbyname(name)
+    except (OSError, UnicodeError):
+        return ""
+
+
 def in_azs_of(file: HostsFile, topology: Topology) -> Topology:
     """A topology of the cluster as its brokers describe it, with the AZs of the file, and its other hosts.
 
-    Raises UnfitError if the file does not name every broker: a cut would leave links that it should take.
+    Raises UnfitError if the file does not name every broker, for a cut would leave links that it should take,
+    or if a broker listens on the host of another one: safety is decided by ids, so the wrong node would be
+    broken.
     """
     azs = {host.name: host.az for host in file.topology.hosts}
     lacking = [host.name for host in topology.role("broker") if host.name not in azs]
@@ -223,6 +234,16 @@ def in_azs_of(file: HostsFile, topology: Topology) -> Topology:
             f"{file.path} names no host with kafka for {', '.join(lacking[:5])} of the cluster, so a "
             "cut would be incomplete; add them."
         )
+    listening = {(host.address, port): host for host in file.topology.hosts for port in host.ports}
+    for broker, port in ((one, port) for one in topology.role("broker") for port in one.ports):
+        found = listening.get((_resolved(broker.address), port))
+        if found is not None and found.name != broker.name:
+            listener = f"{broker.address}:{port}"
+            raise UnfitError(
+                f"{file.path} gives {found.address} the id {found.node_id}, but in the cluster "
+                f"{quoted(listener, 60)} has the id {broker.node_id}; correct the "
+                "ids or the addresses."
+            )
     hosts = tuple(replace(host, az=azs.get(host.name, host.az)) for host in topology.hosts)
     others = {
         az: name

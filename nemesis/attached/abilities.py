@@ -85,7 +85,7 @@ def _why_no_pause(lab: HostsLab, host: Host, facts: Mapping[str, str]) -> str:
         pid = lab.pid(host.name)
     except AckedError as error:
         return error.message.rstrip(".")
-    return "" if pid is not None else f"no process listens on port {host.ports[0]}"
+    return "" if pid is not None else f"no process listens on port {host.ports[0]}; is it right in `ports`?"
 
 
 def _notes(host: Host, facts: Mapping[str, str]) -> list[str]:

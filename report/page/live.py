@@ -12,10 +12,17 @@ from report.page.svg import PATTERNS
 from report.page.timeline import controller_timeline, partition_timeline, rates_timeline
 
 
-def live_page(address: str, name: str, kafka: str, mode: str) -> tuple[str, str]:
+def live_page(address: str, name: str, title: str, kafka: str, mode: str) -> tuple[str, str]:
     """The page without its pictures, and its Content-Security-Policy."""
     return own_page(
-        "live.html.j2", "live.js", address=address, name=name, kafka=kafka, mode=mode, patterns=PATTERNS
+        "live.html.j2",
+        "live.js",
+        address=address,
+        name=name,
+        title=title,
+        kafka=kafka,
+        mode=mode,
+        patterns=PATTERNS,
     )
 
 

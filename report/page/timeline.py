@@ -470,7 +470,9 @@ def _offsets(
     last = inside[-1]
     y_leo, y_high = height(last.leo), height(last.high_watermark)
     if last.high_watermark == last.leo:
-        canvas.add(text(WIDTH - RIGHT + 6, y_high + 4, f"HW = LEO {last.leo}", "value"))
+        both = f"HW = LEO {last.leo}"
+        for number, row in enumerate([both] if len(both) <= 12 else ["HW = LEO", str(last.leo)]):
+            canvas.add(text(WIDTH - RIGHT + 6, y_high + 4 + 12 * number, row, "value"))
     else:
         canvas.add(text(WIDTH - RIGHT + 6, min(y_leo + 4, base - 12), f"LEO {last.leo}", "value"))
         if last.high_watermark is not None:

@@ -142,6 +142,8 @@ class _Server:
                 return _stored_page(plain_file(entry, name))
             except BadDataError:
                 continue
+        if entry.under_way and not request.path_params.get("file"):
+            return RedirectResponse("live")
         if entry.series or not entry.judged:
             raise BadDataError(f"{entry.address} has no page yet: it is {entry.outcome}.")
         async with self._rendering:
@@ -153,7 +155,7 @@ class _Server:
         entry = await self._entry(request)
         if not entry.under_way:
             return RedirectResponse("./")
-        text, policy = live_page(entry.address, entry.name, entry.kafka, entry.mode)
+        text, policy = live_page(entry.address, entry.name, entry.title, entry.kafka, entry.mode)
         return HTMLResponse(text, headers={"content-security-policy": policy})
 
     async def live_events(self, request: Request) -> Response:
@@ -303,6 +305,7 @@ def _line(entry: Entry, ticked: frozenset[str]) -> Mapping[str, object]:
     return {
         "address": entry.address,
         "name": entry.name,
+        "title": entry.title,
         "time": entry.time,
         "kafka": entry.kafka,
         "mode": entry.mode,

@@ -51,6 +51,8 @@ class Entry:
     folder: Path
     name: str
     """The scenario, or the kind of the series."""
+    title: str
+    """What a recording is of; empty for others, whose name says it."""
     time: str
     kafka: str
     mode: str
@@ -68,7 +70,7 @@ class Entry:
     def shows(self, wanted: Selection) -> bool:
         """Whether a selection includes it."""
         return (
-            (not wanted.name or wanted.name.lower() in self.name.lower())
+            (not wanted.name or wanted.name.lower() in f"{self.name} {self.title}".lower())
             and wanted.kafka in ("", self.kafka)
             and wanted.verdict in ("", self.outcome)
             and (not wanted.finding or wanted.finding in self.findings)
@@ -80,7 +82,7 @@ class Selection:
     """Which entries somebody wants to see; what is empty restricts nothing."""
 
     name: str = ""
-    """Part of the scenario's name, or of the kind of a series."""
+    """Part of the scenario's name, of a recording's title, or of the kind of a series."""
     kafka: str = ""
     verdict: str = ""
     finding: str = ""
@@ -150,6 +152,7 @@ class Shelf:
             address=_address(run.folder),
             folder=run.folder,
             name=run.scenario,
+            title="" if run.kafka else run.title,
             time=_time(run.folder.name),
             kafka=run.kafka,
             mode=run.mode,
@@ -170,6 +173,7 @@ class Shelf:
             address=_address(series.folder),
             folder=series.folder,
             name=series.kind,
+            title="",
             time=_time(series.folder.name),
             kafka=series.kafka,
             mode=series.mode,

@@ -32,6 +32,7 @@ class StoredRun:
 
     folder: Path
     scenario: str
+    title: str
     kafka: str
     mode: str
     status: str
@@ -72,6 +73,7 @@ def read_run(folder: Path) -> StoredRun:
     return StoredRun(
         folder=folder,
         scenario=manifest.scenario or folder.parent.name,
+        title=manifest.title or "",
         kafka=manifest.kafka or "",
         mode=manifest.mode or "",
         status=manifest.status or "",
@@ -176,6 +178,7 @@ class _Manifest(msgspec.Struct):
     """What the list shows of `run.json`."""
 
     scenario: str | None = None
+    title: str | None = None
     kafka: str | None = None
     mode: str | None = None
     status: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,32 @@ def test_a_file_must_name_every_broker(tmp_path: Path) -> None:
     other = Host(name="broker2", role="broker", az="az7", address="10.0.9.9", node_id=2)
     with pytest.raises(UnfitError, match="names no host with kafka for broker2"):
         in_azs_of(file, Topology((known, other, own), "", stated.az_names))
+
+
+@pytest.mark.parametrize("name", ["10.0.1.11", "localhost"])
+def test_ids_are_those_that_the_cluster_gives_to_the_addresses(tmp_path: Path, name: str) -> None:
+    """Two ids that were confused would aim a fault at a node whose partitions nobody looked after."""
+    address = "127.0.0.1" if name == "localhost" else name
+    brokers = GOOD.replace("ports = { controller = [9094] }", "ports = { kafka = [9092] }")
+    (tmp_path / "hosts.toml").write_text(brokers)
+    file = read_hosts_file(tmp_path / "hosts.toml")
+    first, *others = file.topology.hosts
+    file = replace(file, topology=replace(file.topology, hosts=(replace(first, address=address), *others)))
+    port = first.services["kafka"][0]
+
+    def stated(node_id: int, port: int) -> Topology:
+        host = Host(
+            name=f"broker{node_id}",
+            role="broker",
+            az="az7",
+            address=name,
+            node_id=node_id,
+            services={"kafka": (port,)},
+        )
+        return Topology((host,), "", {"az7": "no rack"})
+
+    (other,) = others
+    with pytest.raises(UnfitError, match=f"the id {first.node_id}, .* has the id {other.node_id}; correct"):
+        in_azs_of(file, stated(other.node_id, port))
+    in_azs_of(file, stated(first.node_id, port))
+    in_azs_of(file, stated(other.node_id, port + 20_000))  # a port that leads elsewhere

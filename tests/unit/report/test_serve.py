@@ -168,6 +168,21 @@ def test_data_can_be_downloaded(server: Server, runs: Path) -> None:
     assert history.startswith(b"{:")
 
 
+def test_a_recording_is_listed_with_what_it_was_of(tmp_path: Path) -> None:
+    """All recordings are called `record`; the version of a cluster of others is not known."""
+    folder = tmp_path / "record" / TIME
+    folder.mkdir(parents=True)
+    said = {"scenario": "record", "title": "bridge: <two AZs>", "kafka": None, "mode": "kraft"}
+    (folder / "run.json").write_text(json.dumps({**said, "status": "running"}))
+    with serving(tmp_path) as server:
+        (entry,) = server.json("/runs.json?name=bridge")
+        assert (entry["name"], entry["title"]) == ("record", "bridge: <two AZs>")
+        assert server.json("/runs.json?name=leader") == []
+        for path in ("/", f"/runs/record/{TIME}/live"):
+            page = server.get(path)[1]
+            assert b"bridge: &lt;two AZs&gt;" in page and b"Kafka ," not in page
+
+
 def test_two_runs_are_compared(server: Server) -> None:
     one, other = (quote(f"{name}/{TIME}", safe="") for name in ("leader-az-isolated", "no-fault"))
     response, page = server.get(f"/compare?run={one}&run={other}")
@@ -306,6 +321,9 @@ def test_a_run_under_way_is_shown_as_it_grows(tmp_path: Path) -> None:
         address = f"growing/{TIME}"
         assert server.json("/runs.json")[0]["under_way"]
         assert server.get(f"/runs/{address}/live")[0].status == 200
+        led, _ = server.get(f"/runs/{address}/")
+        assert (led.status, led.headers["location"]) == (307, "live")
+        assert b"history.edn" not in server.get("/")[1]
         events = pictures(server, address)
         assert next(events) == ("message", '<p class="meta">The run begins.</p>')
         journals.leads(1, 0)
