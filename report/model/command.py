@@ -6,7 +6,16 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-_FLAGS_OF_OUTPUT = frozenset({"--all", "--json", "--quiet", "-q", "--keep-failed", "--git-bisect"})
+_FLAGS_OF_OUTPUT = frozenset(
+    {
+        *("--all", "--json", "--quiet", "-q", "--keep-failed", "--git-bisect"),
+        *(
+            "--plan",
+            "--yes",
+            "-y",
+        ),  # of a run on the cluster of somebody else, whose command is repeated as it is
+    }
+)
 _OPTIONS_OF_OUTPUT = frozenset(
     {
         *("--runs", "--repeat", "--parallel", "--resume", "--filter", "--from"),
