@@ -460,7 +460,7 @@ class RollingJudge:
                 continue  # the next deletion reaches farther
             with suppress(OSError, UnfitError):
                 leader = self._endpoints[state.leader]
-                if not delete_records(leader, part.key, part.proved, dialect=self._dialect):
+                if delete_records(leader, part.key, part.proved, dialect=self._dialect).error == 0:
                     self._deleted += part.proved - before[part.key]
 
     def _store(self) -> None:

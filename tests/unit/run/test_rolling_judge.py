@@ -15,6 +15,7 @@ from harness.history.stream_journal import StreamJournal
 from harness.host_files import Folder
 from harness.kafka.headers import headers
 from harness.kafka.model import Endpoint, PartitionState, TopicPartition
+from harness.kafka.wire.admin import RequestResult
 from harness.kafka.wire.dialect import MODERN
 from harness.observer.decoder import Decoder
 from harness.waiting import wait_until
@@ -80,9 +81,9 @@ class World:
             folder=self.folder,
         )
 
-    def _delete(self, _target: object, _key: TopicPartition, before: int, **_: object) -> int:
+    def _delete(self, _target: object, _key: TopicPartition, before: int, **_: object) -> RequestResult:
         self.deleted.append(before)
-        return 0
+        return RequestResult(0)
 
     def send(self, messages: int, brokers: tuple[int, ...] = BROKERS, *, times: int = 1) -> None:
         """A batch, acknowledged; with ``times`` it is in the log so often, and the last one acknowledged."""
