@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from run.attached.breaking import Breaking
     from run.attached.cases import Aim
 
-_WARM_S, _CLOSING_S = 60.0, 60.0
-"""How long a lock outlives what it is for: clients may start slowly, and healing takes its time."""
+_CLOSING_S = 60.0
+"""How long healing may take, for which a lock outlives a fault."""
 _RATE = 60.0
 
 
@@ -73,7 +73,7 @@ def run_on_hosts(
     from run.folder import RunFolder
     from run.recording.disk import require_room
     from run.recording.plan import plan_recording
-    from run.recording.record import Recording
+    from run.recording.record import WARM_S, Recording
     from run.recording.stages import NAME
     from run.recording.stored import working_on
     from run.session import judged
@@ -114,7 +114,7 @@ def run_on_hosts(
                     echo(line)
                 return EXIT_AS_DECLARED
             _confirm(cluster, options)
-            with locked(lab, _WARM_S + breaking.lasts_s + _CLOSING_S):
+            with locked(lab, WARM_S + breaking.lasts_s + _CLOSING_S):
                 lived = prove_dead_man(lab)
                 progress.say(f"a rule of 5 s vanished by itself on {len(lived)} hosts")
                 folder = RunFolder.create(runs, NAME)

@@ -13,7 +13,15 @@ import typer
 from cli.options import RUNS, Quiet, Runs, count, duration
 from cli.pages import add_page
 from harness.console import Progress, echo
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, AckedError, UsageError, WaitTimeoutError, quoted
+from harness.errors import (
+    EXIT_AS_DECLARED,
+    EXIT_UNKNOWN,
+    AckedError,
+    UsageError,
+    WaitTimeoutError,
+    quoted,
+    some,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -30,8 +38,6 @@ if TYPE_CHECKING:
 _SHORTEST_S, _LONGEST_H = 5, 7 * 24
 _LEAST_WAIT_S = 60.0
 """How long `--resume` waits at least for a broker, also behind the planned end."""
-_NAMED = 4
-"""How many of several properties a line names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,9 +248,8 @@ def user_clients(file: Path | None, say: Callable[[str], None]) -> tuple[ClientS
         return PLAINTEXT, NO_CLIENTS
     config = read_client_config(file)
     if ignored := [key for key in config.settings if not is_of_client(key)]:
-        more = f" and {len(ignored) - _NAMED} more" if len(ignored) > _NAMED else ""
-        names = ", ".join(quoted(key, 40) for key in ignored[:_NAMED])
-        say(f"{file}: ignored {names}{more}, because no client of Kafka has such a property")
+        names = some([quoted(key, 40) for key in ignored])
+        say(f"{file}: ignored {names}, because no client of Kafka has such a property")
     settings = in_java_names(config.settings)
     producer = {key: one for key, one in settings.items() if key in PRODUCER}
     consumer = {key: one for key, one in settings.items() if key in CONSUMER}

@@ -188,6 +188,12 @@ def quoted(value: object, longest: int = 60) -> str:
     return repr(cut) if isinstance(value, str) else cut
 
 
+def some(names: Sequence[str], most: int = 4) -> str:
+    """The first of several names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def json_value(text: str | bytes, place: object, remedy: str = DAMAGED) -> Any:
     """The value that a stored JSON text holds. Raises BadDataError with ``place`` and ``remedy``.
 

@@ -37,7 +37,7 @@ _LEGEND = (
 _LEGEND_OF_SIDES = "≠: the rates of the sides differ; =: chance may explain the difference"
 
 
-class _Finding(msgspec.Struct):
+class _Finding(msgspec.Struct, kw_only=True):
     name: str
     cause: str
     known_bug: str
@@ -47,14 +47,14 @@ class _Finding(msgspec.Struct):
     count: int
 
 
-class _ScoredStep(msgspec.Struct):
+class _ScoredStep(msgspec.Struct, kw_only=True):
     says: str
     from_s: float
     to_s: float | None
     waits: bool
 
 
-class _Group(msgspec.Struct):
+class _Group(msgspec.Struct, kw_only=True):
     finding: _Finding
     runs: int
     of: int
@@ -68,13 +68,13 @@ class _Group(msgspec.Struct):
     score: list[_ScoredStep] = []
 
 
-class _Plan(msgspec.Struct):
+class _Plan(msgspec.Struct, kw_only=True):
     version: str
     mode: str
     seed: int
 
 
-class SearchShape(msgspec.Struct):
+class SearchShape(msgspec.Struct, kw_only=True):
     """What is shown of a `search.json`."""
 
     plan: _Plan

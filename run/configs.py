@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
-from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
+from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError, some
 from harness.history.journal import Journal
 from harness.host_files import FilesOf, text_of_file
 from harness.kafka.model import Endpoint, Topic, broker_name
@@ -21,8 +21,6 @@ ANSWER_WITHIN_S = 15.0
 """A broker that has just started takes long to answer its first request."""
 
 _Scope = Literal["broker", "topic"]
-_NAMED = 4
-"""How many brokers a sentence names."""
 _NOT_COMPARED = frozenset(
     {"listeners", "advertised.listeners", "log.dirs", "zookeeper.connect", "broker.rack"}
 )
@@ -123,12 +121,7 @@ def record_configs_of_others(
             told[resource] = effective
     if levels:
         _write(journal, "cluster", "features", {name: str(level) for name, level in levels.items()}, {})
-    return told, [f"the configuration of {_some(names)}: {why}" for why, names in untold.items()]
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return told, [f"the configuration of {some(names)}: {why}" for why, names in untold.items()]
 
 
 def write_topic_config(journal: Journal, topic: str, effective: Mapping[str, str | None]) -> None:

@@ -57,7 +57,7 @@ from workloads.client.background import BackgroundConsumer, Stream
 from workloads.client.client import Client, take_journals
 from workloads.protocol.spec import ConsumerSpec, ProducerSpec, StreamLoad
 
-_WARM_S = 60.0
+WARM_S = 60.0
 _DRAIN_S = 15.0
 """How long producers may take to stop."""
 _SETTLE_S = 60.0
@@ -346,7 +346,7 @@ class _Attempt:
             partitions=tuple(range(len(self.plan.assignment))),
             rate=rate,
             size_bytes=self.plan.size_bytes,
-            max_s=self.plan.for_s + _WARM_S,
+            max_s=self.plan.for_s + WARM_S,
             renewed=True,
         )
         reader = client.start_consumer(
@@ -383,13 +383,13 @@ class _Attempt:
             wait_until(
                 idle,
                 accept=lambda names: not names or bool(end_requests()),
-                within_s=_WARM_S,
+                within_s=WARM_S,
                 poll_s=0.2,
                 awaiting="every producer to write and the consumer to read",
             )
         except WaitTimeoutError:
             raise WaitTimeoutError(
-                f"Within {_WARM_S:.0f} s, {', '.join(idle())} had no message acknowledged or read; see "
+                f"Within {WARM_S:.0f} s, {', '.join(idle())} had no message acknowledged or read; see "
                 "whether the brokers are up, and whether the settings in --client-config fit them."
             ) from None
         return readers

@@ -34,7 +34,7 @@ _Ns = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), lt=1 << 62)]
 
 
-class _View(msgspec.Struct, tag="views", tag_field="table"):
+class _View(msgspec.Struct, kw_only=True, tag="views", tag_field="table"):
     ns: _Ns
     source: str
     subject: str
@@ -47,7 +47,7 @@ class _View(msgspec.Struct, tag="views", tag_field="table"):
     controller: _Number | None = None
 
 
-class _Fault(msgspec.Struct, tag="faults", tag_field="table"):
+class _Fault(msgspec.Struct, kw_only=True, tag="faults", tag_field="table"):
     ns: _Ns
     fault: _Number
     name: str
@@ -59,19 +59,19 @@ class _Fault(msgspec.Struct, tag="faults", tag_field="table"):
     stated: bool | None = None
 
 
-class _Mark(msgspec.Struct, tag="marks", tag_field="table"):
+class _Mark(msgspec.Struct, kw_only=True, tag="marks", tag_field="table"):
     ns: _Ns
     name: str
     text: str | None = None
 
 
-class _Process(msgspec.Struct, tag="processes", tag_field="table"):
+class _Process(msgspec.Struct, kw_only=True, tag="processes", tag_field="table"):
     ns: _Ns
     host: str
     event: str
 
 
-class _Watermarks(msgspec.Struct, tag="watermarks", tag_field="table"):
+class _Watermarks(msgspec.Struct, kw_only=True, tag="watermarks", tag_field="table"):
     ns: _Ns
     topic: str
     partition: _Number
@@ -80,12 +80,12 @@ class _Watermarks(msgspec.Struct, tag="watermarks", tag_field="table"):
     high_watermark: _Number | None = None
 
 
-class _Writer(msgspec.Struct, tag="writers", tag_field="table"):
+class _Writer(msgspec.Struct, kw_only=True, tag="writers", tag_field="table"):
     writer: _Number
     az: str | None = None
 
 
-class _Done(msgspec.Struct, tag="done", tag_field="table"):
+class _Done(msgspec.Struct, kw_only=True, tag="done", tag_field="table"):
     writer: _Number
     done_ns: _Ns
     outcome: str

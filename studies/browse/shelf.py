@@ -22,7 +22,7 @@ from harness.errors import AckedError, BadDataError, json_file
 from report.model.headline import Headline, headline
 from studies.series.stored import StoredRun, StoredSeries, read_run, stored_runs, stored_series
 
-FRESH_S = 1.0
+LISTED_S = 1.0
 """How long a listing is used, in seconds."""
 MOST = 500
 """Entries in one list; a filter finds the others."""
@@ -93,7 +93,7 @@ class _Judgement(msgspec.Struct):
 
 
 class Shelf:
-    """The entries of a folder, read again when they are older than `FRESH_S`. Thread-safe."""
+    """The entries of a folder, read again when they are older than `LISTED_S`. Thread-safe."""
 
     def __init__(self, runs: Path) -> None:
         self.runs = runs
@@ -105,7 +105,7 @@ class Shelf:
     def entries(self) -> Mapping[str, Entry]:
         """By address, newest first. Raises UsageError if the folder has vanished."""
         with self._lock:
-            if time.monotonic() - self._read_s > FRESH_S:
+            if time.monotonic() - self._read_s > LISTED_S:
                 now_s = time.time()
                 inside = self.runs.resolve()
                 every = [

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +51,9 @@ class SshHosts:
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name)]
             subprocess.run(command, check=True)
         public = (self.folder / "own_key.pub").read_text()
-        (self.folder / "authorized").write_text(public)
+        self._keys = Path(tempfile.mkdtemp(prefix="acked-keys-"))
+        self._keys.chmod(0o755)  # sshd reads it as the user who logs in, who sees no folder of pytest
+        (self._keys / "authorized").write_text(public)
         self._add_users()
         Path("/run/sshd").mkdir(exist_ok=True)
         known = (self.folder / "host_key.pub").read_text()
@@ -68,13 +71,14 @@ class SshHosts:
     def __exit__(self, *_: object) -> None:
         for name in list(self.servers):
             self.stop(name)
+        shutil.rmtree(self._keys)
 
     def start(self, host: Host, settings: str = "") -> None:
         """Start the sshd of a host, and wait until it answers."""
         config = self.folder / f"sshd_config.{host.name}"
         config.write_text(
             f"ListenAddress {host.address}\nPort 22\nHostKey {self.folder / 'host_key'}\nPidFile none\n"
-            f"AuthorizedKeysFile {self.folder / 'authorized'}\nStrictModes no\nUsePAM no\n"
+            f"AuthorizedKeysFile {self._keys / 'authorized'}\nStrictModes no\nUsePAM no\n"
             f"PasswordAuthentication no\nPermitRootLogin yes\nMaxStartups 50\n{settings}"
         )
         self.servers[host.name] = subprocess.Popen(
