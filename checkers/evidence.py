@@ -354,6 +354,7 @@ def acknowledged_by(
     *,
     stated: Ints,
     first_seen: Ints,
+    writer: Ints,
     sent_ns: Ints,
     done_ns: Ints,
 ) -> Ints:
@@ -362,7 +363,8 @@ def acknowledged_by(
     If the answer states it (``stated``), it is that broker. Otherwise it is the broker on which the record
     was first seen, if that broker had led by then, since a record may be seen on a follower first. Otherwise
     it is the leader at the time of the answer, unless another broker led, or took itself for the leader,
-    between the send and the answer: that one may have acknowledged it as well.
+    between the send and the answer: that one may have acknowledged it as well. If a cut kept the client from
+    all of these brokers but one for the whole time, it is that one.
     """
     rows = sorted(
         (
@@ -385,10 +387,47 @@ def acknowledged_by(
     rest = np.flatnonzero((brokers < 0) | seen_only)
     before, after = (_leader_at(rows, at[rest]) for at in (sent_ns, done_ns))
     doubtful = (before >= 0) & (after >= 0) & (before != after)
+    possible = {one: (before == one) | (after == one) for one in np.unique(after[after >= 0]).tolist()}
+    for one in np.unique(before[before >= 0]).tolist():
+        possible.setdefault(one, before == one)
     for broker, from_ns, to_ns in _own_leaderships(rows):
-        doubtful |= (after >= 0) & (after != broker) & (done_ns[rest] >= from_ns) & (sent_ns[rest] < to_ns)
-    brokers[rest] = np.where((after < 0) & seen_only[rest], brokers[rest], np.where(doubtful, -1, after))
+        meanwhile = (done_ns[rest] >= from_ns) & (sent_ns[rest] < to_ns)
+        doubtful |= (after >= 0) & (after != broker) & meanwhile
+        possible[broker] = possible.get(broker, False) | meanwhile
+    if doubtful.any():
+        for writers, broker, from_ns, to_ns in _cut_off(evidence):
+            if broker in possible:
+                cut = np.isin(writer[rest], writers) & (sent_ns[rest] >= from_ns) & (done_ns[rest] <= to_ns)
+                possible[broker] &= ~cut
+        names = np.array(list(possible), dtype=np.int64)
+        left = np.stack([possible[one] for one in possible])
+        only = np.where(left.sum(axis=0) == 1, names[left.argmax(axis=0)], -1)
+    else:
+        only = after
+    brokers[rest] = np.where((after < 0) & seen_only[rest], brokers[rest], np.where(doubtful, only, after))
     return brokers
+
+
+def _cut_off(evidence: Evidence) -> Iterator[tuple[list[int], int, int, int]]:
+    """Proven cuts between clients and brokers: the writers of a client's host, the broker, from, until."""
+    by_host: dict[str, list[int]] = {}
+    for number, row in evidence.writers.items():
+        by_host.setdefault(str(row["host"]), []).append(number)
+    healing = {row["fault"]: int(row["ns"]) for row in evidence.rows("faults") if row["moment"] == "healing"}
+    for span in evidence.faults:
+        if span.mechanism != "cut" or span.moment != "injected" or span.stated:
+            continue
+        links = span.targets.get("links")
+        ends = {
+            frozenset(end.partition(":")[0].strip() for end in str(link).split("->"))
+            for link in (links if isinstance(links, list) else ())
+            if str(link).partition("->")[2].partition(":")[2] in ("", "kafka")
+        }
+        for pair in ends:
+            for host in pair & by_host.keys():
+                for broker in (broker_of(other) for other in pair - {host}):
+                    if broker >= 0:
+                        yield by_host[host], broker, span.from_ns, healing.get(span.fault, span.until_ns)
 
 
 def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:

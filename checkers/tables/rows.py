@@ -81,6 +81,7 @@ def life_of(
         partition.number,
         stated=numbers(table, "broker"),
         first_seen=seen.first_broker,
+        writer=sends.writer,
         sent_ns=sent,
         done_ns=acked,
     )

@@ -174,7 +174,7 @@ def _written(folder: Path) -> tuple[int, float]:
     return size, written
 
 
-class _Manifest(msgspec.Struct):
+class _Manifest(msgspec.Struct, kw_only=True):
     """What the list shows of `run.json`."""
 
     scenario: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -154,3 +155,36 @@ def test_an_unseen_record_was_on_the_leader_only_if_the_leader_acknowledged_it(
     judged(history, tmp_path)
     (lost,) = (row for row in _rows(tmp_path / "life") if row["fate"] == "lost")
     assert (lost["acked_by"], lost["last_broker"]) == (1, last_broker)
+
+
+@pytest.mark.parametrize(
+    ("links", "moments", "by"),
+    [
+        (["client1 -> broker2", "broker2 -> client1"], ("injected",), 1),
+        (["broker2 -> client1"], ("injected",), 1),
+        (["client1 -> broker2:kafka"], ("injected",), 1),
+        (["client1 -> broker2:controller"], ("injected",), None),
+        (["client2 -> broker2", "broker1 -> broker2"], ("injected",), None),
+        (["client1 -> broker1", "client1 -> broker2"], ("injected",), None),
+        (["client1 -> broker2"], ("injecting",), None),
+        (["client1 -> broker2"], ("injected", "healing"), None),
+    ],
+)
+def test_a_cut_client_was_answered_by_the_leader_that_it_reached(
+    tmp_path: Path, links: list[str], moments: tuple[str, ...], by: int | None
+) -> None:
+    """Two brokers take themselves for the leader; a proven cut decides, if it lasts from send to answer."""
+    history = History().send(0, offset=0).send(1, offset=1)
+    history.log(2, [(0, 1)]).replica(2, leader=True, leo=1)
+    sent, done = (history.rows["sends"][0][column] for column in ("sent_ns", "done_ns"))
+    history.add("writers", writer=1, name="w", host="client1", acks=1)
+    for broker in (1, 2):
+        view = {"topic": "t", "partition": 0, "leader": broker, "epoch": broker}
+        history.add("views", ns=sent - 10, source=f"broker{broker}", subject="partition", **view)
+    for at, moment in zip((sent - 5, done - 1), moments, strict=False):
+        targets = json.dumps({"links": links})
+        row = {"name": "cut", "kind": "link", "mechanism": "cut", "targets": targets}
+        history.add("faults", ns=at, fault=1, moment=moment, **row)
+    judged(history, tmp_path)
+    (lost,) = (row for row in _rows(tmp_path / "life") if row["fate"] == "lost")
+    assert lost["acked_by"] == by
