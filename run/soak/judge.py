@@ -93,6 +93,8 @@ class Part:
     """When its next window may be closed, by the monotonic clock."""
     sighted: dict[int, int] = field(default_factory=dict)
     """By replica, the end of what was noted of it because no other held it."""
+    apart: dict[int, int] = field(default_factory=dict)
+    """By replica, how far it was read: to the judged offset while in the ISR, and on its own since."""
     blocked_s: float = 0.0
     """Since when it has waited for a message to end; 0: it does not."""
     compared: dict[int, int] = field(default_factory=dict)
@@ -249,6 +251,7 @@ class RollingJudge:
                 began = time.monotonic()
                 self._streams.look()
                 busy = self._take()
+                self._follow_apart()
                 busy |= self._close_windows(final=False)
                 if self._wanted.is_set() or time.monotonic() >= self._again_s:
                     self._wanted.clear()
@@ -316,9 +319,6 @@ class RollingJudge:
                 high = int(ends[-1])
                 reference = leading.between(low, high)
                 copies = copies.take(np.flatnonzero(copies.offset < high))
-        for broker, read in answers.items():
-            if broker not in (state.leader, *state.isr):
-                self._sight(part, broker, leading.rows, read)
         logs = {state.leader: copies}
         equal, digest = [], reference.digest
         for broker, read in answers.items():
@@ -334,6 +334,39 @@ class RollingJudge:
         part.blocked_s = 0.0
         part.due_s = time.monotonic() + (0.0 if much else _WINDOW_S)
         return bool(much)
+
+    def _follow_apart(self) -> None:
+        """Note what replicas outside of the ISR hold and the leader does not.
+
+        An old leader may go on acknowledging with acks=1, at offsets that the new one has long passed.
+        """
+        wanted: dict[int, dict[TopicPartition, int]] = {}
+        leaders: dict[TopicPartition, int] = {}
+        for key, part in self.parts.items():
+            state = self._state_of(key)
+            if state is None or state.leader < 0:
+                continue
+            for broker in part.assigned:
+                if broker in (state.leader, *state.isr):
+                    part.apart[broker] = part.rolling.judged
+                else:
+                    start = wanted.setdefault(broker, {})[key] = part.apart.get(broker, part.rolling.judged)
+                    leading = wanted.setdefault(state.leader, {})
+                    leading[key] = min(start, leading.get(key, start))
+                    leaders[key] = state.leader
+        answers = self._replicas.read(wanted, _READ_BYTES) if leaders else {}
+        for key, leader in leaders.items():
+            part, by_broker = self.parts[key], answers.get(key, {})
+            if leader not in by_broker:
+                continue
+            for broker, read in by_broker.items():
+                if broker != leader:
+                    self._sight(part, broker, by_broker[leader].rows, read)
+                    part.apart[broker] = (
+                        part.rolling.judged
+                        if read.beyond
+                        else int(max(read.ends, default=part.apart.get(broker, part.rolling.judged)))
+                    )
 
     def _first_pending(self, copies: CopyArrays) -> int | None:
         """The offset of the first record whose message was not taken yet; None: all were.
