@@ -34,6 +34,9 @@ PUBLIC_ENDINGS = frozenset(
 )
 """Last words of names whose values are no secrets: `ssl.keystore.type`, `delegation.token.expiry.time.ms`."""
 
+PROTOCOLS = frozenset({"SSL", "SASL_SSL", "SASL_PLAINTEXT"})
+"""Names of Kafka's listeners and protocols, which addresses follow: `SASL_SSL://broker1:9093`."""
+
 _SEPARATOR = re.compile(r"[._-]")
 _NAME = re.compile(r"[\w.-]+")
 _ASSIGNED = re.compile(r"[\"']?[\s=:]+[\"']?")
@@ -117,6 +120,8 @@ def shown_line(text: str) -> str:
     """Text without what follows a name that holds a secret, and without passwords of URLs."""
     for name in _NAME.finditer(text):
         assigned = _ASSIGNED.match(text, name.end())
+        if name[0] in PROTOCOLS:
+            continue
         if assigned and assigned.end() < len(text) and names_secret(name[0]):
             text = text[: assigned.end()] + HIDDEN
             break

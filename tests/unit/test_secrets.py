@@ -430,3 +430,17 @@ def test_the_runner_would_see_a_secret() -> None:
         check=False,
     )
     assert len(re.findall(SECRET, done.stdout)) >= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SASL_SSL://broker1:9093,SSL://broker1:9094", "SASL_SSL://broker1:9093,SSL://broker1:9094"),
+        ("CLIENTS:SASL_SSL,SSL:SSL", "CLIENTS:SASL_SSL,SSL:SSL"),
+        ("SASL_SSL://ann:hunter2@broker1:9093", f"SASL_SSL://{HIDDEN}@broker1:9093"),
+        ("SASL_SSL://broker1:9093 sasl.password=hunter2", f"SASL_SSL://broker1:9093 sasl.password={HIDDEN}"),
+        ("sasl_ssl: hunter2", f"sasl_ssl: {HIDDEN}"),
+    ],
+)
+def test_addresses_of_secured_listeners_are_no_secrets(text: str, told: str) -> None:
+    assert shown_text(text) == told
