@@ -40,7 +40,7 @@ from harness.errors import AckedError, BadDataError, UsageError
 from report.page.live import live_fragment, live_page, message_fragment
 from report.page.shelf import Listing, message_page, shelf_page
 from studies.browse.live import LiveRun
-from studies.browse.shelf import DATA, MOST, PAGES, Entry, Selection, Shelf, plain_file, selected, tables
+from studies.browse.shelf import DATA, MOST, PAGES, Entry, Selection, Shelf, plain_file, selected
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names by which a browser here asks. Another name means that a page elsewhere asks (DNS rebinding)."""
@@ -200,11 +200,11 @@ class _Server:
     async def table(self, request: Request) -> Response:
         """A table as one Parquet file, or as a ZIP archive of its files."""
         entry = await self._entry(request)
-        stored = await run_in_threadpool(tables, entry)
         name = request.path_params["table"]
-        if name not in stored:
-            raise BadDataError(f"{entry.address} has no such table; it has {', '.join(stored) or 'none'}.")
-        files = [plain_file(entry, *parts) for parts in stored[name]]
+        if name not in entry.tables:
+            has = ", ".join(entry.tables) or "none"
+            raise BadDataError(f"{entry.address} has no such table; it has {has}.")
+        files = [plain_file(entry, *parts) for parts in entry.tables[name]]
         if request.url.path.endswith(".zip"):
             return StreamingResponse(
                 _archive(name, files),
@@ -318,7 +318,7 @@ def _line(entry: Entry, ticked: frozenset[str]) -> Mapping[str, object]:
         "under_way": entry.under_way,
         "series": entry.series,
         "judged": entry.judged,
-        "tables": list(tables(entry)) if not entry.series else [],
+        "tables": list(entry.tables),
         "ticked": entry.address in ticked,
     }
 

@@ -10,9 +10,9 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +20,14 @@ import msgspec
 
 from harness.errors import AckedError, BadDataError, json_file
 from report.model.headline import Headline, headline
-from studies.series.stored import StoredRun, StoredSeries, read_run, stored_runs, stored_series
+from studies.series.stored import (
+    StoredRun,
+    StoredSeries,
+    read_run,
+    read_series,
+    run_folders,
+    series_folders,
+)
 
 LISTED_S = 1.0
 """How long a listing is used, in seconds."""
@@ -66,6 +73,8 @@ class Entry:
     under_way: bool
     series: bool
     judged: bool
+    tables: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
+    """By name, the files of each table, as parts of a path in the run's folder."""
 
     def shows(self, wanted: Selection) -> bool:
         """Whether a selection includes it."""
@@ -100,7 +109,8 @@ class Shelf:
         self._lock = threading.Lock()
         self._read_s = float("-inf")
         self._entries: dict[str, Entry] = {}
-        self._stored: dict[Path, tuple[int, Headline, tuple[str, ...]]] = {}
+        self._kept: dict[Path, tuple[object, Entry]] = {}
+        """Entries that are over, with what their folders looked like (`_look_of`)."""
 
     def entries(self) -> Mapping[str, Entry]:
         """By address, newest first. Raises UsageError if the folder has vanished."""
@@ -108,11 +118,18 @@ class Shelf:
             if time.monotonic() - self._read_s > LISTED_S:
                 now_s = time.time()
                 inside = self.runs.resolve()
+                folders: dict[Path, Callable[[Path], Entry]] = {
+                    **dict.fromkeys(run_folders(self.runs), lambda folder: _of_run(read_run(folder), now_s)),
+                    **dict.fromkeys(
+                        series_folders(self.runs), lambda folder: _of_series(read_series(folder))
+                    ),
+                }
                 every = [
-                    *(self._of_series(one) for one in stored_series(self.runs)),
-                    *(self._of_run(one, now_s) for one in stored_runs(self.runs)),
+                    self._entry(folder, read)
+                    for folder, read in folders.items()
+                    if folder.resolve().is_relative_to(inside)
                 ]
-                every = [entry for entry in every if entry.folder.resolve().is_relative_to(inside)]
+                self._kept = {folder: self._kept[folder] for folder in folders if folder in self._kept}
                 every.sort(key=lambda entry: (entry.folder.name, entry.series), reverse=True)
                 self._entries = {entry.address: entry for entry in every}
                 self._read_s = time.monotonic()
@@ -135,8 +152,7 @@ class Shelf:
                     break
                 folder = folder / name
             else:
-                with self._lock:
-                    return replace(self._of_run(read_run(folder), time.time()), address=address)
+                return replace(_of_run(read_run(folder), time.time()), address=address)
         raise BadDataError("No run is stored under this address; the list shows those that are.")
 
     def state(self) -> str:
@@ -145,59 +161,61 @@ class Shelf:
             hash(tuple((one.address, one.outcome, one.headline.text) for one in self.entries().values()))
         )
 
-    def _of_run(self, run: StoredRun, now_s: float) -> Entry:
-        said, findings = self._judged(run.folder) if run.verdict else (Headline("undecided", ""), ())
-        under_way = not run.verdict and run.busy(now_s)
-        return Entry(
-            address=_address(run.folder),
-            folder=run.folder,
-            name=run.scenario,
-            title="" if run.kafka else run.title,
-            time=_time(run.folder.name),
-            kafka=run.kafka,
-            mode=run.mode,
-            outcome=run.verdict or ("under way" if under_way else run.status or "not over"),
-            headline=said,
-            findings=findings,
-            lost=run.lost,
-            size_bytes=run.size_bytes,
-            under_way=under_way,
-            series=False,
-            judged=bool(run.verdict),
-        )
+    def _entry(self, folder: Path, read: Callable[[Path], Entry]) -> Entry:
+        """The entry of a folder, read anew unless it is over and looks as it did; asked every second."""
+        look = _look_of(folder)
+        if look is not None and folder in self._kept and self._kept[folder][0] == look:
+            return self._kept[folder][1]
+        entry = read(folder)
+        if entry.judged:
+            self._kept[folder] = look, entry
+        return entry
 
-    def _of_series(self, series: StoredSeries) -> Entry:
-        counts = ", ".join(f"{count} {name}" for name, count in series.outcomes.items())
-        ended = f"{series.ended} of {series.planned}" if series.ended < series.planned else str(series.ended)
-        return Entry(
-            address=_address(series.folder),
-            folder=series.folder,
-            name=series.kind,
-            title="",
-            time=_time(series.folder.name),
-            kafka=series.kafka,
-            mode=series.mode,
-            outcome=series.verdict or counts or "not over",
-            headline=Headline("undecided", f"{ended} runs" + (f": {counts}" if counts else "")),
-            findings=(),
-            lost=0,
-            size_bytes=series.size_bytes,
-            under_way=False,
-            series=True,
-            judged=True,
-        )
 
-    def _judged(self, folder: Path) -> tuple[Headline, tuple[str, ...]]:
-        file = folder / "judgement.json"
-        try:
-            changed_ns = file.stat().st_mtime_ns
-        except OSError:
-            return Headline("undecided", ""), ()
-        stored = self._stored.get(folder)
-        if stored is None or stored[0] != changed_ns:
-            stored = changed_ns, *_read_judgement(file)
-            self._stored[folder] = stored
-        return stored[1:]
+def _of_run(run: StoredRun, now_s: float) -> Entry:
+    judged = run.folder / "judgement.json"
+    said, findings = _read_judgement(judged) if run.verdict else (Headline("undecided", ""), ())
+    under_way = not run.verdict and run.busy(now_s)
+    return Entry(
+        address=_address(run.folder),
+        folder=run.folder,
+        name=run.scenario,
+        title="" if run.kafka else run.title,
+        time=_time(run.folder.name),
+        kafka=run.kafka,
+        mode=run.mode,
+        outcome=run.verdict or ("under way" if under_way else run.status or "not over"),
+        headline=said,
+        findings=findings,
+        lost=run.lost,
+        size_bytes=run.size_bytes,
+        under_way=under_way,
+        series=False,
+        judged=bool(run.verdict),
+        tables=_tables(run.folder),
+    )
+
+
+def _of_series(series: StoredSeries) -> Entry:
+    counts = ", ".join(f"{count} {name}" for name, count in series.outcomes.items())
+    ended = f"{series.ended} of {series.planned}" if series.ended < series.planned else str(series.ended)
+    return Entry(
+        address=_address(series.folder),
+        folder=series.folder,
+        name=series.kind,
+        title="",
+        time=_time(series.folder.name),
+        kafka=series.kafka,
+        mode=series.mode,
+        outcome=series.verdict or counts or "not over",
+        headline=Headline("undecided", f"{ended} runs" + (f": {counts}" if counts else "")),
+        findings=(),
+        lost=0,
+        size_bytes=series.size_bytes,
+        under_way=False,
+        series=True,
+        judged=True,
+    )
 
 
 def selected(entries: Iterable[Entry], wanted: Selection) -> list[Entry]:
@@ -211,21 +229,20 @@ def plain_file(entry: Entry, *parts: str) -> Path:
     Raises BadDataError if there is none. ``parts`` come from this program, never from a request.
     """
     place = entry.folder
-    for part in parts:
+    for depth, part in enumerate(parts, start=1):
         place = place / part
         with suppress(OSError):
             mode = os.lstat(place).st_mode
-            if stat.S_ISREG(mode) if part == parts[-1] else stat.S_ISDIR(mode):
+            if stat.S_ISREG(mode) if depth == len(parts) else stat.S_ISDIR(mode):
                 continue
         raise BadDataError(f"{entry.address} has no file {'/'.join(parts)}.")
     return place
 
 
-def tables(entry: Entry) -> Mapping[str, Sequence[tuple[str, ...]]]:
-    """The tables of a run: by name, the files of each, as parts of a path in the run's folder."""
+def _tables(run: Path) -> Mapping[str, Sequence[tuple[str, ...]]]:
     stored: dict[str, Sequence[tuple[str, ...]]] = {}
     for at in ((), ("history",)):
-        folder = entry.folder.joinpath(*at)
+        folder = run.joinpath(*at)
         for name in _names(folder):
             if name.endswith(".parquet"):
                 inner = sorted(part for part in _names(folder / name) if part.endswith(".parquet"))
@@ -240,6 +257,15 @@ def _names(folder: Path) -> list[str]:
     with suppress(OSError):
         return [entry.name for entry in folder.iterdir()]
     return []
+
+
+def _look_of(folder: Path) -> object:
+    """What changes when somebody writes into a folder that is over, or into a file of it; None: not known."""
+    with suppress(OSError), os.scandir(folder) as files:
+        return folder.stat().st_mtime_ns, sorted(
+            (one.name, one.stat(follow_symlinks=False).st_mtime_ns) for one in files
+        )
+    return None
 
 
 def _read_judgement(file: Path) -> tuple[Headline, tuple[str, ...]]:

@@ -53,16 +53,20 @@ class StoredRun:
 
 def stored_runs(runs: Path) -> list[StoredRun]:
     """The runs below ``runs``, newest first. Raises UsageError if there is no such folder."""
+    stored = [read_run(folder) for folder in run_folders(runs)]
+    return sorted(stored, key=lambda run: (run.folder.name, run.scenario), reverse=True)
+
+
+def run_folders(runs: Path) -> Iterator[Path]:
+    """The folders of the runs below ``runs``. Raises UsageError if there is no such folder."""
     if not runs.is_dir():
         raise UsageError(f"There is no folder {runs}; name the one that holds the runs with --runs.")
-    stored = []
     for scenario in sorted(path for path in runs.iterdir() if path.is_dir()):
         for folder in scenario.iterdir():
             if folder.is_symlink() or not folder.is_dir():
                 continue
             if (folder / "run.json").is_file() or (folder / "journal").is_dir():
-                stored.append(read_run(folder))
-    return sorted(stored, key=lambda run: (run.folder.name, run.scenario), reverse=True)
+                yield folder
 
 
 def read_run(folder: Path) -> StoredRun:
@@ -111,9 +115,14 @@ class StoredSeries:
 
 def stored_series(runs: Path) -> list[StoredSeries]:
     """The nights, matrices, assessments, searches and so on below ``runs``, newest first."""
+    ordered = sorted(series_folders(runs), key=lambda folder: (folder.name, folder.parent.name), reverse=True)
+    return [read_series(folder) for folder in ordered]
+
+
+def series_folders(runs: Path) -> set[Path]:
+    """Their folders."""
     folders = {file.parent for name in _OF_SERIES for file in runs.glob(f"*/*/{name}")}
-    ordered = sorted(folders, key=lambda folder: (folder.name, folder.parent.name), reverse=True)
-    return [_series(folder) for folder in ordered if not folder.is_symlink()]
+    return {folder for folder in folders if not folder.is_symlink()}
 
 
 _LINES = (SUMMARIES, "schedules.jsonl", "tests.jsonl")
@@ -121,7 +130,8 @@ _LINES = (SUMMARIES, "schedules.jsonl", "tests.jsonl")
 _OF_SERIES = (*_LINES, PLANNED, PLAN, "replay.json", "comparison.json")
 
 
-def _series(folder: Path) -> StoredSeries:
+def read_series(folder: Path) -> StoredSeries:
+    """What the folder of a series says of itself; what is damaged is left out."""
     plan = _stored(folder / PLAN, _Plan)
     planned = len(plan.cases or []) * (plan.repeat or 1) or _lines(folder / PLANNED)
     replayed = _stored(folder / "replay.json", _Replay)
