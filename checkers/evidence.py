@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -75,6 +75,16 @@ class FaultSpan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClientCut:
+    """A time in which nothing passed between some producers and a broker."""
+
+    writers: tuple[int, ...]
+    broker: int
+    from_ns: int
+    until_ns: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """The small tables of a history, and what is computed from them once."""
 
@@ -110,6 +120,31 @@ class Evidence:
                 if numbers_ms:
                     return min(numbers_ms) * 10**6
         return PRODUCER_ID_EXPIRATION_NS
+
+    @cached_property
+    def client_cuts(self) -> tuple[ClientCut, ...]:
+        """Proven cuts between clients and brokers."""
+        by_host: dict[str, list[int]] = {}
+        for number, row in self.writers.items():
+            by_host.setdefault(str(row["host"]), []).append(number)
+        healing = {row["fault"]: int(row["ns"]) for row in self.rows("faults") if row["moment"] == "healing"}
+        cuts = []
+        for span in self.faults:
+            if span.mechanism != "cut" or span.moment != "injected" or span.stated:
+                continue
+            for hosts in {link.hosts for link in _links(span.targets) if link.service in ("", "kafka")}:
+                for host in hosts & by_host.keys():
+                    cuts += [
+                        ClientCut(
+                            writers=tuple(by_host[host]),
+                            broker=broker,
+                            from_ns=span.from_ns,
+                            until_ns=healing.get(span.fault, span.until_ns),
+                        )
+                        for broker in map(broker_of, hosts - {host})
+                        if broker >= 0
+                    ]
+        return tuple(cuts)
 
     def rows(self, table: str) -> list[Row]:
         """A small table as Python rows."""
@@ -257,11 +292,27 @@ def linked_hosts(rows: Iterable[Row]) -> Mapping[int, frozenset[str]]:
     for row in rows:
         if row["fault"] in linked:
             continue
-        links = _object(row["targets"]).get("links")
-        listed = links if isinstance(links, list) else []
-        ends = {end.partition(":")[0].strip() for link in listed for end in str(link).split("->")}
-        linked[row["fault"]] = frozenset(ends)
+        linked[row["fault"]] = frozenset().union(*(link.hosts for link in _links(_object(row["targets"]))))
     return linked
+
+
+class _Link(NamedTuple):
+    hosts: frozenset[str]
+    """The hosts at its ends."""
+    service: str
+    """What the fault is restricted to (`broker1 -> broker2:kafka`); empty: no restriction."""
+
+
+def _links(targets: Mapping[str, Any]) -> list[_Link]:
+    """The links that the targets of a fault name."""
+    links = targets.get("links")
+    return [
+        _Link(
+            frozenset(end.partition(":")[0].strip() for end in str(link).split("->")),
+            str(link).partition("->")[2].partition(":")[2],
+        )
+        for link in (links if isinstance(links, list) else ())
+    ]
 
 
 def _object(text: str | None) -> Mapping[str, Any]:
@@ -395,10 +446,10 @@ def acknowledged_by(
         doubtful |= (after >= 0) & (after != broker) & meanwhile
         possible[broker] = possible.get(broker, False) | meanwhile
     if doubtful.any():
-        for writers, broker, from_ns, to_ns in _cut_off(evidence):
-            if broker in possible:
-                cut = np.isin(writer[rest], writers) & (sent_ns[rest] >= from_ns) & (done_ns[rest] <= to_ns)
-                possible[broker] &= ~cut
+        for cut in evidence.client_cuts:
+            if cut.broker in possible:
+                lasts = (sent_ns[rest] >= cut.from_ns) & (done_ns[rest] <= cut.until_ns)
+                possible[cut.broker] &= ~(lasts & np.isin(writer[rest], cut.writers))
         names = np.array(list(possible), dtype=np.int64)
         left = np.stack([possible[one] for one in possible])
         only = np.where(left.sum(axis=0) == 1, names[left.argmax(axis=0)], -1)
@@ -406,28 +457,6 @@ def acknowledged_by(
         only = after
     brokers[rest] = np.where((after < 0) & seen_only[rest], brokers[rest], np.where(doubtful, only, after))
     return brokers
-
-
-def _cut_off(evidence: Evidence) -> Iterator[tuple[list[int], int, int, int]]:
-    """Proven cuts between clients and brokers: the writers of a client's host, the broker, from, until."""
-    by_host: dict[str, list[int]] = {}
-    for number, row in evidence.writers.items():
-        by_host.setdefault(str(row["host"]), []).append(number)
-    healing = {row["fault"]: int(row["ns"]) for row in evidence.rows("faults") if row["moment"] == "healing"}
-    for span in evidence.faults:
-        if span.mechanism != "cut" or span.moment != "injected" or span.stated:
-            continue
-        links = span.targets.get("links")
-        ends = {
-            frozenset(end.partition(":")[0].strip() for end in str(link).split("->"))
-            for link in (links if isinstance(links, list) else ())
-            if str(link).partition("->")[2].partition(":")[2] in ("", "kafka")
-        }
-        for pair in ends:
-            for host in pair & by_host.keys():
-                for broker in (broker_of(other) for other in pair - {host}):
-                    if broker >= 0:
-                        yield by_host[host], broker, span.from_ns, healing.get(span.fault, span.until_ns)
 
 
 def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
