@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from report.model.beliefs import ToSeconds, lanes, leaders_by_epoch, splits
 from report.model.faults import faults as faults_of
 from report.model.gather import offsets_by_broker
-from report.model.model import Availability, Fault, Lane, Mark, PartitionStory, Split
+from report.model.model import AcknowledgedRate, Fault, Lane, Mark, PartitionStory, Split
 from report.model.tables import Row
 
 WINDOW_S = 600.0
@@ -29,8 +29,10 @@ class LiveModel:
     """The topic partition whose leaders changed most often."""
     controllers: Sequence[Lane]
     controller_splits: Sequence[Split]
-    rates: Sequence[Availability]
-    """By AZ; only what is acknowledged in each second is known."""
+    rates: Sequence[AcknowledgedRate]
+    """By AZ."""
+    acknowledged: int
+    """Messages, since the run began."""
 
 
 def live_model(
@@ -61,6 +63,7 @@ def live_model(
         controllers=controllers,
         controller_splits=splits(controllers, from_s, to_s),
         rates=[_rate(az, per_second, from_s) for az, per_second in sorted(acknowledged.items())],
+        acknowledged=sum(sum(per_second.values()) for per_second in acknowledged.values()),
     )
 
 
@@ -96,24 +99,6 @@ def _partition(
     )
 
 
-def _rate(az: str, per_second: Mapping[int, int], from_s: float) -> Availability:
-    return Availability(
-        az=az,
-        acks="",
-        sent=0,
-        acknowledged=sum(per_second.values()),
-        failed=0,
-        unknown=0,
-        longest_gap_s=0.0,
-        gap_from_s=0.0,
-        gap_to_s=0.0,
-        p50_ms=None,
-        p99_ms=None,
-        max_ms=None,
-        unknown_ms=None,
-        failed_ms=None,
-        per_second=tuple(
-            (float(second), count) for second, count in sorted(per_second.items()) if second >= from_s
-        ),
-        lasting_beyond="",
-    )
+def _rate(az: str, per_second: Mapping[int, int], from_s: float) -> AcknowledgedRate:
+    shown = ((float(second), count) for second, count in sorted(per_second.items()) if second >= from_s)
+    return AcknowledgedRate(az=az, acks="", per_second=tuple(shown))

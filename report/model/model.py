@@ -332,6 +332,17 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AcknowledgedRate:
+    """What one AZ's producers were told is written, of a run under way."""
+
+    az: str
+    acks: str
+    """Empty: of all settings together."""
+    per_second: tuple[tuple[float, int], ...]
+    """As in `Availability`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Availability:
     """Availability for one AZ's producers with the same acks; latencies in ms."""
 

@@ -40,7 +40,7 @@ def live_fragment(model: LiveModel) -> str:
             model.controllers, model.controller_splits, model.faults, model.marks, *times
         )
         parts.append(("Who is the controller", picture))
-    total = grouped(sum(rate.acknowledged for rate in model.rates))
+    total = grouped(model.acknowledged)
     last = f" · {model.marks[-1].text}" if model.marks else ""
     pictures = Markup("").join(
         Markup('<h2>{}</h2><div class="scroll" tabindex="0">{}</div>').format(title, picture)

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from report.model.beliefs import controller_host
 from report.model.model import (
     NO_AZ,
+    AcknowledgedRate,
     Availability,
     Belief,
     Fault,
@@ -112,7 +113,7 @@ def controller_timeline(
 
 
 def rates_timeline(
-    azs: Sequence[Availability], faults: Sequence[Fault], from_s: float, to_s: float
+    azs: Sequence[Availability | AcknowledgedRate], faults: Sequence[Fault], from_s: float, to_s: float
 ) -> Markup:
     """How many messages of each AZ were acknowledged in each second, by acks where they differ."""
     canvas = _Canvas(from_s=from_s, to_s=to_s)
