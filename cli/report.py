@@ -12,8 +12,6 @@ from harness.console import echo
 from harness.errors import UsageError
 from harness.plain_files import write_output, write_plain
 
-SEARCH = "search.json"
-
 
 def report(
     run: Annotated[
@@ -46,6 +44,8 @@ def report(
         raise UsageError(f"{' and '.join(chosen)} are two forms of one report; give one of them.")
     if chosen and open_page:
         raise UsageError(f"{chosen[0]} writes no page that --open could show; leave out one of them.")
+    from report.model.shapes import SEARCH
+
     series = (run / "runs.jsonl").is_file() or (run / SEARCH).is_file()
     if series and chosen:
         raise UsageError(
@@ -95,6 +95,7 @@ def show(file: Path, *, open_page: bool) -> None:
 
 def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
     from cli.series import index, page_links
+    from report.model.shapes import SEARCH
     from studies.assess.series import DOCUMENT
     from studies.series.folder import SeriesFolder
 

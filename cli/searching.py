@@ -15,8 +15,9 @@ from rich.markup import escape
 from cli.series import page_links
 from harness.console import Console, Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
+from harness.plain_files import write_plain
 from report import search as report
-from report.page.search import write_search_page
+from report.page.search import search_page
 from studies.search.comparison import SearchComparison, Side
 from studies.search.hunt import Search, SearchPlan, TriedSchedule
 from studies.search.schedule import Schedule
@@ -84,7 +85,8 @@ def search(
     with progress.phase("runs", "searching", lines):
         stopped = work.run(limits.parallel, ended, limits.may_start, extra)
     document = work.document(limits.budget.elapsed_s)
-    write_search_page(work.path, document, page_links(work.path / "index.html"))
+    page = work.path / "index.html"
+    write_plain(page, search_page(document, page_links(page)))
     _show(document, report.show_search, work.path, as_json=as_json)
     if stopped:
         raise _stopped(len(work.records), work.path)

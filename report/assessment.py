@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from rich.markup import escape
 from rich.text import Text
 
 from harness.console import Console
-from harness.errors import DAMAGED, BadDataError, json_file
 from report.console import NONE, Cell, Column, RowTable
-from report.model.shapes import AssessmentShape
+from report.model.shapes import AssessmentShape, shaped
 
 AssessmentDocument = Mapping[str, Any]
 _STYLES = {"broken": "bold red", "lost": "red", "at risk": "yellow", "unknown": "yellow"}
@@ -29,12 +27,7 @@ _RARE = ("duplicates", "out of order")
 
 def read_assessment(file: Path) -> AssessmentDocument:
     """A stored `assessment.json`. Raises BadDataError if it is damaged."""
-    document = json_file(file)
-    try:
-        msgspec.convert(document, AssessmentShape)
-    except msgspec.ValidationError as error:
-        raise BadDataError(f"{file} is malformed ({error}); {DAMAGED}.") from error
-    return document
+    return shaped(file, AssessmentShape)
 
 
 def show(document: AssessmentDocument, console: Console) -> None:

@@ -9,16 +9,15 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 from rich.markup import escape
 from rich.text import Text
 
 from checkers.verdict import NOT_JUDGED
 from harness.console import Console
-from harness.errors import DAMAGED, BadDataError, json_file
 from report.console import NONE, Column, RowTable
+from report.model.shapes import SearchShape, shaped
 from report.terminal import short_path
 from report.words.reached import reached_in_words
 
@@ -37,67 +36,9 @@ _LEGEND = (
 _LEGEND_OF_SIDES = "≠: the rates of the sides differ; =: chance may explain the difference"
 
 
-class _Finding(msgspec.Struct, kw_only=True):
-    name: str
-    cause: str
-    known_bug: str
-    promise: str
-    settings: str
-    weight: Literal["new", "unknown", "known", "not promised"]
-    count: int
-
-
-class _ScoredStep(msgspec.Struct, kw_only=True):
-    says: str
-    from_s: float
-    to_s: float | None
-    waits: bool
-
-
-class _Group(msgspec.Struct, kw_only=True):
-    finding: _Finding
-    runs: int
-    of: int
-    first: int
-    folder: str
-    low: float
-    high: float
-    brief: str = ""
-    option: str = ""
-    steps: list[str] = []
-    score: list[_ScoredStep] = []
-
-
-class _Plan(msgspec.Struct, kw_only=True):
-    version: str
-    mode: str
-    seed: int
-
-
-class SearchShape(msgspec.Struct, kw_only=True):
-    """What is shown of a `search.json`."""
-
-    plan: _Plan
-    schedules: int
-    judged: int
-    not_judged: dict[str, int]
-    per_hour: int
-    skipped_steps: int
-    groups: list[_Group]
-    reached: dict[str, int]
-    promises: dict[str, int]
-    not_exercised: list[str]
-    saturation: list[int] = []
-
-
 def read_search(file: Path) -> SearchDocument:
     """A stored `search.json`. Raises BadDataError if it is damaged."""
-    document = json_file(file)
-    try:
-        msgspec.convert(document, SearchShape)
-    except msgspec.ValidationError as error:
-        raise BadDataError(f"{file} is malformed ({error}); {DAMAGED}.") from error
-    return document
+    return shaped(file, SearchShape)
 
 
 def show_search(document: SearchDocument, console: Console) -> None:

@@ -6,9 +6,13 @@ A key may be absent or null unless it is `Required`. Other keys may hold anythin
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Required, TypedDict
 
+import msgspec
 from msgspec import Meta
+
+from harness.errors import DAMAGED, BadDataError, json_file
 
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 WholeCount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -186,5 +190,75 @@ class AssessmentShape(TypedDict, total=False):
     runs: Required[str]
 
 
+class _SearchFinding(TypedDict):
+    name: str
+    cause: str
+    known_bug: str
+    promise: str
+    settings: str
+    weight: Literal["new", "unknown", "known", "not promised"]
+    count: int
+
+
+class _ScoredStep(TypedDict):
+    says: str
+    from_s: float
+    to_s: float | None
+    waits: bool
+
+
+class _FindingGroup(TypedDict, total=False):
+    finding: Required[_SearchFinding]
+    runs: Required[int]
+    of: Required[int]
+    first: Required[int]
+    folder: Required[str]
+    low: Required[float]
+    high: Required[float]
+    brief: str
+    option: str
+    steps: list[str]
+    score: list[_ScoredStep]
+
+
+class _SearchPlan(TypedDict):
+    version: str
+    mode: str
+    seed: int
+
+
+class SearchShape(TypedDict, total=False):
+    """`search.json`."""
+
+    plan: Required[_SearchPlan]
+    schedules: Required[int]
+    judged: Required[int]
+    not_judged: Required[dict[str, int]]
+    per_hour: Required[int]
+    skipped_steps: Required[int]
+    groups: Required[list[_FindingGroup]]
+    reached: Required[dict[str, int]]
+    promises: Required[dict[str, int]]
+    not_exercised: Required[list[str]]
+    saturation: list[int]
+
+
+def require_shape(document: Mapping[str, Any], shape: Any, file: Path, remedy: str = DAMAGED) -> None:
+    """Raise BadDataError, naming the file, for a stored document of another shape."""
+    try:
+        msgspec.convert(document, shape)
+    except msgspec.ValidationError as error:
+        raise BadDataError(f"{file} is malformed ({error}); {remedy}.") from error
+
+
+def shaped(file: Path, shape: Any) -> Mapping[str, Any]:
+    """A stored document of a shape. Raises BadDataError if it is damaged."""
+    document = json_file(file)
+    require_shape(document, shape, file)
+    return document
+
+
 RUN, DECLARED, JUDGEMENT = "run.json", "claims.json", "judgement.json"
+SEARCH = "search.json"
+"""The outcome of a search, in its folder."""
 SHAPES: Mapping[str, Any] = {RUN: ManifestShape, DECLARED: DeclarationShape, JUDGEMENT: JudgementShape}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -14,7 +13,7 @@ from checkers.tables.output import FINDING, LIFE, TRANSACTION, TRANSACTION_RECOR
 from harness.errors import DAMAGED, BadDataError, json_file
 from harness.history.schema import SCHEMA_VERSION, TABLES, readable
 from harness.plain_files import require_plain
-from report.model.shapes import JUDGEMENT, RUN, SHAPES
+from report.model.shapes import JUDGEMENT, RUN, SHAPES, require_shape
 from report.words.stored import REMEDY
 
 Row = dict[str, Any]
@@ -66,10 +65,7 @@ class RunTables:
             raise BadDataError(
                 f"{file} has schema_version {version!r}; this acked reads version {SCHEMA_VERSION}."
             )
-        try:
-            msgspec.convert(document, SHAPES[name])
-        except msgspec.ValidationError as error:
-            raise BadDataError(f"{file} is malformed ({error}); {remedy}.") from error
+        require_shape(document, SHAPES[name], file, remedy)
         return document
 
     def table(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -149,12 +148,3 @@ def _curve(saturation: Sequence[int]) -> Markup | None:
         "States and events reached, by schedule",
         "saturation",
     )
-
-
-def write_search_page(folder: Path, document: Mapping[str, Any], link: Callable[[str], str]) -> Path:
-    """Write `index.html` into the folder of a search; returns the file."""
-    from harness.plain_files import write_plain
-
-    file = folder / "index.html"
-    write_plain(file, search_page(document, link))
-    return file

@@ -33,6 +33,7 @@ from harness.errors import BadDataError, json_object
 from harness.lab.model import Topology
 from harness.lab.registry import EMBEDDED
 from nemesis.catalogue import FAULTS
+from report.model.shapes import SEARCH
 from studies.assess.series import Target, timings
 from studies.search.findings import WEIGHTS, RunFinding, option_of
 from studies.search.grammar import fresh, mutated
@@ -48,7 +49,7 @@ from studies.series.job import Job, Place
 from studies.steps.step import described
 
 _BRIEFS = {row.name: row.brief for row in ROWS}
-RECORDS, OUTCOME = "schedules.jsonl", "search.json"
+RECORDS = "schedules.jsonl"
 MUTATE = 0.5
 """Share of the schedules that are mutated from the corpus, as soon as there is one."""
 KEPT_OF_A_GROUP = 3
@@ -347,7 +348,7 @@ class Search:
             "not_exercised": [name for name in TESTABLE if not promises[name]],
             "corpus": sorted(self.corpus),
         }
-        (self.path / OUTCOME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        (self.path / SEARCH).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         return document
 
 
