@@ -12,29 +12,21 @@ from __future__ import annotations
 
 import argparse
 import resource
-import shutil
-import sys
-import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.alone import run_alone
 from benchmarks.memory import command_of, pids
 from benchmarks.recording import AZ, KAFKA, seconds_of
-from harness import artifacts
 from harness.cluster.setup import Setup
-from harness.console import Progress
-from harness.errors import LabError, as_printed
+from harness.errors import LabError
 from harness.history.assemble import assemble
 from harness.history.tables import read_table
 from harness.kafka.model import Topic, TopicPartition
-from harness.kafka.versions import kafka_version
-from harness.lab.embedded.namespaces import run_inside
 from harness.waiting import wait_until
-from run.client_choice import ClientChoice
-from run.folder import RunFolder
-from run.runner import RunOptions, run_scenario
 from run.scenario import Scenario
 from run.stage import Stage
 from workloads.protocol.spec import StreamLoad
@@ -156,11 +148,8 @@ def main() -> None:
     parser.add_argument("--size-bytes", type=int, default=100)
     parser.add_argument("--batch-bytes", type=int, default=1 << 14)
     options = parser.parse_args()
-    version = kafka_version(KAFKA)
-    artifacts.resolve(version)
-    folder = Path(tempfile.mkdtemp(prefix="acked-benchmark-"))
 
-    def work() -> int:
+    def prepare() -> tuple[Scenario, Callable[[Path], None]]:
         clock = Clock()
         observing = Observing(clock=clock, **vars(options))
         scenario = Scenario(
@@ -171,20 +160,14 @@ def main() -> None:
             kafka=KAFKA,
             mode="kraft-combined",
         )
-        run_options = RunOptions(version=version, mode=scenario.mode, client=ClientChoice(name="java"))
-        run = RunFolder.create(folder, scenario.name)
-        result = run_scenario(scenario, run_options, run, Progress())
-        if result.status != "complete":
-            sys.stderr.write(as_printed(result.problem) if result.problem else result.status)
-            return 1
-        _report(observing, run.path)
-        clock.close()
-        sys.stdout.flush()
-        return 0
 
-    status = run_inside(work)
-    shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(status)
+        def report(run: Path) -> None:
+            _report(observing, run)
+            clock.close()
+
+        return scenario, report
+
+    run_alone(prepare, KAFKA)
 
 
 if __name__ == "__main__":

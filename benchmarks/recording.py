@@ -15,10 +15,8 @@ import argparse
 import os
 import re
 import resource
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -26,24 +24,19 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from benchmarks.alone import run_alone
 from benchmarks.memory import command_of, pids
-from harness import artifacts
 from harness.artifacts.cache import cache_dir
 from harness.artifacts.java import Java, find_java
 from harness.artifacts.modules import Modules, fetched
 from harness.cluster.setup import Setup
-from harness.console import Progress
-from harness.errors import LabError, as_printed
+from harness.errors import LabError
 from harness.history.assemble import assemble
 from harness.history.sends import stream_rows
 from harness.history.stream_journal import beside, read_header
 from harness.kafka.model import Topic
-from harness.kafka.versions import Coordinates, kafka_version
-from harness.lab.embedded.namespaces import run_inside
+from harness.kafka.versions import Coordinates
 from harness.waiting import wait_until
-from run.client_choice import ClientChoice
-from run.folder import RunFolder
-from run.runner import RunOptions, run_scenario
 from run.scenario import Scenario
 from run.stage import Stage
 from workloads.client.agent_process import JOURNAL
@@ -238,24 +231,7 @@ def main() -> None:
         kafka=KAFKA,
         mode="kraft-combined",
     )
-    version = kafka_version(KAFKA)
-    artifacts.resolve(version)
-    run_options = RunOptions(version=version, mode=scenario.mode, client=ClientChoice(name="java"))
-    folder = Path(tempfile.mkdtemp(prefix="acked-benchmark-"))
-
-    def work() -> int:
-        run = RunFolder.create(folder, scenario.name)
-        result = run_scenario(scenario, run_options, run, Progress())
-        if result.status != "complete":
-            sys.stderr.write(as_printed(result.problem) if result.problem else result.status)
-            return 1
-        _report(rounds, run.path)
-        sys.stdout.flush()
-        return 0
-
-    status = run_inside(work)
-    shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(status)
+    run_alone(lambda: (scenario, lambda run: _report(rounds, run)), KAFKA)
 
 
 if __name__ == "__main__":
