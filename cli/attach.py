@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -14,14 +16,15 @@ from harness.console import Console, echo, tell
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNFIT, EXIT_UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from harness.cluster.hosts_file import HostsFile
     from harness.lab.hosts.lab import HostsLab
+    from harness.lab.model import Host
     from nemesis.attached.abilities import Abilities
 
 app = typer.Typer(help="Hosts that acked did not set up.", no_args_is_help=True, add_completion=False)
 File = Annotated[Path, typer.Argument(metavar="<hosts.toml>", help="Hosts file (docs/attach.md).")]
+_CANARY_LOCK_S = 60.0
+T = TypeVar("T")
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -53,17 +56,13 @@ def check(
     from nemesis.attached.safety import locked, prove_dead_man
 
     file = read_hosts_file(hosts)
-    lab = lab_of(file)
-    try:
-        with ThreadPoolExecutor(len(file.topology.hosts)) as pool:
-            each = list(pool.map(lambda host: abilities(lab, host), file.topology.hosts))
-        lived: Mapping[str, float] = {}
+    lived: Mapping[str, float] = {}
+    with _reached(file) as lab:
+        each = _of_each(file, lambda host: abilities(lab, host))
         if canary and not any(one.problem or "cut" in one.unfit for one in each):
             lab.up()
-            with locked(lab, CANARY_LOCK_S):
+            with locked(lab, _CANARY_LOCK_S):
                 lived = prove_dead_man(lab)
-    finally:
-        lab.down()
     unfit = [one for one in each if one.problem or set(one.unfit) & set(file.allow)]
     if as_json:
         echo(json.dumps([{**asdict(one), "canary_s": lived.get(one.host)} for one in each], indent=2))
@@ -72,9 +71,6 @@ def check(
         for host, seconds in lived.items():
             echo(f"{host}: the canary rule vanished by itself after {seconds:g} s")
     raise typer.Exit(EXIT_UNFIT if unfit else EXIT_AS_DECLARED)
-
-
-CANARY_LOCK_S = 60.0
 
 
 def heal(hosts: File, as_json: AsJson = False) -> None:
@@ -91,12 +87,8 @@ def heal(hosts: File, as_json: AsJson = False) -> None:
     from nemesis.attached.safety import heal as heal_host
 
     file = read_hosts_file(hosts)
-    lab = lab_of(file)
-    try:
-        with ThreadPoolExecutor(len(file.topology.hosts)) as pool:
-            each = list(pool.map(lambda host: heal_host(lab, host), file.topology.hosts))
-    finally:
-        lab.down()
+    with _reached(file) as lab:
+        each = _of_each(file, lambda host: heal_host(lab, host))
     if as_json:
         echo(json.dumps([asdict(one) for one in each], indent=2))
     else:
@@ -110,6 +102,22 @@ def heal(hosts: File, as_json: AsJson = False) -> None:
             for left in one.left:
                 tell(f"{name}: still there: {left}")
     raise typer.Exit(EXIT_UNKNOWN if any(one.problem or one.left for one in each) else EXIT_AS_DECLARED)
+
+
+@contextmanager
+def _reached(file: HostsFile) -> Iterator[HostsLab]:
+    """The hosts of a file, whose connections are closed afterwards."""
+    lab = lab_of(file)
+    try:
+        yield lab
+    finally:
+        lab.down()
+
+
+def _of_each(file: HostsFile, ask: Callable[[Host], T]) -> list[T]:
+    """The answers of all hosts, asked at the same time."""
+    with ThreadPoolExecutor(len(file.topology.hosts)) as pool:
+        return list(pool.map(ask, file.topology.hosts))
 
 
 def lab_of(file: HostsFile, run_dir: Path = Path(), ttl_s: float = 0.0) -> HostsLab:

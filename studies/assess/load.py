@@ -30,7 +30,7 @@ from studies.assess.described import (
     led_inside,
     recovery_s,
 )
-from studies.steps.body import WARM_S, Body
+from studies.steps.body import WARM_S, Body, stand
 from workloads.client.client import BackgroundConsumer
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import StreamLoad
@@ -154,10 +154,4 @@ class Load:
 
     def _stand(self, since: int, for_s: float) -> None:
         """Change nothing until ``for_s`` seconds have passed since a moment."""
-        wait_until(
-            lambda: self.stage.since(since) >= for_s,
-            within_s=for_s + 5,
-            poll_s=0.2,
-            awaiting=f"{for_s:g} s to pass since the last step",
-            abort=self.stage.cluster.check_alive,
-        )
+        stand(self.stage, since, for_s, f"{for_s:g} s to pass since the last step")

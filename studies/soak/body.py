@@ -24,7 +24,7 @@ from studies.assess.described import default_times, hold_s, recovery_s
 from studies.search.grammar import fresh
 from studies.search.schedule import Schedule
 from studies.search.space import Space
-from studies.steps.body import WARM_S, Body
+from studies.steps.body import WARM_S, Body, stand
 from studies.steps.step import Step
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import StreamLoad
@@ -161,13 +161,7 @@ class Soak:
 
     def _until(self, began: int, seconds: float) -> None:
         """Change nothing until so many seconds have passed since the beginning."""
-        wait_until(
-            lambda: self.stage.since(began) >= seconds,
-            within_s=seconds + 60,
-            poll_s=0.2,
-            awaiting=f"{seconds:g} s of load to pass",
-            abort=self.stage.cluster.check_alive,
-        )
+        stand(self.stage, began, seconds, f"{seconds:g} s of load to pass")
 
 
 class Bystanders:

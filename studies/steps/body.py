@@ -78,6 +78,17 @@ class Clients(Protocol):
         """Let them begin nothing more, because the run is over."""
 
 
+def stand(stage: Stage, since: int, for_s: float, awaiting: str) -> None:
+    """Change nothing until so many seconds have passed since a moment (ns)."""
+    wait_until(
+        lambda: stage.since(since) >= for_s,
+        within_s=for_s + 5,
+        poll_s=POLL_S,
+        awaiting=awaiting,
+        abort=stage.cluster.check_alive,
+    )
+
+
 def _trouble(key: TopicPartition, state: PartitionState | None) -> str:
     """What is wrong with a partition without a leader or a full ISR."""
     if state is None:
