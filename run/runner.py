@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from harness.cluster.secured import ClusterSecurity
 
 _CATCH_UP_S = 15.0
+"""How long followers may take to catch up after the last heal, with the base configuration."""
 _READ_BACK_S = 60.0
 """How long the final reader may take to read everything."""
-"""How long followers may take to catch up after the last heal, with the base configuration."""
 STREAM_PARTITIONS = 3
 """Each AZ's broker leads one partition of the background stream."""
 

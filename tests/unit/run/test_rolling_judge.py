@@ -291,6 +291,8 @@ def test_a_killed_judge_goes_on_from_what_it_stored_before_it_deleted(world: Wor
 
 
 def test_a_damaged_store_is_refused(world: World) -> None:
+    world.judge.close()
+    world.judge = world.make_judge()  # one that is restored does not run
     (world.folder / "soak.npz").write_bytes(b"PK, but no archive")
     with pytest.raises(BadDataError, match="soak.npz is damaged"):
         world.judge.restore()
