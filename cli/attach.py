@@ -93,7 +93,7 @@ def heal(hosts: File, as_json: AsJson = False) -> None:
         echo(json.dumps([asdict(one) for one in each], indent=2))
     else:
         for one in each:
-            name = f"{one.host} ({file.targets[one.host].destination})"
+            name = f"{one.host} ({file.targets[one.host].title})"
             if one.problem:
                 tell(f"{name}: not healed: {one.problem}")
             else:
@@ -144,8 +144,8 @@ def _show(file: HostsFile, each: Sequence[Abilities]) -> None:
             else "yes"
             for name in ALLOWABLE
         ]
-        rows.append((one.host, file.targets[one.host].destination, file.topology.az_name(host.az), *states))
-    headings = ("host", "ssh", "AZ", *ALLOWABLE)
+        rows.append((one.host, file.targets[one.host].title, file.topology.az_name(host.az), *states))
+    headings = ("host", "reached by", "AZ", *ALLOWABLE)
     RowTable(columns=[Column(heading=heading) for heading in headings], rows=rows).show(
         Console(highlight=False)
     )

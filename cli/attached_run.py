@@ -160,7 +160,7 @@ def _require_able(lab: HostsLab, aim: Aim) -> None:
 
 
 def _in_words(name: str, file: HostsFile, aim: Aim, breaking: Breaking) -> Iterator[str]:
-    hosts = ", ".join(f"{host.name} (ssh {file.targets[host.name].destination})" for host in aim.hosts)
+    hosts = ", ".join(f"{host.name} ({file.targets[host.name].title})" for host in aim.hosts)
     yield f"acked will run {name} on hosts that it did not set up:"
     yield f"  {aim.title} for {breaking.fault_s:.0f} s: {hosts}"
     if aim.links:

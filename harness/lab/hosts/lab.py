@@ -1,4 +1,4 @@
-"""Hosts of others as a `Lab`: commands run in them over SSH, and faults may cut links and pause processes.
+"""Hosts of others as a `Lab`: commands run in them, and faults may cut links and pause processes.
 
 No process is started or ended there, and no file is written. A process that is paused goes on by itself after
 a time-to-live, whatever becomes of the harness and of the connection.
@@ -6,8 +6,6 @@ a time-to-live, whatever becomes of the harness and of the connection.
 
 from __future__ import annotations
 
-import re
-import shlex
 import signal as signals
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +17,8 @@ from harness.errors import LabError, UnfitError, WaitTimeoutError
 from harness.host_files import HostFiles
 from harness.lab import expiry
 from harness.lab.hosts.shipped import shipped
-from harness.lab.hosts.ssh import SshShell, SshTarget
-from harness.lab.model import Control, Host, MainProcess, Pipe, Result, Topology
+from harness.lab.hosts.transport import Target
+from harness.lab.model import Host, MainProcess, Pipe, Result, Topology
 
 PAUSE_TAG = "ACKED-pause"
 _START_TIME = r"""sed 's/.*) //' /proc/$p/stat | cut -d' ' -f20"""
@@ -28,9 +26,6 @@ _PAUSE = f"p=$4; {expiry.ARM}; kill -STOP $p"
 _RESUME = f'kill -CONT "$4"; status=$?; {expiry.DISARM}; exit $status'
 _NOT_OF_A_BROKER = ("docker-proxy", "rootlessport", "sshd", "systemd", "init")
 """Names of processes that listen in the place of another one, or that nothing may stop."""
-_PYTHON = """for p in python3 /usr/libexec/platform-python python; do
-if $p -c 'import sys; sys.exit(sys.version_info < (3, 6))' </dev/null >/dev/null 2>&1
-then echo ACKED-PYTHON $p; exec $p -u -c {read}; fi; done; echo ACKED-PYTHON; exit 1"""
 
 
 class HostsLab:
@@ -40,40 +35,29 @@ class HostsLab:
     shares_files = False
 
     def __init__(
-        self, topology: Topology, run_dir: Path, targets: Mapping[str, SshTarget], ttl_s: float
+        self, topology: Topology, run_dir: Path, targets: Mapping[str, Target], ttl_s: float
     ) -> None:
         """``targets``: how each host is reached. A process that is paused goes on after ``ttl_s``."""
         self.topology = topology
         self.run_dir = run_dir
         self._targets = targets
         self.ttl_s = ttl_s
-        self._shells = {host.name: SshShell(host.name, targets[host.name]) for host in topology.hosts}
+        self._shells = {host.name: targets[host.name].shell(host.name) for host in topology.hosts}
         self._paused: dict[str, tuple[int, str]] = {}
 
     def up(self) -> None:
-        """Log in to every host; from then on rules spare these connections. Raises UnfitError."""
+        """Connect to every host; from then on rules spare these connections. Raises UnfitError."""
         with ThreadPoolExecutor(len(self._shells)) as pool:
             hosts = tuple(pool.map(self.reach, self.topology.hosts))
         self.topology = replace(self.topology, hosts=hosts)
 
     def reach(self, host: Host) -> Host:
-        """Log in to one host; returns it with that connection. Raises UnfitError if it is not root's."""
-        login = self._shells[host.name].connect()
-        if login.uid != 0:
-            raise UnfitError(
-                f"The login on {host.name} is not root's (uid {login.uid}), so it cannot change rules; set "
-                'become = "sudo -n" in [ssh], or log in as root.'
-            )
-        if not login.port:
-            raise UnfitError(
-                f"{host.name} does not tell where its ssh connection comes from (SSH_CONNECTION), so no rule "
-                "could spare it; log in by sshd itself."
-            )
-        return replace(host, control=Control(login.client, login.server, login.port))
+        """Connect to one host; returns it with that connection. Raises UnfitError if it is not root's."""
+        return replace(host, control=self._shells[host.name].reach())
 
     def apart(self) -> HostsLab:
         """The same hosts over connections of their own, which are not up yet."""
-        targets = {name: replace(target, shared=False) for name, target in self._targets.items()}
+        targets = {name: target.apart() for name, target in self._targets.items()}
         return HostsLab(self.topology, self.run_dir, targets, self.ttl_s)
 
     def down(self) -> None:
@@ -135,7 +119,7 @@ class HostsLab:
         if host in self._paused:
             return self._paused[host][0]
         port = next(iter(self.topology.host(host).ports), 0)
-        found = listener(self.execute(host, ("ss", "-ltnp")).stdout, port)
+        found = self._shells[host].listener(port)
         if found is None:
             return None
         name, pid = found
@@ -182,17 +166,11 @@ class HostsLab:
         """Start a module in the host's own Python, over a connection of its own. Raises UnfitError."""
         if arguments:
             raise LabError(f"{module} takes no arguments in {host}.")
-        source = shipped(module)
-        read = f"import sys; exec(compile(sys.stdin.buffer.read({len(source.encode())}), 'acked', 'exec'))"
-        shell = SshShell(host, self._targets[host])
-        line, pipe = shell.become(_PYTHON.format(read=shlex.quote(read)), "ACKED-PYTHON")
-        if line == "ACKED-PYTHON":
-            pipe.kill()
-            pipe.wait(5.0)
-            raise UnfitError(f"{host} has no Python 3.6 or newer, without which no cut can be proven there.")
-        pipe.stdin.write(source)
-        pipe.stdin.flush()
-        return pipe
+        return self._targets[host].shell(host).program(shipped(module))
+
+    def lost(self) -> str:
+        """Why a fault may not end by itself any more, in some host; empty if it does."""
+        return next(filter(None, (shell.lost() for shell in self._shells.values())), "")
 
     def run_first(self) -> AbstractContextManager[bool]:
         """Not possible there."""
@@ -213,13 +191,3 @@ class HostsLab:
         if result.status != 0:
             raise LabError(f"A command in {host} failed (status {result.status}).", detail=result.stderr)
         return result.stdout
-
-
-def listener(table: str, port: int) -> tuple[str, int] | None:
-    """Name and pid of the process that listens on a TCP port, from `ss -ltnp`."""
-    for line in table.splitlines():
-        words = line.split()
-        if len(words) > 3 and words[0] == "LISTEN" and words[3].rpartition(":")[2] == str(port):
-            found = re.search(r'users:\(\("([^"]+)",pid=(\d+)', line)
-            return (found[1], int(found[2])) if found else None
-    return None

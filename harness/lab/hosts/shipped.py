@@ -71,3 +71,8 @@ def shipped(module: str) -> str:
         "    exec(compile(texts.get(name, ''), name, 'exec'), module.__dict__)\n"
         f"sys.modules[{module!r}].main()\n"
     )
+
+
+def reader(source: str) -> str:
+    """A text for `python -c` that takes a program from its standard input, and runs it on the rest."""
+    return f"import sys; exec(compile(sys.stdin.buffer.read({len(source.encode())}), 'acked', 'exec'))"

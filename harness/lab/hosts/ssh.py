@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import secrets
 import select
 import shlex
@@ -17,13 +18,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
 
 from harness.errors import LabError, UnfitError, quoted
-from harness.lab.model import Result
+from harness.lab.hosts.shipped import reader
+from harness.lab.model import Control, Pipe, Result
 
+_FOUND = "ACKED-PYTHON"
+_PYTHON = f"""for p in python3 /usr/libexec/platform-python python; do
+if $p -c 'import sys; sys.exit(sys.version_info < (3, 6))' </dev/null >/dev/null 2>&1
+then echo {_FOUND} $p; exec $p -u -c {{read}}; fi; done; echo {_FOUND}; exit 1"""
 CONNECT_S = 30.0
 """How long a login may take, slow rc files included."""
 _OPTIONS = (
@@ -67,6 +73,19 @@ class SshTarget:
     shared: bool = True
     """Whether a connection that the user's ControlMaster keeps may be used."""
 
+    @property
+    def title(self) -> str:
+        """The command, for people."""
+        return f"ssh {self.destination}"
+
+    def shell(self, host: str) -> SshShell:
+        """A login that is not made yet."""
+        return SshShell(host, self)
+
+    def apart(self) -> SshTarget:
+        """The same, without a connection that the user's ControlMaster keeps."""
+        return replace(self, shared=False)
+
     def argv(self, remote: str) -> list[str]:
         """The command that runs ``remote`` there."""
         options = list(_OPTIONS)
@@ -93,7 +112,7 @@ class Login:
 
 
 class SshShell:
-    """One shell in a host. Commands of several threads wait for each other."""
+    """One shell in a host; satisfies `HostShell`. Commands of several threads wait for each other."""
 
     def __init__(self, host: str, target: SshTarget) -> None:
         """``host`` is its name in messages. `run` connects; so does `connect`."""
@@ -136,6 +155,43 @@ class SshShell:
             if len(ends) == 4 and ends[3].isdigit():
                 self.login = Login(uid=uid, client=ends[0], server=ends[2], port=int(ends[3]))
             return self.login
+
+    def reach(self) -> Control:
+        """Log in. Raises UnfitError if the login is not root's."""
+        login = self.connect()
+        if login.uid != 0:
+            raise UnfitError(
+                f"The login on {self.host} is not root's (uid {login.uid}), so it cannot change rules; set "
+                'become = "sudo -n" in [ssh], or log in as root.'
+            )
+        if not login.port:
+            raise UnfitError(
+                f"{self.host} does not tell where its ssh connection comes from (SSH_CONNECTION), so no rule "
+                "could spare it; log in by sshd itself."
+            )
+        return Control(login.client, login.server, login.port)
+
+    def program(self, source: str) -> Pipe:
+        """The program goes to the Python's standard input. Raises UnfitError if the host has no Python."""
+        script = _PYTHON.format(read=shlex.quote(reader(source)))
+        line, pipe = SshShell(self.host, self._target).become(script, _FOUND)
+        if line == _FOUND:
+            pipe.kill()
+            pipe.wait(5.0)
+            raise UnfitError(
+                f"{self.host} has no Python 3.6 or newer, without which no cut can be proven there."
+            )
+        pipe.stdin.write(source)
+        pipe.stdin.flush()
+        return pipe
+
+    def listener(self, port: int) -> tuple[str, int] | None:
+        """As `ss` tells."""
+        return listening(self.run(("ss", "-ltnp")).stdout, port)
+
+    def lost(self) -> str:
+        """Nothing: watchdogs outlive the login."""
+        return ""
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 10.0) -> Result:
         """Run a command and wait for it; line ends at the end of its output are left out.
@@ -208,7 +264,7 @@ class SshShell:
             if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
                 self.close()
                 raise LabError(
-                    f"{self.host} (ssh {self._target.destination}) did not answer in time; the "
+                    f"{self.host} ({self._target.title}) did not answer in time; the "
                     "connection was ended, and the next command makes another."
                 )
             data = os.read(descriptor, 1 << 16)
@@ -220,7 +276,7 @@ class SshShell:
                     self._refusal(said)
                     if connecting
                     else LabError(
-                        f"The connection to {self.host} (ssh {self._target.destination}) has ended"
+                        f"The connection to {self.host} ({self._target.title}) has ended"
                         f"{f' ({said})' if said else ''}; what acked has changed there ends by itself."
                     )
                 )
@@ -236,8 +292,7 @@ class SshShell:
         lower = said.lower()
         remedy = next((text for words, text in _REASONS if words in lower), "try `ssh` by hand")
         return UnfitError(
-            f"{self.host} cannot be reached by `ssh {self._target.destination}` ({quoted(said, 80)}): "
-            f"{remedy}."
+            f"{self.host} cannot be reached by `{self._target.title}` ({quoted(said, 80)}): {remedy}."
         )
 
 
@@ -272,6 +327,16 @@ class SshPipe:
     def wait(self, timeout_s: float) -> int:
         """Wait for the end of the connection."""
         return self._process.wait(timeout_s)
+
+
+def listening(table: str, port: int) -> tuple[str, int] | None:
+    """Name and pid of the process that listens on a TCP port, from `ss -ltnp`."""
+    for line in table.splitlines():
+        words = line.split()
+        if len(words) > 3 and words[0] == "LISTEN" and words[3].rpartition(":")[2] == str(port):
+            found = re.search(r'users:\(\("([^"]+)",pid=(\d+)', line)
+            return (found[1], int(found[2])) if found else None
+    return None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -15,9 +15,8 @@ import pytest
 
 from harness.errors import AckedError, LabError, UnfitError
 from harness.lab import expiry
-from harness.lab.hosts.lab import listener
-from harness.lab.hosts.shipped import OLDEST, bare, shipped
-from harness.lab.hosts.ssh import SshShell, SshTarget
+from harness.lab.hosts.shipped import OLDEST, bare, reader, shipped
+from harness.lab.hosts.ssh import SshShell, SshTarget, listening
 
 AGENT = "nemesis.proof.agent"
 
@@ -128,9 +127,8 @@ def test_what_is_shipped_has_the_grammar_of_the_oldest_python() -> None:
 def test_what_is_shipped_runs_without_this_project(tmp_path: Path) -> None:
     """As a text on the standard input of a Python that finds no module of it."""
     source = shipped(AGENT)
-    read = f"import sys; exec(compile(sys.stdin.buffer.read({len(source.encode())}), 'acked', 'exec'))"
     asked = json.dumps({"op": "connect", "targets": [["x", "127.0.0.1", 1]]}) + "\n"
-    command = [sys.executable, "-I", "-S", "-u", "-c", read]
+    command = [sys.executable, "-I", "-S", "-u", "-c", reader(source)]
     done = subprocess.run(
         command, input=source + asked, capture_output=True, text=True, check=True, cwd=tmp_path
     )
@@ -146,9 +144,9 @@ def test_who_listens_on_a_port() -> None:
         'LISTEN 0      50     [::ffff:10.0.1.11]:9092 *:* users:(("java",pid=812,fd=130))\n'
         "LISTEN 0      50     *:9093 *:*\n"
     )
-    assert listener(table, 9092) == ("java", 812)
-    assert listener(table, 19092) == ("docker-proxy", 77)
-    assert listener(table, 9093) is None and listener(table, 92) is None
+    assert listening(table, 9092) == ("java", 812)
+    assert listening(table, 19092) == ("docker-proxy", 77)
+    assert listening(table, 9093) is None and listening(table, 92) is None
 
 
 def test_errors_of_a_missing_client_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
