@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from cli.options import (
     duration,
     with_rate,
 )
+from cli.pages import INDEX, add_page, page_links, without_failing
 from harness.console import Console, Progress, echo
 from harness.errors import StoppedError, UsageError
 from harness.kafka.versions import DEFAULT
@@ -321,9 +322,7 @@ class _Watch:
 
 
 def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: Budget, as_json: bool) -> int:
-    from cli.series import page_links
     from report import assessment as report
-    from report.page.assessment import assessment_page
     from report.series import number_of_runs
     from studies.assess.outcome import repeated_failure
     from studies.assess.series import forecast
@@ -342,8 +341,17 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
     busy = ", as other programs keep the processors busy" if slowdown > STARVED else ""
     planned = f"{number_of_runs(len(left))}, {choice.clusters} side by side, about {about}{busy}"
     progress.say(f"{planned}; {work.series.path} keeps them")
+
+    def ended(run: RunSummary) -> None:
+        watch.ended(run)
+        if run.judged:
+            add_page(Path(run.folder), progress.say)
+        if work.left():
+            keep = partial(_keep, work, choice.clusters)
+            without_failing("the page so far was not written", progress.say, keep)
+
     with progress.phase("runs", "running", watch.state):
-        stopped = bool(left) and work.run(choice.clusters, watch.ended, watch.may_start)
+        stopped = bool(left) and work.run(choice.clusters, ended, watch.may_start)
     repeated = repeated_failure(work.series.runs)
     if repeated and work.left() and not stopped:
         for sentence in _stopped(repeated, work, choice.clusters):
@@ -353,15 +361,8 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
             "interrupted before the first run had ended; everything that was started has been ended."
         )
     with progress.phase("measures", "measuring the runs"):
-        document = work.document(choice.clusters)
-    page = work.series.path / "index.html"
-    work.keep(
-        document,
-        {
-            "assessment.md": report.markdown(document),
-            page.name: assessment_page(document, page_links(page)),
-        },
-    )
+        document = _keep(work, choice.clusters)
+    page = work.series.path / INDEX
     if as_json:
         echo(json.dumps(document, indent=2))
     else:
@@ -373,6 +374,17 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
             f"was started has been ended. To continue, use --resume {work.series.path}."
         )
     return int(document["exit_code"])
+
+
+def _keep(work: Assessment, parallel: int) -> dict[str, Any]:
+    """Write what is known by now as JSON, Markdown and page; returns the document."""
+    from report import assessment as report
+    from report.page.assessment import assessment_page
+
+    document = work.document(parallel)
+    page = assessment_page(document, page_links(work.series.path / INDEX))
+    work.keep(document, {"assessment.md": report.markdown(document), INDEX: page})
+    return document
 
 
 def _stopped(repeated: RepeatedFailure, work: Assessment, at_once: int) -> Iterator[str]:

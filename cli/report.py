@@ -94,12 +94,13 @@ def show(file: Path, *, open_page: bool) -> None:
 
 
 def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
-    from cli.series import index, page_links
+    from cli.pages import INDEX, page_links
+    from cli.series import index
     from report.model.shapes import SEARCH
     from studies.assess.series import DOCUMENT
     from studies.series.folder import SeriesFolder
 
-    file = output or series / "index.html"
+    file = output or series / INDEX
     if (series / DOCUMENT).is_file():
         from report.assessment import read_assessment
         from report.page.assessment import assessment_page

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import asdict
 from rich.markup import escape
 
-from cli.series import page_links
+from cli.pages import INDEX, page_links
 from harness.console import Console, Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
 from harness.plain_files import write_plain
@@ -85,7 +85,7 @@ def search(
     with progress.phase("runs", "searching", lines):
         stopped = work.run(limits.parallel, ended, limits.may_start, extra)
     document = work.document(limits.budget.elapsed_s)
-    page = work.path / "index.html"
+    page = work.path / INDEX
     write_plain(page, search_page(document, page_links(page)))
     _show(document, report.show_search, work.path, as_json=as_json)
     if stopped:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from checkers.verdict import VERDICTS, worst
 from cli.options import PlaceOptions, SeriesOptions, duration
-from cli.pages import add_page
+from cli.pages import INDEX, add_page, page_links
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, StoppedError, UsageError
@@ -318,7 +317,7 @@ def write_documents(series: Series) -> None:
         text = junit(runs, missing, link=page_links(night.junit))
         write_output(night.junit, text, "--junit")
     if runs:
-        series.folder.keep("index.html", index(series.folder, series.runs, len(missing), night.earlier))
+        series.folder.keep(INDEX, index(series.folder, series.runs, len(missing), night.earlier))
     if night.summary is not None:
         own = {(run.job, run.ended) for run in runs}
         earlier = [run for run in _earlier(series.runs, night.earlier) if (run.job, run.ended) not in own]
@@ -334,7 +333,7 @@ def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[
         title=f"{folder.path.parent.name} {folder.path.name}",
         earlier=_earlier(runs, earlier),
         missing=missing,
-        file=folder.path / "index.html",
+        file=folder.path / INDEX,
     )
 
 
@@ -357,17 +356,6 @@ def index_of(
         missing=missing,
         link=page_links(file),
     )
-
-
-def page_links(document: Path) -> Callable[[str], str]:
-    """From a run folder to the path of its page, relative to the document; empty if it has no page."""
-    place = document.absolute().parent.resolve()
-
-    def link(run: str) -> str:
-        page = Path(run) / "report.html"
-        return os.path.relpath(page.resolve(), place) if run and page.is_file() else ""
-
-    return link
 
 
 def report_end(series: Series, progress: Progress, *, stopped: bool) -> None:

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from cli.options import Earlier, Index, Junit, SummaryOption
-from cli.series import index_of, page_links, read_runs, require_files
+from cli.pages import page_links
+from cli.series import index_of, read_runs, require_files
 from harness.console import echo
 from harness.errors import UsageError
 from harness.plain_files import write_output

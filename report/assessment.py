@@ -15,12 +15,10 @@ from rich.text import Text
 
 from harness.console import Console
 from report.console import NONE, Cell, Column, RowTable
+from report.model.assessed import NOT_RUN, AssessmentDocument, azs_of
 from report.model.shapes import AssessmentShape, shaped
 
-AssessmentDocument = Mapping[str, Any]
 _STYLES = {"broken": "bold red", "lost": "red", "at risk": "yellow", "unknown": "yellow"}
-_NOT_RUN = "not run"
-"""Status of a line for whose fault there was no time."""
 _RARE = ("duplicates", "out of order")
 """Columns that are left out where they would say nothing but 0."""
 
@@ -81,7 +79,7 @@ def legend(document: AssessmentDocument) -> list[str]:
         absent = {"duplicates": "no message is there twice", "out of order": "none is out of order"}
         lines.append(f"left out: {' and '.join(blank)}, since {' and '.join(absent[one] for one in blank)}")
     cases = {line["case"]: line["status"] for line in document["lines"]}
-    left = sum(status == _NOT_RUN for status in cases.values())
+    left = sum(status == NOT_RUN for status in cases.values())
     if left:
         lines.append(f"{left} of {len(cases)} faults were not run")
     return lines
@@ -138,7 +136,7 @@ def markdown(document: AssessmentDocument) -> str:
 
 
 def _columns(document: AssessmentDocument) -> list[Column]:
-    producers, azs = tuple(document["producers"]), tuple(_azs(document).values())
+    producers, azs = tuple(document["producers"]), tuple(azs_of(document).values())
     return [
         *(Column(heading="fault", prose=True), Column(heading="controller", prose=True)),
         Column(heading="leader"),
@@ -161,11 +159,6 @@ def _shown_headings(document: AssessmentDocument) -> set[str]:
     return {column.heading for column in table(document).columns}
 
 
-def _azs(document: AssessmentDocument) -> Mapping[str, str]:
-    """Names of the AZs that have clients."""
-    return {az: name for az, name in document["azs"].items() if az in document["clients"]}
-
-
 def _has_topics(document: AssessmentDocument) -> bool:
     return any(line.get("topics") for line in document["lines"])
 
@@ -175,12 +168,12 @@ def _rows(document: AssessmentDocument) -> Iterator[tuple[Cell, ...]]:
     shown = _Shown(
         hosts=document.get("hosts", {}),
         producers=document["producers"],
-        azs=tuple(_azs(document)),
+        azs=tuple(azs_of(document)),
         topics=_has_topics(document),
     )
     by_fault: dict[str, list[Mapping[str, Any]]] = {}
     for line in document["lines"]:
-        if line["status"] != _NOT_RUN:
+        if line["status"] != NOT_RUN:
             by_fault.setdefault(line["says"], []).append(line)
     for lines in by_fault.values():
         for line in lines:

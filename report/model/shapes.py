@@ -143,6 +143,11 @@ class _ProducerOutcome(TypedDict, total=False):
     writes: Required[dict[str, _Pause]]
 
 
+class _WriteRates(TypedDict):
+    from_s: Whole
+    by_az: dict[str, list[WholeCount]]
+
+
 class AssessmentLineShape(TypedDict, total=False):
     """A case and a place of the leaders, or one topic of it."""
 
@@ -158,6 +163,9 @@ class AssessmentLineShape(TypedDict, total=False):
     runs: Required[list[str]]
     settings: Required[dict[str, _ProducerOutcome]]
     reads: Required[dict[str, _Pause]]
+    rates: _WriteRates
+    fault_s: float | None
+    busy_percent: WholeCount | None
     failover_s: Required[float | None]
     recovery_s: Required[float | None]
     operator: Required[list[str]]
@@ -188,6 +196,8 @@ class AssessmentShape(TypedDict, total=False):
     lines: Required[list[AssessmentLineShape]]
     consequences: Required[list[str]]
     runs: Required[str]
+    ended: WholeCount
+    planned: WholeCount
 
 
 class _SearchFinding(TypedDict):

@@ -104,6 +104,13 @@ GROUP BY run, class""",
     FROM life WHERE outcome = 'ok'""",
             by="az, setting",
         ),
+        "rates": f"""SELECT l.run, led.described AS topic, led.led, az,
+    {_SETTING.format("writer_name")} AS setting,
+    cast(floor((done_ns - injected_ns) / 1e9) AS int) AS second, count(*) AS acknowledged
+FROM life l JOIN {_LED} led ON l.run = led.run AND l.topic = led.topic AND l.partition = led.partition
+JOIN {_SPAN} s ON l.run = s.run
+WHERE outcome = 'ok' AND done_ns BETWEEN begin_ns AND end_ns
+GROUP BY l.run, led.described, led.led, az, setting, second""",
         "reads": _gaps(
             "read",
             """SELECT r.run, r.topic, r.partition, m.fact.az, r.ns FROM reads r JOIN

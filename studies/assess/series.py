@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from run.session import plan_run, prepare
 from run.settings import AppliedSettings
 from studies.assess.battery import Case, battery
 from studies.assess.described import assessed_topics, for_runs, header, hold_s, producers
-from studies.assess.measure import PROMISED, QUERIES, Measures, measure, name_of
+from studies.assess.measure import PROMISED, QUERIES, MeasureRow, Measures, measure, name_of
 from studies.assess.outcome import failed, outcome, repeated_failure
 from studies.assess.process import scenario
 from studies.assess.table import CaseEnd, CaseLine, consequences, lines
@@ -141,6 +141,12 @@ class Assessment:
 
     series: SeriesFolder
     plan: AssessmentPlan
+    _measured: dict[str, list[MeasureRow]] = field(
+        default_factory=lambda: {name: [] for name in (*QUERIES, PROMISED)}
+    )
+    """The measures of `_seen`, by query."""
+    _seen: set[str] = field(default_factory=set)
+    """Run folders that were measured."""
 
     @classmethod
     def create(cls, runs: Path, plan: AssessmentPlan, cluster: Path | None) -> Assessment:
@@ -207,17 +213,25 @@ class Assessment:
         """What the user has set."""
         return Settings.from_json(self.plan.settings)
 
-    def document(self, parallel: int) -> dict[str, Any]:
-        """What `assessment.json` holds; measures the runs, of which ``parallel`` were side by side."""
-        judged = [Path(run.folder) for run in self.series.runs if run.judged]
-        measures: Measures = {name: [] for name in (*QUERIES, PROMISED)}
+    def _measures(self) -> Measures:
+        """The measures of all judged runs; each run is measured once."""
+        judged = [run.folder for run in self.series.runs if run.judged and run.folder not in self._seen]
         if judged:
             from checkers.spark.session import start_session
 
-            measures = measure(start_session(), judged)
+            for name, rows in measure(start_session(), [Path(folder) for folder in judged]).items():
+                self._measured[name] += rows
+            self._seen.update(judged)
+        return self._measured
+
+    def document(self, parallel: int) -> dict[str, Any]:
+        """What `assessment.json` holds of the runs that have ended; ``parallel`` are side by side."""
+        measures = self._measures()
         all_cases = self.cases()
         planned = [all_cases[name] for name in (*self.plan.cases, *self.plan.unfit, *self.plan.left_out)]
-        table = lines(planned, _ended(self.series.runs), measures, self.plan.unfit)
+        compared = [producer.name for producer in producers(self.settings())]
+        ended = _ended(self.series.runs)
+        table = lines(planned, ended, measures, self.plan.unfit, described=compared[0])
         topology = self.topology()
         judged_as, failure = outcome(self.series.runs), repeated_failure(self.series.runs)
         return {
@@ -233,13 +247,15 @@ class Assessment:
             "azs": {az: topology.az_name(az) for az in topology.azs},
             "hosts": {host.name: topology.az_name(host.az) for host in topology.hosts},
             "clients": sorted({host.az for host in topology.role("client")}),
-            "producers": [producer.name for producer in producers(self.settings())],
+            "producers": compared,
             "hold_s": hold_s(self.timings()),
             "lines": [line_as_json(line) for line in table],
             "parallel": parallel,
             "consequences": consequences(table, topology.az_names, parallel),
             "queries": dict(QUERIES),
             "runs": str(self.series.path / "runs"),
+            "ended": len(self.series.runs),
+            "planned": len(self.plan.jobs()),
         }
 
     def keep(self, document: Mapping[str, Any], reports: Mapping[str, str]) -> None:

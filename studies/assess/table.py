@@ -35,6 +35,16 @@ class Gap:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WriteRates:
+    """How many writes of the described producer were acknowledged in each second, in one run of the line."""
+
+    from_s: int = 0
+    """When the first of the seconds begins, from the fault; negative: before it."""
+    by_az: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By the producer's AZ, for each second from ``from_s`` on."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProducerOutcome:
     """The answers that the producers of one setting got, and what became of their messages."""
 
@@ -94,6 +104,8 @@ class CaseLine:
     runs: tuple[str, ...] = ()
     settings: Mapping[str, ProducerOutcome] = field(default_factory=dict)
     reads: Mapping[str, Gap] = field(default_factory=dict)
+    rates: WriteRates = field(default_factory=WriteRates)
+    """Of the run in which the described producer waited longest for an acknowledgement."""
     failover_s: float | None = None
     """From the fault until the last of the partitions that got another leader had it; None: none did."""
     fault_s: float | None = None
@@ -144,10 +156,13 @@ def lines(
     ended: Iterable[CaseEnd],
     measures: Measures,
     unfit: Mapping[str, str] | None = None,
+    *,
+    described: str = "acks=all",
 ) -> list[CaseLine]:
     """The table: two lines per case, or one if the fault hits no broker or every broker.
 
-    ``unfit`` gives the reason for every case that this machine cannot run.
+    ``unfit`` gives the reason for every case that this machine cannot run; ``described`` names the producer
+    setting of the user, which is the first in each line.
     """
     by_case: dict[str, list[CaseEnd]] = {}
     for run in ended:
@@ -164,7 +179,7 @@ def lines(
             rows.append(_unmeasured(case, bad[0].status, bad[0].reason, runs))
         else:
             names = tuple(run.run for run in runs)
-            rows += [_line(case, led, names, measures) for led in _leds(names, measures)]
+            rows += [_line(case, led, names, measures, described) for led in _leds(names, measures)]
     return rows
 
 
@@ -190,17 +205,20 @@ def _leds(runs: Sequence[str], measures: Measures) -> list[str]:
     return sorted({str(row["led"]) for row in measures["messages"] if row["run"] in runs})
 
 
-def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> CaseLine:
+def _line(case: Case, led: str, runs: tuple[str, ...], measures: Measures, described: str) -> CaseLine:
     """The line of all topics together, with a line for each that is led there if there are several."""
     messages = [row for row in measures["messages"] if row["run"] in runs]
     topics = sorted({str(row["topic"]) for row in messages if row["led"] == led})
-    whole = _line_about("", case, led, runs, measures)
+    about = partial(_line_about, case=case, led=led, runs=runs, measures=measures, described=described)
+    whole = about("")
     if len({row["topic"] for row in messages}) == 1:
         return whole
-    return replace(whole, topics=tuple(_line_about(topic, case, led, runs, measures) for topic in topics))
+    return replace(whole, topics=tuple(about(topic) for topic in topics))
 
 
-def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measures: Measures) -> CaseLine:
+def _line_about(
+    topic: str, *, case: Case, led: str, runs: tuple[str, ...], measures: Measures, described: str
+) -> CaseLine:
     def rows(query: str, *, of_run: bool = False) -> list[MeasureRow]:
         return [
             row
@@ -220,9 +238,10 @@ def _line_about(topic: str, case: Case, led: str, runs: tuple[str, ...], measure
             name: _setting(
                 name, rows("messages"), rows("order"), rows("writes"), rows("promises"), rows(PROMISED)
             )
-            for name in sorted({str(row["setting"]) for row in rows("messages")}, reverse=True)
+            for name in sorted({str(row["setting"]) for row in rows("messages")}, key=described.__ne__)
         },
         reads=_gaps(rows("reads"), "read_gap_s"),
+        rates=_rates(rows("rates"), rows("writes"), described),
         partitions=_most(rows("failover"), "partitions"),
         failover_s=max(failovers, default=None),
         fault_s=max((row["fault_s"] for row in recovery), default=None),
@@ -293,6 +312,25 @@ def _gaps(rows: Sequence[MeasureRow], column: str) -> dict[str, Gap]:
         if row["run"] not in runs or row[column] > runs[row["run"]][column]:
             runs[row["run"]] = row
     return {az: _worst_gap(list(runs.values()), column) for az, runs in sorted(by_az.items())}
+
+
+def _rates(rates: Sequence[MeasureRow], writes: Sequence[MeasureRow], described: str) -> WriteRates:
+    """The rates of the described producer in the run with its longest gap."""
+    gaps = [row for row in writes if row["setting"] == described]
+    worst = max(gaps, key=lambda row: float(row["write_gap_s"]), default=None)
+    counts: dict[str, dict[int, int]] = {}
+    for row in rates:
+        if worst is not None and (row["run"], row["setting"]) == (worst["run"], described):
+            of_az = counts.setdefault(str(row["az"]), {})
+            of_az[row["second"]] = of_az.get(row["second"], 0) + int(row["acknowledged"])
+    seconds = [second for of_az in counts.values() for second in of_az]
+    if not seconds:
+        return WriteRates()
+    span = range(min(seconds), max(seconds) + 1)
+    return WriteRates(
+        from_s=span.start,
+        by_az={az: tuple(of_az.get(second, 0) for second in span) for az, of_az in sorted(counts.items())},
+    )
 
 
 def _worst_gap(rows: Sequence[MeasureRow], column: str) -> Gap:

@@ -62,6 +62,11 @@ def measures(
             for setting in ("acks=all", "acks=1")
             for az, gap, until_heal in (("az2", 10.2, False), ("az1", 15.7, True), ("az3", 9.9, False))
         ],
+        "rates": [
+            {**key, "az": az, "setting": "acks=all", "second": second, "acknowledged": 5}
+            for az, seconds in (("az1", (-2, -1)), ("az2", (-2, -1, 11)))
+            for second in seconds
+        ],
         "reads": [{**key, "az": "az1", "read_gap_s": 14.0, "lasted_until_heal": True}],
         "failover": [{**key, "moved": 1, "partitions": 1, "failover_s": 8.8}],
         "recovery": [{"run": run, "fault_s": 13.0, "recovery_s": recovery}],
@@ -92,6 +97,25 @@ def test_a_line_has_the_numbers_of_its_run() -> None:
     assert list(line.settings["acks=all"].writes) == ["az1", "az2", "az3"]
     assert line.settings["acks=all"].writes["az1"].until_heal
     assert line.findings == {"diverged": 1}
+
+
+def test_writes_of_each_second_are_those_of_the_run_that_waited_longest() -> None:
+    (line,) = table(measures())
+    assert line.rates.from_s == -2
+    assert line.rates.by_az == {"az1": (5, 5, *[0] * 12), "az2": (5, 5, *[0] * 11, 5)}
+    longer = measures("a/2")
+    longer["writes"][1]["write_gap_s"] = 20.0
+    longer["rates"] = longer["rates"][:1]
+    (line,) = table(both(measures("a/1"), longer), ended("a/1"), ended("a/2"))
+    assert line.rates.by_az == {"az1": (5,)}
+
+
+def test_what_the_user_described_comes_first() -> None:
+    """Also if it is acks=1, and acks=all is there for comparison."""
+    (line,) = lines([ISOLATED], [ended()], measures(), described="acks=1")
+    assert list(line.settings) == ["acks=1", "acks=all"]
+    (text,) = consequences([line], NAMES)
+    assert "loses 120 acknowledged messages; with acks=all it loses none. Kafka makes no promise" in text
 
 
 def test_of_repeated_runs_the_worst_counts() -> None:

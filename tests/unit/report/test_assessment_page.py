@@ -21,7 +21,10 @@ STORED = Path(__file__).parents[1] / "cli" / "assessment.json"
 
 @pytest.fixture
 def document() -> Any:
-    return copy.deepcopy(json.loads(STORED.read_text()))
+    stored = copy.deepcopy(json.loads(STORED.read_text()))
+    for line in stored["lines"]:
+        line["rates"] = {"from_s": -2, "by_az": {"az1": [5, 5, *[0] * 15, 40, 5], "az2": [5] * 19}}
+    return stored
 
 
 def headline(document: Any) -> str:
@@ -70,6 +73,45 @@ def test_runs_lead_to_their_pages(document: Any) -> None:
     assert f"<code>acked report {document['runs']}/{document['lines'][2]['runs'][0]}</code>" in page
 
 
+def test_an_outage_is_drawn_with_its_fault(document: Any) -> None:
+    """Seconds without a write have no bar; what is written at once afterwards is cut off at the top."""
+    page = assessment_page(document)
+    spark = page[page.index('<svg width="100%" height="18" class="spark"') :].partition("</svg>")[0]
+    assert spark.count('class="write"') == 3 and spark.count('class="write more"') == 1
+    assert '<rect x="10.53%" y="0" width="63.68%" height="100%" class="fault"/>' in spark
+    for line in document["lines"]:
+        del line["rates"]
+    assert "spark" not in assessment_page(document).partition("</style>")[2]
+
+
+def test_a_page_that_grows_says_how_far_it_is(document: Any) -> None:
+    left = document["lines"][-1] | {"case": "pause-broker1", "says": "broker1 paused", "status": "not run"}
+    document |= {"ended": 2, "planned": 3, "lines": [*document["lines"], left]}
+    page = assessment_page(document)
+    assert "2 of 3 runs have ended." in page and "Not run yet: broker1 paused." in page
+    assert ("kept", "broker1 paused") not in rows(document)
+    assert "Not run: broker1 paused." in assessment_page(document | {"ended": 3})
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(bool(problem()), reason=problem())
+def test_a_whole_battery_prints_on_two_pages(document: Any, tmp_path: Path) -> None:
+    """25 faults in two placements of two AZs each, with a sentence for each fault."""
+    document["lines"] = [
+        line | {"says": f"{line['says']}, as often as {number}", "case": f"{line['case']}-{number}"}
+        for number in range(13)
+        for line in document["lines"]
+    ]
+    document["consequences"] = document["consequences"][:1] * 26
+    file = tmp_path / "index.html"
+    file.write_text(assessment_page(document))
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto(file.as_uri())
+        printed = page.pdf(format="A4", prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 2
+
+
 def test_a_damaged_document_is_one_sentence(document: Any, tmp_path: Path) -> None:
     file = tmp_path / "assessment.json"
     document["lines"][0]["settings"]["acks=all"]["lost"] = "many"
@@ -79,6 +121,7 @@ def test_a_damaged_document_is_one_sentence(document: Any, tmp_path: Path) -> No
     assert read_assessment(STORED)
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(bool(problem()), reason=problem())
 def test_in_a_browser(document: Any, tmp_path: Path) -> None:
     """On a phone and a wide screen no text is cut off; headings sort; a fault's name opens its placements."""
