@@ -1,8 +1,9 @@
 """From the journals of a run to the Parquet tables of its history.
 
 Reads well-formed journals fast, and names file and line of a malformed one. A last line that a kill cut short
-is left out. The messages of streams (`harness.history.sends`) and what the observer sees of replicas
-(`harness.history.sightings`) have journals of their own.
+is left out. The messages of streams (`harness.history.sends`), what consumers receive
+(`harness.history.reads`) and what the observer sees of replicas (`harness.history.sightings`) have journals
+of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from harness.errors import BadDataError, json_object
+from harness.history.reads import write_reads
 from harness.history.schema import TABLES
 from harness.history.sends import write_sends
 from harness.history.sightings import write_sightings
@@ -35,7 +37,7 @@ def _columns(table: str, names: Sequence[str]) -> pa.Schema:
     return pa.schema([schema.field(name).with_nullable(True) for name in names])
 
 
-_APART = ("sends", "sightings")
+_APART = ("sends", "reads", "sightings")
 """Tables that follow from journals of fixed rows as well."""
 
 _LINES: Mapping[str, pa.Schema] = {
@@ -58,7 +60,6 @@ FINAL = ("copies", "batches", "replicas")
 
 _ORDER = {
     "copies": ("broker", "offset"),
-    "reads": ("reader", "ns"),
 }
 """Columns by which tables are sorted; the others are sorted by `ns` if they have it."""
 
@@ -85,6 +86,7 @@ def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> 
             rows["log_events"].add(pa.Table.from_pylist(list(log_events), schema=_LINES["log_events"]))
         written = {"sends": write_sends(run_dir, rows["sent"].take(), rows["done"].take())}
         written["sightings"] = write_sightings(run_dir, rows["gone"].take())
+        written["reads"] = write_reads(run_dir)
         for name in [name for name in TABLES if name not in written]:
             table = rows[name].take()
             dumped = history_dir(run_dir) / f"{name}.parquet"

@@ -3,8 +3,9 @@
 Each row is handed to the kernel with one write before the caller goes on, so that a SIGKILL loses at most a
 row whose write had not finished. `harness.history.assemble` turns the journals of a run into Parquet.
 
-Messages of streams of load (`harness.history.stream_journal`) and records that are seen on replicas
-(`harness.history.sightings`) have journals of their own.
+Messages of streams of load (`harness.history.stream_journal`), records that consumers receive
+(`harness.history.read_journal`) and records that are seen on replicas (`harness.history.sightings`) have
+journals of their own.
 
 A line is ``{"table": <name>, ...columns}``, with the tables and columns of `harness.history.schema`. A row of
 `sends` is written in two steps: a line `sent` before the message leaves, and a line `done` with its outcome;

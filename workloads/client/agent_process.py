@@ -18,7 +18,7 @@ from harness.errors import (
     UnfitError,
     WaitTimeoutError,
 )
-from harness.history.stream_journal import SUFFIX
+from harness.history import read_journal, stream_journal
 from harness.host_files import HostFiles, text_of_file
 from harness.lab.model import Pipe
 from harness.waiting import waiting_for
@@ -26,6 +26,7 @@ from workloads.protocol.commands import AgentAnswer, Command, Quit, Request
 
 ANSWER_S = 10.0
 """Time for an answer beyond the time that the command itself may take."""
+_BESIDE = (stream_journal.SUFFIX, read_journal.SUFFIX)
 JOURNAL, ERRORS = "client.jsonl", "client.err"
 """Files of a client host: what its agent records, and its stderr."""
 _TAIL_CHARS = 2000
@@ -35,13 +36,13 @@ R = TypeVar("R")
 
 
 def take_journals(files: HostFiles, folder: Path, name: str) -> None:
-    """Move the journals of a client's host to a folder: its lines, and those of its streams beside them.
+    """Move the journals of a client's host to a folder: its lines, and the others beside them.
 
     ``name`` takes the place of `client` in the names of the files.
     """
     begin = Path(JOURNAL).stem
     for file in files.names():
-        if file == JOURNAL or (file.startswith(f"{begin}.") and file.endswith(SUFFIX)):
+        if file == JOURNAL or (file.startswith(f"{begin}.") and file.endswith(_BESIDE)):
             files.take(file, folder / f"{name}{file.removeprefix(begin)}")
 
 

@@ -46,17 +46,13 @@ def test_topics_are_values_and_never_paths(tmp_path: Path) -> None:
     with Journal(run / "journal" / "client1.jsonl") as journal:
         for seq, topic in enumerate(ODD_TOPICS):
             journal.write("sent", topic=topic, partition=0, writer=1, seq=seq, sent_ns=seq)
-            journal.write("reads", topic=topic, partition=0, reader=1, ns=seq, offset=0)
     assemble(run)
     files = {path.relative_to(tmp_path) for path in tmp_path.rglob("*.parquet") if path.is_file()}
     history = Path("runs/run/history")
-    numbered = {
-        history / f"{name}.parquet" / f"{n:05}.parquet" for name in ("sends", "reads") for n in range(10)
-    }
+    numbered = {history / "sends.parquet" / f"{n:05}.parquet" for n in range(10)}
     assert numbered < files
     assert {file.parts[3] for file in files} == {f"{name}.parquet" for name in TABLES}
     assert read_table(run, "sends")["topic"].to_pylist() == ODD_TOPICS
-    assert read_table(run, "reads")["topic"].to_pylist() == ODD_TOPICS
 
 
 def test_every_table_is_written_with_its_schema(run: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from fake_broker import FakeBroker
 from local_lab import LocalLab
 
+from harness.history.reads import read_blocks
 from harness.history.sends import stream_rows
 from harness.history.stream_journal import beside, read_header
 from harness.kafka.model import Endpoint
@@ -46,9 +47,11 @@ def client(lab: LocalLab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 
 @pytest.fixture
 def rows(journal_path: Path) -> Rows:
-    """Rows of one table in the client's journal, without the table's name or a last line cut short."""
+    """Rows of one table in the client's journals, without the table's name or a last line cut short."""
 
     def read(table: str) -> list[dict[str, Any]]:
+        if table == "reads":
+            return [row for block in read_blocks(journal_path.parent) for row in block.to_pylist()]
         lines = journal_path.read_text().split("\n")[:-1]
         found = [json.loads(line) for line in lines]
         return [row for row in found if row.pop("table") == table]

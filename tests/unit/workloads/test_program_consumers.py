@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from harness.history.journal import Journal
+from harness.history.reads import read_blocks
 from harness.kafka.model import Endpoint, TopicPartition
 from workloads.agent.consumers.progress import MOST_ERRORS
 from workloads.agent.programs.consumers import ProgramConsumer
@@ -65,7 +66,8 @@ def test_a_topic_that_it_was_not_asked_to_read(tmp_path: Path, topic: str) -> No
             tell(("t", 0), (topic, 0))
         assert len(str(caught.value)) <= 120
         assert str(caught.value).isprintable()
-    assert journal.read_bytes() == b""  # nor are the lines' other records taken
+    assert journal.read_bytes() == b""
+    assert not [*read_blocks(tmp_path)]  # nor are the lines' other records taken
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_partitions_of_its_topic(tmp_path: Path, assigned: bool, partition: int,
     else:
         with pytest.raises(ValueError, match="was not asked to read partition 1 of 't'"):
             told.records(("t", partition))
-        assert journal.read_bytes() == b""
+        assert journal.read_bytes() == b"" and not [*read_blocks(tmp_path)]
 
 
 @pytest.mark.parametrize("topic", ["a.b_c-d", 249 * "t", "1", "...", "-"])
@@ -88,7 +90,8 @@ def test_legal_but_odd_names(tmp_path: Path, topic: str) -> None:
     told.group((topic, 3))
     told.records((topic, 3))
     assert consumer.progress().count == 1
-    assert [json.loads(line)["topic"] for line in journal.read_text().splitlines()] == [topic, topic]
+    assert [json.loads(line)["topic"] for line in journal.read_text().splitlines()] == [topic]
+    assert [block["topic"].to_pylist() for block in read_blocks(tmp_path)] == [[topic]]
 
 
 def test_a_flood_of_different_errors(tmp_path: Path) -> None:

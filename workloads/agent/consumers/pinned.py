@@ -21,12 +21,12 @@ def read_pinned(journal: Journal, spec: ConsumerSpec, within_s: float) -> ReadRe
 
     The end is the high watermark, or with `read_committed` the last stable offset.
     """
-    progress = ReadProgress(spec)
+    progress = ReadProgress(spec, journal)
     committed = spec.isolation_level == "read_committed"
     with Connection(spec.brokers[0], timeout_s=within_s) as connection:
         for partition in spec.partitions:
             try:
-                _read(connection, partition, progress, journal, committed=committed)
+                _read(connection, partition, progress, committed=committed)
             except OSError as error:
                 progress.note(-1, f"{type(error).__name__}: {error}")
     return progress.result()
@@ -36,7 +36,6 @@ def _read(
     connection: Connection,
     partition: TopicPartition,
     progress: ReadProgress,
-    journal: Journal,
     *,
     committed: bool,
 ) -> None:
@@ -52,11 +51,11 @@ def _read(
             at.end = fetched.last_stable_offset
         progress.poll += 1
         records = committed_records(fetched.records, fetched.aborted) if committed else fetched.records
-        rows = [
-            progress.row(partition, offset=record.offset, epoch=record.epoch, value=record.value)
+        received = [
+            progress.received(partition, offset=record.offset, epoch=record.epoch, value=record.value)
             for record in records
         ]
-        journal.write_many("reads", rows)
+        progress.journal.append(received)
         following = fetched.next_offset
         if following is None:
             return

@@ -8,11 +8,13 @@ processing.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Message
 
 from harness.history.identity import decode
+from harness.history.read_journal import ReceivedRecord
 from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.group_member import GroupMember
 from workloads.agent.producers.recorder import Recorder
@@ -65,15 +67,14 @@ class Processor(GroupMember):
         if self._behind:
             self._go_back()  # It receives the messages of the meantime again.
             return
-        rows = []
+        records = []
         for message in messages:
             error = message.error()
             if error is not None:
                 self._note(error)
             elif self._begin():
-                rows.append(self._process(message))
-        if rows:
-            self._journal.write_many("reads", rows)
+                records.append(self._process(message))
+        self._progress.journal.append(records)
         if self._positions and time.monotonic() >= self._until:
             self._end()
 
@@ -110,10 +111,10 @@ class Processor(GroupMember):
         self._until = time.monotonic() + self._command.every_s
         return True
 
-    def _process(self, message: Message) -> dict[str, object]:
-        """Write the output of one message; returns its row of `reads`."""
+    def _process(self, message: Message) -> ReceivedRecord:
+        """Write the output of one message; returns it as received in the open transaction."""
         place = TopicPartition(str(message.topic()), int(message.partition()))
-        row = self._progress.row(
+        received = self._progress.received(
             place, offset=message.offset(), epoch=message.leader_epoch(), value=message.value()
         )
         self._positions[place] = message.offset() + 1
@@ -125,7 +126,7 @@ class Processor(GroupMember):
         self._written += 1
         producer.send(output, place.partition, label, self._outcomes.append)
         writer = self._command.producer.writer if self._txn is not None else None
-        return row | {"txn_writer": writer, "txn": self._txn}
+        return replace(received, txn_writer=writer, txn=self._txn)
 
     def _end(self) -> None:
         """End the unit: commit its output and its offsets, or go back if the output failed."""

@@ -1,4 +1,4 @@
-"""A consumer's progress in its partitions, and the history rows of the records that it received."""
+"""A consumer's progress in its partitions, and the journal of the records that it received."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from harness.clock import now_ns
 from harness.history.identity import decode
+from harness.history.journal import Journal
+from harness.history.read_journal import ReadJournal, ReceivedRecord
 from harness.kafka.model import TopicPartition
 from workloads.protocol.results import PartitionRead, ReadResult
 from workloads.protocol.spec import ConsumerSpec
@@ -32,16 +34,25 @@ class PartitionProgress:
 class ReadProgress:
     """All partitions of one consumer, its errors, and the number of its polls."""
 
-    def __init__(self, spec: ConsumerSpec) -> None:
-        """Assigned partitions are present at once; those of a group member appear with their first record."""
-        self._spec = spec
+    def __init__(self, spec: ConsumerSpec, journal: Journal) -> None:
+        """Assigned partitions are present at once; those of a group member appear with their first record.
+
+        Records go into a journal beside ``journal``.
+        """
+        self.journal = ReadJournal(
+            journal.path,
+            spec.reader,
+            group=spec.group or None,
+            isolation=spec.isolation_level,
+            topics=[partition.topic for partition in spec.partitions],
+        )
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
         if not spec.group:
             self.partitions = {partition: PartitionProgress() for partition in spec.partitions}
         self.poll = 0
         self._errors: dict[tuple[int, str], None] = {}
 
-    def row(
+    def received(
         self,
         partition: TopicPartition,
         *,
@@ -49,27 +60,24 @@ class ReadProgress:
         epoch: int | None,
         value: bytes | None,
         ns: int | None = None,
-    ) -> dict[str, object]:
-        """Count one record that was received at ``ns`` (None: now); returns its row of `reads`."""
+    ) -> ReceivedRecord:
+        """Count one record that was received at ``ns`` (None: now); returns it for the `journal`."""
         progress = self.partitions.setdefault(partition, PartitionProgress())
         if progress.start is None:
             progress.start = offset
         progress.count += 1
         progress.position = offset + 1
         identity = decode(value)
-        return {
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "reader": self._spec.reader,
-            "ns": now_ns() if ns is None else ns,
-            "offset": offset,
-            "epoch": epoch if epoch is not None and epoch >= 0 else None,
-            "writer": identity.writer if identity else None,
-            "seq": identity.seq if identity else None,
-            "poll": self.poll,
-            "group": self._spec.group or None,
-            "isolation": self._spec.isolation_level,
-        }
+        return ReceivedRecord(
+            topic=partition.topic,
+            partition=partition.partition,
+            ns=now_ns() if ns is None else ns,
+            offset=offset,
+            epoch=epoch if epoch is not None and epoch >= 0 else None,
+            writer=identity.writer if identity else None,
+            seq=identity.seq if identity else None,
+            poll=self.poll,
+        )
 
     def note(self, code: int, text: str) -> None:
         """Remember an error; equal ones count once, and those after the first `MOST_ERRORS` not at all."""

@@ -26,7 +26,7 @@ class LibrdkafkaConsumer:
         """Connect in the background; ``settings`` override those of ``spec``."""
         self._journal = journal
         self._spec = spec
-        self._progress = ReadProgress(spec)
+        self._progress = ReadProgress(spec, journal)
         self._stop = threading.Event()
         self._failure: Exception | None = None
         self._consumer = Consumer({**spec.librdkafka_config(), **(settings or {})})
@@ -73,23 +73,22 @@ class LibrdkafkaConsumer:
     def _received(self, messages: list[Message]) -> bool:
         """Record what one poll returned; returns whether there were records."""
         self._progress.poll += any(message.error() is None for message in messages)
-        rows = []
+        records = []
         for message in messages:
             error = message.error()
             if error is not None:
                 self._failed(message, error)
                 continue
-            rows.append(
-                self._progress.row(
+            records.append(
+                self._progress.received(
                     TopicPartition(str(message.topic()), int(message.partition())),
                     offset=message.offset(),
                     epoch=message.leader_epoch(),
                     value=message.value(),
                 )
             )
-        if rows:
-            self._journal.write_many("reads", rows)
-        return bool(rows)
+        self._progress.journal.append(records)
+        return bool(records)
 
     def _failed(self, message: Message, error: KafkaError) -> None:
         """An error in the place of a record."""

@@ -26,7 +26,7 @@ class ProgramConsumer:
         self._journal = journal
         self._spec = spec
         self._program = program
-        self._progress = ReadProgress(spec)
+        self._progress = ReadProgress(spec, journal)
         self._problem: InvalidRunError | None = None
         program.handle("consumer", spec.reader, self._event)
         program.at_end(self._broken)
@@ -91,13 +91,13 @@ class ProgramConsumer:
         for topic, partition, *_ in event.records:
             self._require_asked(topic, partition)
         self._progress.poll += 1
-        rows = [
-            self._progress.row(
+        received = [
+            self._progress.received(
                 TopicPartition(topic, partition), offset=offset, epoch=epoch, value=value_bytes(value), ns=ns
             )
             for topic, partition, offset, epoch, value in event.records
         ]
-        self._journal.write_many("reads", rows)
+        self._progress.journal.append(received)
 
     def _group(self, event: GroupEvent, ns: int) -> None:
         for topic, partition, _ in event.partitions:

@@ -1,0 +1,99 @@
+"""The journal of one consumer: a row of fixed width for each record that it received, appended poll by poll.
+
+A file begins with a line of JSON, padded to a multiple of `ROW_BYTES`:
+``{"magic": "ackedrd1", "reader": 4, "group": null, "isolation": "read_committed", "topics": ["orders"]}``.
+Its rows follow, in the order of delivery. A kill leaves at most part of one append, of which the complete
+rows count. All numbers are little-endian.
+
+| bytes | content |
+|---|---|
+| 0–7 | when the consumer received it, in ns |
+| 8–15 | offset of the record |
+| 16–23 | sequence named in the message; -1: none |
+| 24–31 | number of the transaction in which the application polled; -1: in none |
+| 32–35 | its topic: an index into `topics` |
+| 36–39 | its partition |
+| 40–43 | leader epoch of its batch; -1: not known |
+| 44–47 | writer named in the message; -1: none |
+| 48–51 | number of the poll that returned it |
+| 52–55 | producer of that transaction; -1: in none |
+
+Runs in agents. `harness.history.reads` makes the table.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+SUFFIX = ".reads"
+"""The end of the names of these files."""
+MAGIC = "ackedrd1"
+_ROW = struct.Struct("<qqqqiiiiii")
+ROW_BYTES = _ROW.size
+_NONE = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceivedRecord:
+    """One row: a record, the poll that returned it, and the transaction in which the application polled."""
+
+    topic: str
+    partition: int
+    ns: int
+    offset: int
+    epoch: int | None
+    writer: int | None
+    seq: int | None
+    poll: int
+    txn_writer: int | None = None
+    txn: int | None = None
+
+
+class ReadJournal:
+    """The journal of one consumer, open for appending. Used by one thread."""
+
+    def __init__(
+        self, journal: Path, reader: int, *, group: str | None, isolation: str, topics: Iterable[str]
+    ) -> None:
+        """The first row makes the file, beside the ``journal`` of lines and under a name that is free."""
+        self._journal, self._reader = journal, reader
+        self._topics = {topic: number for number, topic in enumerate(sorted(set(topics)))}
+        self._stated = {"group": group, "isolation": isolation, "topics": [*self._topics]}
+        self._path: Path | None = None
+
+    def append(self, records: Iterable[ReceivedRecord]) -> None:
+        """Append the records of a poll with one write. Raises OSError."""
+        rows = b"".join(map(self._packed, records))
+        if rows:
+            self._path = self._path or self._created()
+            with self._path.open("ab") as file:
+                file.write(rows)
+
+    def _packed(self, record: ReceivedRecord) -> bytes:
+        def stated(number: int | None) -> int:
+            return _NONE if number is None else number
+
+        return _ROW.pack(
+            *(record.ns, record.offset, stated(record.seq), stated(record.txn)),
+            *(self._topics[record.topic], record.partition),
+            *(stated(record.epoch), stated(record.writer), record.poll, stated(record.txn_writer)),
+        )
+
+    def _created(self) -> Path:
+        head = json.dumps({"magic": MAGIC, "reader": self._reader, **self._stated}, separators=(",", ":"))
+        text = head.encode()
+        size = -(-(len(text) + 1) // ROW_BYTES) * ROW_BYTES
+        for number in count():
+            path = self._journal.with_suffix(f".{self._reader}-{number}{SUFFIX}")
+            try:
+                with path.open("xb") as file:
+                    file.write(text.ljust(size - 1) + b"\n")
+            except FileExistsError:
+                continue
+            return path
+        raise AssertionError

@@ -1,0 +1,136 @@
+"""The table `reads`: what the journals of consumers say, read in blocks and written as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.errors import BadDataError, json_object
+from harness.history.read_journal import MAGIC, ROW_BYTES, SUFFIX
+from harness.history.schema import TABLES
+from harness.history.sends import ROWS_CONVERTED
+from harness.history.tables import PartitionedWriter, history_dir
+
+ROW = np.dtype(
+    [
+        *(("ns", "<i8"), ("offset", "<i8"), ("seq", "<i8"), ("txn", "<i8")),
+        *(("topic", "<i4"), ("partition", "<i4"), ("epoch", "<i4"), ("writer", "<i4")),
+        *(("poll", "<i4"), ("txn_writer", "<i4")),
+    ]
+)
+"""A row of a consumer's journal."""
+assert ROW.itemsize == ROW_BYTES
+_SCHEMA = TABLES["reads"].arrow()
+_LONGEST_HEADER = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Journal:
+    path: Path
+    reader: int
+    group: str | None
+    isolation: str | None
+    topics: tuple[str, ...]
+    header_bytes: int
+
+    def rows(self) -> npt.NDArray[np.void]:
+        count = max(0, self.path.stat().st_size - self.header_bytes) // ROW_BYTES
+        if count == 0:
+            return np.zeros(0, dtype=ROW)
+        return np.memmap(self.path, ROW, mode="r", offset=self.header_bytes, shape=(count,))
+
+
+def write_reads(run_dir: Path) -> int:
+    """Write the table of a run; returns its number of rows.
+
+    Rows are in the order of `reader` and `ns`. Raises BadDataError for a malformed journal.
+    """
+    with PartitionedWriter(history_dir(run_dir), "reads") as table:
+        for block in read_blocks(run_dir / "journal"):
+            table.add(block)
+    return table.rows
+
+
+def read_blocks(folder: Path) -> Iterator[pa.Table]:
+    """The rows of the journals in a folder as blocks of rows of `reads`, one journal after another.
+
+    Raises BadDataError, with file and row, for a row that no consumer writes.
+    """
+    opened = [_opened(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    for journal in sorted((one for one in opened if one is not None), key=lambda one: one.reader):
+        rows = journal.rows()
+        if (np.diff(rows["ns"]) < 0).any():  # the clock of a client program
+            rows = rows[np.argsort(rows["ns"], kind="stable")]
+        for first in range(0, len(rows), ROWS_CONVERTED):
+            block = np.array(rows[first : first + ROWS_CONVERTED])
+            _check(journal, first, block)
+            yield _table(journal, block)
+
+
+def _opened(path: Path) -> _Journal | None:
+    """A journal; None if its process was killed before the header was complete."""
+    with path.open("rb") as file:
+        head = file.readline(_LONGEST_HEADER)
+    if not head.endswith(b"\n"):
+        if len(head) < _LONGEST_HEADER:
+            return None
+        raise BadDataError(f"{path} is no journal of a consumer: its header has no end.")
+    stated = json_object(head, f"the header of {path}")
+    reader, topics = stated.get("reader"), stated.get("topics")
+    group, isolation = stated.get("group"), stated.get("isolation")
+    if stated.get("magic") != MAGIC or len(head) % ROW_BYTES:
+        raise BadDataError(f"{path} is no journal of a consumer: its header is {head[:80]!r}.")
+    if type(reader) is not int or not 0 <= reader < 1 << 31:
+        raise BadDataError(f"The header of {path} names the reader {str(reader)[:40]!r}, which is no number.")
+    if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+        raise BadDataError(f"The header of {path} names no topics.")
+    if not isinstance(group, str | None) or not isinstance(isolation, str | None):
+        raise BadDataError(f"The header of {path} names a group or an isolation level that is no text.")
+    return _Journal(
+        path=path,
+        reader=reader,
+        group=group,
+        isolation=isolation,
+        topics=tuple(topics),
+        header_bytes=len(head),
+    )
+
+
+def _check(journal: _Journal, first: int, rows: npt.NDArray[np.void]) -> None:
+    wrong = {
+        "names a topic that its header has not": (rows["topic"] < 0) | (rows["topic"] >= len(journal.topics)),
+        "has a negative time, offset or partition": (rows["ns"] < 0)
+        | (rows["offset"] < 0)
+        | (rows["partition"] < 0),
+    }
+    for what, where in wrong.items():
+        if where.any():
+            raise BadDataError(f"{journal.path}: row {first + int(np.argmax(where))} {what}.")
+
+
+def _table(journal: _Journal, rows: npt.NDArray[np.void]) -> pa.Table:
+    count = len(rows)
+
+    def optional(name: str, of: str) -> pa.Array:
+        return pa.array(rows[name], mask=rows[of] < 0)
+
+    columns = {
+        "topic": pa.array(journal.topics, pa.string()).take(pa.array(rows["topic"])),
+        "reader": pa.repeat(pa.scalar(journal.reader, pa.int32()), count),
+        "poll": pa.array(rows["poll"]).cast(pa.int64()),
+        "epoch": optional("epoch", "epoch"),
+        "writer": optional("writer", "writer"),
+        "seq": optional("seq", "writer"),
+        "txn_writer": optional("txn_writer", "txn_writer"),
+        "txn": optional("txn", "txn"),
+        "group": pa.repeat(pa.scalar(journal.group, pa.string()), count),
+        "isolation": pa.repeat(pa.scalar(journal.isolation, pa.string()), count),
+        **{name: pa.array(rows[name]) for name in ("partition", "ns", "offset")},
+    }
+    absent = {field.name: pa.nulls(count, field.type) for field in _SCHEMA if field.name not in columns}
+    return pa.table({**columns, **absent}).select(_SCHEMA.names).cast(_SCHEMA)
