@@ -61,7 +61,8 @@ def _unfinished(*, dry_run: bool) -> list[Path]:
     """What processes that were killed left unfinished in the cache; removed unless ``dry_run``."""
     from checkers.spark.class_data import remove_unfinished
     from checkers.spark.session import cache_dir as spark_cache
-    from harness.artifacts.cache import UNFINISHED, cache_dir, remove_abandoned
+    from harness.artifacts.cache import UNFINISHED, cache_dir
+    from harness.held_folders import remove_abandoned
 
     removed = remove_unfinished(spark_cache(), dry_run=dry_run)
     for below in ("", "*/", "*/*/"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from harness.artifacts.cache import held_folder
+from harness.held_folders import held_folder
 
 PREFIX = "acked-scratch-"
 

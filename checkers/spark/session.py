@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from checkers.spark.errors import no_session, reason
 from harness.errors import UnfitError
+from harness.held_folders import lock_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -199,9 +200,13 @@ def _begin(settings: Mapping[str, str]) -> None:
     conf = SparkConf().setAll(list(settings.items()))
     if SparkContext._gateway is None:
         # Messages of the JVM and of Spark's launcher are discarded; later errors arrive as exceptions.
+        # A JVM whose parent is killed while it starts writes a file there before it sees that. It would stay
+        # for ever if the folder were gone.
+        lock = lock_of(Path(tempfile.gettempdir()))
+        held = () if lock is None else (lock,)
         with tempfile.TemporaryFile() as aside:
             try:
-                gateway = launch_gateway(conf, {"stderr": aside})  # type: ignore[no-untyped-call]
+                gateway = launch_gateway(conf, {"stderr": aside, "pass_fds": held})  # type: ignore[no-untyped-call]
             except (PySparkRuntimeError, OSError) as error:
                 aside.seek(0)
                 said = aside.read(_LONGEST_OUTPUT).decode(errors="replace")

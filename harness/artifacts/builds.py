@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256 as new_sha256
 from pathlib import Path
 
-from harness.artifacts.cache import UNFINISHED, held_folder, locked, writable
+from harness.artifacts.cache import UNFINISHED, locked, writable
 from harness.artifacts.distribution import resolve
 from harness.artifacts.manifest import Checksums, sha256
 from harness.artifacts.stored_build import SOURCES, folder_of
 from harness.errors import UsageError
+from harness.held_folders import held_folder
 from harness.kafka.versions import KafkaVersion, kafka_version
 
 _KAFKA_JAR = re.compile(r"kafka_(\d+\.\d+)-(\d+\.\d+\.\d+(?:\.\d+)?)[^/]*\.jar")

@@ -1,13 +1,11 @@
-"""The shared cache folder: its place, its locks, and folders that are not finished."""
+"""The shared cache folder: its place, its locks, and how folders that are not finished are called."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -51,49 +49,3 @@ def locked(folder: Path, say: Callable[[str], None], name: str = "") -> Iterator
             say(f"waiting for another process that is working on {folder / name}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-@contextmanager
-def held_folder(parent: Path, prefix: str, mode: int = 0o777) -> Iterator[Path]:
-    """A new folder below ``parent`` that is removed at the end, unless it has been renamed.
-
-    Its owner holds a lock on it, and so do the owner's forks: while one of them lives, the folder stays. A
-    process that is killed leaves its folder; the next one with the same ``prefix`` removes it first.
-    """
-    remove_abandoned(parent, prefix)
-    folder, lock = _held(parent, prefix, mode)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-def remove_abandoned(parent: Path, pattern: str, *, dry_run: bool = False) -> list[Path]:
-    """Remove the folders that begin with, or match, ``pattern`` and that nobody holds; returns them."""
-    removed = []
-    for folder in sorted(parent.glob(f"{pattern}*")):
-        with suppress(OSError):  # in use, somebody else's, no folder, or gone already
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not dry_run:
-                    shutil.rmtree(folder)
-                removed.append(folder)
-            finally:
-                os.close(lock)
-    return removed
-
-
-def _held(parent: Path, prefix: str, mode: int) -> tuple[Path, int]:
-    while True:
-        folder = parent / f"{prefix}{secrets.token_hex(6)}"
-        folder.mkdir(mode)
-        try:
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:  # another process has removed it before it was locked
-            continue
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if folder.exists():
-            return folder, lock
-        os.close(lock)

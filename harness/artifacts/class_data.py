@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.artifacts.cache import UNFINISHED, held_folder, locked
+from harness.artifacts.cache import UNFINISHED, locked
 from harness.artifacts.java import Java
+from harness.held_folders import held_folder
 from harness.kafka.versions import KafkaVersion
 from harness.lab.embedded.namespaces import with_parent
 

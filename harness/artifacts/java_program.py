@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.artifacts.cache import UNFINISHED, held_folder, locked, writable
+from harness.artifacts.cache import UNFINISHED, locked, writable
 from harness.artifacts.java import INSTALL, Java
 from harness.errors import LabError, UnfitError
+from harness.held_folders import held_folder
 from harness.lab.embedded.namespaces import with_parent
 
 _COMPILE_S = 120.0

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.artifacts import ivy
-from harness.artifacts.cache import UNFINISHED, held_folder, locked, writable
+from harness.artifacts.cache import UNFINISHED, locked, writable
 from harness.artifacts.java import Java
 from harness.artifacts.manifest import Checksums, sha256
 from harness.artifacts.pinned import PinnedJar, pinned_jars
 from harness.errors import UnfitError
+from harness.held_folders import held_folder
 from harness.kafka.versions import Coordinates
 
 Say = Callable[[str], None]

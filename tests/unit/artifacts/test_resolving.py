@@ -13,9 +13,10 @@ import pytest
 
 from cli.clean import clean
 from harness.artifacts import ivy, resolve, resolve_all
-from harness.artifacts.cache import UNFINISHED, held_folder, remove_abandoned
+from harness.artifacts.cache import UNFINISHED
 from harness.artifacts.manifest import Checksums
 from harness.errors import UnfitError, UsageError
+from harness.held_folders import held_folder, remove_abandoned
 from harness.lab.docker import engine
 from harness.waiting import wait_until
 from tests.unit.conftest import running_descendants
