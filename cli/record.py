@@ -543,8 +543,10 @@ def _resume(
 
     folder = RunFolder.open(path)
     stored = StoredRecording.of(folder)
-    if stored.deleted or not stored.made:
-        raise UsageError(f"The recording in {path} has no topic any more; record anew.")
+    if folder.manifest().get("status") == "complete":
+        raise UsageError(f"The recording in {path} has ended; acked check {path} judges it.")
+    if not stored.made or (stored.deleted and not stored.read):
+        raise UsageError(f"The recording in {path} has no topic; record anew.")
     stored.require_same_boot(path)
     cluster = _attached_again(stored, bootstrap, security, progress)
     if stored.cluster_id != cluster.cluster_id:

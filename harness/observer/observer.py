@@ -108,6 +108,11 @@ class Observer:
         tail = self._tails.get(broker)
         return None if tail is None else tail.reached_ns(key)
 
+    def watermarks(self, broker: int, key: TopicPartition) -> tuple[int, int] | None:
+        """High watermark and log end offset that a broker stated last of its replica; None: not known."""
+        tail = self._tails.get(broker)
+        return None if tail is None else tail.watermarks(key)
+
     def markers(self, keys: Iterable[TopicPartition]) -> int:
         """Transaction markers seen on all replicas of some partitions together, truncated ones too."""
         return sum(tail.markers(key) for key in keys for tail in self._tails.values())

@@ -224,6 +224,10 @@ class TailPoller:
         reached = self._reached.get(key)
         return None if reached is None else reached.ns
 
+    def watermarks(self, key: TopicPartition) -> tuple[int, int] | None:
+        """`Watermarks.of` the replica."""
+        return self._watermarks.of(key)
+
     def markers(self, key: TopicPartition) -> int:
         """Transaction markers that were seen on the replica, truncated ones too."""
         tail = self._tails.get(key)

@@ -43,6 +43,11 @@ class Watermarks:
                 row[name] = value
         return [row]
 
+    def of(self, key: TopicPartition) -> tuple[int, int] | None:
+        """High watermark and log end offset when the log's end was reached last; None if they are unknown."""
+        high_watermark, leo, *_ = self.known.get(key, (None, None, None, None))
+        return None if high_watermark is None or leo is None else (high_watermark, leo)
+
 
 def _offset(value: int) -> int | None:
     return None if value < 0 else value

@@ -39,7 +39,7 @@ from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, idempotence, shows_its_log
 from run.recording.reading import unreceived
-from run.recording.seen import Incarnations, Seen
+from run.recording.seen import Incarnations, Seen, seen_in
 from run.recording.stages import (
     LOOK_S,
     EndRequests,
@@ -119,15 +119,22 @@ class Recording:
         """Carry on what another process began, to its planned end. Raises UsageError after a restart."""
         stored = StoredRecording.of(self.folder)
         stored.require_same_boot(self.folder.path)
+        if stored.read:
+            return carried_out(self.folder, self.progress, self._finish)
         stored = replace(stored, attempt=stored.attempt + 1)
         self._put_journals_aside(stored.attempt)
         keep(self.folder, stored)
         return self._carried_out(stored)
 
+    def _finish(self) -> None:
+        """What a process that had read the final logs did not come to."""
+        note(self.folder, seen=seen_in(self.folder.journals.glob("harness*.jsonl")))
+        _remove_topic(self.cluster, self.folder, self.progress)
+        _take_journals(self.folder, HERE)
+
     def _put_journals_aside(self, attempt: int) -> None:
         """The last line of a killed process may be half a line, which must stay the last of its file."""
-        files = Folder(self.folder.path / "nodes" / HERE)
-        take_journals(files, self.folder.journals, f"{HERE}-{attempt - 1}")
+        _take_journals(self.folder, f"{HERE}-{attempt - 1}")
         harness = self.folder.journal("harness")
         if harness.exists():
             harness.rename(self.folder.journal(f"harness-{attempt - 1}"))
@@ -186,6 +193,7 @@ class _Attempt:
                 partitions=self.partitions,
                 incarnations=self.incarnations,
                 ask_ids=ids_by_broker(stack, self.cluster, self.plan.topic),
+                watermarks=watch.observer.watermarks,
             )
             if self._unwatched_s is not None:
                 seen.mark(
@@ -240,6 +248,8 @@ class _Attempt:
                     self._note_unreceived(readers[0], journal)
                     readers[0].stop()
                     self._dump(watch)
+                    self.stored = replace(self.stored, read=True)
+                    keep(self.folder, self.stored)
             except (AckedError, OSError) as error:
                 self._after_failure(watch, streams, error)
                 raise
@@ -494,12 +504,7 @@ class _Attempt:
         self._remove_topic()
 
     def _remove_topic(self) -> None:
-        """Remove the topic; if that fails, the recording is complete all the same."""
-        try:
-            delete_topics(self.cluster, self.folder)
-        except (AckedError, OSError) as error:
-            remedy = f"the topic {self.plan.topic} is left; acked record --clean removes it"
-            self.progress.say(f"{remedy} ({error})")
+        _remove_topic(self.cluster, self.folder, self.progress)
 
     def _throttled_ms(self, streams: Sequence[Stream]) -> Mapping[str, int]:
         """By how much quotas have delayed answers to each producer; the sum is kept in the manifest."""
@@ -510,14 +515,27 @@ class _Attempt:
         return each
 
     def _note_seen(self, seen: Seen) -> None:
-        before: Mapping[str, int] = self.folder.manifest().get(KEY, {}).get("seen") or {}
-        counts = {name: count + int(before.get(name) or 0) for name, count in seen.as_json().items()}
-        note(self.folder, seen=counts)
+        before = seen_in(self.folder.journals.glob("harness-*.jsonl"))
+        note(self.folder, seen={name: count + before[name] for name, count in seen.as_json().items()})
 
     def _end_client(self, client: Client) -> None:
         """End the agent and move its journals to the folder of all journals."""
         client.close()
-        take_journals(Folder(self.folder.path / "nodes" / HERE), self.folder.journals, HERE)
+        _take_journals(self.folder, HERE)
+
+
+def _take_journals(folder: RunFolder, name: str) -> None:
+    """Move those of the clients to the folder of all journals."""
+    take_journals(Folder(folder.path / "nodes" / HERE), folder.journals, name)
+
+
+def _remove_topic(cluster: AttachedCluster, folder: RunFolder, progress: Progress) -> None:
+    """Remove the topic; if that fails, the recording is complete all the same."""
+    try:
+        delete_topics(cluster, folder)
+    except (AckedError, OSError) as error:
+        topic = StoredRecording.of(folder).plan.topic
+        progress.say(f"the topic {topic} is left; acked record --clean removes it ({error})")
 
 
 def _settled(ask: Callable[[], tuple[Presence, str]]) -> tuple[Presence, str]:

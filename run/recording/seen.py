@@ -6,13 +6,16 @@ Each becomes a mark. Of a cluster that somebody else breaks, these are all the p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from pathlib import Path
+from typing import NamedTuple, get_args
 from uuid import UUID
 
 from checkers.verdict import SeenEvent
 from harness.clock import now_ns
+from harness.errors import json_object
+from harness.history.assemble import lines_of
 from harness.history.journal import Journal
 from harness.kafka.model import NO_LEADER, PartitionState, TopicPartition, broker_name
 from harness.observer.views import Views
@@ -20,6 +23,19 @@ from harness.observer.views import Views
 TopicIds = Mapping[str, UUID | None]
 """The topic with its id (None before Kafka 2.8), as a broker states it; empty if it says there is none."""
 _ASKED_EVERY_NS = 500_000_000
+_CONTRADICTED_NS = 2_000_000_000
+"""For how long a leader must state less than before: a follower may be told late that it leads no more."""
+
+
+class LedLog(NamedTuple):
+    """What a broker states of a log that it leads; of the same topic, it never states less later."""
+
+    epoch: int
+    """Leader epoch."""
+    committed: int
+    """High watermark."""
+    end: int
+    """Log end offset."""
 
 
 @dataclass(kw_only=True)
@@ -33,6 +49,10 @@ class Incarnations:
     """It does not exist."""
     _absences: int = 0
     """Looks in succession at which all brokers said that there is none."""
+    _led: dict[tuple[int, TopicPartition], LedLog] = field(default_factory=dict)
+    """By broker and partition, the most that it stated while it led."""
+    _less_since: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
+    """Since when, ns, a broker states less."""
 
     def look(self, stated: Mapping[int, TopicIds], replicas: int) -> str:
         """What is new, as a sentence: the topic was deleted, or created again; empty if nothing is.
@@ -56,6 +76,27 @@ class Incarnations:
         self.gone = True
         return f"there is no topic {self.topic}"
 
+    def look_at_leader(self, broker: int, key: TopicPartition, stated: LedLog, ns: int) -> int | None:
+        """Since when, ns, a topic without an id is another one, if a broker's own log shows that.
+
+        In a leader epoch a leader's log only grows, and epochs do too, unless the topic is created anew: then
+        the log is shorter than what was committed, or the epoch is lower. A leader that is deposed may
+        truncate its log before it states so, but not to before what is committed.
+        """
+        where = broker, key
+        before = self._led.get(where, stated)
+        if (stated.epoch, stated.end) >= (before.epoch, before.committed):
+            self._less_since.pop(where, None)
+            self._led[where] = max(before, stated)
+            return None
+        since = self._less_since.setdefault(where, ns)
+        if ns - since < _CONTRADICTED_NS:
+            return None
+        self._led.clear()
+        self._less_since.clear()
+        self.gone = False
+        return since
+
 
 @dataclass(kw_only=True)
 class Seen:
@@ -69,6 +110,8 @@ class Seen:
     incarnations: Incarnations
     ask_ids: Callable[[int], TopicIds | None]
     """What a broker states now about the topic; None if it does not answer."""
+    watermarks: Callable[[int, TopicPartition], tuple[int, int] | None]
+    """What a broker stated last of its replica (`Observer.watermarks`)."""
     counts: Counter[SeenEvent] = field(default_factory=Counter)
     """How often each event was seen."""
     _silent: dict[int, set[str]] = field(default_factory=dict)
@@ -116,12 +159,33 @@ class Seen:
         stated = {broker: ids for broker in answering if (ids := self.ask_ids(broker)) is not None}
         was_gone = self.incarnations.gone
         text = self.incarnations.look(stated, len(self.brokers))
-        if not text:
-            return
-        topic = self.incarnations.topic
-        host = broker_name(next(iter(stated)))
-        self.journal.write("log_events", ns=now_ns(), host=host, kind="topic_deleted", topic=topic, text=text)
-        if not was_gone:
+        if text:
+            self._note_deletion(next(iter(stated)), text, now_ns(), known=was_gone)
+        elif not self.incarnations.ids:
+            self._look_at_leaders()
+
+    def _look_at_leaders(self) -> None:
+        """Before Kafka 2.8, look whether the leaders' logs are those of another topic of the same name."""
+        for key in self.partitions:
+            for broker in self.brokers:
+                view = self.views.latest(broker_name(broker), "partition", key)
+                offsets = self.watermarks(broker, key)
+                if broker in self._silent or view is None or view.state is None or offsets is None:
+                    continue
+                if view.state.leader != broker or view.state.leader_epoch is None:
+                    continue
+                log = LedLog(view.state.leader_epoch, *offsets)
+                was_gone = self.incarnations.gone
+                since_ns = self.incarnations.look_at_leader(broker, key, log, now_ns())
+                if since_ns is not None:
+                    text = f"the log of {key} on its leader, {broker_name(broker)}, began anew"
+                    self._note_deletion(broker, text, since_ns, known=was_gone)
+                    return
+
+    def _note_deletion(self, broker: int, text: str, ns: int, *, known: bool) -> None:
+        topic, host = self.incarnations.topic, broker_name(broker)
+        self.journal.write("log_events", ns=ns, host=host, kind="topic_deleted", topic=topic, text=text)
+        if not known:
             self.mark("topic-deleted", text, topic=topic)
 
     def _compare(self, key: TopicPartition, before: PartitionState, state: PartitionState) -> None:
@@ -143,3 +207,12 @@ class Seen:
         """Count an event, and write it into the journal."""
         self.counts[event] += 1
         self.journal.mark(event, text, **facts)
+
+
+def seen_in(journals: Iterable[Path]) -> Counter[str]:
+    """How often each kind of event was seen, also those that were not, by the journals of some processes."""
+    counts = Counter[str](dict.fromkeys(get_args(SeenEvent), 0))
+    for journal in journals:
+        marks = (json_object(line, str(journal)) for table, line in lines_of(journal) if table == "marks")
+        counts.update(str(row["name"]) for row in marks if row.get("name") in counts)
+    return counts

@@ -42,6 +42,8 @@ class StoredRecording:
     """The ids of the topics that exist; none before Kafka 2.8."""
     listeners: tuple[AdvertisedBroker, ...] = ()
     """The brokers that the cluster had at the beginning. One that is down later is named by no other."""
+    read: bool = False
+    """The final logs have been read: what is left is to delete the topics, and to judge."""
     deleted: bool = False
     """The topics have been deleted."""
 
@@ -73,6 +75,7 @@ class StoredRecording:
                     str(name): str(UUID(topic_id))
                     for name, topic_id in (stored.get("topic_ids") or {}).items()
                 },
+                read=stored.get("read") is True,
                 deleted=stored.get("deleted") is True,
                 listeners=tuple(
                     AdvertisedBroker(

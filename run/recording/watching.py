@@ -219,6 +219,7 @@ class Watching:
                 partitions=keys,
                 incarnations=Incarnations(topic=plan.topic.name, ids=ids),
                 ask_ids=ids_by_broker(stack, cluster, plan.topic.name),
+                watermarks=watch.observer.watermarks,
             )
             marks = Marks(journal, [host.name for host in cluster.brokers], self.progress.say)
             stack.enter_context(

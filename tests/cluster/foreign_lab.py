@@ -16,6 +16,7 @@ from harness.kafka.model import broker_name
 from harness.lab.embedded.lab import EmbeddedLab
 from harness.lab.model import Host, MainProcess, Topology
 from nemesis.nemesis import Nemesis
+from nemesis.storage.disks import Disks
 from tests.cluster.foreign import (
     CLIENTS_PORT,
     IDS,
@@ -41,16 +42,20 @@ class ForeignLab(ForeignCluster):
     """The same brokers, each in a host of an embedded lab. acked's own address is that of the observer."""
 
     settings: Mapping[str, str] = field(default_factory=lambda: KEPT)
+    own_disks: Sequence[int] = ()
+    """Brokers that have a disk of their own, which `Nemesis.storage` can fill."""
     lab: EmbeddedLab = field(init=False)
+    disks: Disks = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing is started."""
         self.lab = EmbeddedLab(self._topology(), self.folder)
+        self.disks = Disks(self.lab)
 
     @cached_property
     def nemesis(self) -> Nemesis:
-        """What cuts its links, and proves that they are cut."""
-        return Nemesis(self.lab, Journal(self.folder / "nemesis.jsonl"))
+        """What cuts its links and fills its disks, and proves it."""
+        return Nemesis(self.lab, Journal(self.folder / "nemesis.jsonl"), disks=self.disks)
 
     def home(self, name: str) -> Path:
         """The folder of the host."""
@@ -94,12 +99,15 @@ class ForeignLab(ForeignCluster):
 
     def _up(self) -> None:
         self.lab.up()
+        for broker in self.own_disks:
+            self.disks.make(broker_name(broker))
         super()._up()
 
     def _down(self) -> None:
         if "nemesis" in self.__dict__:
             self.nemesis.close()
         self.lab.down()
+        self.disks.close()
 
     def _address(self, broker: int) -> str:
         return f"{_SUBNET}.{IDS.index(broker) + 11}"

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +31,7 @@ from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResp
 
 from harness.clock import now_ns
 from harness.cluster.certificates import CertificateAuthority
+from harness.kafka.model import broker_name
 from harness.kafka.wire.connection import exchange
 from harness.kafka.wire.rights import Operation, create_acls, delete_acls
 from harness.lab.embedded.namespaces import run_inside
@@ -38,12 +42,14 @@ from tests.cluster.recorded_faults import (
     SOME,
     Scene,
     as_user,
+    followers_frozen,
     grant_rights,
     judged_together,
+    leader_cut,
     recorded,
     rights_of,
 )
-from tests.cluster.recorder import Recorder
+from tests.cluster.recorder import NO_ENVIRONMENT, Recorder
 
 PRODUCED_BYTES_PER_S = 1500
 """The quota of the user on each broker; a producer writes some 6,000 bytes/s."""
@@ -55,6 +61,16 @@ LIFE_S = 20
 """How long a certificate is valid."""
 OWN_LIFE_S = 90
 """The same for the recording's own one, which is made before the recording begins."""
+KILLS = 6
+"""How often a recording is killed, one time in its last phase."""
+_SEED = 7
+"""Of the moments at which a recording is killed."""
+_KILLED_WITHIN_S = 12.0
+"""How long a recording lives at most until it is killed; it takes some 5 s until it writes again."""
+APART_S = 120
+"""By how much the recording's clock differs from the brokers'."""
+COMPILER = shutil.which("cc")
+"""Compiles the library that gives a process a clock of its own; None: there is none."""
 _OWN = "own.pem"
 
 
@@ -134,6 +150,46 @@ def read_gone(scene: Scene) -> None:
     scene.end_now()
 
 
+def every_right_gone(scene: Scene) -> None:
+    """The user loses every right for good, DESCRIBE and DELETE included."""
+    _taken(scene, *RIGHTS)
+    scene.end_now()
+
+
+def broker_disk_full(scene: Scene) -> None:
+    """A broker's disk is full, so that it stops; it starts again when there is room."""
+    lab, (broker,) = scene.cluster.lab, scene.cluster.own_disks
+    name = broker_name(broker)
+    with scene.cluster.nemesis.storage.fill_disk(name):
+        scene.wait(lambda: lab.exit_status(name) is not None, f"{name} to stop")
+        scene.wait(lambda: broker not in scene.state().isr, f"an ISR without {broker}")
+    scene.cluster.start(broker)
+
+
+def recording_killed(scene: Scene) -> None:
+    """The recording is killed at random moments, once while it ends; half-way a loss is planted."""
+    chance = random.Random(_SEED)
+    for number in range(1, KILLS):
+        _lives(scene, chance.uniform(0, _KILLED_WITHIN_S))
+        _killed_and_resumed(scene)
+        if number == KILLS // 2:
+            scene.recorder.wait_acknowledged(SOME)
+            followers_frozen(scene)
+            scene.wait_whole()
+    scene.recorder.wait_acknowledged(SOME)
+    scene.end_now()
+    _lives(scene, chance.uniform(0, 2.0))
+    _killed_and_resumed(scene)
+    if not scene.recorder.manifest()["recording"]["read"]:
+        scene.recorder.wait_acknowledged(SOME)
+        scene.end_now()
+
+
+def _lives(scene: Scene, for_s: float) -> None:
+    began = now_ns()
+    scene.wait(lambda: now_ns() - began > for_s * 1e9, "the moment to kill the recording")
+
+
 def topic_config_changed(scene: Scene) -> None:
     """Somebody lets acks=all write to a single replica, and takes it back."""
     topic = scene.topic
@@ -162,8 +218,7 @@ def leader_away_resumed(scene: Scene) -> None:
 
 def _killed_and_resumed(scene: Scene) -> None:
     recorder = scene.recorder
-    recorder.process.kill()
-    recorder.process.communicate()
+    recorder.killed()
     scene.recorder = Recorder(recorder.runs, "--resume", str(recorder.folder), *as_user(scene.cluster)[2:])
 
 
@@ -242,6 +297,10 @@ def _with_client_certificates(folder: Path, kafka: str) -> ForeignLab:
     return ForeignLab(folder=folder, kafka=kafka, ca=ca, settings={**KEPT, **required})
 
 
+def _with_own_disk(folder: Path, kafka: str) -> ForeignLab:
+    return _secured(folder, kafka, own_disks=IDS[:1])
+
+
 def _own_certificate(cluster: ForeignLab) -> list[str]:
     assert cluster.ca is not None
     own = cluster.ca.issue("client", valid=timedelta(seconds=OWN_LIFE_S))
@@ -259,6 +318,23 @@ class Situation:
     happens: Callable[[Scene], None]
     cluster: Callable[[Path, str], ForeignLab] = _secured
     reached: Callable[[ForeignLab], Sequence[str]] = as_user
+    environment: Callable[[Path], Mapping[str, str]] = lambda _folder: NO_ENVIRONMENT
+    """Of the recording; it may make files in a folder."""
+
+
+def _clock(ahead_s: int) -> Callable[[Path], Mapping[str, str]]:
+    """The environment of a process with a wall clock of its own."""
+
+    def made(folder: Path) -> Mapping[str, str]:
+        assert COMPILER is not None, "install a C compiler"
+        folder.mkdir(parents=True, exist_ok=True)
+        library = folder / "shifted_clock.so"
+        source = Path(__file__).with_name("shifted_clock.c")
+        command = [COMPILER, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
+        subprocess.run(command, check=True, timeout=60)
+        return {"LD_PRELOAD": str(library), "CLOCK_AHEAD_S": str(ahead_s)}
+
+    return made
 
 
 SITUATIONS: Mapping[str, Situation] = {
@@ -271,6 +347,8 @@ SITUATIONS: Mapping[str, Situation] = {
             read_taken,
             all_taken,
             read_gone,
+            every_right_gone,
+            recording_killed,
             topic_config_changed,
             all_away_resumed,
             leader_away_resumed,
@@ -280,6 +358,9 @@ SITUATIONS: Mapping[str, Situation] = {
     "client-certificate-expires": Situation(
         happens=client_certificate_expires, cluster=_with_client_certificates, reached=_own_certificate
     ),
+    "broker-disk-full": Situation(happens=broker_disk_full, cluster=_with_own_disk),
+    "clock-ahead": Situation(happens=leader_cut, environment=_clock(APART_S)),
+    "clock-behind": Situation(happens=leader_cut, environment=_clock(-APART_S)),
 }
 
 
@@ -290,7 +371,8 @@ def carried_out(cluster: ForeignLab, folder: Path, names: Sequence[str]) -> None
         situation = SITUATIONS[name]
         grant_rights(cluster)
         reached = situation.reached(cluster)
-        ended.append(recorded(cluster, folder / "runs", name, situation.happens, reached))
+        environment = situation.environment(folder / "runs")
+        ended.append(recorded(cluster, folder / "runs", name, situation.happens, reached, environment))
     outcomes = judged_together([recording for recording, _ in ended])
     for (_, seen), outcome in zip(ended, outcomes, strict=True):
         print(json.dumps({**seen, **outcome}), flush=True)

@@ -36,6 +36,7 @@ from tests.cluster.conftest import acked
 from tests.cluster.foreign import IDS, PEERS_PORT, RACKS, USER
 from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorder import (
+    NO_ENVIRONMENT,
     Files,
     Message,
     Recorder,
@@ -211,16 +212,14 @@ def broker_wiped(scene: Scene) -> None:
 
 
 def topic_recreated(scene: Scene) -> None:
-    """Somebody deletes the topic of the recording, and creates one of the same name."""
+    """Somebody deletes the topic of the recording, and soon creates another of its name."""
     topic = scene.topic
     admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap})
     states = [scene.attached.partition(topic, number) for number in range(len(IDS))]
     assignment = [list(state.replicas or ()) for state in states if state is not None]
     admin.delete_topics([topic])[topic].result(30)
-    scene.wait(lambda: topic not in scene.attached.topic_ids([topic]), "the topic to be gone")
 
     def created() -> bool:
-        """In ZooKeeper mode brokers forget the topic before the controller does."""
         again = NewTopic(topic, len(assignment), replica_assignment=assignment)
         try:
             admin.create_topics([again])[topic].result(30)
@@ -230,7 +229,8 @@ def topic_recreated(scene: Scene) -> None:
             return False
         return True
 
-    scene.wait(created, "the topic to be created again")
+    wait_until(created, within_s=90, poll_s=0.01, awaiting="the topic to be created again")
+    scene.wait(lambda: bool(scene.recorder.marks("topic-deleted")), "acked to see that it is another topic")
 
 
 def rolling_restart(scene: Scene) -> None:
@@ -295,13 +295,20 @@ def as_user(cluster: ForeignLab, user: str = USER, more: str = "") -> list[str]:
     return ["--bootstrap", cluster.users, "--client-config", str(config)]
 
 
-def begun(cluster: ForeignLab, runs: Path, *options: str, reached: Sequence[str] = ()) -> Scene:
+def begun(
+    cluster: ForeignLab,
+    runs: Path,
+    *options: str,
+    reached: Sequence[str] = (),
+    environment: Mapping[str, str] = NO_ENVIRONMENT,
+) -> Scene:
     """A recording that has begun to write; without ``--for`` it records until it gets SIGTERM.
 
-    ``reached`` says how it reaches the cluster; without it, as the ordinary user does.
+    ``reached`` says how it reaches the cluster; without it, as the ordinary user does. ``environment`` is
+    that of the recording.
     """
     arguments = (*(reached or as_user(cluster)), *(options or ("--for", "10m")), "--yes")
-    recorder = Recorder(runs, *arguments)
+    recorder = Recorder(runs, *arguments, environment=environment)
     attached = attach([cluster.endpoint(one) for one in IDS])
     return Scene(cluster=cluster, recorder=recorder, attached=attached)
 
@@ -375,10 +382,11 @@ def recorded(
     name: str,
     happens: Callable[[Scene], None],
     reached: Sequence[str] = (),
+    environment: Mapping[str, str] = NO_ENVIRONMENT,
 ) -> Seen:
     """Let something happen while a recording is under way; the recording, and what else was seen."""
     before = inventory(cluster)
-    scene = begun(cluster, runs / name, reached=reached)
+    scene = begun(cluster, runs / name, reached=reached, environment=environment)
     try:
         scene.recorder.wait_recording()
         scene.recorder.wait_acknowledged(SOME)

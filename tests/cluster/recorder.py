@@ -7,6 +7,7 @@ recording has ended and removed its topic.
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import struct
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
@@ -39,18 +41,21 @@ from harness.waiting import wait_until
 from tests.cluster.conftest import Finished
 from tests.cluster.foreign import IDS, ForeignCluster
 
+NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
+
 
 class Recorder:
     """A recording that is under way."""
 
-    def __init__(self, runs: Path, *arguments: str) -> None:
-        """Start it; ``arguments`` are those of the command."""
+    def __init__(self, runs: Path, *arguments: str, environment: Mapping[str, str] = NO_ENVIRONMENT) -> None:
+        """Start it; ``arguments`` are those of the command, ``environment`` is added to its variables."""
         self.runs = runs
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cli.main", "record", "--runs", str(runs), "--json", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, **environment},
         )
 
     @property
@@ -61,12 +66,17 @@ class Recorder:
     @property
     def topic(self) -> str:
         """Its topic."""
-        name: str = json.loads((self.folder / "run.json").read_text())["recording"]["plan"]["topic"]
+        name: str = self.manifest()["recording"]["plan"]["topic"]
         return name
+
+    def manifest(self) -> dict[str, Any]:
+        """Its manifest."""
+        stated: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
+        return stated
 
     def status(self) -> str:
         """Of its manifest, such as `running` and `complete`."""
-        stated: str = json.loads((self.folder / "run.json").read_text())["status"]
+        stated: str = self.manifest()["status"]
         return stated
 
     def acknowledged(self) -> int:
@@ -110,6 +120,11 @@ class Recorder:
         stdout, stderr = self.process.communicate(timeout=within_s)
         assert "Traceback" not in stderr, stderr
         return Finished(self.process.returncode, stdout, stderr)
+
+    def killed(self) -> None:
+        """Kill it now, whatever it does."""
+        self.process.kill()
+        self.process.communicate()
 
     def marks(self, event: str) -> list[dict[str, Any]]:
         """The marks of one kind that it has written so far."""

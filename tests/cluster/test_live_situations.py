@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.live_situations import COMPILER
 from tests.cluster.test_recorded_faults import ALL_WRITER, carried_out
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
@@ -25,6 +26,8 @@ class Expected:
     """It has seen nothing else."""
     reason: str = ""
     """Part of a reason for the verdict."""
+    loses: bool = False
+    """Messages with acks=1 are lost for certain."""
     unread: bool = False
     """The final logs could not be read, and the topic could not be removed."""
 
@@ -42,15 +45,33 @@ EXPECTED: Mapping[str, Expected] = {
         reason="the final read of 3 partition(s) did not reach the end",
         unread=True,
     ),
+    "every-right-gone": Expected(
+        verdict="unknown",
+        seen=frozenset({"right-lost"}),
+        reason="the final read of 3 partition(s) did not reach the end",
+        unread=True,
+    ),
+    "recording-killed": Expected(seen=frozenset({"interrupted", "broker-silent"}), alone=False, loses=True),
+    "broker-disk-full": Expected(seen=frozenset({"broker-silent"}), alone=False),
+    "clock-ahead": Expected(seen=frozenset({"leader-changed"}), alone=False, loses=True),
+    "clock-behind": Expected(seen=frozenset({"leader-changed"}), alone=False, loses=True),
 }
+
+
+_WITH_COMPILER = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 
 
 @pytest.mark.parametrize(
     ("kafka", "situations"),
     [
-        ("4.3.1", "quota-throttled write-taken read-taken all-taken"),
+        ("4.3.1", "quota-throttled write-taken"),
+        ("4.3.1", "read-taken all-taken"),
+        ("4.3.1", "every-right-gone"),
         ("4.3.1", "all-away-resumed"),
+        ("4.3.1", "recording-killed"),
         ("4.3.1", "client-certificate-expires"),
+        ("4.3.1", "broker-disk-full"),
+        pytest.param("4.3.1", "clock-ahead clock-behind", marks=_WITH_COMPILER),
     ],
 )
 def test_what_happens_meanwhile_is_named_and_judged_rightly(
@@ -70,6 +91,7 @@ def check(one: Mapping[str, Any], expected: Expected) -> None:
     assert any(expected.reason in reason for reason in judgement["reasons"] or ("",)), judgement["reasons"]
     assert one["only_by_findings"] == one["only_on_disk"] == [], one
     assert ALL_WRITER not in one["lost_by_writer"], one
+    assert one["lost_on_disk"] or not expected.loses, one
     before, after = one["before"], one["after"]
     if expected.unread:
         assert len(after["topics"]) == len(before["topics"]) + 1

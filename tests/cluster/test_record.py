@@ -151,6 +151,31 @@ def test_a_killed_recording_goes_on(foreign: ForeignCluster, tmp_path: Path) -> 
     assert topic not in topics(foreign)
 
 
+@pytest.mark.long
+def test_a_recording_that_is_killed_behind_its_final_logs_is_ended(
+    foreign: ForeignCluster, tmp_path: Path
+) -> None:
+    recorder = Recorder(tmp_path, "--bootstrap", foreign.bootstrap, "--for", "10m", "--yes")
+    topic = recorder.wait_recording()
+    recorder.process.send_signal(signal.SIGTERM)
+    wait_until(
+        lambda: recorder.manifest()["recording"]["read"],
+        within_s=120,
+        poll_s=0.001,
+        awaiting="the final logs to be read",
+    )
+    recorder.killed()
+    assert recorder.status() == "running"
+    done = Recorder(tmp_path, "--resume", str(recorder.folder)).end()
+    judgement = done.json()
+    assert judgement["verdict"] == "as declared", (judgement["reasons"], done.stderr)
+    assert {row["writer"] for row in judgement["fates_by_writer"]} == {1, 2}
+    assert (judgement["fates"]["kept"], judgement["seen"]["interrupted"]) == (judgement["messages"], 0)
+    assert topic not in topics(foreign)
+    again = acked("record", "--resume", recorder.folder)
+    assert again.status == 254 and "has ended; acked check" in again.stderr
+
+
 def test_what_a_killed_recording_left_is_removed(foreign: ForeignCluster, tmp_path: Path) -> None:
     before = inventory(foreign)
     recorder = Recorder(tmp_path, "--bootstrap", foreign.bootstrap, "--for", "60s", "--yes")

@@ -13,6 +13,7 @@ import pytest
 from harness.cluster.certificates import CertificateAuthority
 from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.admin import create_topics
+from harness.kafka.wire.dialect import dialect
 from harness.kafka.wire.metadata import metadata, topic_ids
 from harness.waiting import wait_until
 from tests.cluster.conftest import Finished, acked
@@ -118,19 +119,23 @@ def test_a_topic_that_exists_is_somebodys(foreign: ForeignCluster, tmp_path: Pat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["error", "close"])
-def test_brokers_that_refuse_the_debugging_consumer(
-    foreign: ForeignCluster, tmp_path: Path, how: Refusal
-) -> None:
+@pytest.mark.parametrize(
+    ("kafka", "how"), [("3.9.1", "error"), ("3.9.1", "close"), ("4.3.1", "close"), ("2.7.1", "error")]
+)
+def test_brokers_that_refuse_the_debugging_consumer(tmp_path: Path, kafka: str, how: Refusal) -> None:
     """The logs of the leaders are all there is: they prove a loss, and the page says what that means."""
-    with ExitStack() as proxies:
+    cluster = ForeignCluster(
+        folder=tmp_path / "cluster", kafka=kafka, network=13, settings=KEPT, advertised_port=PROXY_PORT
+    )
+    with cluster as foreign, ExitStack() as proxies:
         for broker in IDS:
             proxies.enter_context(refusing(foreign.endpoint(broker), PROXY_PORT, how))
-        recorder = Recorder(tmp_path, "--bootstrap", foreign.bootstrap, "--for", "10m", "--yes")
+        recorder = Recorder(tmp_path / "runs", "--bootstrap", foreign.bootstrap, "--for", "10m", "--yes")
         key = TopicPartition(recorder.wait_recording(), 0)
 
         def leader_by(broker: int) -> int:
-            return metadata(foreign.endpoint(broker), [key.topic]).partitions[key].leader
+            stated = metadata(foreign.endpoint(broker), [key.topic], dialect=dialect(kafka))
+            return stated.partitions[key].leader
 
         leader = leader_by(IDS[0])
         others = [broker for broker in IDS if broker != leader]
@@ -142,6 +147,7 @@ def test_brokers_that_refuse_the_debugging_consumer(
         recorder.process.send_signal(signal.SIGTERM)
         recorder.wait_final_logs()
         (files,) = Files.of(foreign, [key.topic])
+        assert topic_ids(foreign.endpoint(0)).keys() <= {"__consumer_offsets"}
         done = recorder.end()
     judgement = done.json()
     assert judgement["verdict"] == "as declared", (judgement["reasons"], done.stderr)
@@ -150,4 +156,3 @@ def test_brokers_that_refuse_the_debugging_consumer(
     shown = json.loads((recorder.folder / "run.json").read_text())["recording"]["replica_logs"]
     assert "debugging replica id" in shown
     assert "A lost message is one not on the leader." in (recorder.folder / "report.html").read_text()
-    assert topic_ids(foreign.endpoint(0)).keys() <= {"__consumer_offsets", "acked-there"}

@@ -9,14 +9,18 @@ from uuid import UUID
 import pytest
 
 from harness.cluster.attached import AttachedCluster, spread_over_azs, topology_of
+from harness.console import Progress
 from harness.errors import BadDataError, UsageError
+from harness.history.tables import read_table
 from harness.kafka.model import Endpoint
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
 from harness.lab.model import Host
+from run.clients import UserClients
 from run.folder import RunFolder
 from run.recording.plan import RecordingPlan, plan_recording
-from run.recording.stored import StoredRecording, clean, delete_topics, keep, working_on
+from run.recording.record import Recording
+from run.recording.stored import StoredRecording, boot, clean, delete_topics, keep, working_on
 
 
 def hosts(*azs: str) -> list[Host]:
@@ -182,6 +186,31 @@ def test_clean_leaves_recordings_alone_that_are_under_way(tmp_path: Path) -> Non
     assert cleaned.deleted == ()
     assert "another process" in cleaned.failed[0]
     assert cluster.deleted == []
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_recording_whose_logs_are_read_only_ends(tmp_path: Path, deleted: bool) -> None:
+    """Its topic is gone, or goes now: nothing is recorded anew."""
+    cluster = Recorded("a", "b", "c")
+    topic_id = UUID(int=7)
+    cluster.there = {} if deleted else {"acked-x": topic_id}
+    ids = {"acked-x": str(topic_id)}
+    run = stored_in(tmp_path, made=True, read=True, deleted=deleted, topic_ids=ids, boot=boot())
+    (run.path / "nodes" / "here").mkdir()
+    (run.path / "nodes" / "here" / "client.jsonl").write_text(
+        '{"table":"marks","ns":5,"name":"x","text":"half","facts":"{}"}\n{"table":'
+    )
+    for attempt in ("-1", ""):  # of a process that was killed, and of the one that read the logs
+        (run.path / "journal" / f"harness{attempt}.jsonl").write_text(
+            '{"table":"marks","ns":6,"name":"isr-shrunk","text":"of one","facts":"{}"}\n{"table":"ma'
+        )
+    recording = Recording(cluster=cluster, folder=run, progress=Progress(quiet=True), user=UserClients())
+    assert recording.go_on().status == "complete"
+    assert cluster.deleted == ([] if deleted else [("acked-x", topic_id)])
+    stored = StoredRecording.of(run)
+    assert stored.deleted and stored.attempt == 1
+    assert read_table(run.path, "marks")["text"].to_pylist() == ["half", "of one", "of one"]
+    assert {name: n for name, n in run.manifest()["recording"]["seen"].items() if n} == {"isr-shrunk": 2}
 
 
 def test_after_a_restart_of_the_machine_a_recording_cannot_go_on(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from harness.history.journal import Journal
 from harness.history.tables import read_table
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.observer.views import View, Views
-from run.recording.seen import Incarnations, Seen, TopicIds
+from run.recording.seen import Incarnations, LedLog, Seen, TopicIds
 
 KEY = TopicPartition("acked-1", 0)
 FIRST, SECOND = UUID(int=1), UUID(int=2)
@@ -33,6 +33,7 @@ def seen(tmp_path: Path) -> Seen:
         partitions=(KEY,),
         incarnations=Incarnations(topic=KEY.topic, ids={FIRST}),
         ask_ids=lambda _broker: {KEY.topic: FIRST},
+        watermarks=lambda _broker, _key: None,
     )
 
 
@@ -134,3 +135,43 @@ def test_a_topic_that_was_deleted_and_created_again_is_one_deletion(seen: Seen, 
     assert marks(seen, tmp_path) == ["topic-deleted"]
     rows = read_table(tmp_path, "log_events").to_pylist()
     assert [(one["kind"], one["topic"]) for one in rows] == [("topic_deleted", KEY.topic)] * 2
+
+
+@pytest.mark.parametrize(
+    ("stated", "anew_since"),
+    [
+        ([LedLog(0, 90, 100), LedLog(0, 95, 120), LedLog(0, 95, 120)], None),
+        ([LedLog(0, 90, 100), LedLog(0, 2, 3), LedLog(0, 4, 5)], None),  # not for long enough
+        ([LedLog(0, 90, 100), *[LedLog(0, 80, 95)] * 5], None),  # deposed, truncated to what is committed
+        ([LedLog(0, 90, 100), LedLog(1, 2, 3), *[LedLog(1, 3, 3)] * 3], None),  # an unclean election
+        ([LedLog(0, 90, 100), LedLog(0, 2, 3), LedLog(0, 100, 100), *[LedLog(0, 2, 3)] * 2], None),
+        ([LedLog(0, 90, 100), *[LedLog(0, 2, 3)] * 4], 1),
+        ([LedLog(3, 90, 100), *[LedLog(0, 200, 200)] * 4], 1),
+    ],
+)
+def test_a_leader_that_states_less_than_before_leads_another_topic(
+    stated: Sequence[LedLog], anew_since: int | None
+) -> None:
+    """Looks are a second apart, and it must last for two."""
+    incarnations = Incarnations(topic=KEY.topic)
+    found = [incarnations.look_at_leader(0, KEY, one, second * 10**9) for second, one in enumerate(stated)]
+    assert [one // 10**9 for one in found if one is not None] == ([] if anew_since is None else [anew_since])
+
+
+def test_a_topic_without_an_id_that_begins_anew_was_deleted(
+    seen: Seen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers never say that there is none: it was created again between two looks."""
+    seen.ask_ids = lambda _broker: UNNAMED  # type: ignore[misc]
+    seen.incarnations.ids.clear()
+    offsets, second = (90, 100), 0
+    seen.watermarks = lambda _broker, _key: offsets  # type: ignore[misc]
+    monkeypatch.setattr("run.recording.seen.now_ns", lambda: second * 10**9)
+    for second in range(1, 8):
+        offsets = (90, 100) if second < 3 else (second, second)
+        look(seen, state(0, 0, 0, 7))
+    assert seen.as_json()["topic-deleted"] == 1
+    seen.journal.close()
+    assemble(tmp_path)
+    (row,) = read_table(tmp_path, "log_events").to_pylist()
+    assert (row["kind"], row["host"], row["ns"]) == ("topic_deleted", "broker0", 3 * 10**9)
