@@ -162,7 +162,7 @@ class FileSource:
 
 _PERIOD_S = 0.22
 _HOT_PERIOD_S = 0.44
-"""The pause after a look at a hot log: half as many looks cost half as much, and `LATE_NS` is twice as long."""
+"""The pause after a look at a hot log. Half as many looks cost half as much; `LATE_NS` is twice as long."""
 _HOT_RECORDS = 1000
 """Records of a broker's replicas that one look finds if their logs are hot."""
 LATE_NS = 1_000_000_000
