@@ -21,7 +21,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from checkers.ask.names import columns_of, is_open, statements
-from checkers.ask.views import ALL_VIEWS, QUERYABLE
+from checkers.ask.views import QUERYABLE, RUN_VIEWS
 from checkers.spark.gate import interrupt
 from checkers.spark.pure import FUNCTIONS
 from checkers.spark.session import forget_session, start_session
@@ -241,7 +241,7 @@ class Prompt:
         elif command == ".tables":
             echo(f"history:   {', '.join(TABLES)}")
             echo(f"judgement: {', '.join(DERIVED)}")
-            echo(f"views:     {', '.join(ALL_VIEWS)}")
+            echo(f"views:     {', '.join(RUN_VIEWS)}")
         elif command == ".schema":
             if len(words) != 1 or words[0].lower() not in QUERYABLE:
                 raise UsageError(
@@ -259,7 +259,7 @@ class Prompt:
 
 def _columns(table: str) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Columns with their types; those of a view have none before Spark analyses it."""
-    if table in ALL_VIEWS:
+    if table in RUN_VIEWS:
         return ("column",), [(name,) for name in columns_of(table)]
     schema = TABLES[table].spark_ddl() if table in TABLES else ddl(DERIVED[table])
     types = {"run": "string", **dict(re.findall(r"`(\w+)` (\S+?)(?:, |$)", schema))}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 from harness.console import Console
+from harness.openmetrics import Family, Sample, exposition
 
 
 class Standing(Protocol):
@@ -59,10 +60,14 @@ def show(live: Standing) -> None:
 
 def openmetrics(live: Standing) -> str:
     """The same as OpenMetrics."""
-    return "".join(_lines(live)) + "# EOF\n"
+    return exposition((_family(*one), samples) for one, samples in _metrics(live))
 
 
-def _lines(live: Standing) -> Iterator[str]:
+def _family(name: str, kind: Literal["counter", "gauge"], says: str) -> Family:
+    return Family(f"acked_soak_{name}", kind, says)
+
+
+def _metrics(live: Standing) -> Iterator[tuple[tuple[str, Literal["counter", "gauge"], str], list[Sample]]]:
     counters = {
         "ended": (live.ended, "Messages that have ended."),
         "acknowledged": (live.acknowledged, "Messages that were acknowledged."),
@@ -74,20 +79,14 @@ def _lines(live: Standing) -> Iterator[str]:
         "judged": (live.judged, "Messages that are judged at present."),
         "rest": (live.rest, "Messages that memory holds to judge one by one."),
         "lag_seconds": (round(live.lag_s, 3), "Age of the oldest acknowledged message that is not judged."),
-        "longest_gap_seconds": (
-            round(live.longest_gap_s, 3),
-            "Longest time without an acknowledgement.",
-        ),
+        "longest_gap_seconds": (round(live.longest_gap_s, 3), "Longest time without an acknowledgement."),
     }
-    for name, (value, says) in counters.items():
-        yield f"# TYPE acked_soak_{name} counter\n# HELP acked_soak_{name} {says}\n"
-        yield f"acked_soak_{name}_total {value}\n"
+    for name, (count, says) in counters.items():
+        yield (name, "counter", says), [({}, count)]
     for name, (number, says) in gauges.items():
-        yield f"# TYPE acked_soak_{name} gauge\n# HELP acked_soak_{name} {says}\nacked_soak_{name} {number}\n"
+        yield (name, "gauge", says), [({}, number)]
     for name, counts, says in (
         ("lost", live.lost, "Acknowledged messages that are lost at present, by writer."),
         ("duplicated", live.duplicated, "Messages that are in the log several times at present, by writer."),
     ):
-        yield f"# TYPE acked_soak_{name} gauge\n# HELP acked_soak_{name} {says}\n"
-        for writer, count in sorted(counts.items()):
-            yield f'acked_soak_{name}{{writer="{writer}"}} {count}\n'
+        yield (name, "gauge", says), [({"writer": writer}, count) for writer, count in sorted(counts.items())]

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from checkers.ask.views import ALL_VIEWS, QUERYABLE
+from checkers.ask.views import QUERYABLE, RUN_VIEWS
 from checkers.spark.pure import STATE
 from checkers.spark.views import DERIVED
 from harness.errors import UsageError, quoted
@@ -44,7 +44,7 @@ def columns_of(name: str) -> tuple[str, ...]:
 def _columns_of_view(name: str) -> tuple[str, ...]:
     from sqlglot import exp, parse_one
 
-    view = parse_one(ALL_VIEWS[name], dialect="spark")
+    view = parse_one(RUN_VIEWS[name], dialect="spark")
     assert isinstance(view, exp.Query)
     if view.named_selects == ["*"]:
         (table,) = view.find_all(exp.Table)

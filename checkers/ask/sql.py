@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkers.ask.names import refuse_unknown_names
-from checkers.ask.views import ALL_VIEWS, QUERYABLE
+from checkers.ask.views import QUERYABLE, RUN_VIEWS
 from checkers.claims.moments import names_moments, read_moments, resolve
 from checkers.spark.errors import reason, spark_errors
 from checkers.spark.gate import RefusedQueryError, require_query
@@ -108,7 +108,7 @@ class Queries:
                 frames = [self._frame(session, table, source, folder) for _, source, folder in self._runs]
                 _union(list(map(_with_run, frames, self.runs))).createOrReplaceTempView(table)
                 self._registered.add(table)
-        for name, view in ALL_VIEWS.items():
+        for name, view in RUN_VIEWS.items():
             if name in names and name not in self._registered:
                 session.sql(view).createOrReplaceTempView(name)
                 self._registered.add(name)
@@ -146,7 +146,7 @@ def with_moments(text: str, folders: Sequence[Path]) -> str:
 def _needed(text: str) -> set[str]:
     """Tables and views that a query names, and those that these views name."""
     words = names_in([text])
-    while more := names_in(ALL_VIEWS[name] for name in words & ALL_VIEWS.keys()) - words:
+    while more := names_in(RUN_VIEWS[name] for name in words & RUN_VIEWS.keys()) - words:
         words |= more
     return words & set(QUERYABLE)
 

@@ -144,8 +144,8 @@ class Results:
         """Put everything into the folder ``out``. Called last."""
         for name, schema in (("life", LIFE), ("findings", FINDING)):
             _keep(inside(self.folder, f"{name}.parquet"), inside(out, f"{name}.parquet"), schema)
-        for name in TRANSACTION_TABLES:
-            _keep(self._transactions[name], inside(out, f"{name}.parquet"), None)
+        for name, schema in TRANSACTION_TABLES.items():
+            _keep(self._transactions[name], inside(out, f"{name}.parquet"), schema)
 
     def transactions(self, names: Collection[str]) -> Mapping[str, DataFrame]:
         """Those of the tables about transactions (`TRANSACTION_TABLES`) that are among ``names``."""
@@ -227,15 +227,12 @@ def _parts(place: str) -> list[str]:
     return parquet_files(place) if is_folder(place) else [place] if exists(place) else []
 
 
-def _keep(place: str, target: str, schema: pa.Schema | None) -> None:
-    """Move a table to ``target``; an empty table is written only if it has a schema here."""
+def _keep(place: str, target: str, schema: pa.Schema) -> None:
+    """Move the files of a table into the folder ``target``; a table without rows gets an empty file."""
     remove(target)
     parts = _parts(place)
-    if len(parts) == 1:
-        move(parts[0], target)
-    elif parts:
-        make_folder(target)
-        for part in parts:
-            move(part, inside(target, part.rpartition("/")[2]))
-    elif schema is not None:
-        write_parquet(target, schema.empty_table())
+    make_folder(target)
+    for part in parts:
+        move(part, inside(target, part.rpartition("/")[2]))
+    if not parts:
+        write_parquet(inside(target, "part-0.parquet"), schema.empty_table())

@@ -1,6 +1,7 @@
 """Views that say when readers of committed records were blocked, and when transactions became readable.
 
-Both follow from the last stable offsets in `watermarks`. ``by`` is a column that distinguishes runs.
+Both follow from the last stable offsets in `watermarks`. ``by`` is a column that distinguishes runs. The text
+is that of Spark and of DuckDB.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ def blocked_readers(by: str = "") -> str:
     chosen = f"w.{by}, " if by else ""
     in_time = f"OVER (PARTITION BY {keys} ORDER BY ns)"
     return f"""
-        SELECT {chosen}w.topic, w.partition, w.broker, w.offset, w.from_ns, w.until_ns,
+        SELECT {chosen}w.topic, w.partition, w.broker, w.blocked_at AS offset, w.from_ns, w.until_ns,
                round((w.until_ns - w.from_ns) / 1e9, 3) AS seconds, r.writer, r.txn, r.seq, f.reported
         FROM (
-            SELECT {keys}, blocked_at AS offset, min(ns) AS from_ns,
+            SELECT {keys}, blocked_at, min(ns) AS from_ns,
                    CASE WHEN count(*) = count(next_ns) THEN max(next_ns) END AS until_ns
             FROM (
-                SELECT *, sum(CASE WHEN blocked_at <=> before THEN 0 ELSE 1 END) {in_time} AS stretch
+                SELECT *, sum(CASE WHEN blocked_at IS NOT DISTINCT FROM before THEN 0 ELSE 1 END) {in_time}
+                          AS stretch
                 FROM (
                     SELECT *, lead(ns) {in_time} AS next_ns, lag(blocked_at) {in_time} AS before
                     FROM (SELECT *, CASE WHEN last_stable_offset < high_watermark
                                          THEN last_stable_offset END AS blocked_at FROM watermarks)))
             WHERE blocked_at IS NOT NULL GROUP BY {keys}, blocked_at, stretch) w
         LEFT JOIN transaction_records r
-          ON {same}r.topic = w.topic AND r.partition = w.partition AND r.offset = w.offset
+          ON {same}r.topic = w.topic AND r.partition = w.partition AND r.offset = w.blocked_at
         LEFT JOIN transaction_fates f ON {fate}f.writer = r.writer AND f.txn = r.txn"""
 
 
@@ -65,29 +67,29 @@ def readable_since(by: str = "") -> str:
 
     return f"""
         WITH seen AS (
-            SELECT {keys}, ns, last_stable_offset AS at,
+            SELECT {keys}, ns, last_stable_offset AS place,
                    coalesce(lead(ns) OVER (PARTITION BY {keys} ORDER BY ns), {_STILL_NS}) AS next_ns
             FROM watermarks WHERE last_stable_offset IS NOT NULL),
         places AS (
-            SELECT {run}writer, txn, topic, partition, max(offset) AS at FROM transaction_records
+            SELECT {run}writer, txn, topic, partition, max(r.offset) AS place FROM transaction_records r
             WHERE state IN ('readable', 'blocked') GROUP BY {run}writer, txn, topic, partition),
         both_kinds AS (
-            SELECT {keys}, at, ns, next_ns, CAST(NULL AS INT) AS writer, CAST(NULL AS BIGINT) AS txn
+            SELECT {keys}, place, ns, next_ns, CAST(NULL AS INT) AS writer, CAST(NULL AS BIGINT) AS txn
             FROM seen
             UNION ALL
-            SELECT {chosen("p")}p.topic, p.partition, b.broker, p.at, NULL, NULL, p.writer, p.txn
+            SELECT {chosen("p")}p.topic, p.partition, b.broker, p.place, NULL, NULL, p.writer, p.txn
             FROM places p JOIN (SELECT DISTINCT {keys} FROM seen) b
               ON {both("p", "b", "topic", "partition")}),
         passed AS (
             SELECT *,
-                   min(ns) OVER (PARTITION BY {keys} ORDER BY at DESC, writer IS NULL
+                   min(ns) OVER (PARTITION BY {keys} ORDER BY place DESC, writer IS NULL
                                  ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS above_ns,
-                   max(next_ns) OVER (PARTITION BY {keys} ORDER BY at, writer IS NOT NULL
+                   max(next_ns) OVER (PARTITION BY {keys} ORDER BY place, writer IS NOT NULL
                                       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS left_ns
             FROM both_kinds),
         timed AS (
-            SELECT {chosen("z")}z.writer, z.txn, z.topic, z.partition, z.broker, z.at, f.reported, f.ended_ns,
-                   nullif(coalesce(z.left_ns, z.above_ns), {_STILL_NS}) AS since_ns,
+            SELECT {chosen("z")}z.writer, z.txn, z.topic, z.partition, z.broker, z.place, f.reported,
+                   f.ended_ns, nullif(coalesce(z.left_ns, z.above_ns), {_STILL_NS}) AS since_ns,
                    CASE WHEN z.above_ns < f.begin_ns
                         THEN nullif(coalesce(z.left_ns, z.above_ns), {_STILL_NS})
                         ELSE z.above_ns END AS first_ns
@@ -98,7 +100,7 @@ def readable_since(by: str = "") -> str:
             FROM (SELECT DISTINCT {run}topic, partition, first_ns FROM timed) z
             JOIN truth t ON {both("t", "z", "topic", "partition")} AND t.ns <= z.first_ns
             GROUP BY {chosen("z")}z.topic, z.partition, z.first_ns)
-        SELECT {chosen("z")}z.writer, z.txn, z.topic, z.partition, z.broker, z.at AS offset, z.first_ns,
+        SELECT {chosen("z")}z.writer, z.txn, z.topic, z.partition, z.broker, z.place AS offset, z.first_ns,
                z.since_ns, l.leader, z.reported, round((z.first_ns - z.ended_ns) / 1e9, 3) AS seconds
         FROM timed z
         LEFT JOIN leaders l ON {both("l", "z", "topic", "partition", "first_ns")}"""

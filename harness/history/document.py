@@ -36,15 +36,14 @@ any program may read one.
 ## Layout
 
     history/
-      sends.parquet                a table is one Parquet file ...
-      copies.parquet/              ... or a folder of files named *.parquet
+      copies.parquet/              a table is a folder of files named *.parquet ...
         00000.parquet              best: one file per topic partition
         00001.parquet
-      views.parquet
+      sends.parquet                ... or, in histories of other programs, one such file
 
 A run folder keeps its tables in `history/`; an imported folder holds them itself. The checker writes
-`life.parquet`, `findings.parquet` and `judgement.json` beside them, and tables about transactions if there
-are any ([fates and findings](findings.md)).
+the tables `life.parquet`, `findings.parquet` and those about transactions beside them, and `judgement.json`
+([fates and findings](findings.md)). acked itself writes each table as a folder.
 
 * Only `sends` and `copies` are required. Each other table adds something:
   - `replicas`: whether a log was read to its end;

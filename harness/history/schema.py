@@ -686,22 +686,38 @@ TABLES: Mapping[str, Table] = MappingProxyType(
     }
 )
 
-VIEWS: Mapping[str, str] = MappingProxyType(
-    {
-        "truth": """
-            SELECT ns, asked_ns, source, topic, partition, leader, epoch, isr, replicas FROM views
-            WHERE subject = 'partition' AND topic IS NOT NULL AND epoch IS NOT NULL
-              AND (source LIKE 'zookeeper%'
-                   OR NOT EXISTS (SELECT 1 FROM views WHERE source LIKE 'zookeeper%')
-                   OR ns >= (SELECT min(ns) FROM views
-                             WHERE subject = 'controller' AND source LIKE 'zookeeper%' AND controller IN (
-                               SELECT controller FROM views WHERE source LIKE 'controller%')))""",
-        "controllers": """
-            SELECT ns, asked_ns, source, controller, epoch FROM views
-            WHERE subject = 'controller' AND controller IS NOT NULL
-              AND (source LIKE 'zookeeper%'
-                   OR (source LIKE 'controller%' AND controller >= 0
-                       AND NOT EXISTS (SELECT 1 FROM views WHERE source LIKE 'zookeeper%')))""",
-    }
-)
-"""SQL views over the tables, for claims and queries: what the metadata store reports."""
+
+def views(by: str = "") -> Mapping[str, str]:
+    """SQL views over the tables, for claims and queries: what the metadata store reports.
+
+    ``by`` is a column of the tables that distinguishes runs, if they hold several. The text is that of Spark
+    and of DuckDB.
+    """
+    run = f"v.{by}, " if by else ""
+    same, inner = (f" AND o.{by} = v.{by}", f" AND k.{by} = o.{by}") if by else ("", "")
+    return MappingProxyType(
+        {
+            "truth": f"""
+            SELECT {run}v.ns, v.asked_ns, v.source, v.topic, v.partition, v.leader, v.epoch, v.isr, v.replicas
+            FROM views v
+            WHERE v.subject = 'partition' AND v.topic IS NOT NULL AND v.epoch IS NOT NULL
+              AND (v.source LIKE 'zookeeper%'
+                   OR NOT EXISTS (SELECT 1 FROM views o WHERE o.source LIKE 'zookeeper%'{same})
+                   OR v.ns >= (SELECT min(o.ns) FROM views o
+                               WHERE o.subject = 'controller' AND o.source LIKE 'zookeeper%'{same}
+                                 AND o.controller IN (
+                                   SELECT k.controller FROM views k
+                                   WHERE k.source LIKE 'controller%'{inner})))""",
+            "controllers": f"""
+            SELECT {run}v.ns, v.asked_ns, v.source, v.controller, v.epoch
+            FROM views v
+            WHERE v.subject = 'controller' AND v.controller IS NOT NULL
+              AND (v.source LIKE 'zookeeper%'
+                   OR (v.source LIKE 'controller%' AND v.controller >= 0
+                       AND NOT EXISTS (SELECT 1 FROM views o WHERE o.source LIKE 'zookeeper%'{same})))""",
+        }
+    )
+
+
+VIEWS = views()
+"""Those over the tables of one run."""

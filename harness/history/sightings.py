@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from harness.errors import BadDataError, json_object
 from harness.history.schema import TABLES
 from harness.history.sends import ROWS_CONVERTED
-from harness.history.tables import clear, history_dir, rising_writer, write_table
+from harness.history.tables import history_dir, rising_writer, write_table
 
 SUFFIX = ".seen"
 """The end of the names of these files."""
@@ -97,9 +97,6 @@ def write_sightings(run_dir: Path, gone: pa.Table) -> int:
     write_table(run_dir, "sightings", _SCHEMA.empty_table())
     target, written = history_dir(run_dir) / "sightings.parquet", 0
     for number, (_, of_partition) in enumerate(groupby(files, key=lambda file: file.replica[:2])):
-        if number == 0:
-            clear(target)
-            target.mkdir()
         with rising_writer(target / f"{number:05}.parquet", "sightings", _RISING) as writer:
             for replica, of_replica in groupby(of_partition, key=lambda file: file.replica):
                 rows = np.concatenate([file.rows() for file in of_replica])

@@ -26,10 +26,11 @@ def history_dir(run_dir: Path) -> Path:
 
 
 def write_table(run_dir: Path, name: str, table: pa.Table, order: Sequence[str] = ()) -> None:
-    """Write a table of the schema, replacing the existing one; large ones as a file per topic partition.
+    """Write a table of the schema, replacing the existing one: a folder, with a file per topic partition.
 
-    The rows of a file are sorted by the columns of ``order``. The files of a folder are numbered: a topic's
-    name is a value, and never part of a path.
+    Only tables of `BY_PARTITION` have more than one file, and a table without rows has an empty one. The rows
+    of a file are sorted by the columns of ``order``. Files are numbered: a topic's name is a value, and never
+    part of a path.
     """
     write_into(history_dir(run_dir), name, table, order)
 
@@ -37,14 +38,11 @@ def write_table(run_dir: Path, name: str, table: pa.Table, order: Sequence[str] 
 def write_into(folder: Path, name: str, table: pa.Table, order: Sequence[str] = ()) -> None:
     """The same in the folder that holds the tables themselves."""
     target = folder / f"{name}.parquet"
-    target.parent.mkdir(parents=True, exist_ok=True)
     clear(target)
+    target.mkdir(parents=True)
     whole = table.cast(TABLES[name].arrow())
-    if name not in BY_PARTITION or whole.num_rows == 0:
-        pq.write_table(_sorted(whole, order), target)
-        return
-    target.mkdir()
-    for number, part in enumerate(_by_topic_partition(whole)):
+    apart = name in BY_PARTITION and whole.num_rows
+    for number, part in enumerate(_by_topic_partition(whole) if apart else (whole,)):
         pq.write_table(_sorted(part, order), target / f"{number:05}.parquet")
 
 

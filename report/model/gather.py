@@ -237,7 +237,9 @@ class _ModelBuilder:
         anchor: Mapping[str, Any] = manifest.get("anchor") or {}
         started = ""
         if "wall_ns" in anchor:
-            wall_ns = int(anchor["wall_ns"]) + self.zero_ns - int(anchor["monotonic_ns"])
+            anchor_ns = int(anchor["monotonic_ns"])
+            # A run under way has no tables yet; the anchor was taken as it began.
+            wall_ns = int(anchor["wall_ns"]) + (self.zero_ns or anchor_ns) - anchor_ns
             started = datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="seconds")
         scenario = self._scenario()
         durations: Mapping[str, float] = manifest.get("durations") or {}

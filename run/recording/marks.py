@@ -25,8 +25,8 @@ from harness.clock import now_ns
 from harness.errors import AckedError, BadDataError, UsageError, json_object, printable, quoted
 from harness.history.journal import Journal
 from harness.history.mechanisms import MECHANISMS
+from harness.openmetrics import CONTENT_TYPE
 from harness.plain_files import write_plain
-from run.recording.metrics import CONTENT_TYPE
 
 ADDRESS = "mark.json"
 """File of the run folder that says where marks are taken."""

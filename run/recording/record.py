@@ -32,10 +32,11 @@ from harness.waiting import wait_until
 from run.clients import CALM_FETCHES, UserClients, stream_spec
 from run.folder import RunFolder
 from run.live import LiveState
+from run.metrics import openmetrics
+from run.metrics import standing as known
 from run.recording.changes import Changes
 from run.recording.disk import Room
 from run.recording.marks import Marks, listening
-from run.recording.metrics import openmetrics
 from run.recording.plan import RecordingPlan, settings_of
 from run.recording.preflight import Presence, idempotence, shows_its_log
 from run.recording.reading import unreceived
@@ -220,10 +221,14 @@ class _Attempt:
                         marks,
                         self.listen,
                         lambda: openmetrics(
-                            {one.producer.name: one.counts() for one in streams},
-                            watch.observer.views,
-                            self.partitions,
-                            self.cluster.topology,
+                            {
+                                "": known(
+                                    {one.producer.name: one.counts() for one in streams},
+                                    watch.observer.views,
+                                    self.partitions,
+                                    self.cluster.topology,
+                                )
+                            }
                         ),
                     )
                 )

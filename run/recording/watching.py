@@ -29,8 +29,9 @@ from harness.observer.targets import Targets
 from harness.waiting import wait_until
 from run.folder import RunFolder
 from run.live import LiveState
+from run.metrics import openmetrics
+from run.metrics import standing as known
 from run.recording.marks import Marks, listening
-from run.recording.metrics import openmetrics
 from run.recording.preflight import shows_its_log
 from run.recording.seen import Incarnations, Seen
 from run.recording.stages import (
@@ -227,7 +228,7 @@ class Watching:
                     self.folder.path,
                     marks,
                     self.listen,
-                    lambda: openmetrics({}, views, keys, cluster.topology),
+                    lambda: openmetrics({"": known({}, views, keys, cluster.topology)}),
                 )
             )
             try:

@@ -24,7 +24,7 @@ from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import as_rows
 from checkers.tables.output import FINDING, LIFE
 from checkers.tables.source import open_source, read_small
-from harness.history.schema import TABLES, VIEWS
+from harness.history.schema import TABLES, views
 from studies.assess.promised import promised
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _register(session: SparkSession, runs: Sequence[Path]) -> None:
         )
     for table, rows in tables.items():
         as_rows(session, rows).createOrReplaceTempView(table)
-    truth = session.sql(VIEWS["truth"].replace("SELECT ns,", "SELECT run, ns,", 1)).toArrow()
+    truth = session.sql(views("run")["truth"]).toArrow()
     as_rows(session, truth).createOrReplaceTempView("truth")
 
 

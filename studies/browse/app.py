@@ -37,8 +37,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness.errors import AckedError, BadDataError, UsageError
+from harness.openmetrics import CONTENT_TYPE
 from report.page.live import live_fragment, live_page, message_fragment
 from report.page.shelf import Listing, message_page, shelf_page
+from run.metrics import openmetrics
 from studies.browse.live import LiveRun
 from studies.browse.shelf import DATA, MOST, PAGES, Entry, Selection, Shelf, plain_file, selected
 
@@ -79,6 +81,7 @@ def application(shelf: Shelf, *, host: str = "127.0.0.1", token: str = "") -> St
             Route("/events", server.events),
             Route("/runs.json", server.as_json),
             Route("/compare", server.comparison),
+            Route("/metrics", server.metrics),
             Route(f"{run}/", server.page),
             Route(f"{run}/live", server.live),
             Route(f"{run}/live/events", server.live_events),
@@ -98,6 +101,8 @@ class _Server:
         self._shelf = shelf
         self._rendering = asyncio.Semaphore(1)
         self._live: dict[str, LiveRun] = {}
+        self._metered: dict[str, LiveRun] = {}
+        """What was under way when a collector asked last."""
         self._watchers: Counter[str] = Counter()
 
     async def listing(self, request: Request) -> Response:
@@ -133,6 +138,19 @@ class _Server:
         chosen = selected(entries.values(), _selection(request.query_params))
         lines = await run_in_threadpool(lambda: [_line(entry, frozenset()) for entry in chosen])
         return JSONResponse(lines)
+
+    async def metrics(self, request: Request) -> Response:
+        """All that is under way, as OpenMetrics."""
+        entries = await run_in_threadpool(self._shelf.entries)
+        followed = [entry for entry in entries.values() if entry.under_way]
+        self._metered = {
+            entry.address: self._live.get(entry.address)
+            or self._metered.get(entry.address)
+            or LiveRun(entry.folder)
+            for entry in followed
+        }
+        text = await run_in_threadpool(_metrics, dict(self._metered))
+        return Response(text, media_type=CONTENT_TYPE)
 
     async def page(self, request: Request) -> Response:
         """The page that a command left; if there is none, it is made for this answer, and not stored."""
@@ -334,6 +352,10 @@ def _choices(entries: Iterable[Entry]) -> Mapping[str, Sequence[str]]:
 
 def _stored_page(file: Path) -> Response:
     return FileResponse(file, media_type="text/html", headers={"content-security-policy": _STORED})
+
+
+def _metrics(runs: Mapping[str, LiveRun]) -> str:
+    return openmetrics({address: run.standing() for address, run in runs.items()})
 
 
 def _pictures(run: LiveRun) -> str:

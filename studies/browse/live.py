@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,9 +22,17 @@ import numpy as np
 from harness.clock import now_ns
 from harness.errors import AckedError
 from harness.history.sends import acknowledged_ns
-from harness.history.stream_journal import SUFFIX, StreamHeader, read_header
+from harness.history.stream_journal import (
+    SUFFIX,
+    Counters,
+    StreamHeader,
+    read_counters,
+    read_header,
+)
+from harness.kafka.model import PartitionState, TopicPartition
 from report.model.live import LiveModel, live_model
 from report.model.model import NO_AZ
+from run.metrics import Standing
 
 MOST_ROWS = 20_000
 """Rows of a table that are kept; of a recording that takes hours, the last ones."""
@@ -44,6 +53,7 @@ class _View(msgspec.Struct, kw_only=True, tag="views", tag_field="table"):
     leader: _Number | None = None
     epoch: _Number | None = None
     isr: list[_Number] | None = None
+    replicas: list[_Number] | None = None
     controller: _Number | None = None
 
 
@@ -82,6 +92,7 @@ class _Watermarks(msgspec.Struct, kw_only=True, tag="watermarks", tag_field="tab
 
 class _Writer(msgspec.Struct, kw_only=True, tag="writers", tag_field="table"):
     writer: _Number
+    name: str | None = None
     az: str | None = None
 
 
@@ -105,6 +116,12 @@ class LiveRun:
         self._read: dict[Path, int] = {}
         self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _DRAWN}
         self._az: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self._outcomes: dict[int, _Outcomes] = {}
+        """Of messages with a journal line each, by writer."""
+        self._answers: dict[str, bool] = {}
+        self._stated: dict[tuple[TopicPartition, str], _View] = {}
+        """The last statement about each partition, by broker."""
         self._done: Counter[tuple[int, int]] = Counter()
         self._streams: dict[Path, _Stream] = {}
         self._zero_ns: int | None = None
@@ -114,8 +131,7 @@ class LiveRun:
     def model(self) -> LiveModel | None:
         """What the journals show by now; None before their first event."""
         with self._lock:
-            for file in self._journals():
-                self._follow(file)
+            self._read_journals()
             if self._zero_ns is None:
                 return None
             now = now_ns()
@@ -129,6 +145,47 @@ class LiveRun:
                 zero_ns=self._zero_ns,
                 now_ns=now if current else self._last_ns,
             )
+
+    def standing(self) -> Standing:
+        """What the journals say about now, as metrics."""
+        with self._lock:
+            self._read_journals()
+            outcomes = {writer: replace(one) for writer, one in self._outcomes.items()}
+            for stream in self._streams.values():
+                outcomes.setdefault(stream.writer, _Outcomes()).add(stream.counters())
+            return Standing(
+                outcomes={
+                    self._names.get(writer, str(writer)): one for writer, one in sorted(outcomes.items())
+                },
+                throttled_ms={},
+                answers=[
+                    ({"broker": source.removeprefix("broker")}, answers)
+                    for source, answers in sorted(self._answers.items())
+                ],
+                partitions={
+                    key: state
+                    for key in sorted({key for key, _ in self._stated})
+                    if (state := self._newest(key)) is not None
+                },
+            )
+
+    def _newest(self, key: TopicPartition) -> PartitionState | None:
+        """What the brokers that answer stated last, the highest leader epoch first; without them, any."""
+        of_key = [view for (about, _), view in self._stated.items() if about == key]
+        answering = [view for view in of_key if self._answers.get(view.source, True)]
+        view = max(answering or of_key, key=lambda one: (-1 if one.epoch is None else one.epoch, one.ns))
+        if view.leader is None:
+            return None
+        return PartitionState(
+            leader=view.leader,
+            leader_epoch=view.epoch,
+            isr=tuple(view.isr or ()),
+            replicas=None if view.replicas is None else tuple(view.replicas),
+        )
+
+    def _read_journals(self) -> None:
+        for file in self._journals():
+            self._follow(file)
 
     def _journals(self) -> Iterator[Path]:
         """The journals; those of a client lie in its host's folder until they are collected."""
@@ -164,13 +221,23 @@ class LiveRun:
     def _take(self, row: Any) -> None:
         if isinstance(row, _Writer):
             self._az[row.writer] = row.az or NO_AZ
+            self._names[row.writer] = row.name or str(row.writer)
         elif isinstance(row, _Done):
+            self._outcomes.setdefault(row.writer, _Outcomes()).count(row.outcome)
             if row.outcome == "ok":
                 self._done[row.writer, row.done_ns // _TENTH_NS] += 1
         else:
+            if isinstance(row, _View) and row.source.startswith("broker"):
+                self._note(row)
             self._rows[row.__struct_config__.tag].append(msgspec.structs.asdict(row))
             self._zero_ns = row.ns if self._zero_ns is None else min(self._zero_ns, row.ns)
             self._last_ns = max(self._last_ns, row.ns)
+
+    def _note(self, view: _View) -> None:
+        if view.subject == "reachable":
+            self._answers[view.source] = view.error is None
+        elif view.subject == "partition" and view.topic is not None and view.partition is not None:
+            self._stated[TopicPartition(view.topic, view.partition), view.source] = view
 
     def _acknowledged(self, zero_ns: int) -> Mapping[str, Mapping[int, int]]:
         by_az: dict[str, Counter[int]] = {az: Counter() for az in self._az.values()}
@@ -179,6 +246,28 @@ class LiveRun:
         for stream in self._streams.values():
             by_az.setdefault(self._az.get(stream.writer, NO_AZ), Counter()).update(stream.per_second(zero_ns))
         return by_az
+
+
+@dataclass
+class _Outcomes:
+    """How many messages of a producer have which outcome."""
+
+    ok: int = 0
+    fail: int = 0
+    info: int = 0
+
+    def count(self, outcome: str) -> None:
+        """One more; what is no outcome is not counted."""
+        if outcome in ("ok", "fail", "info"):
+            setattr(self, outcome, getattr(self, outcome) + 1)
+
+    def add(self, counters: Counters) -> None:
+        """Those of a stream."""
+        self.ok, self.fail, self.info = (
+            self.ok + counters.ok,
+            self.fail + counters.fail,
+            self.info + counters.info,
+        )
 
 
 class _Stream:
@@ -195,6 +284,12 @@ class _Stream:
         """Read the rows that had no outcome, and new ones. Raises OSError."""
         self._first, settled, self._later = acknowledged_ns(self._file, self._header, self._first)
         self._settled.update(_by_tenth(settled))
+
+    def counters(self) -> Counters:
+        """Its messages so far."""
+        with suppress(OSError):
+            return read_counters(self._file)
+        return Counters()
 
     def per_second(self, zero_ns: int) -> Mapping[int, int]:
         """Acknowledgements by second since a time."""

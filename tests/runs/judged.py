@@ -20,11 +20,14 @@ from checkers.claims.expected import described
 from checkers.claims.moments import read_moments
 from checkers.evidence import gather
 from checkers.judge import SAMPLE
+from checkers.spark.views import DERIVED
 from checkers.tables.output import FATE_MEANINGS
 from checkers.tables.source import open_source
 from checkers.verdict import VERDICTS, Judgement
+from harness.history.schema import TABLES
+from harness.history.tables import write_into
 from tests.runs.store import STORED
-from tests.runs.stored import derive, judge_tables, read_stored, write_tables
+from tests.runs.stored import derive, judge_tables, read_stored
 
 RUNS = (
     "leader-az-isolated",
@@ -35,21 +38,24 @@ RUNS = (
 )
 """Scenarios whose stored runs the tests of the model and of the page show."""
 
+RESULT = "part-0.parquet"
+"""The file of each table of results."""
+
 
 def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manifest: object) -> Path:
     """Write the stored run of a scenario as a run folder; its findings count as expected."""
     stored = read_stored(name)
-    history = write_tables(stored.tables, folder / "history")
+    history = folder / "history"
+    for table, schema in TABLES.items():
+        write_into(history, table, stored.tables.get(table, schema.arrow().empty_table()))
     derived = derive(history, transactions=True)
     findings = derived.findings.set_column(
         derived.findings.column_names.index("expected"),
         "expected",
         pa.array([True] * derived.findings.num_rows, pa.bool_()),
     )
-    pq.write_table(derived.life, folder / "life.parquet")
-    pq.write_table(findings, folder / "findings.parquet")
-    for table, rows in derived.transactions.items():
-        pq.write_table(rows, folder / f"{table}.parquet")
+    results = {name: schema.empty_table() for name, schema in DERIVED.items()}
+    _write_results(folder, {**results, "life": derived.life, "findings": findings, **derived.transactions})
     with zipfile.ZipFile(STORED / f"{name}.zip") as file:
         stored_manifest = json.loads(file.read("run.json"))
     (folder / "run.json").write_text(json.dumps({**stored_manifest, **manifest}))
@@ -81,8 +87,7 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
 def judged_import(folder: Path) -> Path:
     """Judge the tables that a folder holds itself, as `acked check --import` does."""
     derived = derive(folder)
-    pq.write_table(derived.life, folder / "life.parquet")
-    pq.write_table(derived.findings, folder / "findings.parquet")
+    _write_results(folder, {"life": derived.life, "findings": derived.findings})
     fates = Counter(derived.life["fate"].to_pylist())
     counts = dict(Counter(derived.findings["class"].to_pylist()))
     evidence = gather(open_source(folder))
@@ -102,6 +107,12 @@ def judged_import(folder: Path) -> Path:
     )
     (folder / "judgement.json").write_text(json.dumps(judgement.as_json()))
     return folder
+
+
+def _write_results(folder: Path, tables: Mapping[str, pa.Table]) -> None:
+    for name, rows in tables.items():
+        (folder / f"{name}.parquet").mkdir()
+        pq.write_table(rows, folder / f"{name}.parquet" / RESULT)
 
 
 def _fates_by_writer(life: pa.Table) -> tuple[Mapping[str, Any], ...]:

@@ -29,7 +29,7 @@ from report.page.render import page
 from report.words import causes as cause_words
 from report.words import details, faults
 from tests.runs import judged
-from tests.runs.judged import judged_run
+from tests.runs.judged import RESULT, judged_run
 from tests.runs.stored import StoredRun, read_stored
 
 EVIDENCE_ROW = records.evidence_row
@@ -99,7 +99,7 @@ def told(folder: Path, name: str) -> dict[str, Any]:
     evidence = gather(open_source(folder / "history"), run["kafka"])
     of_run = facts_of(evidence, kafka=run["kafka"], mode=run["mode"])
     findings = with_promises(pq.read_table(folder / "findings.parquet"), of_run)
-    pq.write_table(findings, folder / "findings.parquet")
+    pq.write_table(findings, folder / "findings.parquet" / RESULT)
     model = report_model(folder)
     judgement = json.loads((folder / "judgement.json").read_text())
     return {

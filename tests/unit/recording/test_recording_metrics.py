@@ -9,7 +9,7 @@ from harness.history.journal import Journal
 from harness.kafka.model import Endpoint, PartitionState, TopicPartition
 from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
 from harness.observer.views import View, Views
-from run.recording.metrics import openmetrics
+from run.metrics import openmetrics, standing
 from workloads.protocol.results import StreamCounts
 
 KEY = TopicPartition("acked-1", 0)
@@ -31,7 +31,7 @@ def test_what_producers_achieved_and_brokers_state(tmp_path: Path) -> None:
         ]
     )
     counts = {"acked-acks=1": StreamCounts(sent=9, ok=5, fail=1, info=2, running=True, throttled_ms=70)}
-    text = openmetrics(counts, views, (KEY,), topology_of(described, Endpoint("h", 1)))
+    text = openmetrics({"": standing(counts, views, (KEY,), topology_of(described, Endpoint("h", 1)))})
     assert text == (
         "# TYPE acked_messages counter\n"
         "# HELP acked_messages Messages by producer and outcome.\n"

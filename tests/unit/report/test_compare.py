@@ -72,7 +72,7 @@ def test_version_claim_and_fate_that_differ(twins: tuple[Path, Path]) -> None:
 
 
 def test_clock_of_a_run_does_not_matter_but_its_steps_do(twins: tuple[Path, Path]) -> None:
-    file = twins[1] / "history" / "marks.parquet"
+    file = twins[1] / "history" / "marks.parquet" / "00000.parquet"
     marks = pq.read_table(file)
     names = marks["name"].to_pylist()
     late = names.index("split")
@@ -110,7 +110,7 @@ def test_comparison_in_the_terminal(judged: RunJudge, tmp_path: Path) -> None:
 def test_page_of_a_comparison_is_aligned_and_whole(twins: tuple[Path, Path], tmp_path: Path) -> None:
     """The same mark is at the same place in both timelines, although it was set at another time."""
     other = twins[1]
-    file = other / "history" / "marks.parquet"
+    file = other / "history" / "marks.parquet" / "00000.parquet"
     marks = pq.read_table(file)
     late = [
         row | {"ns": row["ns"] + (2_500_000_000 if row["name"] != "seeded" else 0)}

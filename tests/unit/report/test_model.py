@@ -9,11 +9,11 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
+from harness.history.tables import write_into
 from report.model.beliefs import believed_at
 from report.model.gather import report_model
 from report.model.messages import availability
@@ -132,6 +132,14 @@ def test_run_without_fault_has_no_disagreement_and_no_loss(judged: RunJudge) -> 
     assert model.partitions[0].logs.first_difference is None
 
 
+def test_a_run_under_way_began_when_it_took_its_anchor(tmp_path: Path) -> None:
+    """It has no event yet; the clock of the machine began at zero long before."""
+    anchor = {"monotonic_ns": 1_000_000 * NS, "wall_ns": 1_795_325_872 * NS}
+    manifest = {"scenario": "growing", "kafka": "4.4.0", "mode": "kraft", "status": "running"}
+    (tmp_path / "run.json").write_text(json.dumps({**manifest, "anchor": anchor}))
+    assert report_model(tmp_path).run.started == "2026-11-22T05:37:52+00:00"
+
+
 def test_truncation_is_seen_in_the_logs(judged: RunJudge) -> None:
     logs = report_model(judged("leader-az-isolated")).partitions[0].logs
     assert logs is not None
@@ -175,7 +183,7 @@ def test_high_watermark_that_stands_still_is_told(judged: RunJudge, tmp_path: Pa
         for ns, high, leo in steps
     ]
     table = pa.Table.from_pylist(rows, schema=TABLES["watermarks"].arrow())
-    pq.write_table(table, folder / "history" / "watermarks.parquet")
+    write_into(folder / "history", "watermarks", table)
     model = report_model(folder)
     assert [(one.high_watermark, one.leo) for one in model.partitions[0].offsets[1]] == [
         (2, 2),
@@ -348,8 +356,8 @@ def test_damaged_claims_are_refused(tmp_path: Path, content: str) -> None:
 def test_damaged_table_is_named(judged: RunJudge, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("no-fault"), folder)
-    (folder / "history" / "views.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(BadDataError, match=r"views\.parquet cannot be read as Parquet"):
+    (folder / "history" / "views.parquet" / "00000.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(BadDataError, match=r"views\.parquet/00000\.parquet cannot be read as Parquet"):
         report_model(folder)
 
 

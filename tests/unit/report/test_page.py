@@ -22,12 +22,13 @@ import pytest
 from markupsafe import Markup
 
 from checkers.verdict import VERDICTS
+from harness.history.tables import write_into
 from report.model.gather import report_model
 from report.model.model import ReportModel, Split
 from report.page.render import TONES, page
 from report.page.svg import tag
 from report.page.write import write_page
-from tests.runs.judged import RUNS, judged_run
+from tests.runs.judged import RESULT, RUNS, judged_run
 
 RunJudge = Callable[[str], Path]
 _VOID = {"meta", "link", "br", "input"}
@@ -145,12 +146,12 @@ def test_text_of_the_run_is_escaped(judged: RunJudge, tmp_path: Path) -> None:
         file = folder / "history" / f"{table}.parquet"
         rows = pq.read_table(file)
         number = rows.column_names.index(column)
-        pq.write_table(rows.set_column(number, column, pa.array([evil] * rows.num_rows)), file)
+        write_into(file.parent, table, rows.set_column(number, column, pa.array([evil] * rows.num_rows)))
     life = pq.read_table(folder / "life.parquet")
     for column in ("label", "cause", "az", "host"):
         number = life.column_names.index(column)
         life = life.set_column(number, column, pa.array([evil] * life.num_rows))
-    pq.write_table(life, folder / "life.parquet")
+    pq.write_table(life, folder / "life.parquet" / RESULT)
     stored = json.loads((folder / "judgement.json").read_text())
     for claim in stored["claims"]:
         claim.update(says=evil, observed=evil, quote=evil, section=evil)
@@ -206,7 +207,7 @@ def test_invalid_run_shows_first_what_the_fault_lacked(
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(judged("leader-az-isolated"), folder)
-    file = folder / "history" / "faults.parquet"
+    file = folder / "history" / "faults.parquet" / "00000.parquet"
     rows = [row for row in pq.read_table(file).to_pylist() if row["fault"] == 1]
     kept = [row for row in rows if row["moment"] in moments]
     reason = "The fault 'isolate az1' had no effect: broker1 -> broker2 still answers"
@@ -281,7 +282,9 @@ def test_a_broken_promise_comes_before_a_loss(judged: RunJudge, tmp_path: Path) 
     findings = pq.read_table(folder / "findings.parquet")
     promises = ["broken" if name == "diverged" else "not promised" for name in findings["class"].to_pylist()]
     where = findings.column_names.index("promise")
-    pq.write_table(findings.set_column(where, "promise", pa.array(promises)), folder / "findings.parquet")
+    pq.write_table(
+        findings.set_column(where, "promise", pa.array(promises)), folder / "findings.parquet" / RESULT
+    )
     drawn = report_model(folder).partitions
     assert [one.name for one in drawn if one.grave] == ["old/0", "new/0"]
 
@@ -303,11 +306,12 @@ def test_example_for_duckdb_works_when_pasted(judged: RunJudge, capfd: pytest.Ca
 
 def test_half_a_surrogate_pair_in_a_text_of_the_run_is_replaced(tmp_path: Path) -> None:
     folder = judged_run("leader-az-isolated", tmp_path / "run", scenario="leader \ud800 isolated")
-    table = pq.read_table(folder / "history" / "faults.parquet")
+    table = pq.read_table(folder / "history" / "faults.parquet" / "00000.parquet")
     place = table.schema.get_field_index("targets")
     halves = pa.array([r'{"hosts": ["\ud800"], "links": ["\udc00 -> broker1"]}'] * len(table), pa.string())
     pq.write_table(
-        table.set_column(place, table.schema.field(place), halves), folder / "history" / "faults.parquet"
+        table.set_column(place, table.schema.field(place), halves),
+        folder / "history" / "faults.parquet" / "00000.parquet",
     )
     html = write_page(folder).read_text(encoding="utf-8")
     assert "leader ? isolated" in html

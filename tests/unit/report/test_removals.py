@@ -67,7 +67,7 @@ def test_a_storage_fault_is_known_by_what_it_hit_not_by_its_name(
     named = report_model(judged(name)).partitions
     renamed = tmp_path / "renamed"
     shutil.copytree(judged(name), renamed)
-    file = renamed / "history" / "faults.parquet"
+    file = renamed / "history" / "faults.parquet" / "00000.parquet"
     rows = pq.read_table(file).to_pylist()
     table = pa.Table.from_pylist([{**row, "name": "a fault"} for row in rows], TABLES["faults"].arrow())
     pq.write_table(table, file)

@@ -24,6 +24,7 @@ import pytest
 from cli.serve import serve
 from harness.errors import UsageError
 from harness.history.stream_journal import StreamJournal
+from harness.waiting import wait_until
 from tests.browser import chromium
 from tests.page_layout import layout_faults
 
@@ -271,8 +272,8 @@ class Journals:
             (self.folder / place).mkdir(parents=True)
         manifest = {"scenario": "growing", "kafka": "4.4.0", "mode": "kraft", "status": "running"}
         (self.folder / "run.json").write_text(json.dumps(manifest))
-        writer = {"table": "writers", "writer": 1, "az": "az1"}
-        (self.folder / "nodes/client1/client.jsonl").write_text(f"{json.dumps(writer)}\n")
+        writer = '{"table":"writers","writer":1,"name":"p","az":"az1"}'
+        (self.folder / "nodes/client1/client.jsonl").write_text(f"{writer}\n")
         self._stream = StreamJournal(self.folder / "nodes/client1/client.1.sends", 1, [("t", 0)])
         self._sent = 0
 
@@ -295,6 +296,7 @@ class Journals:
             self._stream.begin(self._sent, 0, now)
             self._stream.complete(self._sent, done_ns=now + 1, outcome="ok", offset=self._sent)
             self._sent += 1
+        self._stream.counters()
 
 
 def pictures(server: Server, address: str) -> Iterator[tuple[str, str]]:
@@ -340,6 +342,37 @@ def test_a_run_under_way_is_shown_as_it_grows(tmp_path: Path) -> None:
         (journals.folder / "judgement.json").write_text('{"verdict": "as declared"}')
         assert next(kind for kind, _ in events if kind != "message") == "over"
         assert server.get(f"/runs/{address}/live")[0].status == 307
+
+
+def test_a_run_under_way_is_told_to_collectors(tmp_path: Path) -> None:
+    """By the text that a recording gives them, with a label `run`."""
+    journals = Journals(tmp_path)
+    with serving(tmp_path) as server:
+        journals.leads(1, 0)
+        journals.leads(2, 1)
+        journals.write("views", source="broker1", subject="reachable", error="timed out")
+        journals.acknowledge(25)
+        response, text = server.get("/metrics")
+        assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+        run = f'run="growing/{TIME}"'
+        for line in (
+            f'acked_messages_total{{{run},producer="p",outcome="ok"}} 25',
+            f'acked_broker_answers{{{run},broker="1"}} 0',
+            f'acked_partition_leader{{{run},topic="t",partition="0"}} 2',
+            f'acked_partition_in_sync_replicas{{{run},topic="t",partition="0"}} 3',
+        ):
+            assert f"{line}\n".encode() in text, text.decode()
+        assert text.endswith(b"# EOF\n")
+        journals.acknowledge(5)
+        (journals.folder / "judgement.json").write_text('{"verdict": "as declared"}')
+        over = wait_until(
+            lambda: server.get("/metrics")[1],
+            accept=lambda told: b"{" not in told,
+            within_s=20,
+            awaiting="the run to be over",
+            poll_s=0.2,
+        )
+        assert b"# TYPE acked_messages counter" in over
 
 
 @pytest.mark.browser
