@@ -33,11 +33,14 @@ def without_failing(lacking: str, say: Callable[[str], None], write: Callable[[]
 
 
 def page_links(document: Path) -> Callable[[str], str]:
-    """From a run folder to the path of its page, relative to the document; empty if it has no page."""
-    place = document.absolute().parent.resolve()
+    """From a run folder to the address of its page, relative to the document; empty if it has no page."""
+    return lambda folder: page_beside(document, Path(folder)) if folder else ""
 
-    def link(run: str) -> str:
-        page = Path(run) / "report.html"
-        return os.path.relpath(page.resolve(), place) if run and page.is_file() else ""
 
-    return link
+def page_beside(document: Path, folder: Path) -> str:
+    """The address of the page of a run or a series, relative to a document; empty if it has none."""
+    for name in ("report.html", INDEX):
+        page = folder / name
+        if page.is_file():
+            return os.path.relpath(page.resolve(), document.absolute().parent.resolve())
+    return ""

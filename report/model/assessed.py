@@ -19,7 +19,7 @@ NOT_RUN = "not run"
 """Status of a line for whose fault there was no time, or not yet."""
 _TONES: Mapping[str, Tone] = {"broken": "broken", "lost": "cost", "unknown": "undecided"}
 """By what became of the described producer's messages; any other outcome is *kept*."""
-_PROMISES = ("kept", "not promised", "unknown", "broken")
+PROMISES = ("kept", "not promised", "unknown", "broken")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +187,7 @@ def _costs(document: AssessmentDocument) -> Iterator[FaultCost]:
             says=says,
             tone=worst([_TONES.get(state, "kept") for state in states]),
             losses=[_most_lost(measured, name) for name in (described, *compared)],
-            promise=max((one["promise"] for one in own), key=_PROMISES.index, default="–"),
+            promise=max((one["promise"] for one in own), key=PROMISES.index, default="–"),
             writes=_pauses(measured, [one["writes"] for one in own], azs, longest_s),
             reads=_pauses(measured, [line["reads"] for line in measured], azs, longest_s),
             failover_s=max((s for line in measured if (s := line["failover_s"]) is not None), default=None),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from report.model.model import Claim, ReportModel
+from report.model.model import Claim, ReportModel, Tone, counted
+from report.model.opening import SEVERITY, Opening
+from report.words.lists import listed
 
 SECTIONS = (
     ("facts", "Runs"),
     ("claims", "Claims with another result"),
-    ("observed", "Claims with the same result, of which something else was observed"),
     ("fates", "Fates of messages"),
     ("findings", "Findings"),
     ("failovers", "From the first fault's effect to the first node that states a new leader"),
@@ -20,6 +21,14 @@ SECTIONS = (
     ("settings", "Settings in effect"),
 )
 """Fields of a comparison and their headings, in the order in which they are shown."""
+MINOR = (
+    ("counts", "Numbers that differ by less than a third"),
+    ("observed", "Claims with the same result, of which something else was observed"),
+)
+"""The same of what is folded on the page, as it changes no answer."""
+_MINOR_SHARE = 1 / 3
+_SLOWER_S = 2.0
+_NAMED = 3
 _NODES = re.compile(r"[^\s,=]*/nodes/")
 """Folder of a run as its settings name it: where the run took place, though it may have been moved since."""
 
@@ -45,7 +54,11 @@ class RunComparison:
     observed: tuple[Difference, ...]
     """Claims with the same result, of which something else was observed."""
     fates: tuple[Difference, ...]
+    """The largest differences first, as of findings and failovers."""
     findings: tuple[Difference, ...]
+    """Without those that say the same as a fate."""
+    counts: tuple[Difference, ...]
+    """Fates and findings of both runs whose numbers differ by less than a third."""
     steps: tuple[Difference, ...]
     """Seconds from one mark to the next that both runs have, if they differ by more than half a second."""
     failovers: tuple[Difference, ...]
@@ -53,6 +66,8 @@ class RunComparison:
     settings: tuple[Difference, ...]
     same: Mapping[str, int]
     """How many claims, fates, findings, failovers, steps and settings are equal."""
+    opening: Opening
+    """The conclusion."""
 
     @property
     def equal(self) -> str:
@@ -88,18 +103,28 @@ def compare(one: ReportModel, other: ReportModel) -> RunComparison:
     ]
     steps, same_steps = _steps(one, other)
     failovers = tuple(_failovers(one, other))
-    changed_settings = _differences(*settings)
+    differing = tuple(took for took in failovers if took.one != took.other)
+    changed_fates = _differences(*fates)
+    told = {(row.what, row.one, row.other) for row in changed_fates}
+    changed_findings = [
+        row
+        for row in _differences(*findings)
+        if (row.what.removesuffix(_UNEXPECTED), row.one, row.other) not in told
+    ]
+    counts = [row for row in (*changed_fates, *changed_findings) if _share(row) < _MINOR_SHARE]
     return RunComparison(
         one=one.run.folder,
         other=other.run.folder,
         facts=tuple(Difference(*fact) for fact in facts if fact[1] != fact[2]),
         claims=changed,
         observed=observed,
-        fates=_differences(*fates),
-        findings=_differences(*findings),
+        fates=_by_size(row for row in changed_fates if row not in counts),
+        findings=_by_size(row for row in changed_findings if row not in counts),
+        counts=_by_size(counts),
         steps=steps,
-        failovers=tuple(took for took in failovers if took.one != took.other),
-        settings=changed_settings,
+        failovers=_by_size(differing),
+        settings=_differences(*settings),
+        opening=_opening(one, other, [row.what for row in changed], len(claims[0]), differing),
         same={
             "claims": len(same_result),
             "fates": _equal(*fates),
@@ -109,6 +134,77 @@ def compare(one: ReportModel, other: ReportModel) -> RunComparison:
             "settings": _equal(*settings),
         },
     )
+
+
+_UNEXPECTED = ", unexpected"
+
+
+def _opening(
+    one: ReportModel, other: ReportModel, claims: Sequence[str], of: int, failovers: Sequence[Difference]
+) -> Opening:
+    """What the differences come to."""
+    said = list(_conclusion(one, other, claims, of, failovers))
+    alike = not said
+    worse = SEVERITY.index(other.verdict.tone) - SEVERITY.index(one.verdict.tone)
+    tone: Tone = "kept" if alike or worse < 0 else other.verdict.tone if worse > 0 else "undecided"
+    return Opening(
+        kind="comparison",
+        tone=tone,
+        sign="=" if alike else "≠",
+        word="alike" if alike else "worse" if worse > 0 else "better" if worse < 0 else "different",
+        answer=" ".join(said)
+        or "No claim turns out otherwise, and no message fares otherwise; only times and counts differ.",
+        asked=f"What differs from A to B? A: {_named(one)}. B: {_named(other)}.",
+        sure="One run each: numbers of messages and seconds also vary between runs of the same kind; "
+        "`acked run --repeat` shows how far.",
+        more=[("what differs", "#differences"), ("timelines", "#timelines")],
+    )
+
+
+def _named(model: ReportModel) -> str:
+    kafka = f"Kafka {model.run.kafka}" if model.run.kafka else model.run.title
+    return ", ".join(part for part in (model.run.scenario, kafka, model.run.mode) if part)
+
+
+def _conclusion(
+    one: ReportModel, other: ReportModel, claims: Sequence[str], of: int, failovers: Sequence[Difference]
+) -> Iterable[str]:
+    """What matters to the reader, a sentence each; nothing if only counts and seconds differ."""
+    if one.verdict.verdict != other.verdict.verdict:
+        yield f"A is {one.verdict.verdict}, B {other.verdict.verdict}."
+    lost = one.verdict.lost, other.verdict.lost
+    if _part(*lost) >= _MINOR_SHARE:
+        first, second = (counted(number, "acknowledged message") if number else "none" for number in lost)
+        yield f"A loses {first}, B {second if lost[0] == 0 or not lost[1] else lost[1]}."
+    if claims:
+        named = listed([*claims[:_NAMED], *([f"{len(claims) - _NAMED} more"] if claims[_NAMED:] else [])])
+        turn = "claim turns" if len(claims) == 1 else "claims turn"
+        yield f"{len(claims)} of {of} {turn} out otherwise: {named}."
+    took = [(row.what, *_numbers(row)) for row in failovers]
+    known = [(abs(b - a), what, a, b) for what, a, b in took if a is not None and b is not None]
+    slower_s, partition, first_s, second_s = max(known, default=(0.0, "", 0.0, 0.0))
+    if slower_s >= _SLOWER_S:
+        yield f"A new leader of {partition} takes {first_s:.1f} s in A and {second_s:.1f} s in B."
+
+
+def _by_size(rows: Iterable[Difference]) -> tuple[Difference, ...]:
+    return tuple(sorted(rows, key=lambda row: -_share(row)))
+
+
+def _share(row: Difference) -> float:
+    """How much two numbers differ, as a part of the larger; 1 if one of them is missing."""
+    one, other = _numbers(row)
+    return 1.0 if one is None or other is None else _part(one, other)
+
+
+def _part(one: float, other: float) -> float:
+    return abs(one - other) / max(one, other, 1e-9)
+
+
+def _numbers(row: Difference) -> tuple[float | None, float | None]:
+    values = [re.match(r"\d+(\.\d+)?", text) for text in (row.one, row.other)]
+    one, other = (float(value[0]) if value else None for value in values)
+    return one, other
 
 
 def _result(claim: Claim) -> str:
@@ -131,7 +227,7 @@ def _equal(one: Mapping[str, str], other: Mapping[str, str]) -> int:
 def _by_class(model: ReportModel) -> dict[str, str]:
     counts: dict[str, int] = {}
     for group in model.groups:
-        name = f"{group.name}{'' if group.expected else ', unexpected'}"
+        name = f"{group.name}{'' if group.expected else _UNEXPECTED}"
         counts[name] = counts.get(name, 0) + group.count
     return {name: str(count) for name, count in counts.items()}
 

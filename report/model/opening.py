@@ -26,6 +26,10 @@ class Opening:
     """How many runs or messages the answer rests on, and what it leaves open."""
     more: Sequence[tuple[str, str]] = field(default_factory=tuple)
     """Words and addresses of links to what else there is, on the page or beside it."""
+    word: str = ""
+    """What stands beside the sign; empty: the word of the tone."""
+    sign: str = ""
+    """Empty: that of the tone."""
 
 
 def worst(tones: Sequence[Tone], *, none: Tone = "undecided") -> Tone:

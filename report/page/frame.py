@@ -24,8 +24,8 @@ def framed(template: str, opening: Opening, script_name: str = "", **content: ob
         .render(
             **content,
             opening=opening,
-            sign=sign,
-            word=word,
+            sign=opening.sign or sign,
+            word=opening.word or word,
             tones=TONES,
             around=Markup(AROUND),
             style=Markup(style),

@@ -49,6 +49,7 @@ def test_run_and_itself_are_equal(twins: tuple[Path, Path]) -> None:
     comparison = compared(twins)
     for name in ("facts", "claims", "observed", "fates", "findings", "steps", "settings"):
         assert getattr(comparison, name) == (), name
+    assert (comparison.opening.word, comparison.opening.sign) == ("alike", "=")
     model = report_model(twins[0])
     assert comparison.same["claims"] == len(model.claims)
     assert f"{len(model.claims)} claims, {len(model.verdict.fates)} fate" in comparison.equal
@@ -69,6 +70,21 @@ def test_version_claim_and_fate_that_differ(twins: tuple[Path, Path]) -> None:
     assert comparison.claims[-1] == Difference(claims[-1]["name"], comparison.claims[-1].one, "")
     assert [one.what for one in comparison.observed] == [claims[1]["name"]]
     assert {fate.what for fate in comparison.fates} >= {"kept", "lost", "moved"}
+    said = comparison.opening.answer
+    assert re.search(r"^A loses \d+ acknowledged messages, B none\. 2 of \d+ claims turn out otherwise: ", said)
+    assert claims[0]["name"] in said
+
+
+def test_what_differs_little_is_folded_and_what_is_said_twice_is_said_once(twins: tuple[Path, Path]) -> None:
+    """A lost message is a fate and a finding; 97 of 100 messages are no other outcome."""
+    judgement = json.loads((twins[1] / "judgement.json").read_text())
+    lost, kept = judgement["fates"]["lost"], judgement["fates"]["kept"]
+    change(twins[1], "judgement.json", fates=judgement["fates"] | {"lost": lost - 1, "kept": 2 * kept})
+    comparison = compared(twins)
+    assert comparison.counts == (Difference("lost", str(lost), str(lost - 1)),)
+    assert comparison.fates == (Difference("kept", str(kept), str(2 * kept)),)
+    assert comparison.findings == ()
+    assert comparison.opening.word == "alike"
 
 
 def test_clock_of_a_run_does_not_matter_but_its_steps_do(twins: tuple[Path, Path]) -> None:
