@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from harness.lab.layout import THREE_AZS
 from harness.plain_files import write_output
 from report import series as report
 from report.junit import junit
+from report.model.night import night_of
 from report.night import summary_markdown
 from run.scenario import Scenario
 from studies.series.budget import Budget, as_before
@@ -311,51 +312,43 @@ def not_run(series: Series) -> list[Job]:
 
 
 def write_documents(series: Series) -> None:
-    """Write the files of `--junit` and `--summary`, also for a series that was interrupted."""
-    night, runs, missing = series.night, series.folder.runs, not_run(series)
-    if night.junit is not None:
-        text = junit(runs, missing, link=page_links(night.junit))
-        write_output(night.junit, text, "--junit")
-    if runs:
-        series.folder.keep(INDEX, index(series.folder, series.runs, len(missing), night.earlier))
-    if night.summary is not None:
-        own = {(run.job, run.ended) for run in runs}
-        earlier = [run for run in _earlier(series.runs, night.earlier) if (run.job, run.ended) not in own]
-        links = page_links(night.summary)
-        text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=earlier, link=links)
-        write_output(night.summary, text, "--summary")
+    """Write the page and the files of `--junit` and `--summary`, also for a series that was interrupted."""
+    from report.page.index import index_page
 
-
-def index(folder: SeriesFolder, runs: Path, missing: int = 0, earlier: Sequence[RunSummary] = ()) -> str:
-    """The index page of a series, with links to the pages that its runs have."""
-    return index_of(
-        folder.runs,
-        title=f"{folder.path.parent.name} {folder.path.name}",
-        earlier=_earlier(runs, earlier),
-        missing=missing,
-        file=folder.path / INDEX,
+    options, runs = series.night, series.folder.runs
+    earlier = _earlier(series.runs, options.earlier)
+    night = night_of(
+        runs, flaky(runs), not_run=not_run(series), earlier=earlier, title=title_of(series.folder)
     )
+    if options.junit is not None:
+        write_output(options.junit, junit(night, link=page_links(options.junit)), "--junit")
+    if runs:
+        page = index_page(night, runs, page_links(series.folder.path / INDEX))
+        series.folder.keep(INDEX, page)
+    if options.summary is not None:
+        write_output(options.summary, summary_markdown(night, link=page_links(options.summary)), "--summary")
+
+
+def index(folder: SeriesFolder, runs: Path) -> str:
+    """The page of a stored series, with links to the pages that its runs have."""
+    from report.page.index import index_page
+
+    earlier, missing = _earlier(runs, ()), folder.not_run()
+    night = night_of(
+        folder.runs, flaky(folder.runs), not_run=missing, earlier=earlier, title=title_of(folder)
+    )
+    return index_page(night, folder.runs, page_links(folder.path / INDEX))
+
+
+def title_of(folder: SeriesFolder) -> str:
+    """The kind of a series and its time."""
+    return f"{folder.path.resolve().parent.name} {folder.path.resolve().name}"
 
 
 def _earlier(runs: Path, earlier: Sequence[RunSummary]) -> list[RunSummary]:
     """The runs of all series below ``runs`` and those of other nights, each once, oldest first."""
     by_run = {(run.job, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
     return sorted(by_run.values(), key=lambda run: run.ended)
-
-
-def index_of(
-    runs: Sequence[RunSummary], *, title: str, earlier: Sequence[RunSummary], missing: int, file: Path
-) -> str:
-    """The index page of some runs, for ``file``."""
-    from report.page.index import index_page
-
-    return index_page(
-        [asdict(run) for run in runs],
-        title=title,
-        earlier=[asdict(run) for run in earlier],
-        missing=missing,
-        link=page_links(file),
-    )
 
 
 def report_end(series: Series, progress: Progress, *, stopped: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from cli.options import Earlier, Index, Junit, SummaryOption
 from cli.pages import page_links
-from cli.series import index_of, read_runs, require_files
+from cli.series import read_runs, require_files, title_of
 from harness.console import echo
 from harness.errors import UsageError
 from harness.plain_files import write_output
@@ -34,6 +34,7 @@ def summary(
     """
     from checkers.verdict import VERDICTS, worst
     from report import junit as xml
+    from report.model.night import night_of
     from report.night import summary_markdown
     from studies.series.summary import flaky
 
@@ -42,13 +43,15 @@ def summary(
     series = [_read(file) for file in files]
     runs = _each_once(run for one in series for run in located(one))
     missing = [job for one in series for job in one.not_run()]
-    links = page_links(summary or Path("summary.md"))
-    text = summary_markdown(runs, flaky(runs), not_run=missing, earlier=before, link=links)
+    title = f"night of {len(series)} series" if len(series) > 1 else title_of(series[0])
+    night = night_of(runs, flaky(runs), not_run=missing, earlier=before, title=title)
+    text = summary_markdown(night, link=page_links(summary or Path("summary.md")))
     if junit is not None:
-        write_output(junit, xml.junit(runs, missing, link=page_links(junit)), "--junit")
+        write_output(junit, xml.junit(night, link=page_links(junit)), "--junit")
     if index is not None:
-        title = f"{len(series)} series" if len(series) > 1 else series[0].path.name
-        page = index_of(runs, title=title, earlier=before, missing=len(missing), file=index)
+        from report.page.index import index_page
+
+        page = index_page(night, runs, page_links(index))
         write_output(index, page, "--index")
     if summary is not None:
         write_output(summary, text, "--summary")

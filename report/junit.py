@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
 from report.model.model import Claim, FindingGroup, ReportModel
+from report.model.night import CaseRun, Night
 from report.night import Link, no_link
-from report.series import ReportedJob, ReportedRun, deviations, job_name
 from report.words.claims import deviation
 
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -16,8 +16,8 @@ _ELEMENTS = {"violated": "failure", "unfit": "skipped"}
 """The JUnit element of some verdicts. Other verdicts except `as declared` are an `error`."""
 
 
-def junit(runs: Sequence[ReportedRun], not_run: Iterable[ReportedJob] = (), *, link: Link = no_link) -> str:
-    """A test suite with a test case for each run.
+def junit(night: Night, *, link: Link = no_link) -> str:
+    """A test suite with a test case for each run of a series.
 
     `violated` is a failure; `unknown`, `invalid` and `crashed` are errors; `unfit` runs, and runs that did
     not take place, are skipped. Failures and errors name each claim that is not as declared, the commit, the
@@ -25,23 +25,24 @@ def junit(runs: Sequence[ReportedRun], not_run: Iterable[ReportedJob] = (), *, l
     """
     suite = ElementTree.Element("testsuite", name="acked")
     kinds = []
-    for run in runs:
-        case = _case(suite, run)
+    for run in night.runs:
+        case = _case(suite, run.name, run.mode)
         case.set("time", f"{run.seconds:.1f}")
         if run.verdict != "as declared":
             kind = _ELEMENTS.get(run.verdict, "error")
             kinds.append(kind)
-            claims = deviations(run)
             reasons = "; ".join(run.reasons) or run.verdict
-            message = _clean(". ".join((reasons, " ".join(claims))) if claims else reasons)
+            message = _clean(". ".join((reasons, " ".join(run.claims))) if run.claims else reasons)
             element = ElementTree.SubElement(case, kind, message=message)
             if kind != "skipped":
                 element.set("type", run.verdict)
-                element.text = _clean("\n".join((*run.reasons, *claims, *_facts(run, link))))
-    for job in not_run:
-        kinds.append("skipped")
-        ElementTree.SubElement(_case(suite, job), "skipped", message="not run: the series ended before")
-    return _document(suite, kinds, sum(run.seconds for run in runs))
+                element.text = _clean("\n".join((*run.reasons, *run.claims, *_facts(run, link))))
+    for planned in night.not_run:
+        for _ in range(planned.runs):
+            kinds.append("skipped")
+            case = _case(suite, planned.name, planned.mode)
+            ElementTree.SubElement(case, "skipped", message="not run: the series ended before")
+    return _document(suite, kinds, sum(run.seconds for run in night.runs))
 
 
 def run_junit(model: ReportModel) -> str:
@@ -77,7 +78,7 @@ def run_junit(model: ReportModel) -> str:
     return _document(suite, kinds, model.run.duration_s)
 
 
-def _facts(run: ReportedRun, link: Link) -> Iterator[str]:
+def _facts(run: CaseRun, link: Link) -> Iterator[str]:
     yield f"duration: {run.seconds:.1f} s"
     if run.commit:
         yield f"commit: {run.commit}"
@@ -109,8 +110,8 @@ def _document(suite: ElementTree.Element, kinds: Sequence[str], seconds: float) 
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _case(suite: ElementTree.Element, job: ReportedJob) -> ElementTree.Element:
-    return ElementTree.SubElement(suite, "testcase", classname=f"acked.{job.mode}", name=job_name(job))
+def _case(suite: ElementTree.Element, name: str, mode: str) -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=f"acked.{mode}", name=name)
 
 
 def _clean(text: str) -> str:

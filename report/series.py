@@ -89,6 +89,10 @@ class ReportedRun(ReportedJob, Protocol):
         """Its run folder."""
 
     @property
+    def ended(self) -> str:
+        """When it ended, UTC; empty if it is not known."""
+
+    @property
     def reasons(self) -> Sequence[str]:
         """Why the verdict is not *as declared*."""
 

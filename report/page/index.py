@@ -1,21 +1,19 @@
-"""The index page of a series: scenarios by Kafka version and mode, with links to the pages of runs."""
+"""The page of a series: what is new, what is flaky, and all runs by scenario, Kafka version and mode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from checkers.verdict import NOT_JUDGED, VERDICTS
-from report.page.render import ICONS, asset, digest, environment
-
-NIGHTS = 14
-"""At most this many earlier runs of a job are in its strip."""
-
-SummaryLine = Mapping[str, Any]
-"""A run of a series, as a line of `runs.jsonl`."""
+from report.model.night import Case, CaseRun, Night
+from report.night import disagreement, rate, slower_in_words
+from report.page.frame import framed
+from report.page.render import ICONS
+from report.page.svg import picture, tag
+from report.series import ReportedRun, job_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +31,8 @@ class Entry:
     """Sign, verdict and link of each run; the link is empty where the run has no page."""
     strip: Sequence[tuple[str, str, str]]
     """Sign, verdict and day of earlier runs, oldest first."""
+    trend: Markup | None
+    """How long the same runs and these took."""
 
     @property
     def ran(self) -> bool:
@@ -41,37 +41,28 @@ class Entry:
 
 
 def index_page(
-    runs: Sequence[SummaryLine],
-    *,
-    title: str,
-    earlier: Sequence[SummaryLine] = (),
-    missing: int = 0,
+    night: Night,
+    runs: Sequence[ReportedRun],
     link: Callable[[str], str] = lambda folder: "",
 ) -> str:
-    """The index of some runs as one self-contained HTML file.
+    """The page of a series as one self-contained HTML file.
 
-    ``earlier`` are runs of other series, oldest first; ``missing`` runs were planned but did not take place.
-    ``link`` returns the address of a run folder's page, or nothing.
+    ``night`` is the model of ``runs``; ``link`` returns the address of a run folder's page, or nothing.
     """
-    columns = sorted({(run["version"], _mode(run)) for run in runs}, key=lambda one: (one[1], _order(one[0])))
-    by_cell: dict[tuple[str, str, str], list[SummaryLine]] = {}
-    before: dict[tuple[str, str, str], list[SummaryLine]] = {}
+    columns = sorted({(run.version, _mode(run)) for run in runs}, key=lambda one: (one[1], _order(one[0])))
+    by_cell: dict[tuple[str, str, str], list[ReportedRun]] = {}
     for run in runs:
         by_cell.setdefault(_cell(run), []).append(run)
-    own = {_identity(run) for run in runs}
-    last = max((str(run.get("ended") or "") for run in runs), default="")
-    for run in earlier:
-        if _identity(run) not in own and str(run.get("ended") or "") <= last:
-            before.setdefault(_cell(run), []).append(run)
-    scenarios = sorted({run["scenario"] for run in runs})
+    cases = {case.name: case for case in night.cases}
+    scenarios = sorted({run.scenario for run in runs})
     sparse = len(by_cell) * 2 < len(columns) * len(scenarios)
 
     def row(scenario: str) -> list[tuple[str, Entry | None]]:
         cells: list[tuple[str, Entry | None]] = []
         for version, mode in columns:
-            key = (scenario, version, mode)
-            if key in by_cell:
-                entry = _entry(by_cell[key], before.get(key, []), link)
+            of_cell = by_cell.get((scenario, version, mode))
+            if of_cell is not None:
+                entry = _entry(of_cell, cases[job_name(of_cell[0])], link)
                 cells.append((f"{version} {mode}" if sparse else "", entry))
             elif not sparse:
                 cells.append(("", None))
@@ -79,71 +70,55 @@ def index_page(
 
     rows = [(scenario, row(scenario)) for scenario in scenarios]
     rows.sort(key=lambda one: min((_worst(entry) for _, entry in one[1] if entry), default=9))
-    counts: dict[str, int] = {}
-    for run in runs:
-        counts[run["verdict"]] = counts.get(run["verdict"], 0) + 1
-    style = asset("page.css")
-    return (
-        environment()
-        .get_template("index.html.j2")
-        .render(
-            title=title,
-            columns=[] if sparse else columns,
-            rows=rows,
-            counts=[(name, ICONS.get(name, "?"), counts[name]) for name in _SEVERITY if name in counts],
-            worst=next((name for name in _SEVERITY if name in counts), "unknown"),
-            icons=ICONS,
-            runs=len(runs),
-            missing=missing,
-            reasons=_reasons(runs, link),
-            most_reasons=_REASONS,
-            strips=any(entry is not None and entry.strip for _, cells in rows for _, entry in cells),
-            ended=max((str(run.get("ended") or "") for run in runs), default=""),
-            style=Markup(style),
-            style_hash=digest(style),
-        )
+    return framed(
+        "index.html.j2",
+        replace(night.opening, sign=ICONS.get(night.worst, "?")),
+        night=night,
+        columns=[] if sparse else columns,
+        rows=rows,
+        icons=ICONS,
+        link=link,
+        failures=[(title, _alike(some)) for title, some in _titled(night) if some],
+        most=MOST,
+        rate=rate,
+        slower_in_words=slower_in_words,
+        disagreement=disagreement,
+        strips=any(entry is not None and entry.strip for _, cells in rows for _, entry in cells),
     )
 
 
+MOST = 40
+"""At most this many failures are listed, of each kind."""
 _SEVERITY = tuple(VERDICTS)
-_REASONS = 40
-"""At most this many reasons are listed."""
 
 
-def _reasons(runs: Sequence[SummaryLine], link: Callable[[str], str]) -> list[dict[str, Any]]:
-    """Why runs were not as declared, the worst verdict first; runs with the same reason are grouped."""
-    entries: dict[tuple[str, str], dict[str, Any]] = {}
-    for run in sorted(runs, key=lambda run: _severity(run["verdict"])):
-        if run["verdict"] == "as declared":
-            continue
-        why = "; ".join(run.get("reasons") or ()) or "no reason is recorded"
-        cell = {
-            "name": f"{run['scenario']} on {run['version']} {_mode(run)}",
-            "href": link(str(run.get("folder") or "")),
-        }
-        why = why.removeprefix(f"{run['scenario']} ")
-        new = {"verdict": run["verdict"], "why": why, "cells": []}
-        entry = entries.setdefault((run["verdict"], why), new)
-        entry["cells"].append(cell)
-    return list(entries.values())
+def _titled(night: Night) -> list[tuple[str, Sequence[CaseRun]]]:
+    titles = (
+        ("New since the last series", "As in the last series") if night.compared else ("Not as declared", "")
+    )
+    return [*zip(titles, (night.new, night.old), strict=True), ("Could not be run here", night.unfit)]
+
+
+def _alike(runs: Sequence[CaseRun]) -> list[list[CaseRun]]:
+    """Runs with the same verdict, reasons and claims together, the worst verdict first."""
+    groups: dict[object, list[CaseRun]] = {}
+    for run in sorted(runs, key=lambda run: _severity(run.verdict)):
+        scenario = run.name.partition(" on ")[0]
+        groups.setdefault((run.verdict, run.why.removeprefix(f"{scenario} "), run.claims), []).append(run)
+    return list(groups.values())
 
 
 def _severity(verdict: str) -> int:
     return _SEVERITY.index(verdict) if verdict in _SEVERITY else 0
 
 
-def _cell(run: SummaryLine) -> tuple[str, str, str]:
-    return run["scenario"], run["version"], _mode(run)
+def _cell(run: ReportedRun) -> tuple[str, str, str]:
+    return run.scenario, run.version, _mode(run)
 
 
-def _mode(run: SummaryLine) -> str:
+def _mode(run: ReportedRun) -> str:
     """The metadata mode, with the client where one was named."""
-    return f"{run['mode']}, {run['client']}" if run.get("client") else str(run["mode"])
-
-
-def _identity(run: SummaryLine) -> tuple[str, str, str, str]:
-    """What tells a run from all others, wherever its folder is now."""
-    return (*_cell(run), str(run.get("ended") or ""))
+    return f"{run.mode}, {run.client}" if run.client else run.mode
 
 
 def _order(version: str) -> list[int]:
@@ -154,18 +129,18 @@ def _worst(entry: Entry) -> int:
     return min(_severity(name) for name, _, _ in entry.verdicts)
 
 
-def _entry(runs: Sequence[SummaryLine], before: Sequence[SummaryLine], link: Callable[[str], str]) -> Entry:
+def _entry(runs: Sequence[ReportedRun], case: Case, link: Callable[[str], str]) -> Entry:
     counts: dict[str, int] = {}
     for run in runs:
-        counts[run["verdict"]] = counts.get(run["verdict"], 0) + 1
-    judged = [run for run in runs if run["verdict"] not in NOT_JUDGED]
-    lost = sorted(int(run.get("lost") or 0) for run in judged)
-    findings = [run.get("findings") or {} for run in judged]
+        counts[run.verdict] = counts.get(run.verdict, 0) + 1
+    judged = [run for run in runs if run.verdict not in NOT_JUDGED]
+    lost = sorted(run.lost for run in judged)
     classes = {
-        name: sorted(int(finding.get(name, 0)) for finding in findings)
-        for name in sorted({n for finding in findings for n in finding})
+        name: sorted(run.findings.get(name, 0) for run in judged)
+        for name in sorted({n for run in judged for n in run.findings})
     }
-    seconds = sorted(float(run.get("seconds") or 0) for run in runs)
+    seconds = sorted(run.seconds for run in runs)
+    before = case.strip[: -case.runs]
     return Entry(
         verdicts=[(name, ICONS.get(name, "?"), counts[name]) for name in sorted(counts, key=_severity)],
         claims=_disagreeing(judged),
@@ -175,21 +150,33 @@ def _entry(runs: Sequence[SummaryLine], before: Sequence[SummaryLine], link: Cal
             if values
         ],
         seconds=_span([f"{seconds[0]:.0f}", f"{seconds[-1]:.0f}"]),
-        runs=[
-            (ICONS.get(run["verdict"], "?"), run["verdict"], link(str(run.get("folder") or "")))
-            for run in runs
-        ],
-        strip=[
-            (ICONS.get(run["verdict"], "?"), run["verdict"], str(run.get("ended") or "")[:10])
-            for run in before[-NIGHTS:]
-        ],
+        runs=[(ICONS.get(run.verdict, "?"), run.verdict, link(run.folder)) for run in runs],
+        strip=[(ICONS.get(verdict, "?"), verdict, day) for day, verdict in before],
+        trend=_trend(case.seconds) if before else None,
     )
 
 
-def _disagreeing(runs: Sequence[SummaryLine]) -> list[str]:
+def _trend(seconds: Sequence[float]) -> Markup:
+    """How long each of the runs took, as bars; the last ones are those of this series."""
+    longest = max(seconds) or 1.0
+    bars = [
+        tag(
+            "rect",
+            x=7 * at,
+            y=16 - max(1.0, 15 * one / longest),
+            width=5,
+            height=max(1.0, 15 * one / longest),
+        )
+        for at, one in enumerate(seconds)
+    ]
+    label = f"seconds of the last {len(seconds)} runs: {', '.join(f'{one:.0f}' for one in seconds)}"
+    return picture(7 * len(seconds), 16, bars, label, "trend")
+
+
+def _disagreeing(runs: Sequence[ReportedRun]) -> list[str]:
     answers: dict[str, dict[str, int]] = {}
     for run in runs:
-        for name, status in (run.get("claims") or {}).items():
+        for name, status in run.claims.items():
             counts = answers.setdefault(name, {})
             counts[status] = counts.get(status, 0) + 1
     return [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
 from xml.etree import ElementTree
 
-from report.junit import junit
-from report.night import summary_markdown
+from report import junit as xml
+from report import night as markdown
+from report.model.night import Night, night_of
 from studies.series.job import Job
 from studies.series.summary import RunSummary, flaky
 
@@ -16,6 +19,63 @@ def run(scenario: str, verdict: str = "as declared", **values: object) -> RunSum
     """A run on 2.7.1."""
     facts = {"scenario": scenario, "version": "2.7.1", "mode": "zookeeper", "verdict": verdict}
     return RunSummary(**{**facts, **values})  # type: ignore[arg-type]
+
+
+def summary_markdown(runs: Sequence[RunSummary], how: Any, *, limit: int = 1 << 20, **others: Any) -> str:
+    link = others.pop("link", lambda folder: "")
+    return markdown.summary_markdown(night_of(runs, how, **others), link=link, limit=limit)
+
+
+def junit(runs: Sequence[RunSummary], not_run: Sequence[Job] = (), **others: Any) -> str:
+    return xml.junit(night_of(runs, {}, not_run=not_run), **others)
+
+
+def night(runs: Sequence[RunSummary], earlier: Sequence[RunSummary]) -> Night:
+    return night_of(runs, flaky(runs), earlier=earlier, title="all 2026")
+
+
+def at(day: int, verdict: str = "as declared", scenario: str = "a", **values: object) -> RunSummary:
+    return run(scenario, verdict, ended=f"2026-01-{day:02}T01:00:00+00:00", **values)
+
+
+def test_what_is_new_is_the_first_sentence() -> None:
+    said = night([at(9, "violated"), at(9, scenario="b")], [at(8), at(8, scenario="b")]).opening
+    assert said.answer == (
+        "One case fails that did not fail before: a on 2.7.1 zookeeper. One other case is as declared."
+    )
+    assert (said.kind, said.tone, said.word) == ("night", "broken", "violated")
+    said = night([at(9, "unknown")], [at(8, "unknown")]).opening
+    assert said.answer == "Nothing new fails. One case fails as before: a on 2.7.1 zookeeper."
+    assert night([at(9)], [at(8, "crashed")]).opening.answer.startswith(
+        "Nothing new fails. One case is as declared again: a on 2.7.1 zookeeper."
+    )
+    alone = night([at(9, "violated")], [])
+    assert alone.opening.answer == "One case fails: a on 2.7.1 zookeeper."
+    assert "no earlier series" in alone.opening.sure
+
+
+def test_a_case_is_flaky_if_it_failed_now_and_then() -> None:
+    before = [at(day, "violated" if day in (3, 6) else "as declared") for day in range(1, 9)]
+    always = [at(day, "violated", "b") for day in range(1, 9)]
+    text = summary_markdown([at(9), at(9, "violated", "b")], {}, earlier=[*before, *always])
+    assert "### Flaky over the last series\n\n- a on 2.7.1 zookeeper: 2 of its last 9 runs failed\n" in text
+    (one,) = night([at(9), at(9, "violated", "b")], [*before, *always]).unsteady
+    assert (one.name, one.failed, one.of) == ("a on 2.7.1 zookeeper", 2, 9)
+
+
+def test_a_case_is_slower_than_it_usually_is() -> None:
+    before = [at(day, seconds=seconds) for day, seconds in enumerate((40.0, 41.0, 90.0), start=1)]
+    assert night([at(9, seconds=51.0)], before).slower == ()
+    (one,) = night([at(9, seconds=80.0)], before).slower
+    assert (one.seconds, one.usual_s) == (80.0, 41.0)
+    text = summary_markdown([at(9, seconds=80.0)], {}, earlier=before)
+    assert "### Slower\n\n- a on 2.7.1 zookeeper: 80 s, usually 41 s\n" in text
+
+
+def test_later_series_and_its_own_runs_are_not_before_it() -> None:
+    own = at(9, "violated")
+    said = night([own], [at(8), own, at(10, "violated")])
+    assert (said.compared, len(said.new)) == (1, 1)
 
 
 def test_junit_has_a_test_case_for_each_run() -> None:

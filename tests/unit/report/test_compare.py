@@ -71,7 +71,9 @@ def test_version_claim_and_fate_that_differ(twins: tuple[Path, Path]) -> None:
     assert [one.what for one in comparison.observed] == [claims[1]["name"]]
     assert {fate.what for fate in comparison.fates} >= {"kept", "lost", "moved"}
     said = comparison.opening.answer
-    assert re.search(r"^A loses \d+ acknowledged messages, B none\. 2 of \d+ claims turn out otherwise: ", said)
+    assert re.search(
+        r"^A loses \d+ acknowledged messages, B none\. 2 of \d+ claims turn out otherwise: ", said
+    )
     assert claims[0]["name"] in said
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
-from report.page.index import index_page
+from report.model.night import night_of
+from report.page.index import index_page as page_of
+from studies.series.job import Job
+from studies.series.summary import RunSummary, flaky
 from tests.unit.report.test_page import Elements
 
 
@@ -24,6 +28,20 @@ def run(scenario: str = "a", verdict: str = "as declared", **values: Any) -> dic
         "scenario": scenario,
         "verdict": verdict,
     }
+
+
+def index_page(
+    runs: list[dict[str, Any]],
+    *,
+    title: str,
+    earlier: list[dict[str, Any]] | None = None,
+    missing: int = 0,
+    link: Callable[[str], str] = lambda folder: "",
+) -> str:
+    summaries, before = ([RunSummary(**one) for one in some or []] for some in (runs, earlier))
+    planned = [Job(scenario="planned", version="2.7.1", mode="zookeeper")] * missing
+    night = night_of(summaries, flaky(summaries), not_run=planned, earlier=before, title=title)
+    return page_of(night, summaries, link=link)
 
 
 def cells(html: str) -> list[str]:
@@ -57,10 +75,11 @@ def test_reasons_stand_above_the_table() -> None:
     )
     section = html[html.index("<h2>Not as declared") : html.index("<h2>All runs")]
     assert [words(one) for one in re.findall(r"<li>.*?</li>", section, re.DOTALL)] == [
-        "✗ violated b on 2.7.1 zookeeper , b on 3.9.1 zookeeper : claim &#39;x&#39; is refuted",
-        "? unknown a on 2.7.1 zookeeper : y",
+        "✗ violated b on 2.7.1 zookeeper , b on 3.9.1 zookeeper : claim &#39;x&#39; is refuted "
+        "(20 s, its pictures )",
+        "? unknown a on 2.7.1 zookeeper : y (20 s, its pictures )",
     ]
-    assert section.count("<a ") == 2
+    assert section.count("<a ") == 2 * 2
     assert "Not as declared" not in index_page([run("a")], title="all 1")
 
 
@@ -109,7 +128,7 @@ def test_clients_have_columns_of_their_own() -> None:
     html = index_page([run(lost=1), run(verdict="violated", client="java", reasons=["y"])], title="matrix 1")
     assert re.findall(r"<th>2.7.1<br>(.*?)</th>", html) == ["zookeeper", "zookeeper, java"]
     assert "flicker" not in "".join(cells(html))
-    assert "a on 2.7.1 zookeeper, java : y" in words(html)
+    assert "a on 2.7.1 zookeeper with java : y" in words(html)
 
 
 def test_the_strip_shows_runs_of_earlier_series_alone() -> None:
@@ -147,7 +166,8 @@ def test_series_in_which_each_scenario_has_its_own_version_has_no_empty_cells() 
 def test_only_runs_with_a_page_have_a_link() -> None:
     links = {"runs/a/1": "../../a/1/report.html"}
     html = index_page([run("a"), run("b")], title="all 1", link=lambda folder: links.get(folder, ""))
-    assert [at["href"] for tag, at in Elements(html).found if tag == "a"] == ["../../a/1/report.html"]
+    hrefs = [at["href"] for tag, at in Elements(html).found if tag == "a"]
+    assert hrefs == ["#runs", "runs.jsonl", "../../a/1/report.html"]
 
 
 def test_strip_shows_earlier_nights_alone() -> None:
