@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from statistics import median
 from typing import Any, Protocol
 
@@ -30,6 +31,8 @@ TONES: Mapping[str, Tone] = {
 """How bad a verdict is for whoever wrote the claims."""
 _SLOWER, _SLOWER_S = 1.5, 10.0
 _NAMED = 3
+_CHANGES = 2
+"""A case that has failed since some day, or that was mended, has changed once; a flaky one more often."""
 _KINDS = {"all": "night", "": "night"}
 
 
@@ -214,8 +217,8 @@ def _before(runs: Sequence[ReportedRun], earlier: Sequence[ReportedRun]) -> Iter
 def _with_opening(night: Night, ended: str) -> Night:
     kind, _, time = night.title.partition(" ")
     planned = sum(one.runs for one in night.not_run)
-    after = f", {night.title}" if night.title else ""
-    when = f", ended {ended.replace('T', ' ').replace('+00:00', ' UTC')}" if ended else ""
+    when = f"ended {ended.replace('T', ' ').replace('+00:00', ' UTC')}" if ended else ""
+    which = f" {', '.join(filter(None, (night.title, when)))}" if night.title or when else ""
     sure = [f"{counted(len(night.runs), 'run')}{f'; {planned} planned and not run' if planned else ''}."]
     sure.append(
         f"Compared with {counted(night.compared, 'run')} of earlier series."
@@ -231,7 +234,7 @@ def _with_opening(night: Night, ended: str) -> Night:
             tone=TONES.get(night.worst, "undecided"),
             word=night.worst,
             answer=" ".join(_answer(night)),
-            asked=f"Does each of {counted(len(night.cases), 'case')} turn out as declared?{after}{when}",
+            asked=f"Does each of {counted(len(night.cases), 'case')} turn out as declared?{which}",
             sure=" ".join(sure),
             more=[("all runs", "#runs"), ("the runs as data", "runs.jsonl")],
         ),
@@ -307,7 +310,8 @@ def _unsteady(
         last = [run for run in (*before.get(name, ()), *runs) if run.verdict != "unfit"][-NIGHTS:]
         failed = sum(map(_failed, last))
         how = disagreeing.get(name)
-        if how is None and not 0 < failed < len(last):
+        changes = sum(_failed(one) != _failed(other) for one, other in pairwise(last))
+        if how is None and changes < _CHANGES:
             continue
         claims = how.claims if how is not None else {}
         found.append(
