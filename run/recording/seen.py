@@ -23,8 +23,8 @@ from harness.observer.views import Views
 TopicIds = Mapping[str, UUID | None]
 """The topic with its id (None before Kafka 2.8), as a broker states it; empty if it says there is none."""
 _ASKED_EVERY_NS = 500_000_000
-_CONTRADICTED_NS = 2_000_000_000
-"""For how long a leader must state less than before: a follower may be told late that it leads no more."""
+_DEPOSED_NS = 2_000_000_000
+"""How long a leader that was deposed may take until it states so."""
 
 
 class LedLog(NamedTuple):
@@ -52,7 +52,7 @@ class Incarnations:
     _led: dict[tuple[int, TopicPartition], LedLog] = field(default_factory=dict)
     """By broker and partition, the most that it stated while it led."""
     _less_since: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
-    """Since when, ns, a broker states less."""
+    """When, ns, a broker stated less, in the same leader epoch or an older one."""
 
     def look(self, stated: Mapping[int, TopicIds], replicas: int) -> str:
         """What is new, as a sentence: the topic was deleted, or created again; empty if nothing is.
@@ -85,12 +85,15 @@ class Incarnations:
         """
         where = broker, key
         before = self._led.get(where, stated)
-        if (stated.epoch, stated.end) >= (before.epoch, before.committed):
+        since = self._less_since.get(where)
+        if stated.epoch > before.epoch or (
+            since is None and (stated.epoch, stated.end) >= (before.epoch, before.committed)
+        ):
             self._less_since.pop(where, None)
             self._led[where] = max(before, stated)
             return None
         since = self._less_since.setdefault(where, ns)
-        if ns - since < _CONTRADICTED_NS:
+        if ns - since < _DEPOSED_NS:
             return None
         self._led.clear()
         self._less_since.clear()

@@ -144,7 +144,8 @@ def test_a_topic_that_was_deleted_and_created_again_is_one_deletion(seen: Seen, 
         ([LedLog(0, 90, 100), LedLog(0, 2, 3), LedLog(0, 4, 5)], None),  # not for long enough
         ([LedLog(0, 90, 100), *[LedLog(0, 80, 95)] * 5], None),  # deposed, truncated to what is committed
         ([LedLog(0, 90, 100), LedLog(1, 2, 3), *[LedLog(1, 3, 3)] * 3], None),  # an unclean election
-        ([LedLog(0, 90, 100), LedLog(0, 2, 3), LedLog(0, 100, 100), *[LedLog(0, 2, 3)] * 2], None),
+        ([LedLog(0, 90, 100), LedLog(0, 2, 3), LedLog(1, 2, 3), *[LedLog(1, 90, 90)] * 2], None),  # deposed
+        ([LedLog(0, 9, 10), LedLog(0, 2, 3), LedLog(0, 20, 20), LedLog(0, 30, 30)], 1),
         ([LedLog(0, 90, 100), *[LedLog(0, 2, 3)] * 4], 1),
         ([LedLog(3, 90, 100), *[LedLog(0, 200, 200)] * 4], 1),
     ],
