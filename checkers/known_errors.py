@@ -109,6 +109,10 @@ KNOWN_ERRORS = (
         "the same of a broker that has just lost the partition of the group (seen on 4.3.1)",
     ),
     KnownError("Failed to update ISR for partition", "a controller without ZooKeeper (from 2.8 on)"),
+    KnownError(
+        "failed due to unsupported version error (KafkaNetworkChannel)",
+        "a controller asks an older one for a pre-vote (KIP-996), then for a vote",
+    ),
     KnownError("Received error STALE_CONTROLLER_EPOCH", "a request of a deposed controller"),
     KnownError(
         "Error processing append operation on partition", "fewer in-sync replicas than acks=all needs"

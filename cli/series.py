@@ -208,7 +208,8 @@ def require(
     for sentence in warnings:
         progress.say(sentence)
     session.require_lab(lab)
-    versions = dict.fromkeys(job.version for job in jobs)
+    later = (scenarios[job.scenario].setup.upgrade_to for job in jobs)
+    versions = dict.fromkeys([*(job.version for job in jobs), *filter(None, later)])
     resolve_all([kafka_version(version, force=force) for version in versions], say=progress.say)
     for example in {(job.version, job.mode, job.client): job for job in reversed(jobs)}.values():
         session.prepare(

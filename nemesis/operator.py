@@ -34,9 +34,10 @@ from harness.kafka.wire.admin import (
     describe_configs,
     elect_leaders,
     list_partition_reassignments,
+    update_feature,
 )
 from harness.kafka.wire.dialect import MODERN, Dialect
-from harness.kafka.wire.metadata import metadata
+from harness.kafka.wire.metadata import finalized_features, metadata
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
 from harness.lab.model import Host, Topology
 from harness.waiting import wait_until
@@ -88,6 +89,13 @@ class Requests:
         """The partitions of a topic, as a broker states them; none if it does not know the topic."""
         stated = metadata(broker.broker_endpoint, [topic], dialect=self.dialect, timeout_s=5.0)
         return stated.partitions
+
+    def feature_level(self, broker: Host, feature: str) -> int | None:
+        """The finalized level that a broker states; None if it does not answer."""
+        try:
+            return finalized_features(broker.broker_endpoint, timeout_s=2.0).get(feature, 0)
+        except OSError:
+            return None
 
     def check(self, what: str, outcomes: Iterable[RequestResult], *, effect_shows: bool) -> None:
         """Raise InvalidRunError for a refusal.
@@ -188,6 +196,10 @@ class Operator:
         """Delete the records before an offset (DeleteRecords). Raises UnfitError before Kafka 0.11."""
         key = TopicPartition(topic, partition)
         return self._add(DeleteRecords(self._requests, key, before, within_s))
+
+    def set_feature(self, feature: str, level: int, *, lower: bool = False) -> Injection:
+        """Finalize a feature such as `metadata.version` at a level; ``lower`` allows a lower one (KRaft)."""
+        return self._add(SetFeature(self._requests, feature, level, lower=lower))
 
     def delete_topic(self, topic: str, *, partitions: int = 1, within_s: float = 30.0) -> Injection:
         """Delete a topic, which has so many ``partitions``, and wait until no running broker leads any.
@@ -461,6 +473,35 @@ class DeleteRecords(OperatorAction):
             observe=log_start,
             accept=lambda start: start >= before,
             within_s=within_s,
+        )
+
+
+class SetFeature(OperatorAction):
+    """Another finalized level of a feature; in force when every broker that runs states it."""
+
+    def __init__(self, requests: Requests, feature: str, level: int, *, lower: bool) -> None:
+        """``lower`` allows a lower level."""
+        registry = requests.registry
+
+        def ask() -> None:
+            answer = update_feature(requests.controller(), feature, level, lower=lower)
+            requests.check(f"level {level} of {feature}", [answer], effect_shows=True)
+
+        def levels() -> dict[str, int | None]:
+            return {
+                broker.name: requests.feature_level(broker, feature)
+                for broker in registry.topology.role("broker")
+                if registry.lab.alive(broker.name)
+            }
+
+        super().__init__(
+            f"finalize {feature} at level {level}",
+            mechanism="set_feature",
+            targets={"features": {feature: level}},
+            action=ask,
+            observe=levels,
+            accept=lambda stated: set(stated.values()) == {level},
+            in_force="effective",
         )
 
 

@@ -345,6 +345,10 @@ class _Run:
             if not (stands and cluster.partition(topic.name) is not None):
                 yield topic
 
+    def _next_distribution(self) -> Distribution | None:
+        version = self.setup.upgrade_to
+        return artifacts.resolve(version, make_archives=False) if version else None
+
     def _note_kafka(self, distribution: Distribution) -> None:
         """Record which jars and which Java run: two builds of one version differ by their checksums."""
         build = self.options.version.build
@@ -381,7 +385,7 @@ class _Run:
             lab=lab,
             distribution=artifacts.resolve(self.options.version, make_archives=False),
             journal=journal,
-            log_syntax=self.options.version.log_syntax,
+            next_distribution=self._next_distribution(),
             system_properties={} if security is None else security.system_properties,
         )
         lasting.callback(processes.hide_secrets)
@@ -661,14 +665,14 @@ def make_cluster(
 ) -> StartedCluster:
     """The cluster of the options' metadata mode."""
     if options.mode == "zookeeper":
-        return StartedZooKeeperCluster(processes, setup, options.version.unsupported_keys, security)
+        return StartedZooKeeperCluster(processes, setup, security)
     if options.mode == "migration":
         from harness.cluster.migration import MigratingCluster
 
-        return MigratingCluster(processes, setup, options.version, security)
+        return MigratingCluster(processes, setup, security)
     from harness.cluster.kraft_start import StartedKRaftCluster
 
-    return StartedKRaftCluster(processes, setup, options.version, options.mode, security)
+    return StartedKRaftCluster(processes, setup, options.mode, security)
 
 
 def _roles(cluster: Cluster) -> str:

@@ -142,6 +142,8 @@ def prepare(
             f"about {start_s(topology):.0f} s to start"
         )
     artifacts.resolve(options.version, say=say, make_archives=make_archives)
+    if scenario.setup.upgrade_to:
+        artifacts.resolve(scenario.setup.upgrade_to, say=say, make_archives=make_archives)
     client_program = program(client, options.version, say)
     if client_program is not None and client_program.via == "program":
         greet(client_program)
@@ -192,6 +194,13 @@ def ignores(scenario: Scenario, version: KafkaVersion) -> str:
         return (
             f"{scenario.name} sets {UNCLEAN}=true for the topic {unclean[0]}, which Kafka {version.label} "
             "ignores with KRaft (before 3.9, KAFKA-12670); use 3.9.1 or newer, or a version with ZooKeeper."
+        )
+    if (next_version := scenario.setup.upgrade_to) and version_key(next_version) <= version_key(
+        version.version
+    ):
+        return (
+            f"{scenario.name} upgrades to Kafka {next_version}; begin with an older version than "
+            f"{version.label}."
         )
     groups = [key for key in scenario.setup.broker_config if key.startswith(_SERVER_SIDE_GROUPS)]
     if groups and not version.server_side_groups:

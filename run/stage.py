@@ -639,10 +639,16 @@ class Stage:
         """SIGKILL processes as a recorded fault; `restart` brings them back."""
         self.nemesis.kill(*hosts)
 
-    def restart(self, host: str) -> None:
-        """Start a process again and wait until the cluster knows it."""
+    def restart(self, host: str, *, kafka: str = "", properties: Mapping[str, str] | None = None) -> None:
+        """Start a process again and wait until the cluster knows it.
+
+        ``kafka`` is the version that it runs from now on, that of the run or the set-up's `upgrade_to`;
+        ``properties`` are those that it alone gets from then on.
+        """
+        if kafka:
+            self.cluster.upgrade(host, kafka, properties or {})
         self.cluster.start(host)
-        self.progress.say(f"{host} is back")
+        self.progress.say(f"{host} is back" + (f" with Kafka {kafka}" if kafka else ""))
 
     def since(self, mark_ns: int) -> float:
         """Seconds since a mark."""

@@ -76,7 +76,9 @@ class RunFacts:
     """What a history says about one run, without its messages."""
 
     kafka: str | None = None
-    """Kafka's version, for example `2.7.1` or `2.7.1@2.6`."""
+    """Kafka's version, for example `2.7.1` or `2.7.1@2.6`; in an upgrade, the one that it begins with."""
+    upgraded: frozenset[str] = frozenset()
+    """The versions that nodes were started with in an upgrade."""
     mode: str | None = None
     """`zookeeper`, `kraft` or `kraft-combined`."""
     configs: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
@@ -111,6 +113,10 @@ class RunFacts:
     def version(self) -> tuple[int, ...] | None:
         """The version as a sort key; None if it is not known."""
         return None if self.kafka is None else version_key(self.kafka)
+
+    def versions(self) -> tuple[tuple[int, ...] | None, ...]:
+        """The versions that ran, the first one first."""
+        return (self.version(), *sorted(map(version_key, self.upgraded - {self.kafka})))
 
     def session_ns(self) -> int | None:
         """How long a broker is silent before it counts as failed; None if it is not known."""
@@ -200,6 +206,7 @@ def facts_of(
     processes = sorted(evidence.rows("processes"), key=lambda row: int(row["ns"]))
     facts = RunFacts(
         kafka=kafka if kafka is None or re.fullmatch(r"[\d.]+(@.*)?", kafka) else None,
+        upgraded=frozenset(str(row["kafka"]) for row in processes if row.get("kafka")),
         mode=mode,
         configs=_configs(evidence),
         writers=evidence.writers,

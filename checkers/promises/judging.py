@@ -90,9 +90,11 @@ def _conjunction(row: PromiseRow, case: FindingContext) -> Answer:
 
 
 def _known_bug(case: FindingContext, *, broken: bool) -> str | None:
-    version, mode = case.facts.version(), case.facts.mode
+    versions, mode = case.facts.versions(), case.facts.mode
     for bug in KNOWN:
-        if case.finding["class"] not in bug.classes or not bug.may_be_in(version, mode):
+        if case.finding["class"] not in bug.classes:
+            continue
+        if not any(bug.may_be_in(version, mode) for version in versions):
             continue
         if (broken or bug.contributes) and all(ask(name, case).holds for name in bug.when):
             return bug.name

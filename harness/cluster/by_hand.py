@@ -69,7 +69,6 @@ def write_nodes(
             lab=lab,
             distribution=artifacts.resolve(version.version),
             journal=journal,
-            log_syntax=version.log_syntax,
         )
         if mode == "zookeeper":
             _write_zookeeper_mode(processes, version, given)
@@ -113,7 +112,7 @@ def _write_kraft_mode(processes: Processes, version: KafkaVersion, given: dict[s
     lab = processes.lab
     brokers, controllers = lab.topology.role("broker"), lab.topology.role("controller")
     voters = {node.node_id: node.address for node in controllers or brokers}
-    template = formatted(processes.distribution, {}, processes.log_syntax, processes.java)
+    template = formatted(processes.distribution, {}, processes.java)
     for host in (*controllers, *brokers):
         data = lab.data_dir(host.name) / "data"
         if not (data / "meta.properties").exists():

@@ -24,7 +24,6 @@ from harness.errors import InvalidRunError
 from harness.kafka.config import CALM_OBSERVER, KRaftNode, kraft_properties
 from harness.kafka.java import BROKER, JavaProcess
 from harness.kafka.model import Endpoint
-from harness.kafka.versions import KafkaVersion
 from harness.lab.model import DATA, Host
 
 if TYPE_CHECKING:
@@ -44,13 +43,11 @@ class StartedKRaftCluster(KRaftCluster):
         self,
         processes: Processes,
         setup: Setup,
-        version: KafkaVersion,
         mode: str = "kraft",
         security: ClusterSecurity | None = None,
     ) -> None:
         """``mode`` is `kraft` or `kraft-combined`; ``security`` is None for listeners without."""
         self._security = security
-        self._version = version
         self._processes = processes
         self._lab = processes.lab
         self._setup = setup
@@ -98,6 +95,11 @@ class StartedKRaftCluster(KRaftCluster):
         self._extra[host] = extra
         self._prepare(self._lab.topology.host(host))
 
+    def upgrade(self, host: str, version: str, properties: Mapping[str, str]) -> None:
+        """From its next start on a host runs this version, with properties that it alone gets."""
+        self._processes.choose_version(host, version)
+        self.configure(host, properties)
+
     def place_roles(self) -> None:
         """Have the wanted controller elected."""
         self._wait(lambda: self.quorum.describe() is not None, "the controllers to elect a leader")
@@ -136,7 +138,6 @@ class StartedKRaftCluster(KRaftCluster):
         template = formatted(
             self._processes.distribution,
             self._setup.format_features,
-            self._processes.log_syntax,
             self._processes.java,
         )
         voters = [host.node_id for host in self._controllers]
@@ -162,18 +163,19 @@ class StartedKRaftCluster(KRaftCluster):
             voters={voter.node_id: voter.address for voter in self._controllers},
             protocol=host.security.protocol,
         )
-        extra = self._extra.get(host.name, {})
+        extra, version = self._extra.get(host.name, {}), self._processes.version_of(host.name)
         properties = kraft_properties(
             node,
             self._setup.broker_config,
-            self._version.unsupported_keys,
+            version.unsupported_keys,
             self._setup.controller_config,
-            CALM_OBSERVER if self._version.spins_without_controller else {},
+            CALM_OBSERVER if version.spins_without_controller else {},
         )
         return {**properties, **extra}
 
     def _prepare(self, host: Host) -> None:
-        heap_mb = self._version.broker_heap_mb if host in self._brokers else self._version.controller_heap_mb
+        version = self._processes.version_of(host.name)
+        heap_mb = version.broker_heap_mb if host in self._brokers else version.controller_heap_mb
         if self.mode == "kraft-combined":
             heap_mb = max(heap_mb, _COMBINED_HEAP_MB)
         own = {} if self._security is None else self._security.properties(host, kraft=True)

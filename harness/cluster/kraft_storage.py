@@ -16,15 +16,12 @@ from harness.cluster.model import Distribution
 from harness.errors import UnfitError
 from harness.kafka.config import KRaftNode, kraft_properties
 from harness.kafka.java import CLUSTER_ID, FORMAT, JavaProcess, log_config_text, properties_text
-from harness.kafka.versions import LogSyntax
 
 METADATA_PARTITION = "__cluster_metadata-0"
 FORMAT_S = 60.0
 
 
-def formatted(
-    distribution: Distribution, features: Mapping[str, str], log_syntax: LogSyntax, java: str = "java"
-) -> Path:
+def formatted(distribution: Distribution, features: Mapping[str, str], java: str = "java") -> Path:
     """A formatted data folder to clone from, made with Kafka's own tool when it is first needed.
 
     Raises UnfitError with the tool's output, for example if the version lacks a feature.
@@ -36,21 +33,20 @@ def formatted(
         return ready
     with locked(shelf, lambda _text: None):
         if not ready.is_dir():
-            _format(distribution, features, log_syntax, java, shelf / f".new-{os.getpid()}", ready)
+            _format(distribution, features, java, shelf / f".new-{os.getpid()}", ready)
     return ready
 
 
 def _format(
     distribution: Distribution,
     features: Mapping[str, str],
-    log_syntax: LogSyntax,
     java: str,
     folder: Path,
     ready: Path,
 ) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    address = "127.0.0.1"
+    address, syntax = "127.0.0.1", distribution.spec.log_syntax
     node = KRaftNode(
         node_id=1,
         roles=("controller",),
@@ -60,14 +56,14 @@ def _format(
         voters={1: address},
     )
     (folder / "server.properties").write_text(properties_text(kraft_properties(node, {})))
-    (folder / "log.properties").write_text(log_config_text(str(folder / "server.log"), log_syntax))
+    (folder / "log.properties").write_text(log_config_text(str(folder / "server.log"), syntax))
     options = [part for name, level in features.items() for part in ("--feature", f"{name}={level}")]
     command = JavaProcess(
         main_class=FORMAT,
         class_path=distribution.class_path(),
         arguments=("format", "-t", CLUSTER_ID, "-c", str(folder / "server.properties"), *options),
         log_config=str(folder / "log.properties"),
-        log_syntax=log_syntax,
+        log_syntax=syntax,
         archive=_text(distribution.archive(FORMAT)),
         java=java,
     ).argv()

@@ -17,7 +17,6 @@ from harness.cluster.zookeeper_start import StartedZooKeeperCluster
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.config import MIGRATION_ENABLED, ZOOKEEPER_SESSION, connect_string, quorum_properties
 from harness.kafka.model import PartitionState, Topic
-from harness.kafka.versions import KafkaVersion
 from harness.lab.model import Host
 from harness.waiting import wait_until
 from harness.zookeeper.session import ZooKeeperSession
@@ -44,15 +43,14 @@ class MigratingCluster:
         self,
         processes: Processes,
         setup: Setup,
-        version: KafkaVersion,
         security: ClusterSecurity | None = None,
     ) -> None:
         """``setup.controller`` is the controller in ZooKeeper mode; on KRaft it is the one in its AZ."""
         self._processes = processes
         self._lab = processes.lab
         self._given = setup.broker_config
-        self._zookeeper = StartedZooKeeperCluster(processes, setup, version.unsupported_keys, security)
-        self._kraft = StartedKRaftCluster(processes, setup, version, security=security)
+        self._zookeeper = StartedZooKeeperCluster(processes, setup, security)
+        self._kraft = StartedKRaftCluster(processes, setup, security=security)
         self._controllers = self._lab.topology.role("controller")
         self._next: dict[str, Phase] = {}
         self._follow(self._zookeeper)
@@ -118,6 +116,12 @@ class MigratingCluster:
             "inter.broker.listener.name": controller.security.protocol,
             **given,
         }
+
+    def upgrade(self, host: str, version: str, properties: Mapping[str, str]) -> None:
+        """Refuse: Kafka migrates within one version."""
+        raise UsageError(
+            f"{host} cannot be upgraded to {version} in a migration; upgrade before or after it."
+        )
 
     def start(self, host: str) -> None:
         """Start a node as configured, and wait until the cluster knows it."""

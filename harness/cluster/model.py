@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from harness.errors import WaitTimeoutError
 from harness.kafka.model import PartitionState, Topic
+from harness.kafka.versions import KafkaVersion
 from harness.waiting import wait_until
 
 T = TypeVar("T")
@@ -34,6 +35,10 @@ def first_answer(ask: Callable[[], T | None], what: str) -> T | None:
 
 class Distribution(Protocol):
     """A resolved Kafka version: its jars and class-data archives (see `harness.artifacts`)."""
+
+    @property
+    def spec(self) -> KafkaVersion:
+        """What is particular to the version."""
 
     @property
     def version(self) -> str:
@@ -101,6 +106,12 @@ class StartedCluster(Cluster, Protocol):
 
     def start(self, host: str) -> None:
         """Start a host's process again and wait until the cluster knows it."""
+
+    def upgrade(self, host: str, version: str, properties: Mapping[str, str]) -> None:
+        """From its next start on a host runs this version, with properties that it alone gets.
+
+        The version is that of the run, or the one that the set-up names. Raises UsageError for another one.
+        """
 
     @property
     def asked_config(self) -> Mapping[str, Mapping[str, str]]:

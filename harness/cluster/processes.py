@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from harness.clock import now_ns
 from harness.cluster.model import Distribution
-from harness.errors import ProcessDiedError
+from harness.errors import ProcessDiedError, UsageError
 from harness.history.journal import Journal
 from harness.host_files import tail
 from harness.kafka.java import JavaProcess, log_config_text, properties_text
-from harness.kafka.versions import LogSyntax
+from harness.kafka.versions import KafkaVersion
 from harness.lab.model import OUTPUT_LOG, SERVER_LOG, Lab, MainProcess
 from harness.secrets import shown_properties
 from harness.waiting import POLL_S, wait_until
@@ -27,8 +27,10 @@ class Processes:
 
     lab: Lab
     distribution: Distribution
+    """The Kafka version of the run."""
     journal: Journal
-    log_syntax: LogSyntax = "log4j1"
+    next_distribution: Distribution | None = None
+    """The version to which a scenario upgrades hosts, if it does."""
     java: str = "java"
     system_properties: Mapping[str, str] = field(default_factory=dict)
     """Java's system properties of every process."""
@@ -36,15 +38,42 @@ class Processes:
     """Hosts whose process should be up right now."""
     ended: set[str] = field(default_factory=set)
     """Hosts whose process a fault has ended, and nobody has started since."""
+    _upgraded: set[str] = field(default_factory=set, repr=False)
+    """Hosts that run `next_distribution` from their next start on."""
     _shown: dict[str, str] = field(default_factory=dict, repr=False)
     """The files of properties that hold secrets, without them."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     """Of `wanted` and `ended`: a fault may end a process while another thread starts it."""
 
+    def choose_version(self, host: str, version: str) -> None:
+        """Which version a host runs from its next `prepare` on. Raises UsageError for one the run lacks."""
+        upgraded = self.next_distribution
+        if upgraded is not None and version == upgraded.version:
+            self._upgraded.add(host)
+        elif version == self.distribution.version:
+            self._upgraded.discard(host)
+        else:
+            also = f" and {upgraded.version}" if upgraded else ""
+            raise UsageError(
+                f"{host} cannot run Kafka {version}: the run has {self.distribution.version}{also}; name the "
+                "other version as `upgrade_to` of the set-up."
+            )
+
+    def _distribution_of(self, host: str) -> Distribution:
+        if host in self._upgraded and self.next_distribution is not None:
+            return self.next_distribution
+        return self.distribution
+
+    def version_of(self, host: str) -> KafkaVersion:
+        """The version that a host runs from its next start on."""
+        return self._distribution_of(host).spec
+
     def prepare(
         self, host: str, main_class: str, properties: Mapping[str, object], heap_mb: int
     ) -> JavaProcess:
         """Write a host's configuration files and return the process that uses them."""
+        distribution = self._distribution_of(host)
+        syntax = distribution.spec.log_syntax
         files = self.lab.files(host)
         config, logging = CONFIG, "log.properties"
         log_file = self.lab.inside(host, SERVER_LOG)
@@ -52,14 +81,14 @@ class Processes:
         if shown != properties:
             self._shown[host] = properties_text(shown)
         files.write(config, properties_text(properties).encode(), private=shown != properties)
-        files.write(logging, log_config_text(log_file, self.log_syntax).encode())
-        archive = self.distribution.archive(main_class)
+        files.write(logging, log_config_text(log_file, syntax).encode())
+        archive = distribution.archive(main_class)
         return JavaProcess(
             main_class=main_class,
-            class_path=self.distribution.class_path(),
+            class_path=distribution.class_path(),
             arguments=(self.lab.inside(host, config),),
             log_config=self.lab.inside(host, logging),
-            log_syntax=self.log_syntax,
+            log_syntax=syntax,
             heap_mb=heap_mb,
             archive=str(archive) if archive else None,
             java=self.java,
@@ -79,7 +108,8 @@ class Processes:
         with self._lock:
             if host not in self.ended:
                 self.wanted[host] = process
-        self.journal.write("processes", ns=now_ns(), host=host, event="started", pid=pid)
+        kafka = {"kafka": self.version_of(host).version} if self.next_distribution else {}
+        self.journal.write("processes", ns=now_ns(), host=host, event="started", pid=pid, **kafka)
 
     def ready(self, host: str) -> None:
         """Record that the cluster knows the process."""

@@ -42,6 +42,8 @@ class Setup:
     """The only ZooKeeper nodes that a broker may connect to; keeps healthy brokers off the AZ to be cut."""
     zookeeper_sessions: Mapping[str, str] = field(default_factory=dict)
     """The ZooKeeper node to which a broker is connected at first; unlike a pin, it can go to any other."""
+    upgrade_to: str = ""
+    """A newer Kafka version with which a scenario starts nodes again (`Stage.restart`); empty: none."""
     format_features: Mapping[str, str] = field(default_factory=dict)
     """KRaft features that are set when the data folders are formatted, by name and level."""
     volatile_disks: tuple[str, ...] = ()

@@ -42,18 +42,13 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
         self,
         processes: Processes,
         setup: Setup,
-        unsupported: frozenset[str] = frozenset(),
         security: ClusterSecurity | None = None,
     ) -> None:
-        """``unsupported`` names broker keys of the base configuration that this version does not know.
-
-        ``security`` is None for listeners without.
-        """
+        """``security`` is None for listeners without."""
         self._security = security
         self._processes = processes
         self._lab = processes.lab
         self._setup = setup
-        self._unsupported = unsupported
         self._restart_s = RESTART_S + Timings.of(setup.broker_config, self.mode).recovery_s
         self._prepared: dict[str, JavaProcess] = {}
         self._extra: dict[str, Mapping[str, str]] = {}
@@ -154,6 +149,11 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
         self._extra[broker] = extra
         self._prepare_broker(broker)
 
+    def upgrade(self, host: str, version: str, properties: Mapping[str, str]) -> None:
+        """From its next start on a broker runs this version, with properties that it alone gets."""
+        self._processes.choose_version(host, version)
+        self.configure(host, properties)
+
     def start(self, host: str) -> None:
         """Start a process again; a broker only after its old registration has gone, since it would exit."""
         if self._lab.topology.host(host).role != "broker":
@@ -210,7 +210,8 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
             protocol=host.security.protocol,
         )
         overrides = {**self._extra.get(name, {}), **self._setup.broker_config}
-        return broker_properties(broker, overrides, self._unsupported)
+        unsupported = self._processes.version_of(name).unsupported_keys
+        return broker_properties(broker, overrides, unsupported)
 
     def _assert_roles(self) -> None:
         controller_id = self._lab.topology.host(self._setup.controller).node_id

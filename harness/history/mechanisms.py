@@ -91,6 +91,7 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         "elect_unclean": Mechanism(says="leaders of the partitions are elected, in sync or not"),
         "reassign": Mechanism(says="the partitions get other replicas, or the same in another order"),
         "configure": Mechanism(says="the configuration of topics changes"),
+        "set_feature": Mechanism(says="the cluster finalizes another level of a feature (KIP-584)"),
         "delete_records": Mechanism(
             says="the partitions' records before an offset are deleted (DeleteRecords)"
         ),

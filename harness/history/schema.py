@@ -615,6 +615,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("pid", "long", "process id"),
                     Column("status", "int", "exit status; negative: number of the signal that ended it"),
                     Column("detail", "text", "more about the event"),
+                    Column("kafka", "text", "with `started`, Kafka's version; null: that of the run"),
                 ),
             ),
             Table(

@@ -149,7 +149,7 @@ class ForeignCluster:
     def format(self, broker: int) -> None:
         """Prepare an empty data folder, which a broker in ZooKeeper mode does by itself."""
         if not self._zookeeper:
-            clone(formatted(self._distribution, {}, self._version.log_syntax), self.data(broker), broker)
+            clone(formatted(self._distribution, {}), self.data(broker), broker)
 
     def _down(self) -> None:
         """End every process."""

@@ -28,7 +28,6 @@ from harness.errors import LabError, UsageError
 from harness.history.journal import Journal
 from harness.host_files import text_of_file
 from harness.kafka.model import Topic
-from harness.kafka.versions import kafka_version
 from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import image as docker_image
 from harness.lab.docker import sweep as docker_sweep
@@ -66,7 +65,6 @@ class Running:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("compose")
-    kafka = kafka_version("2.7.1")
     distribution = artifacts.resolve("2.7.1")
     client = docker_engine.connect()
     docker_image.ensure(client)
@@ -78,10 +76,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         lab.up()
         up_s = time.monotonic() - started
         with Journal(folder / "harness.jsonl") as journal:
-            processes = Processes(
-                lab=lab, distribution=distribution, journal=journal, log_syntax=kafka.log_syntax
-            )
-            cluster = StartedZooKeeperCluster(processes, setup, kafka.unsupported_keys)
+            processes = Processes(lab=lab, distribution=distribution, journal=journal)
+            cluster = StartedZooKeeperCluster(processes, setup)
             cluster.boot()
             boot_s = time.monotonic() - started - up_s
             yield Running(lab, cluster, processes, up_s, boot_s)

@@ -24,6 +24,8 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 
 from harness.errors import UnfitError
@@ -31,6 +33,8 @@ from harness.kafka.model import Topic, TopicPartition
 from harness.kafka.wire.connection import Target, exchange
 from harness.kafka.wire.dialect import MODERN, Dialect
 
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
+"""Types of an update of a feature."""
 _DELETE_BY_ID = 6
 """The version of DeleteTopics from which on it takes the ids of topics."""
 
@@ -293,6 +297,26 @@ def alter_topic_config(
     answer = exchange(target, request, IncrementalAlterConfigsResponse, version, timeout_s)
     response = answer.responses[0]
     return RequestResult(response.error_code, response.error_message or "")
+
+
+def update_feature(
+    target: Target, feature: str, level: int, *, lower: bool = False, timeout_s: float = 10.0
+) -> RequestResult:
+    """Finalize a feature at a level (KIP-584), on KRaft from Kafka 3.3 on. ``target`` may be any broker.
+
+    ``lower`` allows a lower level if nothing is lost by it.
+    """
+    update = UpdateFeaturesRequest.FeatureUpdateKey(
+        feature=feature,
+        max_version_level=level,
+        upgrade_type=_SAFE_DOWNGRADE if lower else _UPGRADE,
+    )
+    request = UpdateFeaturesRequest(
+        timeout_ms=round(timeout_s * 1000), feature_updates=[update], validate_only=False
+    )
+    answer = exchange(target, request, UpdateFeaturesResponse, 1, timeout_s + 2)
+    result = next((one for one in answer.results or () if one.error_code), answer)
+    return RequestResult(result.error_code, result.error_message or "")
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -152,9 +152,19 @@ def api_versions(target: Target, timeout_s: float | None = None) -> dict[int, tu
 
 def finalized_features(target: Target, timeout_s: float | None = None) -> dict[str, int]:
     """Level of each feature that the cluster has finalized (Kafka 2.8 and later); empty with ZooKeeper."""
-    request = ApiVersionsRequest(client_software_name="acked", client_software_version="1")
-    answer = exchange(target, request, ApiVersionsResponse, 3, timeout_s)
+    answer = _features(target, timeout_s)
     return {entry.name: entry.max_version_level for entry in answer.finalized_features or ()}
+
+
+def supported_features(target: Target, timeout_s: float | None = None) -> dict[str, tuple[int, int]]:
+    """Lowest and highest level of each feature that the node itself supports (Kafka 2.8 and later)."""
+    answer = _features(target, timeout_s)
+    return {entry.name: (entry.min_version, entry.max_version) for entry in answer.supported_features or ()}
+
+
+def _features(target: Target, timeout_s: float | None) -> Any:
+    request = ApiVersionsRequest(client_software_name="acked", client_software_version="1")
+    return exchange(target, request, ApiVersionsResponse, 3, timeout_s)
 
 
 def describe_topic_partitions(

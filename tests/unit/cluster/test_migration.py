@@ -24,7 +24,7 @@ VOTERS = "11@198.18.0.41:9093,12@198.18.0.42:9093,13@198.18.0.43:9093"
 class NoJars:
     """A Kafka that is never started."""
 
-    version, root = "3.9.1", Path()
+    version, root, spec = "3.9.1", Path(), kafka_version("3.9.1")
     sums: Mapping[str, str] = {}
 
     def class_path(self) -> str:
@@ -42,7 +42,7 @@ def cluster(tmp_path: Path) -> Iterator[MigratingCluster]:
         for host in ("broker1", "controller2"):
             lab.data_dir(host).mkdir(parents=True)
         processes = Processes(lab=lab, distribution=NoJars(), journal=journal)
-        yield MigratingCluster(processes, setup, kafka_version("3.9.1"))
+        yield MigratingCluster(processes, setup)
 
 
 def _written(tmp_path: Path, host: str) -> dict[str, str]:

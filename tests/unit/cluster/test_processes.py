@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from harness.cluster.processes import Processes
-from harness.errors import ProcessDiedError
+from harness.errors import ProcessDiedError, UsageError
 from harness.history.journal import Journal
 from harness.host_files import Folder
+from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS
 
 HOST = "broker1"
@@ -101,3 +102,24 @@ def test_a_process_that_is_started_again_has_not_ended(processes: Processes, lab
     processes.start(HOST, JAVA)
     processes.check_started(HOST)
     assert processes.ended == set()
+
+
+class _Distribution:
+    def __init__(self, version: str) -> None:
+        self.version, self.spec = version, kafka_version(version)
+
+
+def test_a_host_runs_only_the_versions_of_its_run(processes: Processes) -> None:
+    """An upgrade, the way back, and a version that was never made ready."""
+    old: Any = _Distribution("3.9.1")
+    new: Any = _Distribution("4.4.0")
+    processes.distribution = old
+    with pytest.raises(UsageError, match=r"broker1 cannot run Kafka 4.4.0: the run has 3.9.1; name"):
+        processes.choose_version("broker1", "4.4.0")
+    processes.next_distribution = new
+    processes.choose_version("broker1", "4.4.0")
+    assert [processes.version_of(host).version for host in ("broker1", "broker2")] == ["4.4.0", "3.9.1"]
+    processes.choose_version("broker1", "3.9.1")
+    assert processes.version_of("broker1").version == "3.9.1"
+    with pytest.raises(UsageError, match=r"the run has 3.9.1 and 4.4.0"):
+        processes.choose_version("broker1", "4.3.1")
