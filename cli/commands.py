@@ -100,7 +100,7 @@ GROUPS: Mapping[str, Mapping[str, CommandSource]] = {
         ),
         "compare": CommandSource(
             "cli.compare:compare",
-            "Compare two judged runs: claims, fates, findings, time to a new leader, steps, settings.",
+            "Compare two judged runs, or two assessments, as before and after a change of settings.",
         ),
         "summary": CommandSource(
             "cli.summary:summary", "Summarize series that ran elsewhere, such as the shards of a night."

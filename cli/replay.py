@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.options import MOST_RUNS, PlaceOptions, Trust, count
+from cli.pages import INDEX, add_page, page_links, without_failing
 from cli.search import (
     PARALLEL,
     AsJson,
@@ -28,6 +30,7 @@ from harness.errors import (
     StoppedError,
     UsageError,
 )
+from harness.plain_files import write_plain
 
 if TYPE_CHECKING:
     from studies.search.findings import RunFinding
@@ -136,13 +139,17 @@ def replay(
     run was not judged or nothing was decided, else 0.
     """
     from report import search as report
+    from report.model.shapes import REPLAY
+    from report.page.repeated import replay_page
     from studies.search.repeat import repeat as repeated
     from studies.search.repeat import source_of, until_decided
     from studies.search.runs import SCHEDULES
     from studies.search.schedule import FILE
+    from studies.search.score import score
     from studies.search.timed import timed
     from studies.series.fleet import Fleet
     from studies.series.folder import SeriesFolder
+    from studies.series.planned import alone
 
     progress = Progress(quiet=as_json)
     source = source_of(path, signature_part)
@@ -174,6 +181,7 @@ def replay(
     try:
         with (
             progress.phase("runs", "repeating the schedule"),
+            alone(folder),
             Fleet(SCHEDULES, place, folder / "runs", parallel) as fleet,
         ):
             tally = repeated(
@@ -187,8 +195,11 @@ def replay(
             )
     except KeyboardInterrupt:
         raise StoppedError(INTERRUPTED) from None
-    document = tally.document(kind)
-    (folder / "replay.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    document = tally.document(kind) | {"score": score(source.schedule)}
+    write_plain(folder / REPLAY, json.dumps(document, indent=2) + "\n")
+    if tally.shown is not None:
+        add_page(tally.shown, progress.say)
+    write_plain(folder / INDEX, replay_page(document, page_links(folder / INDEX)))
     if as_json:
         echo(json.dumps(document, indent=2))
     else:
@@ -269,6 +280,8 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
         many = len(schedule.producers)
         parts = f"{_of(test.steps, 'step')}, {_of(many, 'producer')}, "
         progress.say(f"{parts}size {test.size}: {answer} ({test.hits} of {test.runs})")
+        keep = partial(_keep, work, work.smallest(), progress)
+        without_failing("the page so far was not written", progress.say, keep)
 
     try:
         with progress.phase("runs", "making the schedule smaller"):
@@ -282,15 +295,7 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
             f"continue, use --resume {work.path}."
         ) from None
     file = finish(work, smallest)
-    document = {
-        "finding": work.plan.finding.kind,
-        "steps_before": len(work.original.steps),
-        "steps": [described(step) for step in smallest.steps],
-        "tried": len(work.tests),
-        "runs": sum(test.runs for test in work.tests.values()),
-        "seconds": round(work.seconds, 1),
-        "scenario": str(file),
-    }
+    document = _keep(work, smallest, progress, file)
     if as_json:
         echo(json.dumps(document, indent=2))
     else:
@@ -302,6 +307,23 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
             tell(described(step), lead=f"  {number}. ")
         echo(f"acked run {file}")
     return EXIT_AS_DECLARED
+
+
+def _keep(
+    work: Shrinking, smallest: Schedule, progress: Progress, scenario: Path | None = None
+) -> dict[str, Any]:
+    """Write what a shrinking has come to as JSON and as a page; returns the document."""
+    from report.model.shapes import SHRINK
+    from report.page.repeated import shrink_page
+    from studies.search.shrinking import document
+
+    told = document(work, smallest, scenario)
+    run = Path(told["run"]) if told["run"] else None
+    if scenario is not None and run is not None and (run / "history").is_dir():
+        add_page(run, progress.say)
+    write_plain(work.path / SHRINK, json.dumps(told, indent=2) + "\n")
+    write_plain(work.path / INDEX, shrink_page(told, page_links(work.path / INDEX)))
+    return told
 
 
 def _of(count: int, thing: str) -> str:

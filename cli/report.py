@@ -44,9 +44,9 @@ def report(
         raise UsageError(f"{' and '.join(chosen)} are two forms of one report; give one of them.")
     if chosen and open_page:
         raise UsageError(f"{chosen[0]} writes no page that --open could show; leave out one of them.")
-    from report.model.shapes import SEARCH
+    from studies.browse.pages import is_series
 
-    series = (run / "runs.jsonl").is_file() or (run / SEARCH).is_file()
+    series = is_series(run)
     if series and chosen:
         raise UsageError(
             f"{run} is a series, and {chosen[0]} reports one run; "
@@ -95,24 +95,10 @@ def show(file: Path, *, open_page: bool) -> None:
 
 def _index(series: Path, output: Path | None, *, open_page: bool) -> None:
     from cli.pages import INDEX, page_links
-    from cli.series import index
-    from report.model.shapes import SEARCH
-    from studies.assess.series import DOCUMENT
-    from studies.series.folder import SeriesFolder
+    from studies.browse.pages import series_page
 
     file = output or series / INDEX
-    if (series / DOCUMENT).is_file():
-        from report.assessment import read_assessment
-        from report.page.assessment import assessment_page
-
-        text = assessment_page(read_assessment(series / DOCUMENT), page_links(file))
-    elif (series / SEARCH).is_file():
-        from report.page.search import search_page
-        from report.search import read_search
-
-        text = search_page(read_search(series / SEARCH), page_links(file))
-    else:
-        text = index(SeriesFolder(series), series.resolve().parent.parent)
+    text = series_page(series, page_links(file))
     if output is None:
         write_plain(file, text)
     else:

@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict
 from rich.markup import escape
 
-from cli.pages import INDEX, page_links
+from cli.pages import INDEX, add_page, page_links, without_failing
 from harness.console import Console, Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
 from harness.plain_files import write_plain
@@ -74,6 +75,8 @@ def search(
     def ended(record: TriedSchedule) -> None:
         limits.ran(record)
         progress.say(_outcome_line(record, work))
+        keep = partial(_keep, work, limits.budget.elapsed_s)
+        without_failing("the page so far was not written", progress.say, keep)
 
     def lines() -> list[str]:
         groups = {finding.signature for record in work.records for finding in record.findings}
@@ -84,14 +87,22 @@ def search(
 
     with progress.phase("runs", "searching", lines):
         stopped = work.run(limits.parallel, ended, limits.may_start, extra)
-    document = work.document(limits.budget.elapsed_s)
-    page = work.path / INDEX
-    write_plain(page, search_page(document, page_links(page)))
+    for folder in {Path(group.folder) for group in work.groups()}:
+        if (folder / "history").is_dir() and not (folder / "report.html").is_file():
+            add_page(folder, progress.say)
+    document = _keep(work, limits.budget.elapsed_s)
     _show(document, report.show_search, work.path, as_json=as_json)
     if stopped:
         raise _stopped(len(work.records), work.path)
     outcomes = ((group["finding"]["weight"], group["finding"]["promise"]) for group in document["groups"])
     return _exit_code(outcomes, bool(document["not_judged"]))
+
+
+def _keep(work: Search, seconds: float) -> dict[str, Any]:
+    """Write what a search has come to as JSON and as a page; returns the document."""
+    document, page = work.document(seconds), work.path / INDEX
+    write_plain(page, search_page(document, page_links(page)))
+    return document
 
 
 def compare(

@@ -27,7 +27,7 @@ from run.scenario import Scenario
 from studies.series.budget import Budget, as_before
 from studies.series.capacity import THREE_AZ_TOPOLOGY, Machine, choose, nodes
 from studies.series.fleet import SCENARIOS, Fleet
-from studies.series.folder import SeriesFolder, earlier_runs
+from studies.series.folder import SeriesFolder, runs_before
 from studies.series.job import Job, Place
 from studies.series.judging import unfit
 from studies.series.night import Shard, longest_unseen_first, remove_folder
@@ -267,7 +267,7 @@ def _run_left(series: Series, ended: Callable[[RunSummary], None]) -> bool:
     left = [job for job in series.left if job not in series.misfits]
     if not left:
         return False
-    earlier = _earlier(series.runs, night.earlier)
+    earlier = runs_before(series.runs, night.earlier)
     took = seconds_by_job(earlier)
     budget, expected_s = Budget(night.budget_s), as_before(took)
     limited = math.isfinite(night.budget_s)
@@ -317,10 +317,8 @@ def write_documents(series: Series) -> None:
     from report.page.index import index_page
 
     options, runs = series.night, series.folder.runs
-    earlier = _earlier(series.runs, options.earlier)
-    night = night_of(
-        runs, flaky(runs), not_run=not_run(series), earlier=earlier, title=title_of(series.folder)
-    )
+    earlier = runs_before(series.runs, options.earlier)
+    night = night_of(runs, flaky(runs), not_run=not_run(series), earlier=earlier, title=series.folder.title)
     if options.junit is not None:
         write_output(options.junit, junit(night, link=page_links(options.junit)), "--junit")
     if runs:
@@ -328,28 +326,6 @@ def write_documents(series: Series) -> None:
         series.folder.keep(INDEX, page)
     if options.summary is not None:
         write_output(options.summary, summary_markdown(night, link=page_links(options.summary)), "--summary")
-
-
-def index(folder: SeriesFolder, runs: Path) -> str:
-    """The page of a stored series, with links to the pages that its runs have."""
-    from report.page.index import index_page
-
-    earlier, missing = _earlier(runs, ()), folder.not_run()
-    night = night_of(
-        folder.runs, flaky(folder.runs), not_run=missing, earlier=earlier, title=title_of(folder)
-    )
-    return index_page(night, folder.runs, page_links(folder.path / INDEX))
-
-
-def title_of(folder: SeriesFolder) -> str:
-    """The kind of a series and its time."""
-    return f"{folder.path.resolve().parent.name} {folder.path.resolve().name}"
-
-
-def _earlier(runs: Path, earlier: Sequence[RunSummary]) -> list[RunSummary]:
-    """The runs of all series below ``runs`` and those of other nights, each once, oldest first."""
-    by_run = {(run.job, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
-    return sorted(by_run.values(), key=lambda run: run.ended)
 
 
 def report_end(series: Series, progress: Progress, *, stopped: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from cli.options import Earlier, Index, Junit, SummaryOption
 from cli.pages import page_links
-from cli.series import read_runs, require_files, title_of
+from cli.series import read_runs, require_files
 from harness.console import echo
 from harness.errors import UsageError
 from harness.plain_files import write_output
@@ -43,7 +43,7 @@ def summary(
     series = [_read(file) for file in files]
     runs = _each_once(run for one in series for run in located(one))
     missing = [job for one in series for job in one.not_run()]
-    title = f"night of {len(series)} series" if len(series) > 1 else title_of(series[0])
+    title = f"night of {len(series)} series" if len(series) > 1 else series[0].title
     night = night_of(runs, flaky(runs), not_run=missing, earlier=before, title=title)
     text = summary_markdown(night, link=page_links(summary or Path("summary.md")))
     if junit is not None:

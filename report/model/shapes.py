@@ -268,7 +268,59 @@ def shaped(file: Path, shape: Any) -> Mapping[str, Any]:
     return document
 
 
+class _RemovableStep(_ScoredStep, total=False):
+    removed: bool
+
+
+class _TriedSchedule(TypedDict):
+    passes: bool
+    hits: WholeCount
+    runs: WholeCount
+    steps: WholeCount
+    size: WholeCount
+    seconds: float
+
+
+class ShrinkShape(TypedDict, total=False):
+    """`shrink.json`."""
+
+    finding: Required[str]
+    weight: str
+    steps_before: Required[WholeCount]
+    steps: Required[list[str]]
+    score_before: Required[list[_RemovableStep]]
+    score: Required[list[_ScoredStep]]
+    tests: Required[list[_TriedSchedule]]
+    tried: Required[WholeCount]
+    runs: Required[WholeCount]
+    run: str
+    scenario: Required[str]
+    scenario_name: str
+
+
+class _RepeatedFinding(TypedDict):
+    weight: Literal["new", "unknown", "known", "not promised"]
+    runs: WholeCount
+    interval: tuple[float, float]
+    example: _SearchFinding
+
+
+class ReplayShape(TypedDict, total=False):
+    """`replay.json`."""
+
+    finding: Required[str]
+    hits: Required[WholeCount]
+    runs: Required[WholeCount]
+    not_judged: Required[WholeCount]
+    interval: Required[tuple[float, float]]
+    decision: Required[str]
+    run: Required[str]
+    findings: Required[list[_RepeatedFinding]]
+    score: list[_ScoredStep]
+
+
 RUN, DECLARED, JUDGEMENT = "run.json", "claims.json", "judgement.json"
 SEARCH = "search.json"
-"""The outcome of a search, in its folder."""
+SHRINK, REPLAY = "shrink.json", "replay.json"
+"""The outcomes of a search, a shrinking and a replay, in their folders."""
 SHAPES: Mapping[str, Any] = {RUN: ManifestShape, DECLARED: DeclarationShape, JUDGEMENT: JudgementShape}

@@ -14,6 +14,10 @@ AROUND = "<!--around-->"
 """Where `acked serve` puts links to the list, and to the results before and after this one."""
 
 
+_KINDS = {"assess": "assessment", "shrink": "shrinking", "all": "index", "matrix": "index"}
+"""The classes of pages whose folders have another name."""
+
+
 def framed(template: str, opening: Opening, script_name: str = "", **content: object) -> str:
     """A page as one self-contained HTML file. ``template`` extends `frame.html.j2`."""
     style, script = asset("page.css"), asset(script_name) if script_name else ""
@@ -42,6 +46,7 @@ def placed(page: str, links: Sequence[tuple[str, str]]) -> str:
     return page.replace(AROUND, shown, 1)
 
 
-def inner(page: str) -> str:
-    """The part of a page that its live view shows: from its header to the end of its main part."""
-    return page[page.index("<header") : page.rindex("</main>") + len("</main>")]
+def inner(page: str, kind: str) -> str:
+    """What the live view of a page shows: its header and its main part, in an element of its kind."""
+    shown = page[page.index("<header") : page.rindex("</main>")].replace("<main>", "<div>", 1)
+    return f'<div class="{html.escape(_KINDS.get(kind, kind))}">{shown}</div></div>'

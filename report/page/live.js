@@ -6,7 +6,9 @@
   const events = new EventSource("live/events");
   events.addEventListener("message", (event) => {
     const at = [...pictures.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+    const open = [...pictures.querySelectorAll("details[open]")].map((one) => one.id);
     pictures.innerHTML = JSON.parse(event.data);
+    for (const id of open) if (id) document.getElementById(id)?.setAttribute("open", "");
     pictures.querySelectorAll(".scroll").forEach((one, number) => { one.scrollLeft = at[number] || 0; });
     state.textContent = "under way";
   });

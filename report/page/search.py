@@ -7,9 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from report.model.model import Tone
-from report.page.render import TONES, asset, digest, environment
-from report.page.svg import fit, picture, tag, text, titled
+from report.model.model import Tone, counted
+from report.model.opening import Opening, worst
+from report.page.frame import framed
+from report.page.score import lanes
+from report.page.svg import picture, tag, text
 from report.search import commands, in_words, summary
 
 _TONES: Mapping[str, Tone] = {
@@ -19,9 +21,7 @@ _TONES: Mapping[str, Tone] = {
     "not promised": "cost",
 }
 """By the weight of a finding."""
-_SEVERITY: Sequence[Tone] = ("kept", "cost", "undecided", "broken")
-_WIDTH, _LEFT, _LANE = 760.0, 300.0, 24.0
-_CURVE_HEIGHT = 120.0
+_WIDTH, _CURVE_HEIGHT = 760.0, 120.0
 
 
 def search_page(document: Mapping[str, Any], link: Callable[[str], str] = lambda run: "") -> str:
@@ -30,27 +30,38 @@ def search_page(document: Mapping[str, Any], link: Callable[[str], str] = lambda
     ``document`` is `search.json`; ``link`` returns the address of a run's page, or nothing.
     """
     groups = document["groups"]
-    whole: Tone = max(
-        (_TONES[group["finding"]["weight"]] for group in groups), key=_SEVERITY.index, default="kept"
+    return framed(
+        "search.html.j2",
+        _opening(document),
+        document=document,
+        plan=document["plan"],
+        groups=[(group, _TONES[group["finding"]["weight"]], _said(group)) for group in groups],
+        schedules=list(_schedules(groups, link)),
+        explored=list(summary(document)),
+        curve=_curve(document.get("saturation") or ()),
     )
-    style = asset("page.css")
-    return (
-        environment()
-        .get_template("search.html.j2")
-        .render(
-            document=document,
-            plan=document["plan"],
-            headline=_headline(document),
-            tone=whole,
-            tones=TONES,
-            sign=TONES[whole][0],
-            groups=[(group, _TONES[group["finding"]["weight"]], _said(group)) for group in groups],
-            schedules=list(_schedules(groups, link)),
-            explored=list(summary(document)),
-            curve=_curve(document.get("saturation") or ()),
-            style=Markup(style),
-            style_hash=digest(style),
-        )
+
+
+def _opening(document: Mapping[str, Any]) -> Opening:
+    plan, groups = document["plan"], document["groups"]
+    left = "".join(f", {count} {verdict}" for verdict, count in document["not_judged"].items())
+    new = {group["finding"]["weight"] for group in groups}
+    return Opening(
+        kind="search",
+        tone=worst([_TONES[weight] for weight in new], none="kept" if document["judged"] else "void"),
+        word="findings" if groups else "no findings" if document["judged"] else "no result",
+        answer=_headline(document),
+        asked=f"Do random schedules of faults make Kafka {plan['version']}, {plan['mode']}, break a promise? "
+        f"Seed {plan['seed']}.",
+        sure=f"{counted(document['schedules'], 'schedule')}, {document['judged']} judged{left}. Each ran "
+        f"once: `acked replay` says how often a finding comes back. "
+        f"{counted(len(document['not_exercised']), 'promise')} not put to the test.",
+        more=[
+            ("findings", "#findings"),
+            *([("schedules", "#schedules")] if groups else []),
+            ("what was explored", "#explored"),
+            ("as data", "search.json"),
+        ],
     )
 
 
@@ -89,40 +100,9 @@ def _schedules(groups: Sequence[Mapping[str, Any]], link: Callable[[str], str]) 
             "href": link(first["folder"]),
             "findings": [_said(group) for group in of_schedule],
             "steps": first.get("steps") or (),
-            "score": _score(first.get("score") or ()),
+            "score": lanes(first.get("score") or ()),
             "commands": list(dict.fromkeys(one for group in of_schedule for one in commands(group))),
         }
-
-
-def _score(steps: Sequence[Mapping[str, Any]]) -> Markup | None:
-    """The steps of a schedule as lanes over time; a step that waits for an event may begin or end earlier."""
-    if not steps:
-        return None
-    end_s = max(step["to_s"] or step["from_s"] for step in steps) or 1.0
-
-    def x(s: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - 50) * s / end_s
-
-    parts = []
-    for number, step in enumerate(steps):
-        y = number * _LANE
-        parts.append(text(0, y + 16, fit(step["says"], _LEFT - 10), "rowname"))
-        began, ended = x(step["from_s"]), x(step["to_s"] or step["from_s"])
-        lasts = step["to_s"] is not None
-        bar = tag(
-            "rect",
-            x=began,
-            y=y + 4,
-            width=max(ended - began, 3),
-            height=_LANE - 8,
-            class_="lasting" if lasts else "once",
-        )
-        times = f"at {step['from_s']:g} s" + (f", to {step['to_s']:g} s" if lasts else "")
-        early = ", or earlier, at an event" if step["waits"] else ""
-        parts.append(titled(bar, f"{step['says']}: {times}{early}"))
-        label = f"{step['from_s']:g} s{'*' if step['waits'] else ''}"
-        parts.append(text(min(max(ended, began + 3) + 4, _WIDTH - 44), y + 16, label, "tick"))
-    return picture(_WIDTH, len(steps) * _LANE + 4, parts, "The schedule over time", "score")
 
 
 def _curve(saturation: Sequence[int]) -> Markup | None:

@@ -38,10 +38,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness.errors import AckedError, BadDataError, UsageError
 from harness.openmetrics import CONTENT_TYPE
+from report.assessment import read_assessment
+from report.model.compare_assessments import compare_assessments
+from report.page.comparison import assessments_page
+from report.page.frame import inner, placed
 from report.page.live import live_fragment, live_page, message_fragment
 from report.page.shelf import Listing, message_page, shelf_page
 from run.metrics import openmetrics
+from studies.assess.series import DOCUMENT
 from studies.browse.live import LiveRun
+from studies.browse.pages import series_page
 from studies.browse.shelf import DATA, MOST, PAGES, Entry, Selection, Shelf, plain_file, selected
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -53,6 +59,7 @@ _STORED = (
     "img-src data:"
 )
 _COOKIE = "acked-token"
+_LARGEST_BYTES = 16_000_000
 _HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
@@ -140,9 +147,9 @@ class _Server:
         return JSONResponse(lines)
 
     async def metrics(self, request: Request) -> Response:
-        """All that is under way, as OpenMetrics."""
+        """All runs that are under way, as OpenMetrics."""
         entries = await run_in_threadpool(self._shelf.entries)
-        followed = [entry for entry in entries.values() if entry.under_way]
+        followed = [entry for entry in entries.values() if entry.under_way and not entry.series]
         self._metered = {
             entry.address: self._live.get(entry.address)
             or self._metered.get(entry.address)
@@ -155,19 +162,22 @@ class _Server:
     async def page(self, request: Request) -> Response:
         """The page that a command left; if there is none, it is made for this answer, and not stored."""
         entry = await self._entry(request)
-        for name in PAGES:
-            try:
-                return _stored_page(plain_file(entry, name))
-            except BadDataError:
-                continue
         if entry.under_way and not request.path_params.get("file"):
             return RedirectResponse("live")
-        if entry.series or not entry.judged:
+        around = await run_in_threadpool(self._shelf.around, entry)
+        for name in PAGES:
+            try:
+                return await run_in_threadpool(_stored_page, plain_file(entry, name), around)
+            except BadDataError:
+                continue
+        if not entry.series and not entry.judged:
             raise BadDataError(f"{entry.address} has no page yet: it is {entry.outcome}.")
         async with self._rendering:
-            return HTMLResponse(
-                await run_in_threadpool(_rendered, entry.folder), headers={"content-security-policy": _STORED}
-            )
+            if entry.series:
+                page = await run_in_threadpool(series_page, entry.folder, self._shelf.link(entry))
+            else:
+                page = await run_in_threadpool(_rendered, entry.folder)
+        return HTMLResponse(placed(page, around), headers={"content-security-policy": _STORED})
 
     async def live(self, request: Request) -> Response:
         entry = await self._entry(request)
@@ -189,7 +199,7 @@ class _Server:
                     if not await run_in_threadpool(self._under_way, followed.address):
                         yield "event: over\ndata: \n\n"
                         return
-                    shown = await run_in_threadpool(_pictures, run)
+                    shown = await run_in_threadpool(self._shown, followed, run)
                     yield ": \n\n" if shown == before else f"data: {json.dumps(shown)}\n\n"
                     before = shown
                     await asyncio.sleep(EVENTS_S)
@@ -200,6 +210,15 @@ class _Server:
 
         return StreamingResponse(pictures(), media_type="text/event-stream")
 
+    def _shown(self, entry: Entry, run: LiveRun) -> str:
+        """What the live page shows: the pictures of a run, or the page of a series as far as it has grown."""
+        if not entry.series:
+            return _pictures(run)
+        try:
+            return inner(series_page(entry.folder, self._shelf.link(entry)), entry.name)
+        except AckedError as error:
+            return message_fragment(error.message)
+
     def _under_way(self, address: str) -> bool:
         with suppress(BadDataError):
             return self._shelf.entry(address).under_way
@@ -209,7 +228,7 @@ class _Server:
         entry = await self._entry(request)
         name = request.path_params["file"]
         if name in PAGES:
-            return await self.page(request) if name == PAGES[0] else _stored_page(plain_file(entry, PAGES[1]))
+            return await self.page(request)
         if name not in DATA:
             raise BadDataError(f"{entry.address} has no file of this name that is served.")
         file = plain_file(entry, *(known for known in DATA if known == name))
@@ -262,13 +281,16 @@ class _Server:
         chosen = request.query_params.getlist("run")
         entries = await run_in_threadpool(self._shelf.entries)
         compared = [entries[address] for address in chosen if address in entries]
-        if len(chosen) != 2 or len(compared) != 2 or any(one.series or not one.judged for one in compared):
+        fit = len(chosen) == len(compared) == 2 and all(one.comparable for one in compared)
+        if not fit or compared[0].series != compared[1].series:
             raise UsageError(
-                "Two runs are compared that are stored here and judged; tick exactly two of them."
+                "Two judged runs are compared, or two assessments, that are stored here; tick exactly two."
             )
+        compare = _compared_assessments if compared[0].series else _compared
         async with self._rendering:
-            text = await run_in_threadpool(_compared, compared[0].folder, compared[1].folder)
-        return HTMLResponse(text, headers={"content-security-policy": _STORED})
+            text = await run_in_threadpool(compare, compared[0], compared[1])
+        page = placed(text, [("all results", "/")])
+        return HTMLResponse(page, headers={"content-security-policy": _STORED})
 
     async def _entry(self, request: Request) -> Entry:
         return await run_in_threadpool(self._shelf.entry, request.path_params["address"])
@@ -336,6 +358,7 @@ def _line(entry: Entry, ticked: frozenset[str]) -> Mapping[str, object]:
         "under_way": entry.under_way,
         "series": entry.series,
         "judged": entry.judged,
+        "comparable": entry.comparable,
         "tables": list(entry.tables),
         "ticked": entry.address in ticked,
     }
@@ -350,8 +373,13 @@ def _choices(entries: Iterable[Entry]) -> Mapping[str, Sequence[str]]:
     }
 
 
-def _stored_page(file: Path) -> Response:
-    return FileResponse(file, media_type="text/html", headers={"content-security-policy": _STORED})
+def _stored_page(file: Path, around: Sequence[tuple[str, str]]) -> Response:
+    """A stored page, with links to what is around it unless it is larger than any that acked writes."""
+    headers = {"content-security-policy": _STORED}
+    if file.stat().st_size > _LARGEST_BYTES:
+        return FileResponse(file, media_type="text/html", headers=headers)
+    page = file.read_text(encoding="utf-8", errors="replace")
+    return HTMLResponse(placed(page, around), headers=headers)
 
 
 def _metrics(runs: Mapping[str, LiveRun]) -> str:
@@ -379,13 +407,23 @@ def _report(folder: Path) -> str:
     return json.dumps(report_model(folder).as_json(), indent=1) + "\n"
 
 
-def _compared(one: Path, other: Path) -> str:
+def _compared(one: Entry, other: Entry) -> str:
     from report.model.compare import compare
     from report.model.gather import report_model
     from report.page.comparison import comparison_page
 
-    models = report_model(one), report_model(other)
-    return comparison_page(compare(*models), *models)
+    models = report_model(one.folder), report_model(other.folder)
+    return comparison_page(compare(*models), *models, _addresses(one, other))
+
+
+def _compared_assessments(one: Entry, other: Entry) -> str:
+    documents = read_assessment(one.folder / DOCUMENT), read_assessment(other.folder / DOCUMENT)
+    comparison = compare_assessments(*documents, (one.address, other.address))
+    return assessments_page(comparison, *documents, _addresses(one, other))
+
+
+def _addresses(one: Entry, other: Entry) -> tuple[str, str]:
+    return f"/runs/{quote(one.address)}/", f"/runs/{quote(other.address)}/"
 
 
 def _export(folder: Path, file: Path) -> None:

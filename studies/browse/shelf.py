@@ -15,11 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
 from harness.errors import AckedError, BadDataError, json_file
 from report.model.headline import Headline, headline
+from studies.assess.series import DOCUMENT
 from studies.series.stored import (
     StoredRun,
     StoredSeries,
@@ -42,6 +44,8 @@ DATA = {
     "schedule.json": "application/json",
     "assessment.json": "application/json",
     "search.json": "application/json",
+    "shrink.json": "application/json",
+    "replay.json": "application/json",
     "runs.jsonl": "application/x-ndjson",
     "junit.xml": "application/xml",
     "summary.md": "text/markdown",
@@ -73,6 +77,8 @@ class Entry:
     under_way: bool
     series: bool
     judged: bool
+    comparable: bool
+    """It can be compared with another one of its kind: a judged run, or an assessment."""
     tables: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
     """By name, the files of each table, as parts of a path in the run's folder."""
 
@@ -155,6 +161,34 @@ class Shelf:
                 return replace(_of_run(read_run(folder), time.time()), address=address)
         raise BadDataError("No run is stored under this address; the list shows those that are.")
 
+    def around(self, entry: Entry) -> list[tuple[str, str]]:
+        """Words and addresses of links: up to the list or the series, and to the ones before and after."""
+        parts = entry.address.split("/")
+        links = [("all results", "/")]
+        if len(parts) > 2:
+            return [*links, (f"its {parts[0]}", f"/runs/{quote('/'.join(parts[:2]))}/")]
+        alike = [
+            one for one in self.entries().values() if one.name == entry.name and one.series == entry.series
+        ]
+        place = next((at for at, one in enumerate(alike) if one.address == entry.address), None)
+        if place is not None:
+            before, after = alike[place + 1 : place + 2], alike[max(place - 1, 0) : place]
+            links += [(f"← {one.time}", f"/runs/{quote(one.address)}/") for one in before]
+            links += [(f"{one.time} →", f"/runs/{quote(one.address)}/") for one in after]
+        return links
+
+    def link(self, entry: Entry) -> Callable[[str], str]:
+        """From a run folder that a series names to the address of its page; empty if it is not here."""
+
+        def address(run: str) -> str:
+            name, time_of = Path(run).parent.name, Path(run).name
+            for place, prefix in ((entry.folder / "runs", f"{entry.address}/runs/"), (self.runs, "")):
+                if name in _names(place) and time_of in _names(place / name):
+                    return f"/runs/{quote(f'{prefix}{name}/{time_of}')}/"
+            return ""
+
+        return address
+
     def state(self) -> str:
         """A text that changes when the list does."""
         return str(
@@ -192,6 +226,7 @@ def _of_run(run: StoredRun, now_s: float) -> Entry:
         under_way=under_way,
         series=False,
         judged=bool(run.verdict),
+        comparable=bool(run.verdict),
         tables=_tables(run.folder),
     )
 
@@ -207,14 +242,15 @@ def _of_series(series: StoredSeries) -> Entry:
         time=_time(series.folder.name),
         kafka=series.kafka,
         mode=series.mode,
-        outcome=series.verdict or counts or "not over",
+        outcome="under way" if series.under_way else series.verdict or counts or "not over",
         headline=Headline("undecided", f"{ended} runs" + (f": {counts}" if counts else "")),
         findings=(),
         lost=0,
         size_bytes=series.size_bytes,
-        under_way=False,
+        under_way=series.under_way,
         series=True,
-        judged=True,
+        judged=not series.under_way,
+        comparable=(series.folder / DOCUMENT).is_file(),
     )
 
 

@@ -32,7 +32,6 @@ from harness.cluster.settings import Settings
 from harness.errors import BadDataError, json_object
 from harness.lab.model import Topology
 from harness.lab.registry import EMBEDDED
-from nemesis.catalogue import FAULTS
 from report.model.shapes import SEARCH
 from studies.assess.series import Target, timings
 from studies.search.findings import WEIGHTS, RunFinding, option_of
@@ -42,6 +41,7 @@ from studies.search.rules import read
 from studies.search.runs import SCHEDULES, job_of, schedule_of, thin
 from studies.search.scenario import NAME
 from studies.search.schedule import FILE, Schedule
+from studies.search.score import score
 from studies.search.space import Space, space_of
 from studies.series import planned
 from studies.series.fleet import Fleet, JudgedRun
@@ -337,8 +337,7 @@ class Search:
                     "signature": group.finding.signature,
                     "brief": _BRIEFS.get(group.finding.row, ""),
                     "option": self._option(group),
-                    "steps": _steps_in_words(Path(group.folder) / FILE),
-                    "score": _score(Path(group.folder) / FILE),
+                    **_told(Path(group.folder) / FILE),
                 }
                 for group in self.groups()
             ],
@@ -352,29 +351,12 @@ class Search:
         return document
 
 
-def _steps_in_words(file: Path) -> list[str]:
+def _told(file: Path) -> dict[str, Any]:
+    """The steps of a stored schedule in words and as a score; nothing if it cannot be read."""
     with suppress(BadDataError):
-        return [described(step) for step in read(file).steps]
-    return []
-
-
-def _score(file: Path) -> list[dict[str, Any]]:
-    """When the steps of a schedule begin and end, in seconds, if no event ends a wait early."""
-    score = []
-    begin_s = 0.0
-    with suppress(BadDataError):
-        for step in read(file).steps:
-            begin_s += step.when.after_s
-            lasts = FAULTS[step.fault].lasts
-            score.append(
-                {
-                    "says": described(step).partition(": ")[2],
-                    "from_s": begin_s,
-                    "to_s": begin_s + step.until.after_s if lasts else None,
-                    "waits": bool(step.when.event or (lasts and step.until.event)),
-                }
-            )
-    return score
+        schedule = read(file)
+        return {"steps": [described(step) for step in schedule.steps], "score": score(schedule)}
+    return {"steps": [], "score": []}
 
 
 def corpus_of(folder: Path) -> list[Schedule]:

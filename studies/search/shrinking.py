@@ -1,8 +1,8 @@
 """`acked shrink`: the smallest schedule that still shows a finding, and the scenario that it becomes.
 
 The folder `runs/shrink/<UTC time>` holds `plan.json` (what is shrunk), `tests.jsonl` (a line for each
-schedule that was tried, from which an interrupted shrinking continues), `smallest.json`, and at the end the
-scenario file.
+schedule that was tried, from which an interrupted shrinking continues), `smallest.json`,
+`shrink.json` with a page, and at the end the scenario file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,9 +24,11 @@ from studies.search.repeat import Tally, repeat
 from studies.search.rules import decode, read
 from studies.search.runs import SCHEDULES, job_of
 from studies.search.schedule import Schedule
+from studies.search.score import score, score_before
 from studies.search.sizes import size
 from studies.series import planned
 from studies.series.fleet import Fleet, JudgedRun
+from studies.steps.step import described
 
 TESTS, ORIGINAL, SMALLEST = "tests.jsonl", "original.json", "smallest.json"
 MEASURED = 8
@@ -162,6 +165,28 @@ class Shrinking:
         """The smallest schedule so far."""
         file = self.path / SMALLEST
         return decode(file.read_bytes(), str(file)) if file.exists() else self.original
+
+
+def document(work: Shrinking, smallest: Schedule, scenario: Path | None = None) -> dict[str, Any]:
+    """What `shrink.json` holds; ``scenario`` is the file that the schedule has become, at the end."""
+    test = work.tests.get(smallest.digest)
+    return {
+        "finding": work.plan.finding.kind,
+        "weight": work.plan.finding.weight,
+        "kafka": work.plan.version,
+        "mode": work.plan.mode,
+        "steps_before": len(work.original.steps),
+        "steps": [described(step) for step in smallest.steps],
+        "score_before": score_before(work.original, smallest),
+        "score": score(smallest),
+        "tests": [msgspec.to_builtins(one) for one in work.tests.values()],
+        "tried": len(work.tests),
+        "runs": sum(one.runs for one in work.tests.values()),
+        "seconds": round(work.seconds, 1),
+        "run": test.folder if test is not None else "",
+        "scenario": str(scenario or ""),
+        "scenario_name": scenario.name if scenario is not None else "",
+    }
 
 
 def finish(work: Shrinking, smallest: Schedule, *, with_story: bool = True) -> Path:

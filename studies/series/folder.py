@@ -42,6 +42,12 @@ class SeriesFolder:
         self.file = path / file
         self.runs = read_summaries([self.file]) if self.file.exists() else []
 
+    @property
+    def title(self) -> str:
+        """The kind of the series and its time."""
+        place = self.path.resolve()
+        return f"{place.parent.name} {place.name}"
+
     @classmethod
     def create(cls, runs: Path, kind: str) -> SeriesFolder:
         """A new folder. Raises UsageError if it cannot be made."""
@@ -121,6 +127,12 @@ class SeriesFolder:
             file.unlink()
         if not any(self.path.iterdir()):
             self.path.rmdir()
+
+
+def runs_before(runs: Path, earlier: Sequence[RunSummary] = ()) -> list[RunSummary]:
+    """The runs of all series below ``runs`` and those of other nights, each once, oldest first."""
+    by_run = {(run.job, run.ended, run.folder): run for run in (*earlier_runs(runs), *earlier)}
+    return sorted(by_run.values(), key=lambda run: run.ended)
 
 
 def earlier_runs(runs: Path) -> list[RunSummary]:

@@ -112,6 +112,21 @@ def alone(folder: Path, within_s: float = 5.0) -> Iterator[None]:
         os.close(descriptor)
 
 
+def worked_in(folder: Path) -> bool:
+    """Whether a process works in a folder now (`alone`)."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _locked(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,6 +16,7 @@ import msgspec
 from checkers.partition.fate import LOSSES
 from harness.errors import BadDataError, UsageError, json_file
 from studies.series.folder import PLAN, PLANNED
+from studies.series.planned import worked_in
 from studies.series.summary import FILE as SUMMARIES
 from studies.series.summary import read_summaries
 
@@ -106,6 +107,8 @@ class StoredSeries:
     size_bytes: int
     verdict: str = ""
     """That of an assessment; empty for other kinds, and until it is over."""
+    under_way: bool = False
+    """A process works in the folder now."""
 
     @property
     def kind(self) -> str:
@@ -145,6 +148,7 @@ def read_series(folder: Path) -> StoredSeries:
         outcomes=dict(_outcomes(folder, assessment, replayed)),
         size_bytes=_written(folder)[0],
         verdict=assessment.verdict or "",
+        under_way=worked_in(folder),
     )
 
 

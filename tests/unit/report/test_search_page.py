@@ -63,8 +63,8 @@ def test_headline_is_about_kafka(document: Any, groups: list[str], sentence: str
 
 def test_schedules_are_lanes_with_commands(document: Any) -> None:
     page = search_page(document, lambda run: "runs/x/report.html")
-    assert page.count("<svg") == 2
-    assert "pause the leader: at 12 s, to 16 s, or earlier, at an event" in page
+    assert page.count('<span class="lane">') == 3
+    assert "<span>pause the leader</span>" in page and "12 s to 16 s, or earlier, at an event" in page
     assert "acked shrink runs/search/2026-11-27T14-55-54/runs/schedule/2026-11-27T14-56-34 --finding" in page
     assert page.count("acked report ") == len({group["first"] for group in document["groups"]})
 

@@ -25,6 +25,7 @@ from cli.serve import serve
 from harness.errors import UsageError
 from harness.history.stream_journal import StreamJournal
 from harness.waiting import wait_until
+from studies.series.planned import alone
 from tests.browser import chromium
 from tests.page_layout import layout_faults
 
@@ -342,6 +343,59 @@ def test_a_run_under_way_is_shown_as_it_grows(tmp_path: Path) -> None:
         (journals.folder / "judgement.json").write_text('{"verdict": "as declared"}')
         assert next(kind for kind, _ in events if kind != "message") == "over"
         assert server.get(f"/runs/{address}/live")[0].status == 307
+
+
+ASSESSED = Path(__file__).parents[1] / "cli" / "assessment.json"
+
+
+def test_an_assessment_under_way_is_shown_as_it_grows(tmp_path: Path) -> None:
+    """For as long as a process works in its folder; then its page takes the place."""
+    document = json.loads(ASSESSED.read_text()) | {"ended": 1, "planned": 3}
+    folder = tmp_path / "assess" / TIME
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text("{}")
+    (folder / "assessment.json").write_text(json.dumps(document))
+    run = folder / "runs" / document["lines"][0]["runs"][0]
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    address = f"assess/{TIME}"
+    with serving(tmp_path) as server:
+        with alone(folder):
+            (entry,) = server.json("/runs.json")
+            assert (entry["under_way"], entry["outcome"], entry["series"]) == (True, "under way", True)
+            assert server.get(f"/runs/{address}/")[0].headers["location"] == "live"
+            assert b"{" not in server.get("/metrics")[1]
+            events = pictures(server, address)
+            _, first = next(events)
+            assert "1 of 3 runs have ended." in first and '<div class="assessment">' in first
+            assert f'href="/runs/{address}/runs/{document["lines"][0]["runs"][0]}/"' in first
+            (folder / "assessment.json").write_text(json.dumps(document | {"ended": 2}))
+            assert next(text for _, text in events if "2 of 3 runs have ended." in text)
+        assert next(kind for kind, _ in events if kind != "message") == "over"
+        assert b"2 of 3 runs have ended." in server.get(f"/runs/{address}/")[1]
+
+
+def test_pages_lead_to_those_around_them(tmp_path: Path) -> None:
+    """Up to the list, and to the ones before and after of the same kind; assessments are compared."""
+    document = json.loads(ASSESSED.read_text())
+    for day in (1, 2, 3):
+        folder = tmp_path / "assess" / f"2026-11-0{day}T01-00-00"
+        folder.mkdir(parents=True)
+        (folder / "assessment.json").write_text(json.dumps(document))
+        (folder / "plan.json").write_text("{}")
+        (folder / "index.html").write_text(f"the page<!--around-->, {day}<!--around-->")
+    with serving(tmp_path) as server:
+        _, page = server.get("/runs/assess/2026-11-02T01-00-00/")
+        assert page.decode() == (
+            'the page<a href="/">all results</a> '
+            '<a href="/runs/assess/2026-11-01T01-00-00/">← 2026-11-01 01:00:00</a> '
+            '<a href="/runs/assess/2026-11-03T01-00-00/">2026-11-03 01:00:00 →</a>, 2<!--around-->'
+        )
+        assert "→" not in server.get("/runs/assess/2026-11-03T01-00-00/")[1].decode()
+        both = "&".join(f"run=assess/2026-11-0{day}T01-00-00" for day in (1, 3))
+        response, compared = server.get(f"/compare?{both}")
+        assert response.status == 200 and b"No cell of the table differs" in compared
+        assert b'<a href="/runs/assess/2026-11-03T01-00-00/">' in compared
 
 
 def test_a_run_under_way_is_told_to_collectors(tmp_path: Path) -> None:
