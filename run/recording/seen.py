@@ -25,6 +25,8 @@ TopicIds = Mapping[str, UUID | None]
 _ASKED_EVERY_NS = 500_000_000
 _DEPOSED_NS = 2_000_000_000
 """How long a leader that was deposed may take until it states so."""
+_BACK_NS = 5_000_000_000
+"""How long it may take until the new log of a topic that was gone is seen."""
 
 
 class LedLog(NamedTuple):
@@ -97,7 +99,6 @@ class Incarnations:
             return None
         self._led.clear()
         self._less_since.clear()
-        self.gone = False
         return since
 
 
@@ -121,6 +122,8 @@ class Seen:
     """Brokers that do not answer, and the reasons that were seen for it."""
     _states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _asked_ns: int = 0
+    _back_ns: int = -_BACK_NS
+    """When a topic that had been gone was there again."""
 
     def look(self) -> None:
         """Compare what every broker states with what it stated before."""
@@ -162,9 +165,11 @@ class Seen:
         stated = {broker: ids for broker in answering if (ids := self.ask_ids(broker)) is not None}
         was_gone = self.incarnations.gone
         text = self.incarnations.look(stated, len(self.brokers))
+        if was_gone and not self.incarnations.gone:
+            self._back_ns = now_ns()
         if text:
             self._note_deletion(next(iter(stated)), text, now_ns(), known=was_gone)
-        elif not self.incarnations.ids:
+        elif not self.incarnations.ids and not self.incarnations.gone:
             self._look_at_leaders()
 
     def _look_at_leaders(self) -> None:
@@ -178,12 +183,13 @@ class Seen:
                 if view.state.leader != broker or view.state.leader_epoch is None:
                     continue
                 log = LedLog(view.state.leader_epoch, *offsets)
-                was_gone = self.incarnations.gone
                 since_ns = self.incarnations.look_at_leader(broker, key, log, now_ns())
-                if since_ns is not None:
+                if since_ns is None:
+                    continue
+                if since_ns > self._back_ns + _BACK_NS:
                     text = f"the log of {key} on its leader, {broker_name(broker)}, began anew"
-                    self._note_deletion(broker, text, since_ns, known=was_gone)
-                    return
+                    self._note_deletion(broker, text, since_ns, known=False)
+                return
 
     def _note_deletion(self, broker: int, text: str, ns: int, *, known: bool) -> None:
         topic, host = self.incarnations.topic, broker_name(broker)
