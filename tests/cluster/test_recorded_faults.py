@@ -70,7 +70,7 @@ def test_replicas_read_over_the_wire_are_those_on_disk(tmp_path: Path, kafka: st
     ("kafka", "faults"),
     [
         pytest.param("4.4.0", "leader-cut", marks=pytest.mark.long),
-        pytest.param("2.7.1", "no-fault leader-cut followers-frozen", marks=pytest.mark.long),
+        pytest.param("2.7.1", "no-fault leader-cut followers-frozen topic-recreated", marks=pytest.mark.long),
         pytest.param("3.9.1", "all", marks=pytest.mark.long),
         pytest.param("4.3.1", "all --secure", marks=pytest.mark.long),
         pytest.param(
