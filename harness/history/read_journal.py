@@ -35,7 +35,7 @@ SUFFIX = ".reads"
 MAGIC = "ackedrd1"
 _ROW = struct.Struct("<qqqqiiiiii")
 ROW_BYTES = _ROW.size
-_NONE = -1
+_ABSENT = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class ReadJournal:
 
     def _packed(self, record: ReceivedRecord) -> bytes:
         def stated(number: int | None) -> int:
-            return _NONE if number is None else number
+            return _ABSENT if number is None else number
 
         return _ROW.pack(
             *(record.ns, record.offset, stated(record.seq), stated(record.txn)),

@@ -14,6 +14,7 @@ from harness.errors import BadDataError, json_object
 from harness.history.read_journal import MAGIC, ROW_BYTES, SUFFIX
 from harness.history.schema import TABLES
 from harness.history.sends import ROWS_CONVERTED
+from harness.history.stream_journal import LONGEST_HEADER_BYTES
 from harness.history.tables import PartitionedWriter, history_dir
 
 ROW = np.dtype(
@@ -26,7 +27,6 @@ ROW = np.dtype(
 """A row of a consumer's journal."""
 assert ROW.itemsize == ROW_BYTES
 _SCHEMA = TABLES["reads"].arrow()
-_LONGEST_HEADER = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +75,9 @@ def read_blocks(folder: Path) -> Iterator[pa.Table]:
 def _opened(path: Path) -> _Journal | None:
     """A journal; None if its process was killed before the header was complete."""
     with path.open("rb") as file:
-        head = file.readline(_LONGEST_HEADER)
+        head = file.readline(LONGEST_HEADER_BYTES)
     if not head.endswith(b"\n"):
-        if len(head) < _LONGEST_HEADER:
+        if len(head) < LONGEST_HEADER_BYTES:
             return None
         raise BadDataError(f"{path} is no journal of a consumer: its header has no end.")
     stated = json_object(head, f"the header of {path}")

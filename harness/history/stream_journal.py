@@ -60,7 +60,7 @@ _HEAD = struct.Struct("<8sII")
 _COUNTERS = struct.Struct("<qqqq")
 COUNTERS_AT, JSON_AT = _HEAD.size, _HEAD.size + _COUNTERS.size
 COUNTERS_BYTES = _COUNTERS.size
-_LONGEST_HEADER = 1 << 24
+LONGEST_HEADER_BYTES = 1 << 24
 _SENT_NS, _TARGET = struct.Struct("<q"), struct.Struct("<i")
 _ANSWER, _PLACE = struct.Struct("<qq"), struct.Struct("<ii")
 _STATE = struct.Struct("<hh")
@@ -125,7 +125,7 @@ def parse_header(read: Callable[[int], bytes], path: str) -> StreamHeader:
     if len(head) < JSON_AT or not head.startswith(MAGIC):
         raise BadDataError(f"{path} is no journal of a stream: it does not begin with {MAGIC.decode()}.")
     _, header_bytes, json_bytes = _HEAD.unpack_from(head)
-    if not JSON_AT + json_bytes <= header_bytes <= _LONGEST_HEADER or header_bytes % PAGE_BYTES:
+    if not JSON_AT + json_bytes <= header_bytes <= LONGEST_HEADER_BYTES or header_bytes % PAGE_BYTES:
         raise BadDataError(f"{path} has a header of {header_bytes} bytes with {json_bytes} of JSON.")
     data = json_object(read(json_bytes), f"the header of {path}")
     writer, targets = data.get("writer"), data.get("targets")

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from harness.errors import some
 from report.model.model import Claim, ReportModel, Tone, counted
 from report.model.opening import SEVERITY, Opening
-from report.words.lists import listed
 
 SECTIONS = (
     ("facts", "Runs"),
@@ -28,7 +28,6 @@ MINOR = (
 """The same of what is folded on the page, as it changes no answer."""
 _MINOR_SHARE = 1 / 3
 _SLOWER_S = 2.0
-_NAMED = 3
 _NODES = re.compile(r"[^\s,=]*/nodes/")
 """Folder of a run as its settings name it: where the run took place, though it may have been moved since."""
 
@@ -177,7 +176,7 @@ def _conclusion(
         first, second = (counted(number, "acknowledged message") if number else "none" for number in lost)
         yield f"A loses {first}, B {second if lost[0] == 0 or not lost[1] else lost[1]}."
     if claims:
-        named = listed([*claims[:_NAMED], *([f"{len(claims) - _NAMED} more"] if claims[_NAMED:] else [])])
+        named = some(claims, 3)
         turn = "claim turns" if len(claims) == 1 else "claims turn"
         yield f"{len(claims)} of {of} {turn} out otherwise: {named}."
     took = [(row.what, *_numbers(row)) for row in failovers]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from harness.errors import some
 from report.model.assessed import (
     PROMISES,
     AssessmentDocument,
@@ -24,7 +25,6 @@ _NOTICED_S, _NOTICED_SHARE = 2.0, 0.25
 """Times that differ by less vary so much from run to run."""
 _NOTICED_LOSS = 0.5
 """The same for numbers of lost messages, which depend on how long the fault lasts and on the rate."""
-_NAMED = 4
 _PROMISE = "promise"
 
 
@@ -172,28 +172,24 @@ def _conclusion(
     ended, began = (sorted(one & common - other) for one, other in (losing, losing[::-1]))
     stay = losing[0] & losing[1]
     if ended:
-        yield f"B loses no acknowledged message where A does: {_some(ended)}."
+        yield f"B loses no acknowledged message where A does: {some(ended)}."
     if began:
-        yield f"B loses acknowledged messages where A does not: {_some(began)}."
+        yield f"B loses acknowledged messages where A does not: {some(began)}."
     if stay:
-        yield f"Both lose acknowledged messages: {_some(sorted(stay))}."
+        yield f"Both lose acknowledged messages: {some(sorted(stay))}."
     if not losing[0] and not losing[1]:
         yield f"Neither loses an acknowledged message in any of {counted(both, 'fault')}."
     rest = [one for one in differing if one.says not in (*ended, *began)]
     for way, more in ((True, "less"), (False, "more")):
         if promised := [one.says for one in rest if one.worse is way and one.only_promised]:
-            yield f"Kafka promises {more} in B: {_some(promised)}."
+            yield f"Kafka promises {more} in B: {some(promised)}."
     for way, more in ((True, "more"), (False, "less")):
         if timed := [one.says for one in rest if one.worse is way and not one.only_promised]:
-            yield f"B costs {more} time: {_some(timed)}."
+            yield f"B costs {more} time: {some(timed)}."
     if not differing:
         yield "No cell of the table differs by more than runs do."
     elif both > len(differing):
         yield f"{both - len(differing)} of {counted(both, 'fault')} cost the same."
-
-
-def _some(names: Sequence[str]) -> str:
-    return listed([*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if names[_NAMED:] else [])])
 
 
 def _difference(one: FaultCost, other: FaultCost) -> FaultDifference | None:

@@ -13,10 +13,10 @@ from statistics import median
 from typing import Any, Protocol
 
 from checkers.verdict import VERDICTS
+from harness.errors import some
 from report.model.model import Tone, counted
 from report.model.opening import Opening
 from report.series import ReportedJob, ReportedRun, deviations, job_name
-from report.words.lists import listed
 
 NIGHTS = 14
 """How many runs of a case, those of this series included, its rate and its strip of verdicts cover."""
@@ -30,7 +30,6 @@ TONES: Mapping[str, Tone] = {
 }
 """How bad a verdict is for whoever wrote the claims."""
 _SLOWER, _SLOWER_S = 1.5, 10.0
-_NAMED = 3
 _CHANGES = 2
 """A case that has failed since some day, or that was mended, has changed once; a flaky one more often."""
 _KINDS = {"all": "night", "": "night"}
@@ -249,13 +248,13 @@ def _answer(night: Night) -> Iterator[str]:
     new, old = (list(dict.fromkeys(one.name for one in of)) for of in (night.new, night.old))
     if new:
         since = " that did not fail before" if night.compared else ""
-        yield f"{_cases(len(new), 'fails', 'fail')}{since}: {_some(new)}."
+        yield f"{_cases(len(new), 'fails', 'fail')}{since}: {some(new, 3)}."
     elif night.compared:
         yield "Nothing new fails."
     if old:
-        yield f"{_cases(len(old), 'fails', 'fail')} as before: {_some(old)}."
+        yield f"{_cases(len(old), 'fails', 'fail')} as before: {some(old, 3)}."
     if night.again:
-        yield f"{_cases(len(night.again), 'is', 'are')} as declared again: {_some(night.again)}."
+        yield f"{_cases(len(night.again), 'is', 'are')} as declared again: {some(night.again, 3)}."
     left_out = {one.name for one in night.unfit}
     good = len(night.cases) - len({*new, *old} | left_out)
     rest = " other" if new or old else ""
@@ -265,10 +264,6 @@ def _answer(night: Night) -> Iterator[str]:
 
 def _cases(count: int, one: str, several: str) -> str:
     return f"One case {one}" if count == 1 else f"{count} cases {several}"
-
-
-def _some(names: Sequence[str]) -> str:
-    return listed([*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if names[_NAMED:] else [])])
 
 
 def _badness(verdict: str) -> int:
