@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.attached_run import HostsOptions
+from cli.attached_series import assessment_on_hosts, require_no_lab
 from cli.options import (
     BuildOptions,
     Parallel,
@@ -84,6 +86,7 @@ def assess(
     list_only: Annotated[bool, typer.Option("--list", help="Show the faults, and run none.")] = False,
     queries: Annotated[bool, typer.Option("--queries", help="Show the SQL of every number.")] = False,
     target: AssessTargetOptions,
+    attached: HostsOptions,
     settings: SettingOptions,
     build: BuildOptions,
     parallel: Parallel = 0,
@@ -100,6 +103,9 @@ def assess(
     does not. The table says fault by fault what was lost, duplicated and out
     of order, how long each AZ could not write and could not read, and what
     an operator had to do.
+
+    With --hosts, it breaks a cluster that runs already, one fault after the
+    other, as far as its hosts file allows (docs/attach.md).
 
     The folder runs/assess/<time> keeps the table as `assessment.json` and
     `assessment.md`, with the runs.
@@ -119,6 +125,24 @@ def assess(
     progress = Progress(quiet=as_json)
     given = settings.read()
     budget = Budget() if cases.budget is None else Budget(duration("--budget", cases.budget))
+    attached.require_hosts()
+    if attached.hosts is not None:
+        if cluster or given or (target, build) != (AssessTargetOptions(), BuildOptions()) or cases.topics:
+            raise UsageError("--hosts: the cluster runs already; leave out what describes one.")
+        on_hosts = assessment_on_hosts(
+            attached,
+            faults=cases.faults,
+            repeat=cases.repeat,
+            rate=cases.rate,
+            list_only=list_only,
+            resume=resume,
+            runs=place.runs,
+            progress=progress,
+            as_json=as_json,
+        )
+        if on_hosts is not None:
+            raise typer.Exit(_carry_out(on_hosts, 1, progress, budget=budget, as_json=as_json))
+        return
     if resume is not None:
         defaults = (CaseOptions(), AssessTargetOptions(), BuildOptions())
         if cluster or given or (cases, target, build) != defaults:
@@ -126,6 +150,7 @@ def assess(
                 "--resume continues an assessment as it was planned; leave the other options out."
             )
         work = Assessment.resume(resume)
+        require_no_lab(work.plan.lab, resume)
     else:
         given = with_rate(given, cases.rate)
         planned = _Request.read(cluster, cases, target, given, build, place.lab, progress)

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from harness.console import Console, echo, tell
-from harness.errors import EXIT_AS_DECLARED, EXIT_UNFIT, EXIT_UNKNOWN
+from harness.errors import (
+    EXIT_AS_DECLARED,
+    EXIT_UNFIT,
+    EXIT_UNKNOWN,
+    AckedError,
+    UnfitError,
+    UsageError,
+    quoted,
+)
 
 if TYPE_CHECKING:
+    from harness.cluster.attached import AttachedCluster
     from harness.cluster.hosts_file import HostsFile
     from harness.lab.hosts.lab import HostsLab
-    from harness.lab.model import Host
     from nemesis.attached.abilities import Abilities
 
 app = typer.Typer(help="Hosts that acked did not set up.", no_args_is_help=True, add_completion=False)
 File = Annotated[Path, typer.Argument(metavar="<hosts.toml>", help="Hosts file (docs/attach.md).")]
-_CANARY_LOCK_S = 60.0
+_CANARY_LOCK_S, _RESTART_LOCK_S = 60.0, 480.0
 T = TypeVar("T")
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -34,43 +41,194 @@ def _attached() -> None:
 
 
 @app.command()
+def discover(
+    bootstrap: Annotated[str, typer.Option(help="host:port,... of the running cluster; it is only read.")],
+    client_config: Annotated[
+        Path | None, typer.Option(help="Properties of a client of that cluster, with its TLS and SASL.")
+    ] = None,
+    *,
+    look: Annotated[
+        bool, typer.Option("--ssh", help="Also log in to each host, and look at what listens there.")
+    ] = False,
+    user: Annotated[str, typer.Option(help="Login on the hosts. Default: that of your ssh config.")] = "",
+    become: Annotated[
+        str, typer.Option(help="What becomes root there, such as 'sudo -n'. Default: the login is root's.")
+    ] = "",
+    ssh_config: Annotated[Path | None, typer.Option(help="Instead of your own ssh config.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the hosts file here. Default: print it.")] = None,
+) -> None:
+    """Propose a hosts file for a cluster that runs.
+
+    Node ids, racks (as AZs), addresses and ports are those that the brokers
+    tell; with --ssh, the systemd unit of each node is looked up on its host.
+    Changes nothing. Compare the file before you use it.
+
+    Exit code: 0 the file was written, 254 usage error.
+    """
+    import shlex
+
+    from cli.record import answering
+    from harness.cluster.attached import attach, bootstrap_endpoints, guarded
+    from harness.lab.hosts.ssh import SshTarget
+    from harness.plain_files import write_output
+    from run.attached.discovering import discover as found_by
+    from run.attached.discovering import hosts_file_text, looked_at
+    from run.recording.user import user_clients
+
+    if out is not None and out.exists():
+        raise UsageError(f"--out {quoted(str(out), 160)} exists; name another file.")
+    with guarded(), answering():
+        security, _ = user_clients(client_config, tell)
+        cluster = attach(bootstrap_endpoints(bootstrap, security))
+        hosts = found_by(cluster)
+    if look:
+        target = SshTarget(destination="", user=user, become=tuple(shlex.split(become)), config=ssh_config)
+        hosts = looked_at(hosts, target)
+    text = hosts_file_text(
+        cluster,
+        hosts,
+        bootstrap=bootstrap,
+        client_config=str(client_config.absolute()) if client_config else "",
+        user=user,
+        become=become,
+        config=str(ssh_config.absolute()) if ssh_config else "",
+    )
+    if out is None:
+        echo(text, nl=False)
+        return
+    write_output(out, text, "--out")
+    tell(f"{out}: compare it, then `acked attach check {out}`")
+
+
+@app.command()
 def check(
     hosts: File,
+    *,
     canary: Annotated[
         bool,
         typer.Option(
             "--canary", help="Also load a rule without effect, and see that it vanishes by itself after 5 s."
         ),
     ] = False,
+    restart: Annotated[
+        bool,
+        typer.Option(
+            "--restart", help="Also stop and start each node that has a start command, one after the other."
+        ),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="With --restart and --cluster-id: begin without asking.")
+    ] = False,
+    cluster_id: Annotated[str, typer.Option(metavar="<id>", help="The id that the cluster must have.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Say for each host which faults are possible there, and why others are not.
 
-    Changes nothing, unless --canary is given.
+    Asks the cluster whether ids, addresses and AZs of the file fit. Changes
+    nothing, unless --canary or --restart is given. --restart begins when every
+    ISR is full, asks first, and notes beside the file which start commands
+    were seen to start a node; only those may be used by faults.
 
     Exit code: 0 all faults that the file allows are possible, 3 some are not,
     254 usage error.
     """
+    from cli.record import answering
+    from harness.cluster.attached import attach, bootstrap_endpoints, guarded
     from harness.cluster.hosts_file import read_hosts_file
     from nemesis.attached.abilities import abilities
     from nemesis.attached.safety import locked, prove_dead_man
+    from run.attached.asking import Fit, fit
+    from run.attached.hosts import of_each
+    from run.recording.user import user_clients
 
     file = read_hosts_file(hosts)
+    if yes and not cluster_id:
+        raise UsageError("--yes: also give --cluster-id, the id of the cluster whose nodes are restarted.")
     lived: Mapping[str, float] = {}
+    started: Mapping[str, float] = {}
     with _reached(file) as lab:
-        each = _of_each(file, lambda host: abilities(lab, host))
-        if canary and not any(one.problem or "cut" in one.unfit for one in each):
+        cluster: AttachedCluster | None = None
+        try:
+            with guarded(), answering():
+                security, _ = user_clients(file.client_config, tell)
+                cluster = attach(bootstrap_endpoints(file.bootstrap, security))
+                fits = fit(file, cluster)
+        except AckedError as error:
+            fits = Fit(problem=error.message.rstrip("."))
+        each = of_each(file, lambda host: abilities(lab, host))
+        able = not any(one.problem or "cut" in one.unfit for one in each)
+        if restart and (fits.problem or not able or not file.starts):
+            why = fits.problem or ("no host has `start`" if able else "a host is unfit, see the check")
+            raise UnfitError(f"No node was restarted: {why.rstrip('.')}.")
+        if (canary or restart) and able:
+            if restart and cluster is not None:
+                _confirm_restarts(file, cluster.cluster_id, cluster_id, yes=yes)
             lab.up()
-            with locked(lab, _CANARY_LOCK_S):
+            with locked(lab, _CANARY_LOCK_S + _RESTART_LOCK_S * len(file.starts) * restart):
                 lived = prove_dead_man(lab)
-    unfit = [one for one in each if one.problem or set(one.unfit) & set(file.allow)]
+                if restart and cluster is not None:
+                    with guarded(), answering():
+                        started = _restarted(lab, cluster, file)
+    rows = _with_trials(file, each)
+    unfit = [one for one in rows if one.problem or set(one.unfit) & set(file.allow)]
     if as_json:
-        echo(json.dumps([{**asdict(one), "canary_s": lived.get(one.host)} for one in each], indent=2))
+        listed = [
+            {**asdict(one), "canary_s": lived.get(one.host), "started_s": started.get(one.host)}
+            for one in rows
+        ]
+        echo(json.dumps({"cluster": asdict(fits), "hosts": listed}, indent=2))
     else:
-        _show(file, each)
+        _show(file, rows)
         for host, seconds in lived.items():
             echo(f"{host}: the canary rule vanished by itself after {seconds:g} s")
-    raise typer.Exit(EXIT_UNFIT if unfit else EXIT_AS_DECLARED)
+        for host, seconds in started.items():
+            echo(f"{host}: stopped, and started by its command within {seconds:.0f} s")
+        named = f"cluster {fits.cluster_id} ({fits.mode})" if fits.cluster_id else "cluster"
+        echo(f"{named}: {fits.problem or 'ids and addresses fit'}")
+        for note in fits.notes:
+            echo(f"cluster: {note}")
+    raise typer.Exit(EXIT_UNFIT if unfit or fits.problem else EXIT_AS_DECLARED)
+
+
+def _confirm_restarts(file: HostsFile, cluster_id: str, wanted: str, *, yes: bool) -> None:
+    """Say what will be restarted. Raises UsageError unless the user means this cluster."""
+    if wanted and wanted != cluster_id:
+        raise UsageError(
+            f"--cluster-id is {quoted(wanted, 40)}, and the cluster behind kafka.bootstrap is "
+            f"{quoted(cluster_id, 40)}; nothing was restarted."
+        )
+    tell(f"acked will restart nodes of the cluster {cluster_id}, each when every ISR is full:")
+    for host, command in file.starts.items():
+        tell(f"  {host} ({file.targets[host].title}): SIGTERM, then: {command}")
+    if not yes:
+        typed = typer.prompt(f"Type the cluster's id ({cluster_id}) to begin", err=True)
+        if typed.strip() != cluster_id:
+            raise UsageError(f"{quoted(typed, 40)} is not the cluster's id; nothing was restarted.")
+
+
+def _restarted(lab: HostsLab, cluster: AttachedCluster, file: HostsFile) -> Mapping[str, float]:
+    """Seconds from stop to start of each node, those of the metadata quorum's followers as they come."""
+    from run.attached.starting import TRIAL_TTL_S, try_start
+
+    lab.ttl_s = TRIAL_TTL_S
+    seconds = {}
+    for host in file.starts:
+        seconds[host] = round(try_start(lab, cluster, file, host), 1)
+        tell(f"{host}: started again, and every ISR is full")
+    return seconds
+
+
+def _with_trials(file: HostsFile, each: Sequence[Abilities]) -> list[Abilities]:
+    """With start commands that were not tried among what is unfit."""
+    from harness.cluster.hosts_file import ENDING
+    from run.attached.starting import untried
+
+    lacking = set(untried(file, file.starts))
+    why = "its start command was not tried; see `acked attach check --restart`"
+    return [
+        replace(one, unfit={**dict.fromkeys(ENDING, why), **one.unfit}) if one.host in lacking else one
+        for one in each
+    ]
 
 
 def heal(hosts: File, as_json: AsJson = False) -> None:
@@ -85,10 +243,11 @@ def heal(hosts: File, as_json: AsJson = False) -> None:
     """
     from harness.cluster.hosts_file import read_hosts_file
     from nemesis.attached.safety import heal as heal_host
+    from run.attached.hosts import of_each
 
     file = read_hosts_file(hosts)
     with _reached(file) as lab:
-        each = _of_each(file, lambda host: heal_host(lab, host))
+        each = of_each(file, lambda host: heal_host(lab, host))
     if as_json:
         echo(json.dumps([asdict(one) for one in each], indent=2))
     else:
@@ -107,24 +266,13 @@ def heal(hosts: File, as_json: AsJson = False) -> None:
 @contextmanager
 def _reached(file: HostsFile) -> Iterator[HostsLab]:
     """The hosts of a file, whose connections are closed afterwards."""
+    from run.attached.hosts import lab_of
+
     lab = lab_of(file)
     try:
         yield lab
     finally:
         lab.down()
-
-
-def _of_each(file: HostsFile, ask: Callable[[Host], T]) -> list[T]:
-    """The answers of all hosts, asked at the same time."""
-    with ThreadPoolExecutor(len(file.topology.hosts)) as pool:
-        return list(pool.map(ask, file.topology.hosts))
-
-
-def lab_of(file: HostsFile, run_dir: Path = Path(), ttl_s: float = 0.0) -> HostsLab:
-    """The hosts of a file as a lab that is not up yet."""
-    from harness.lab.hosts.lab import HostsLab
-
-    return HostsLab(file.topology, run_dir, file.targets, ttl_s)
 
 
 def _show(file: HostsFile, each: Sequence[Abilities]) -> None:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.attach import lab_of
-from cli.record import answering, plan_in_words, require_rights, shown, user_clients
+from cli.record import answering, plan_in_words, require_rights, shown
 from harness.console import Progress, echo
-from harness.errors import EXIT_AS_DECLARED, UnfitError, UsageError, quoted
+from harness.errors import EXIT_AS_DECLARED, UsageError, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from harness.cluster.attached import AttachedCluster
     from harness.cluster.hosts_file import HostsFile
-    from harness.lab.hosts.lab import HostsLab
     from run.attached.breaking import Breaking
     from run.attached.cases import Aim
-
-_CLOSING_S = 60.0
-"""How long healing may take, for which a lock outlives a fault."""
-_RATE = 60.0
+    from run.attached.hosts import AttachedHosts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +43,7 @@ class HostsOptions:
     def require_hosts(self) -> None:
         """Raise UsageError if only --hosts gives an option its meaning."""
         if self.hosts is None and (self.plan or self.yes or self.cluster_id):
-            raise UsageError("--plan, --yes and --cluster-id are for a run with --hosts; leave them out.")
+            raise UsageError("--plan, --yes and --cluster-id go with --hosts; leave them out.")
 
 
 def run_on_hosts(
@@ -64,134 +56,110 @@ def run_on_hosts(
     as_json: bool,
 ) -> int:
     """Break a cluster of others once, record it, and judge it. Returns the exit code."""
-    from harness.cluster.attached import attach, bootstrap_endpoints, guarded
-    from harness.cluster.hosts_file import in_azs_of, read_hosts_file
-    from nemesis.attached.safety import locked, prove_dead_man
-    from run.attached.breaking import LONGEST_FAULT_S, Breaking
-    from run.attached.cases import aim_of, case_of
-    from run.attached.guard import Guard
+    from harness.cluster.attached import guarded
+    from run.attached.cases import acts_of, case_of
     from run.folder import RunFolder
     from run.recording.disk import require_room
-    from run.recording.plan import plan_recording
-    from run.recording.record import WARM_S, Recording
+    from run.recording.record import WARM_S
     from run.recording.stages import NAME
     from run.recording.stored import working_on
     from run.session import judged
 
-    assert options.hosts is not None
-    case, file = case_of(name), read_hosts_file(options.hosts)
-    if options.yes and not options.cluster_id:
-        raise UsageError("--yes: also give --cluster-id, the id of the cluster that is to be broken.")
+    case = case_of(name)
     with guarded(), answering():
-        security, user = user_clients(file.client_config, progress.say)
-        cluster = attach(bootstrap_endpoints(file.bootstrap, security))
-        _require_cluster(cluster, file, options)
-        cluster.topology = in_azs_of(file, cluster.topology)
-        aim = aim_of(name, file, cluster)
-        guard = Guard(cluster)
-        guard.require_whole()
-        guard.require_room({host.node_id for host in aim.hosts if host.role == "broker"})
-        fault_s = min(LONGEST_FAULT_S, float(file.max_s))
-        lab = lab_of(file)
-        breaking = Breaking(lab=lab, guard=guard, aim=aim, fault_s=fault_s, say=progress.say)
-        lab.ttl_s = breaking.ttl_s
-        plan = plan_recording(
-            cluster,
-            for_s=breaking.lasts_s,
-            rate=_RATE if rate is None else rate,
-            size_bytes=100,
-            partitions=case.partitions,
-        )
+        hosts = read_hosts(options, rate=rate, progress=progress)
+        acts = acts_of(name, hosts.file, hosts.cluster, hosts.fault_s())
+        aims = [act.aim() for act in acts]
+        breaking = hosts.breaking(acts)
+        breaking.guard.require_room_for(aims)
+        plan = hosts.recording_plan(breaking, case.partitions)
         require_room(runs, plan)
-        require_rights(cluster, "", None, progress)
+        require_rights(hosts.cluster, "", None, progress)
         try:
-            lab.up()
-            _require_able(lab, aim)
-            for line in (*_in_words(name, file, aim, breaking), *plan_in_words(cluster, plan, user)):
+            hosts.lab.up()
+            hosts.require_able(aims)
+            recorded = plan_in_words(hosts.cluster, plan, hosts.user)
+            for line in (*in_words(f"run {name}", hosts.file, aims, breaking), *recorded):
                 echo(line, err=not options.plan)
             if options.plan:
-                for line in _commands(lab, aim, breaking.ttl_s):
+                for line in commands(hosts, aims, breaking.ttl_s):
                     echo(line)
                 return EXIT_AS_DECLARED
-            _confirm(cluster, options)
-            with locked(lab, WARM_S + breaking.lasts_s + _CLOSING_S):
-                lived = prove_dead_man(lab)
-                progress.say(f"a rule of 5 s vanished by itself on {len(lived)} hosts")
+            confirm(hosts.cluster.cluster_id, yes=options.yes)
+            with hosts.locked(WARM_S + breaking.lasts_s):
                 folder = RunFolder.create(runs, NAME)
-                recording = Recording(
-                    cluster=cluster,
-                    folder=folder,
-                    progress=progress,
-                    user=user,
-                    disturbance=breaking,
-                    title=f"{name}: {case.says} ({aim.title})",
-                )
+                title = f"{name}: {case.says} ({aims[0].title})"
+                recording = hosts.recording(folder, breaking, title)
                 with working_on(folder):
                     outcome = judged(
-                        folder, progress, lambda _started: recording.begin(plan, file.bootstrap), frugal=True
+                        folder,
+                        progress,
+                        lambda _started: recording.begin(plan, hosts.file.bootstrap),
+                        frugal=True,
                     )
         finally:
-            lab.down()
+            hosts.lab.down()
     return shown(folder, outcome, progress, as_json=as_json)
 
 
-def _require_cluster(cluster: AttachedCluster, file: HostsFile, options: HostsOptions) -> None:
-    """Raise UsageError if it is another cluster than the one that is meant."""
-    for place, wanted in (
-        (f"{file.path}: kafka.cluster-id", file.cluster_id),
-        ("--cluster-id", options.cluster_id),
-    ):
-        if wanted and wanted != cluster.cluster_id:
-            raise UsageError(
-                f"{place} is {quoted(wanted, 40)}, and the cluster behind kafka.bootstrap is "
-                f"{quoted(cluster.cluster_id, 40)}; nothing was broken."
-            )
+def read_hosts(options: HostsOptions, *, rate: float | None, progress: Progress) -> AttachedHosts:
+    """The cluster behind --hosts. Raises UsageError, UnfitError."""
+    from run.attached.hosts import RATE, AttachedHosts
+
+    assert options.hosts is not None
+    if options.yes and not options.cluster_id:
+        raise UsageError("--yes: also give --cluster-id, the id of the cluster that is to be broken.")
+    return AttachedHosts.read(
+        options.hosts, options.cluster_id, rate=RATE if rate is None else rate, progress=progress
+    )
 
 
-def _require_able(lab: HostsLab, aim: Aim) -> None:
-    """Raise UnfitError if a host cannot have the fault."""
-    from nemesis.attached.abilities import abilities
+def in_words(what: str, file: HostsFile, aims: Sequence[Aim], breaking: Breaking) -> Iterator[str]:
+    """The plan: what would be broken, and how it ends."""
+    yield f"acked will {what} on hosts that it did not set up:"
+    for aim, act in zip(aims, breaking.acts, strict=True):
+        hosts = ", ".join(f"{host.name} ({file.targets[host.name].title})" for host in aim.hosts)
+        lasts = f"for {act.lasts_s:.0f} s" if act.lasts_s else "and start it again"
+        yield f"  {aim.title} {lasts}: {hosts}"
+        if aim.links:
+            yield f"  drop packets on {len(aim.links)} links: {', '.join(map(str, aim.links[:12]))}"
+    yield from how_it_ends(file, breaking.ttl_s)
 
-    with ThreadPoolExecutor(len(lab.topology.hosts)) as pool:
-        each = list(pool.map(lambda host: abilities(lab, host), lab.topology.hosts))
-    for one in each:
-        if why := one.problem or one.unfit.get(aim.ability, ""):
-            raise UnfitError(f"{one.host} is unfit for {aim.ability!r}: {why.rstrip('.')}.")
 
-
-def _in_words(name: str, file: HostsFile, aim: Aim, breaking: Breaking) -> Iterator[str]:
-    hosts = ", ".join(f"{host.name} ({file.targets[host.name].title})" for host in aim.hosts)
-    yield f"acked will run {name} on hosts that it did not set up:"
-    yield f"  {aim.title} for {breaking.fault_s:.0f} s: {hosts}"
-    if aim.links:
-        yield f"  drop packets on {len(aim.links)} links: {', '.join(map(str, aim.links[:12]))}"
+def how_it_ends(file: HostsFile, ttl_s: float) -> Iterator[str]:
+    """What makes it safe, for the plan."""
     yield (
-        f"  each rule and pause ends by itself {breaking.ttl_s:.0f} s after it began; `acked heal "
-        f"{file.path}` ends it at once"
+        f"  each fault ends by itself {ttl_s:.0f} s after it began; `acked heal {file.path}` ends it at once"
     )
     yield "  end it at once if a partition of others has no leader or fewer replicas than min.insync.replicas"
+    if file.window is not None:
+        yield f"  end it when the window of the day is over ({file.window})"
 
 
-def _commands(lab: HostsLab, aim: Aim, ttl_s: float) -> Iterator[str]:
+def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float) -> Iterator[str]:
     """What would be run in the hosts, besides looking."""
     from nemesis.network.rules import cut_rules
 
-    if not aim.links:
-        for host in aim.hosts:
-            yield f"{host.name}: kill -STOP {lab.pid(host.name)}; after {ttl_s:.0f} s at most: kill -CONT"
-        return
-    rules = cut_rules(lab.topology, "ACKED-xxxx-1", aim.links)
-    for name in rules.hosts:
-        yield f"{name}: iptables-restore --noflush"
-        yield from (f"    {line}" for line in rules.load_text(name).splitlines())
-        yield f"{name}: after {ttl_s:.0f} s at most: iptables-restore --noflush"
-        yield from (f"    {line}" for line in rules.heal_text().splitlines())
+    lab = hosts.lab
+    for aim in aims:
+        if not aim.links:
+            number = {"pause": "STOP", "kill": "KILL", "restart": "TERM"}[aim.ability]
+            for host in aim.hosts:
+                undo = "kill -CONT" if aim.ability == "pause" else hosts.file.starts[host.name]
+                yield f"{host.name}: kill -{number} {lab.pid(host.name)}; after {ttl_s:.0f} s at most: {undo}"
+            continue
+        rules = cut_rules(lab.topology, "ACKED-xxxx-1", aim.links)
+        for name in rules.hosts:
+            yield f"{name}: iptables-restore --noflush"
+            yield from (f"    {line}" for line in rules.load_text(name).splitlines())
+            yield f"{name}: after {ttl_s:.0f} s at most: iptables-restore --noflush"
+            yield from (f"    {line}" for line in rules.heal_text().splitlines())
 
 
-def _confirm(cluster: AttachedCluster, options: HostsOptions) -> None:
+def confirm(cluster_id: str, *, yes: bool) -> None:
     """Raise UsageError unless the user means this cluster."""
-    if options.yes:
+    if yes:
         return
-    typed = typer.prompt(f"Type the cluster's id ({cluster.cluster_id}) to begin", err=True)
-    if typed.strip() != cluster.cluster_id:
+    typed = typer.prompt(f"Type the cluster's id ({cluster_id}) to begin", err=True)
+    if typed.strip() != cluster_id:
         raise UsageError(f"{quoted(typed, 40)} is not the cluster's id; nothing was broken.")

@@ -20,11 +20,10 @@ from harness.errors import (
     UsageError,
     WaitTimeoutError,
     quoted,
-    some,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from harness.cluster.attached import AttachedCluster
     from harness.kafka.security import ClientSecurity
@@ -169,6 +168,8 @@ def record(
             "10m, and without the options of what is written, such as --rate and --topic."
         )
     with guarded(_requests(watching, load, resume, check_only=check_only, clean=clean)), answering():
+        from run.recording.user import user_clients
+
         security, user = user_clients(client_config, progress.say)
         if resume is not None:
             raise typer.Exit(_resume(resume, bootstrap, security, user, address, progress, as_json=as_json))
@@ -231,31 +232,6 @@ def mark(
     names = tuple(name.strip() for name in hosts.split(",") if name.strip())
     statement = Statement(text=text.strip(), fault=fault, hosts=names, healed=healed).checked(names)
     echo(send(run or runs / NAME / "latest", statement))
-
-
-def user_clients(file: Path | None, say: Callable[[str], None]) -> tuple[ClientSecurity, UserClients]:
-    """How the user's clients reach the cluster, and their settings. Raises UsageError.
-
-    ``say`` is told which properties no client has.
-    """
-    from harness.cluster.client_config import read_client_config
-    from harness.cluster.client_settings import CONSUMER, PRODUCER, check_client, is_of_client
-    from harness.cluster.librdkafka_names import in_java_names
-    from harness.kafka.security import PLAINTEXT
-    from run.clients import NO_CLIENTS, UserClients
-
-    if file is None:
-        return PLAINTEXT, NO_CLIENTS
-    config = read_client_config(file)
-    if ignored := [key for key in config.settings if not is_of_client(key)]:
-        names = some([quoted(key, 40) for key in ignored])
-        say(f"{file}: ignored {names}, because no client of Kafka has such a property")
-    settings = in_java_names(config.settings)
-    producer = {key: one for key, one in settings.items() if key in PRODUCER}
-    consumer = {key: one for key, one in settings.items() if key in CONSUMER}
-    return config.security, UserClients(
-        producer=check_client("producer", producer), consumer=check_client("consumer", consumer)
-    )
 
 
 def _check(cluster: AttachedCluster, load: LoadOptions, *, as_json: bool) -> int:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.attached_run import HostsOptions
+from cli.attached_series import require_no_lab, search_on_hosts
 from cli.options import (
     MOST_PARALLEL,
     MOST_RUNS,
@@ -126,6 +128,7 @@ class LimitOptions:
 def search(
     *,
     target: SearchTargetOptions,
+    attached: HostsOptions,
     space: SpaceOptions,
     limits: LimitOptions,
     corpus: Annotated[
@@ -159,6 +162,9 @@ def search(
     The folder runs/search/<time> keeps the runs with findings, a line for
     each schedule, the corpus, and the outcome (search.json).
 
+    With --hosts, it breaks a cluster that runs already, one schedule after
+    the other, with the faults that its hosts file allows (docs/attach.md).
+
     With --compare, several versions or clients run the same schedules, and
     the differences come first; runs/compare/<time> keeps a search for each.
 
@@ -173,6 +179,23 @@ def search(
     progress = Progress(quiet=as_json)
     limits.read()  # a budget that cannot be read is refused before anything else
     given = settings.read()
+    attached.require_hosts()
+    if attached.hosts is not None:
+        others = (target, client, build, compare, resume, corpus)
+        if given or others != (SearchTargetOptions(), ClientOptions(), BuildOptions(), None, None, None):
+            raise UsageError("--hosts: the cluster runs already; leave out what describes one.")
+        if space.faults or space.producers or space.safe:
+            raise UsageError("--hosts: the file's limits.allow chooses the faults; leave --faults out.")
+        on_hosts = search_on_hosts(
+            attached,
+            seed=secrets.randbelow(1_000_000) if space.seed is None else space.seed,
+            rate=space.rate,
+            runs=place.runs,
+            progress=progress,
+        )
+        if on_hosts is not None:
+            raise typer.Exit(searching.search(on_hosts, progress, limits.read(), [], as_json=as_json))
+        return
     extra = corpus_of(corpus) if corpus else []
     work: Search | SearchComparison
     if resume is not None:
@@ -182,6 +205,7 @@ def search(
         work = (SearchComparison if (resume / SIDES).exists() else Search).resume(resume)
         searches = [work] if isinstance(work, Search) else [side.search for side in work.sides]
         for resumed in searches:
+            require_no_lab(resumed.plan.lab, resume)
             require_trusted(resumed.plan.client, resume, trust=trust)
     else:
         from harness.cluster.cluster_file import read_cluster_file

@@ -94,6 +94,22 @@ class Nemesis:
         """All faults so far, by number."""
         return tuple(self._registry.injections)
 
+    def vanished(self) -> list[str]:
+        """What should be in force and is not, in words: rules that are gone, processes that go on."""
+        context = self._context
+        with context.lock:
+            cuts, paused = [rules for rules, _ in context.cuts.values()], sorted(context.paused)
+        # Without the lock, as a host that does not answer must not keep anybody from healing.
+        listings = context.chains.listings(sorted({host for rules in cuts for host in rules.hosts}))
+        gone = [
+            f"{host} has no rule of it"
+            for rules in cuts
+            for host in rules.hosts
+            if rules.chain not in listings[host]
+        ]
+        states = ((host, context.lab.process_state(host)) for host in paused)
+        return gone + [f"{host} is not paused" for host, state in states if state not in ("T", "t")]
+
     def warm_up(self) -> None:
         """Start the probe agents in all hosts, so that the first fault need not wait for them."""
         self._context.prober.warm_up()

@@ -15,6 +15,8 @@
     allow = ["cut", "one-way", "pause"]
     hosts-at-once = 1
     max-seconds = 120
+    window = "22:00-05:00"        # no fault at other times of the day
+    time-zone = "Europe/Berlin"
 
     [[host]]
     ssh = "kafka1.example.org"    # what you write after `ssh`
@@ -22,18 +24,23 @@
     az = "frankfurt"
     id = 1                        # node.id or broker.id; of a ZooKeeper node, its number
     ports = { kafka = [9092, 9093], controller = [9094] }
+    start = "systemctl start kafka"   # as root; without it the node is never killed
 """
 
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 import shlex
 import socket
 import tomllib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from msgspec import Meta
@@ -45,12 +52,18 @@ from harness.lab.hosts.ssh import SshTarget
 from harness.lab.model import SERVICES, Host, Topology
 from harness.texts import parse_toml, text_file
 
-ALLOWABLE = ("cut", "one-way", "pause")
+ALLOWED = ("cut", "one-way", "pause")
+"""Faults that hosts of others have unless the file says otherwise."""
+ENDING = ("kill", "restart")
+"""Faults that end a node's process; its start command must be known, and must have been tried."""
+ALLOWABLE = (*ALLOWED, *ENDING)
 """Faults that hosts of others can have. None of them destroys data, and each ends by itself."""
 LONGEST_S = 3600
 _ROLES = {"kafka": "broker", "controller": "controller", "zookeeper": "zookeeper"}
 """The role of a host, by the first of these services that it has."""
 _AZ_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+_WINDOW = re.compile(r"([012]\d:[0-5]\d)-([012]\d:[0-5]\d)")
+_MOST_COMMAND = 500
 _DESTINATION = re.compile(r"[A-Za-z0-9_.%:@\[\]-]{1,255}")
 Port = Annotated[int, Meta(ge=1, le=65535)]
 
@@ -68,9 +81,11 @@ class _Kafka(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class _Limits(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    allow: tuple[str, ...] = ALLOWABLE
+    allow: tuple[str, ...] = ALLOWED
     hosts_at_once: Annotated[int, Meta(ge=1, le=48)] = msgspec.field(default=1, name="hosts-at-once")
     max_seconds: Annotated[int, Meta(ge=5, le=LONGEST_S)] = msgspec.field(default=120, name="max-seconds")
+    window: str = ""
+    time_zone: str = msgspec.field(default="UTC", name="time-zone")
 
 
 class _Host(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -79,6 +94,7 @@ class _Host(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     az: str
     id: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     ports: dict[str, Annotated[list[Port], Meta(min_length=1, max_length=16)]]
+    start: str = ""
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -86,6 +102,42 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     kafka: _Kafka
     limits: _Limits = msgspec.field(default_factory=_Limits)
     host: Annotated[list[_Host], Meta(min_length=1, max_length=100)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The time of the day at which something may be broken."""
+
+    begin: time
+    end: time
+    """If it is not later than the beginning, it is that of the next day."""
+    zone: ZoneInfo
+
+    @classmethod
+    def parse(cls, text: str, zone: str) -> Window:
+        """From `22:00-05:00` and the name of a time zone. Raises ValueError."""
+        match = _WINDOW.fullmatch(text)
+        if match is None:
+            raise ValueError("write HH:MM-HH:MM, such as 22:00-05:00")
+        begin, end = (time.fromisoformat(one) for one in match.groups())
+        try:
+            return cls(begin=begin, end=end, zone=ZoneInfo(zone))
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"there is no time zone {quoted(zone, 40)}") from None
+
+    def left_s(self, wall_ns: int) -> float:
+        """Seconds from a time of the wall clock to the end of the window; 0 outside of it."""
+        now = datetime.fromtimestamp(wall_ns / 1e9, self.zone)
+        for day in (now.date() - timedelta(days=1), now.date()):
+            begin = datetime.combine(day, self.begin, self.zone)
+            last = day if self.end > self.begin else day + timedelta(days=1)
+            end = datetime.combine(last, self.end, self.zone)
+            if begin.timestamp() <= now.timestamp() < end.timestamp():
+                return end.timestamp() - now.timestamp()
+        return 0.0
+
+    def __str__(self) -> str:
+        return f"{self.begin:%H:%M}-{self.end:%H:%M} {self.zone.key}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +153,23 @@ class HostsFile:
     cluster_id: str = ""
     """Empty if the file does not say."""
     client_config: Path | None = None
-    allow: tuple[str, ...] = ALLOWABLE
+    allow: tuple[str, ...] = ALLOWED
     hosts_at_once: int = 1
     max_s: int = 120
+    window: Window | None = None
+    """None: at any time."""
+    starts: Mapping[str, str] = field(default_factory=dict)
+    """By host, the command that starts its node again."""
+
+    def window_left_s(self, wall_ns: int) -> float:
+        """Seconds until the window of the day ends. Raises UnfitError outside of it."""
+        if self.window is None:
+            return math.inf
+        if not (left_s := self.window.left_s(wall_ns)):
+            raise UnfitError(
+                f"It is outside of limits.window of {self.path} ({self.window}); nothing was broken."
+            )
+        return left_s
 
 
 def read_hosts_file(path: Path) -> HostsFile:
@@ -131,6 +197,10 @@ def read_hosts_file(path: Path) -> HostsFile:
         raise UsageError(f'{path}: kafka.bootstrap is empty; give host:port, as in "kafka1:9092".')
     config = file.kafka.client_config
     try:
+        window = Window.parse(file.limits.window, file.limits.time_zone) if file.limits.window else None
+    except ValueError as error:
+        raise UsageError(f"{path}: limits.window = {quoted(file.limits.window, 40)}: {error}.") from None
+    try:
         become = tuple(shlex.split(ssh.become))
     except ValueError as error:
         raise UsageError(f"{path}: ssh.become = {quoted(ssh.become)}: {error}; write `sudo -n`.") from None
@@ -154,6 +224,10 @@ def read_hosts_file(path: Path) -> HostsFile:
         allow=file.limits.allow,
         hosts_at_once=file.limits.hosts_at_once,
         max_s=file.limits.max_seconds,
+        window=window,
+        starts={
+            host.name: one.start for host, one in zip(topology.hosts, file.host, strict=True) if one.start
+        },
     )
 
 
@@ -177,6 +251,8 @@ def _hosts(path: Path, file: _File) -> tuple[Topology, dict[str, str]]:
             )
         if not _DESTINATION.fullmatch(one.ssh) or one.ssh.startswith("-"):
             raise UsageError(f"{place}.ssh = {quoted(one.ssh)}: write what follows `ssh`, such as kafka1.")
+        if one.start and (not one.start.isprintable() or len(one.start) > _MOST_COMMAND):
+            raise UsageError(f"{place}.start = {quoted(one.start, 60)}: write a command of one line.")
         name = broker_name(one.id) if role == "broker" else f"{role}{one.id}"
         for key, value, taken in (
             ("address", _address(place, one.address), [host.address for host in hosts]),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.clock import Anchor
+from harness.cluster.hosts_file import ENDING
 from harness.errors import AckedError
 from harness.lab.hosts.lab import HostsLab
 from harness.lab.model import Host
@@ -39,7 +40,7 @@ class Abilities:
 
     host: str
     unfit: Mapping[str, str] = field(default_factory=dict)
-    """By fault (`cut`, `one-way`, `pause`), why it is not possible."""
+    """By fault (`cut`, `one-way`, `pause`, `kill`, `restart`), why it is not possible."""
     problem: str = ""
     """Why nothing is known of it."""
     notes: tuple[str, ...] = ()
@@ -57,10 +58,11 @@ def abilities(lab: HostsLab, host: Host) -> Abilities:
         cut, pause = _why_no_cut(facts), _why_no_pause(lab, host, facts)
     except AckedError as error:
         return Abilities(host=host.name, problem=error.message)
-    unfit = {name: cut for name in ("cut", "one-way") if cut}
+    unfit = {name: cut for name in ("cut", "one-way") if cut} | ({"pause": pause} if pause else {})
+    end = pause or ("" if lab.may_start(host.name) else "no start command of it is given (`start`)")
     return Abilities(
         host=host.name,
-        unfit=unfit | ({"pause": pause} if pause else {}),
+        unfit=unfit | ({name: end for name in ENDING} if end else {}),
         notes=tuple(_notes(host, facts)),
         facts=facts,
     )

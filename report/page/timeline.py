@@ -336,6 +336,26 @@ def _lane(canvas: _Canvas, lane: Lane, replicas: Sequence[int], name: Callable[[
     canvas.y += _LANE + _GAP
 
 
+_DOT = 15.0
+"""Room of the dot of a replica whose id has one or two digits."""
+
+
+def _dot_width(replica: int) -> float:
+    return max(_DOT, 5.4 * len(str(replica)) + 5)
+
+
+def _dot(replica: int, cx: float, cy: float, *, inside: bool) -> Markup:
+    """A replica's id in a circle, or in a longer shape if the id is long."""
+    class_, half = "dot in" if inside else "dot out", _dot_width(replica) / 2 - 1.3
+    shape = (
+        tag("circle", cx=cx, cy=cy, r=6.2, class_=class_)
+        if _dot_width(replica) == _DOT
+        else tag("rect", x=cx - half, y=cy - 6.2, width=2 * half, height=12.4, rx=6.2, class_=class_)
+    )
+    label = "dottext" if inside else "dottext out"
+    return shape + text(cx, cy + 3.2, str(replica), label, text_anchor="middle")
+
+
 def _belief(
     canvas: _Canvas,
     source: str,
@@ -365,7 +385,7 @@ def _belief(
     parts.append(
         tag("rect", x=x + 0.75, y=y + 0.75, width=max(width - 1.5, 0.5), height=_LANE - 1.5, class_=frame)
     )
-    dots = 15.0 * len(replicas) + 6
+    dots = sum(map(_dot_width, replicas)) + 6
     choices = [
         f"{'itself' if own else leader}{f' · {epoch}' if epoch else ''}",
         epoch,
@@ -380,22 +400,11 @@ def _belief(
         )
         parts.append(text(x + 6, y + 18, shown, "bandtext own" if own else "bandtext"))
     if with_dots:
-        start = x + len(shown) * letter + 20
-        for number, replica in enumerate(sorted(replicas)):
-            inside = replica in belief.isr
-            cx = start + 15 * number
-            parts.append(
-                tag("circle", cx=cx, cy=y + _LANE / 2, r=6.2, class_="dot in" if inside else "dot out")
-            )
-            parts.append(
-                text(
-                    cx,
-                    y + _LANE / 2 + 3.2,
-                    str(replica),
-                    "dottext" if inside else "dottext out",
-                    text_anchor="middle",
-                )
-            )
+        left = x + len(shown) * letter + 20 - _DOT / 2
+        for replica in sorted(replicas):
+            width = _dot_width(replica)
+            parts.append(_dot(replica, left + width / 2, y + _LANE / 2, inside=replica in belief.isr))
+            left += width
     isr = f", ISR {list(belief.isr)}" if belief.isr else ""
     return titled(joined(parts), f"{source}, {times}: leader {leader}, {epoch}{isr}")
 

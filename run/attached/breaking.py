@@ -1,100 +1,247 @@
-"""One fault on hosts of others, made and healed while the recording goes on."""
+"""Faults on hosts of others, made and healed while the recording goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from harness.clock import now_ns
-from harness.errors import AckedError, InvalidRunError
+from harness.errors import AckedError, InvalidRunError, LabError, UnfitError
 from harness.history.journal import Journal
 from harness.lab.hosts.lab import HostsLab
 from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
-from run.attached.cases import Aim
+from nemesis.processes.killing import Restart
+from run.attached.cases import Act, Aim
 from run.attached.guard import Guard
 
 LONGEST_FAULT_S = 45.0
 """How long a fault lasts, unless the hosts file allows less: longer than replica.lag.time.max.ms of 30 s."""
 CALM_S = 8.0
-"""How long everything runs undisturbed before it."""
-AFTER_S = 20.0
-"""How long clients go on after it."""
+"""How long everything runs undisturbed before the first fault, and after the last one."""
+RECOVERY_S = 90.0
+"""How long the cluster may take to be whole after a fault, before clients are stopped."""
 TTL_MARGIN_S = 20.0
 """By how much the dead man's switch waits longer than the fault is meant to last; proofs take time."""
+_START_S = 60.0
+"""How long a node may take to end and to start again, for the plan."""
+_LOOK_S = 1.0
+"""How often it is looked whether the faults in force still are."""
+
+
+@dataclass(kw_only=True)
+class _Open:
+    """A fault in force."""
+
+    act: Act
+    aim: Aim
+    injection: Injection
+    since_ns: int
 
 
 @dataclass(kw_only=True)
 class Breaking:
-    """The fault of a run. A recording calls it; see `run.recording.record.Disturbance`."""
+    """The faults of a run. A recording calls it; see `run.recording.record.Disturbance`.
+
+    Faults are made and undone in a thread of their own, so that the recording goes on looking. What harms
+    others is healed at once.
+    """
 
     lab: HostsLab
     guard: Guard
-    aim: Aim
-    fault_s: float
+    acts: Sequence[Act]
+    start: Restart
+    """Starts a node again, and returns when the cluster knows it."""
     say: Callable[[str], None]
+    skips: bool = False
+    """An act that is not possible when it is due is left out; otherwise the run proves nothing."""
+    fits: Callable[[Sequence[Aim]], None] = lambda aims: None
+    """Raises UnfitError if these faults may not be in force at the same time."""
+    window_left_s: Callable[[], float] = lambda: float("inf")
+    """Seconds until faults must be over."""
+    facts: dict[str, list[Mapping[str, object]]] = field(default_factory=dict)
+    """What marks say when everything begins, by their names."""
     _nemesis: Nemesis = field(init=False)
-    _injection: Injection | None = field(default=None, init=False)
     _journal: Journal = field(init=False)
+    _pool: ThreadPoolExecutor = field(init=False)
+    _work: Future[None] | None = field(default=None, init=False)
+    _open: list[_Open] = field(default_factory=list, init=False)
+    _done: int = field(default=0, init=False)
+    """How many acts have begun, or were left out."""
     _began_ns: int = field(default=0, init=False)
-    _in_force_ns: int = field(default=0, init=False)
-    _healed: bool = field(default=False, init=False)
+    _last_ns: int = field(default=0, init=False)
+    """When the last act began; before the first, when everything began."""
+    _healed_ns: int = field(default=0, init=False)
+    _looked_ns: int = field(default=0, init=False)
+    _whole_ns: int = field(default=0, init=False)
+    _marked: set[str] = field(default_factory=set, init=False)
+
+    @property
+    def fault_s(self) -> float:
+        """The longest of its faults."""
+        return max(act.lasts_s for act in self.acts)
 
     @property
     def lasts_s(self) -> float:
-        """How long the recording goes on, from the first `look`."""
-        return CALM_S + self.fault_s + AFTER_S
+        """How long the recording goes on at most, from the first `look`."""
+        each = (act.after_s + act.lasts_s + _START_S * (act.lasts_s == 0) for act in self.acts)
+        return CALM_S + sum(each) + RECOVERY_S
 
     @property
     def ttl_s(self) -> float:
         """After how many seconds a fault ends by itself on its host."""
-        return self.fault_s + TTL_MARGIN_S
+        return max(self.fault_s, _START_S * any(act.lasts_s == 0 for act in self.acts)) + TTL_MARGIN_S
+
+    @property
+    def over(self) -> bool:
+        """Whether all faults are over and the cluster has been whole for a while."""
+        if not self._finished():
+            return False
+        now = now_ns()
+        calm = self._whole_ns and (now - self._whole_ns) / 1e9 >= CALM_S
+        return bool(calm) or (now - self._healed_ns) / 1e9 >= RECOVERY_S
 
     @contextmanager
     def on(self, journal: Journal) -> Iterator[None]:
         """Meanwhile faults are possible; at the end all are healed, and it is proven."""
         self._journal = journal
         self.guard.start()
+        self._pool = ThreadPoolExecutor(1, "faults")
         try:
             with Nemesis(self.lab, journal, ttl_s=self.ttl_s) as self._nemesis:
                 self._nemesis.warm_up()
-                yield
+                try:
+                    yield
+                finally:
+                    self._pool.shutdown(wait=True)
         finally:
             self.guard.stop()
 
     def look(self) -> None:
         """Do what is due. Raises InvalidRunError, after it has healed, if somebody else is harmed."""
         now = now_ns()
-        self._began_ns = self._began_ns or now
-        if self._injection is None:
-            if (now - self._began_ns) / 1e9 >= CALM_S:
-                self._break()
-        elif not self._healed:
-            if harm := self.guard.harm():
-                self._heal()
-                raise InvalidRunError(f"The fault was ended at once to spare others: {harm}.")
-            if (now - self._in_force_ns) / 1e9 >= self.fault_s:
-                self._heal()
+        if not self._began_ns:
+            self._began_ns = self._last_ns = now
+            for name, each in self.facts.items():
+                for facts in each:
+                    self._journal.mark(name, "", **facts)
+            self._mark("begin", "the first fault is next")
+        if (self._open or self._done < len(self.acts)) and (harm := self.guard.harm()):
+            self._end_at_once(harm)
+        if self._work is not None:
+            if not self._work.done():
+                return
+            work, self._work = self._work, None
+            work.result()
+        if self._open and (now - self._looked_ns) / 1e9 >= _LOOK_S:
+            self._looked_ns = now
+            self._work = self._pool.submit(self._require_in_force)
+        elif self.window_left_s() <= 0 and not self._finished():
+            self.say("the window of the day is over: no further fault")
+            self._done = len(self.acts)
+            self._work = self._pool.submit(self._heal_all)
+        elif due := [one for one in self._open if (now - one.since_ns) / 1e9 >= one.act.lasts_s]:
+            self._work = self._pool.submit(self._heal, due[0])
+        elif self._done < len(self.acts) and self._is_due(self.acts[self._done], now):
+            self._last_ns = now
+            self._work = self._pool.submit(self._begin, self.acts[self._done])
+        elif self._finished() and not self._whole_ns and self.guard.whole_ns > self._healed_ns:
+            self._whole_ns = self.guard.whole_ns
+            self._mark("recovered", "every partition has a leader and a full ISR")
 
-    def _break(self) -> None:
+    def _finished(self) -> bool:
+        return self._done == len(self.acts) and not self._open and self._work is None
+
+    def _is_due(self, act: Act, now: int) -> bool:
+        if (now - self._last_ns) / 1e9 < (act.after_s if self._done else CALM_S):
+            return False
+        if act.waits == "whole":
+            return not self._open and self.guard.whole_ns > self._healed_ns
+        return act.waits != "over" or all(one.act.lasts_s > 0 for one in self._open)
+
+    def _begin(self, act: Act) -> None:
+        number = self._done = self._done + 1
+        self._mark(f"step-{number}", act.says)
         if harm := self.guard.harm():
             raise InvalidRunError(f"Nothing was broken, to spare others: {harm}.")
-        self._injection = self.aim.make(self._nemesis)
-        self._in_force_ns = now_ns()
-        self._injection.inject()
-        self._journal.mark("broken", self.aim.title)
-        self.say(f"{self.aim.title}: in force, and proven")
-
-    def _heal(self) -> None:
-        assert self._injection is not None
-        self._healed = True
         try:
-            self._injection.heal()
+            aim = act.aim()
+            together = [*(one.aim for one in self._open), aim]
+            self.fits(together)
+            self.guard.require_room_for(together)
+            injection = aim.make(self._nemesis, self.start)
+            one = _Open(act=act, aim=aim, injection=injection, since_ns=now_ns())
+            injection.inject()
+        except (UnfitError, InvalidRunError) as error:
+            if not self.skips:
+                raise
+            self._journal.mark(f"skipped-{number}", f"{act.says}: {error.message}", skipped=number)
+            self.say(f"{act.says}: left out: {error.message}")
+            return
+        self._open.append(one)
+        self._mark("injected", "the fault is in force")
+        self._journal.mark("broken", aim.title)
+        self.say(f"{aim.title}: in force, and proven")
+        if not act.lasts_s:
+            self._heal(one)
+
+    def _heal(self, one: _Open) -> None:
+        self._open.remove(one)
+        self._mark("heal", "the fault is about to be healed")
+        try:
+            one.injection.heal()
+            for host in one.aim.hosts if one.aim.ends else ():
+                self.lab.disarm(host.name)
         except AckedError as error:
             raise InvalidRunError(
-                f"{self.aim.title} could not be healed in an orderly way "
+                f"{one.aim.title} could not be healed in an orderly way "
                 f"({error.message.rstrip('.')}); it ends by itself, and `acked heal` proves it."
             ) from error
-        self._journal.mark("healed", self.aim.title)
-        self.say(f"{self.aim.title}: healed, and proven")
+        finally:
+            self._healed_ns = now_ns()
+        self._journal.mark("healed", one.aim.title)
+        self.say(f"{one.aim.title}: healed, and proven")
+
+    def _heal_all(self) -> None:
+        self._healed_ns = self._healed_ns or now_ns()
+        while self._open:
+            self._heal(self._open[-1])
+
+    def _end_at_once(self, harm: str) -> None:
+        """Heal everything, what is being made now included, and raise InvalidRunError."""
+        in_force = bool(self._open or self._work)
+        self._done = len(self.acts)
+        self._heal_all()
+        if self._work is not None:
+            with suppress(AckedError):
+                self._work.result()
+            self._heal_all()
+        if in_force:
+            raise InvalidRunError(f"The fault was ended at once to spare others: {harm}.")
+        raise InvalidRunError(f"Nothing was broken, to spare others: {harm}.")
+
+    def _require_in_force(self) -> None:
+        """Raise InvalidRunError if somebody has ended a fault, such as `acked heal`."""
+        try:
+            gone = self._nemesis.vanished()
+            for one in [one for one in self._open if one.aim.ends]:
+                if all(self.lab.alive(host.name) for host in one.aim.hosts):  # its service manager was faster
+                    self._heal(one)
+        except LabError:
+            return  # who does not answer now may do so later, and the proof of the heal looks again
+        if gone:
+            self._done = len(self.acts)
+            with suppress(InvalidRunError):
+                self._heal_all()
+            raise InvalidRunError(
+                f"Somebody has ended the fault before its time ({'; '.join(gone[:3])}): `acked heal`, or a "
+                "change of rules; nothing is left of it."
+            )
+
+    def _mark(self, name: str, text: str) -> None:
+        """Once."""
+        if name not in self._marked:
+            self._marked.add(name)
+            self._journal.mark(name, text)

@@ -1,4 +1,4 @@
-"""What a scenario of the catalogue means on a cluster of others: which hosts its fault is aimed at.
+"""Which faults a cluster of others can have, and what a scenario of the catalogue means there.
 
 Roles are found, never moved: the topic of the run has a leader in each AZ that the case needs, and the
 controller stays where it is.
@@ -6,11 +6,13 @@ controller stays where it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 from harness.cluster.attached import AttachedCluster
-from harness.cluster.hosts_file import HostsFile
+from harness.cluster.hosts_file import ENDING, HostsFile
 from harness.errors import UnfitError, UsageError, quoted
 from harness.kafka.wire.quorum import describe_quorum
 from harness.lab.model import Host, Topology
@@ -18,6 +20,7 @@ from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
 from nemesis.network import links
 from nemesis.network.links import Link
+from nemesis.processes.killing import Kill, ProcessEnd, Restart, Stop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +31,35 @@ class Aim:
     """Such as `isolate eu-a`, for people."""
     ability: str
     """What the hosts file must allow."""
-    make: Callable[[Nemesis], Injection]
+    make: Callable[[Nemesis, Restart], Injection]
+    """Makes it; gets what starts a node again."""
     links: tuple[Link, ...] = ()
     """Those that it cuts."""
     hosts: tuple[Host, ...] = ()
     """Those that the cluster does without meanwhile."""
+    others: tuple[Host, ...] = ()
+    """Of a cut between two sides that both serve on: the other side, which some partitions do without."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether it ends processes."""
+        return self.ability in ENDING
+
+
+@dataclass(frozen=True, kw_only=True)
+class Act:
+    """A fault and its time."""
+
+    aim: Callable[[], Aim]
+    """What it is, found out when it begins. Raises UnfitError or InvalidRunError if it is not possible."""
+    says: str
+    """For the plan, such as `isolate eu-a`."""
+    lasts_s: float
+    """How long it is in force; 0: it is undone as soon as it has acted."""
+    after_s: float = 0.0
+    """When it begins, after the beginning of the one before it."""
+    waits: Literal["", "over", "whole"] = ""
+    """It also waits until the one before it is over; or until that is so, and every ISR is full again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +83,8 @@ class Case:
 
     says: str
     aim: Callable[[Roles], Aim]
+    then: Callable[[Roles], tuple[Aim, ...]] = lambda _: ()
+    """What is done while it is in force, one after the other, each undone before the next one begins."""
     partitions: int = 0
     """Of the topic; 0: each AZ leads one, so that every AZ is that of a leader."""
     mode: str = ""
@@ -63,11 +92,12 @@ class Case:
 
 
 def _isolated(topology: Topology, az: str) -> Aim:
+    cut, name = links.isolate(topology, az), topology.az_name(az)
     return Aim(
-        title=f"isolate {topology.az_name(az)}",
+        title=f"isolate {name}",
         ability="cut",
-        make=lambda nemesis: nemesis.isolate(az),
-        links=links.isolate(topology, az),
+        make=lambda nemesis, _: nemesis.cut_links(f"isolate {name}", cut, asked={"isolated": name}),
+        links=cut,
         hosts=tuple(host for host in topology.hosts if host.az == az),
     )
 
@@ -98,8 +128,31 @@ def _leader_paused(roles: Roles) -> Aim:
     host = next(host for host in roles.topology.role("broker") if host.az == az)
     name = host.name
     return Aim(
-        title=f"pause {name}", ability="pause", make=lambda nemesis: nemesis.pause(name), hosts=(host,)
+        title=f"pause {name}", ability="pause", make=lambda nemesis, _: nemesis.pause(name), hosts=(host,)
     )
+
+
+def ended(hosts: tuple[Host, ...], kind: type[ProcessEnd]) -> Aim:
+    """Nodes' processes are ended, and started again when the fault is over."""
+    return Aim(
+        title=f"{kind.mechanism} {', '.join(host.name for host in hosts)}",
+        ability="kill" if kind is Kill else "restart",
+        make=lambda nemesis, start: nemesis.make(kind, hosts, start),
+        hosts=hosts,
+    )
+
+
+def _leader_killed(roles: Roles) -> Aim:
+    az = _first(roles.azs_without_controller(), "is without the controller")
+    return ended((next(host for host in roles.topology.role("broker") if host.az == az),), Kill)
+
+
+def _controller_killed(roles: Roles) -> Aim:
+    return ended((roles.controller,), Kill)
+
+
+def _restarts(roles: Roles) -> tuple[Aim, ...]:
+    return tuple(ended((host,), Stop) for host in roles.topology.role("broker"))
 
 
 def _bridge(roles: Roles) -> Aim:
@@ -108,12 +161,16 @@ def _bridge(roles: Roles) -> Aim:
     if len(azs) != 3:
         raise UnfitError(f"A bridge needs three AZs with brokers, and the hosts file has {len(azs)}.")
     left, over, right = azs
+    one, other = topology.az_name(left), topology.az_name(right)
+    cut, title = links.bridge(topology, over, left, right), f"cut {one} from {other}"
+    asked = {"ends": [{"from": one, "to": other, "both": True}]}
     return Aim(
-        title=f"cut {topology.az_name(left)} from {topology.az_name(right)}",
+        title=title,
         ability="cut",
-        make=lambda nemesis: nemesis.bridge(over, left, right),
-        links=links.bridge(topology, over, left, right),
+        make=lambda nemesis, _: nemesis.cut_links(title, cut, asked=asked),
+        links=cut,
         hosts=tuple(host for host in topology.hosts if host.az == left),
+        others=tuple(host for host in topology.hosts if host.az == right),
     )
 
 
@@ -124,12 +181,15 @@ def _one_way(roles: Roles) -> Aim:
     others = [host for host in topology.role("broker") if host.az not in (source, roles.controller.az)]
     to = _first([host.az for host in others], "is a third one")
     one, other = topology.az_name(source), topology.az_name(to)
+    cut, title = links.parse(topology, f"{source} -> {to}"), f"cut {one} -> {other}"
+    asked = {"ends": [{"from": one, "to": other, "both": False}]}
     return Aim(
-        title=f"cut {one} -> {other}",
+        title=title,
         ability="one-way",
-        make=lambda nemesis: nemesis.cut(f"{source} -> {to}"),
-        links=links.parse(topology, f"{source} -> {to}"),
+        make=lambda nemesis, _: nemesis.cut_links(title, cut, asked=asked),
+        links=cut,
         hosts=tuple(host for host in topology.hosts if host.az == to),
+        others=tuple(host for host in topology.hosts if host.az == source),
     )
 
 
@@ -139,6 +199,13 @@ CASES: Mapping[str, Case] = {
     "leader-paused": Case(says="a broker that leads hangs", aim=_leader_paused),
     "controller-az-isolated": Case(says="the AZ of the active controller is cut off", aim=_controller_az),
     "bridge": Case(says="two AZs lose each other, and the third reaches both", aim=_bridge),
+    "leader-killed": Case(says="a broker that leads is killed, and started again", aim=_leader_killed),
+    "controller-killed": Case(
+        says="the active controller is killed, and started again", aim=_controller_killed
+    ),
+    "rolling-restart-during-cut": Case(
+        says="the brokers restart one by one while two AZs have lost each other", aim=_bridge, then=_restarts
+    ),
     "one-way-leader-to-follower": Case(says="what one AZ sends to another is lost, one way", aim=_one_way),
     "kraft-leader-az-isolated": Case(
         says="an AZ is cut off that leads, without the controller", aim=_leader_az, mode="kraft"
@@ -157,27 +224,56 @@ def case_of(name: str) -> Case:
     return CASES[name]
 
 
-def aim_of(name: str, file: HostsFile, cluster: AttachedCluster) -> Aim:
-    """What a case is aimed at on this cluster now. Raises UnfitError if it is not possible."""
+def acts_of(name: str, file: HostsFile, cluster: AttachedCluster, fault_s: float) -> tuple[Act, ...]:
+    """What a case does on this cluster now. Raises UnfitError if it is not possible."""
     case = case_of(name)
     if case.mode not in ("", cluster.mode):
         raise UnfitError(
             f"{name} needs a cluster in mode {case.mode}, and this one is in mode {cluster.mode}."
         )
-    aim = case.aim(Roles(topology=file.topology, controller=_controller(file.topology, cluster)))
-    if aim.ability not in file.allow:
-        raise UnfitError(f"{name} needs {aim.ability!r}, which limits.allow of {file.path} leaves out.")
-    if len(aim.hosts) > file.hosts_at_once:
-        names = ", ".join(host.name for host in aim.hosts)
-        raise UnfitError(
-            f"{name} takes {len(aim.hosts)} hosts at once ({names}), and limits.hosts-at-once of "
-            f"{file.path} is {file.hosts_at_once}; raise it if that is meant."
-        )
-    _require_quorum(name, file.topology, aim)
+    roles = Roles(topology=file.topology, controller=controller_of(file.topology, cluster))
+    first, then = case.aim(roles), case.then(roles)
+    for aim in then or (first,):
+        require_fit(name, file, (first, aim) if then else (first,))
+    return (
+        Act(aim=lambda: first, says=first.title, lasts_s=fault_s),
+        *(
+            Act(aim=partial(_constant, aim), says=aim.title, lasts_s=0.0, after_s=fault_s / 2)
+            if number == 0
+            else Act(aim=partial(_constant, aim), says=aim.title, lasts_s=0.0, after_s=5.0, waits="over")
+            for number, aim in enumerate(then)
+        ),
+    )
+
+
+def _constant(aim: Aim) -> Aim:
     return aim
 
 
-def _controller(topology: Topology, cluster: AttachedCluster) -> Host:
+def require_fit(name: str, file: HostsFile, aims: Sequence[Aim]) -> None:
+    """Raise UnfitError unless the file and the quorum allow these faults at the same time."""
+    for aim in aims:
+        if aim.ability not in file.allow:
+            raise UnfitError(f"{name} needs {aim.ability!r}, which limits.allow of {file.path} leaves out.")
+        for host in aim.hosts if aim.ends else ():
+            if host.name not in file.starts:
+                raise UnfitError(f"{name} needs a start command of {host.name}; give `start` in {file.path}.")
+    taken = taken_by(aims)
+    if len(taken) > file.hosts_at_once:
+        names = ", ".join(host.name for host in taken)
+        raise UnfitError(
+            f"{name} takes {len(taken)} hosts at once ({names}), and limits.hosts-at-once of "
+            f"{file.path} is {file.hosts_at_once}; raise it if that is meant."
+        )
+    _require_quorum(name, file.topology, taken)
+
+
+def taken_by(aims: Iterable[Aim]) -> tuple[Host, ...]:
+    """The hosts that a cluster does without, each once."""
+    return tuple({host.name: host for aim in aims for host in aim.hosts}.values())
+
+
+def controller_of(topology: Topology, cluster: AttachedCluster) -> Host:
     """The host of the active controller. Raises UnfitError if it is not known."""
     if cluster.mode == "zookeeper":
         found = cluster.controller()
@@ -200,11 +296,11 @@ def _controller(topology: Topology, cluster: AttachedCluster) -> Host:
     return hosts[0]
 
 
-def _require_quorum(name: str, topology: Topology, aim: Aim) -> None:
+def _require_quorum(name: str, topology: Topology, hosts: Iterable[Host]) -> None:
     """Raise UnfitError if the rest has no majority of the metadata quorum: the whole cluster would stop."""
     for service in ("controller", "zookeeper"):
         every = [host for host in topology.hosts if service in host.services]
-        taken = [host for host in aim.hosts if service in host.services]
+        taken = [host for host in hosts if service in host.services]
         if taken and 2 * len(taken) >= len(every):
             raise UnfitError(
                 f"{name} would take {len(taken)} of {len(every)} nodes with the service {service}, and "

@@ -7,24 +7,26 @@ fault. While it lasts, a thread looks every second.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from harness.clock import now_ns
 from harness.cluster.attached import PREFIX, AttachedCluster
 from harness.errors import UnfitError
 from harness.kafka.model import PartitionState, TopicPartition
 from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.metadata import metadata
 from harness.lab.model import Host
+from run.attached.cases import Aim
 
 LOOK_S = 1.0
 _ANSWER_S = 3.0
 _MIN_ISR = "min.insync.replicas"
 
 
-def partitions_of_others(cluster: AttachedCluster) -> Mapping[TopicPartition, PartitionState]:
-    """All partitions but those of acked, each as the newest leader epoch has it; empty if nobody answers."""
+def all_partitions(cluster: AttachedCluster) -> Mapping[TopicPartition, PartitionState]:
+    """All partitions, each as the newest leader epoch has it; empty if nobody answers."""
 
     def one(host: Host) -> list[tuple[TopicPartition, int, PartitionState]]:
         with suppress(OSError):
@@ -37,9 +39,24 @@ def partitions_of_others(cluster: AttachedCluster) -> Mapping[TopicPartition, Pa
         for answer in pool.map(one, cluster.brokers):
             for key, broker, state in answer:
                 rank = (state.leader_epoch or 0, state.leader == broker)
-                if not key.topic.startswith(PREFIX) and (key not in newest or rank > newest[key][0]):
+                if key not in newest or rank > newest[key][0]:
                     newest[key] = rank, state
     return {key: state for key, (_, state) in newest.items()}
+
+
+def of_others(stated: Mapping[TopicPartition, PartitionState]) -> Mapping[TopicPartition, PartitionState]:
+    """All but those of acked."""
+    return {key: state for key, state in stated.items() if not key.topic.startswith(PREFIX)}
+
+
+def whole(cluster: AttachedCluster) -> bool:
+    """Whether all its brokers are there, and every partition has a leader and a full ISR."""
+    stated, known = all_partitions(cluster), cluster.registered() or frozenset()
+    return {one.node_id for one in cluster.brokers} <= known and all(map(_is_whole, stated.values()))
+
+
+def _is_whole(state: PartitionState) -> bool:
+    return state.leader >= 0 and state.isr_is_full
 
 
 class Guard:
@@ -48,7 +65,7 @@ class Guard:
     def __init__(self, cluster: AttachedCluster) -> None:
         """Asks for min.insync.replicas of every topic. Raises UnfitError if that may not be known."""
         self._cluster = cluster
-        self._before = partitions_of_others(cluster)
+        self._before = of_others(all_partitions(cluster))
         self._least: dict[TopicPartition, int] = {}
         endpoint, needed = cluster.any_endpoint(), dict[str, int]()
         for topic in sorted({key.topic for key in self._before}):
@@ -63,13 +80,15 @@ class Guard:
         for key, state in self._before.items():  # with fewer replicas nobody can write with acks=all anyway
             self._least[key] = max(1, min(needed[key.topic], len(state.replicas or state.isr)))
         self._harm = ""
+        self.whole_ns = 0
+        """When all partitions, those of acked included, last had a leader and a full ISR; 0: never yet."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="guard", daemon=True)
 
     def require_whole(self) -> None:
         """Raise UnfitError unless every partition has a leader and a full ISR."""
         for key, state in self._before.items():
-            if state.leader < 0 or not state.isr_is_full:
+            if not _is_whole(state):
                 raise UnfitError(
                     f"{key} has the ISR {list(state.isr)} of {list(state.replicas or ())}: a fault "
                     "begins only when every ISR is full; wait until the cluster is whole."
@@ -85,6 +104,11 @@ class Guard:
                     f"{', '.join(f'broker{one}' for one in sorted(taken))}, and needs "
                     f"{self._least[key]} ({_MIN_ISR}); nothing was broken."
                 )
+
+    def require_room_for(self, aims: Sequence[Aim]) -> None:
+        """The same without the hosts of faults that are in force together, on either side of a cut."""
+        for sides in ((aim.hosts for aim in aims), (aim.others or aim.hosts for aim in aims)):
+            self.require_room({host.node_id for hosts in sides for host in hosts if host.role == "broker"})
 
     def start(self) -> None:
         """Look every second from now on."""
@@ -111,7 +135,11 @@ class Guard:
             suspected = seen
 
     def _look(self) -> str:
-        stated = partitions_of_others(self._cluster)
+        began = now_ns()
+        every = all_partitions(self._cluster)
+        if every and all(map(_is_whole, every.values())):
+            self.whole_ns = began
+        stated = of_others(every)
         if self._before and not stated:
             return "no broker tells of any partition"
         for key, state in sorted(stated.items()):

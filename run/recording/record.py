@@ -78,7 +78,11 @@ class Disturbance(Protocol):
 
     @property
     def lasts_s(self) -> float:
-        """How long the recording goes on, once all clients work."""
+        """How long the recording goes on at most, once all clients work."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it may end."""
 
     def on(self, journal: Journal) -> AbstractContextManager[None]:
         """Entered when all clients work; at its end nothing is left of it."""
@@ -459,7 +463,10 @@ class _Attempt:
             if disturbance is not None:
                 disturbance.look()
 
-        if reason := standing(watch, look, end_requests, end_ns, self.progress, lacking):
+        def over() -> bool:
+            return disturbance is not None and disturbance.over
+
+        if reason := standing(watch, look, end_requests, end_ns, self.progress, lacking, over):
             journal.mark("room-lacking", reason)
 
     def _settle(self, seen: Seen) -> None:

@@ -90,8 +90,9 @@ def standing(
     end_ns: int,
     progress: Progress,
     reason_to_end: Callable[[], str] = str,
+    done: Callable[[], bool] = bool,
 ) -> str:
-    """Look, until the time is over, the user ends it (Ctrl-C, SIGTERM), or there is a reason.
+    """Look, until the time is over or all is done, the user ends it (Ctrl-C, SIGTERM), or there is a reason.
 
     Returns that reason, a clause for the user.
     """
@@ -102,7 +103,7 @@ def standing(
         look()
         watch.observer.check()
         reason = reason_to_end()
-        return bool(reason or end_requests()) or now_ns() >= end_ns
+        return bool(reason or end_requests()) or done() or now_ns() >= end_ns
 
     wait_until(
         over,

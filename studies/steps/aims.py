@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from harness.errors import InvalidRunError
 from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, TopicPartition, broker_name
 from harness.lab.model import Host, Topology
@@ -17,39 +19,57 @@ OFFSETS = TopicPartition(OFFSETS_LOG, 0)
 """The log of all committed offsets; its leader coordinates the groups."""
 
 
+Holder = Callable[[str], str]
+"""The name of the host that has a role now. Raises InvalidRunError for a role that nobody has."""
+
+
 def hosts_of(stage: Stage, names: tuple[str, ...], key: TopicPartition) -> tuple[Host, ...]:
     """The hosts that names mean now, each once; ``key`` is the partition whose leader a role is about.
 
     Raises InvalidRunError for a role that nobody has.
     """
-    hosts: dict[str, Host] = {}
+    return hosts_named(stage.lab.topology, names, lambda role: _holder(stage, role, key))
+
+
+def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
+    """The links between the two sides of a step. Raises InvalidRunError if there is none."""
     topology = stage.lab.topology
+    return links_between(*sides_of(topology, step, lambda role: _holder(stage, role, key)), step)
+
+
+def hosts_named(topology: Topology, names: tuple[str, ...], holder: Holder) -> tuple[Host, ...]:
+    """The hosts that names mean, each once. Raises InvalidRunError for a role that nobody has."""
+    hosts: dict[str, Host] = {}
     for name in names:
         role = name.removeprefix(AZ_OF)
         if role not in ROLES:
             chosen = topology.select(name)
         else:
-            holder = topology.host(_holder(stage, role, key))
-            chosen = topology.select(holder.az) if name.startswith(AZ_OF) else (holder,)
+            found = topology.host(holder(role))
+            chosen = topology.select(found.az) if name.startswith(AZ_OF) else (found,)
         hosts |= {host.name: host for host in chosen}
     return tuple(hosts.values())
 
 
-def links_of(stage: Stage, step: Step, key: TopicPartition) -> tuple[Link, ...]:
-    """The links between the two sides of a step. Raises InvalidRunError if there is none."""
-    one = hosts_of(stage, step.targets, key)
+def sides_of(topology: Topology, step: Step, holder: Holder) -> tuple[tuple[Host, ...], tuple[Host, ...]]:
+    """Both sides of the links of a step."""
+    one = hosts_named(topology, step.targets, holder)
     azs = {host.az for host in one}
     other: tuple[Host, ...] = ()
     for name in step.toward:
         if name == OTHERS:
-            other += tuple(host for host in stage.lab.topology.hosts if host not in one)
+            other += tuple(host for host in topology.hosts if host not in one)
         elif name == OTHER_AZS:
-            other += tuple(host for host in stage.lab.topology.hosts if host.az not in azs)
+            other += tuple(host for host in topology.hosts if host.az not in azs)
         elif name == OTHER_CONTROLLERS:
-            other += tuple(host for host in quorum_of(stage.lab.topology) if host not in one)
+            other += tuple(host for host in quorum_of(topology) if host not in one)
         else:
-            other += hosts_of(stage, (name,), key)
-    other = tuple(dict.fromkeys(other))
+            other += hosts_named(topology, (name,), holder)
+    return one, tuple(dict.fromkeys(other))
+
+
+def links_between(one: tuple[Host, ...], other: tuple[Host, ...], step: Step) -> tuple[Link, ...]:
+    """The links between two sides, in the direction of a step. Raises InvalidRunError if there is none."""
     forward = [Link(a.name, b.name) for a in one for b in other if a != b]
     chosen = {
         "->": forward,

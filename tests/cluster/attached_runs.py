@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,16 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.cluster.attached import attach
+from harness.cluster.hosts_file import read_hosts_file
 from harness.lab.embedded.namespaces import run_inside
 from harness.waiting import wait_until
-from tests.cluster.foreign import IDS
+from run.attached.starting import note_tried
+from tests.cluster.foreign import IDS, RACKS
 from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorder import Files, inventory, lost_by_findings
 from tests.cluster.ssh_hosts import SshHosts
 
-LIMITS = "max-seconds = 15"
+LIMITS = 'max-seconds = 15\nhosts-at-once = 2\nallow = ["cut", "one-way", "pause", "kill", "restart"]'
 
 
 def _acked(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +38,8 @@ def _acked(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def carried_out(cluster: ForeignLab, hosts: SshHosts, name: str, cluster_id: str) -> dict[str, Any]:
     """One run, and what the brokers' files and the hosts' rules say about it."""
-    file, runs = hosts.hosts_file(cluster.bootstrap, limits=LIMITS), cluster.folder / "runs"
+    file = hosts.hosts_file(cluster.bootstrap, limits=LIMITS, start=cluster.start_command)
+    runs = cluster.folder / "runs"
     rules, before = hosts.rules(), inventory(cluster)
     common = ("run", name, "--hosts", str(file), "--runs", str(runs))
     plan = _acked(*common, "--plan")
@@ -62,6 +66,61 @@ def carried_out(cluster: ForeignLab, hosts: SshHosts, name: str, cluster_id: str
         "lost_on_disk": len(disk),
         "different": len(findings ^ disk),
         "lost_by_writer": sorted({one.writer for one in disk}),
+    }
+
+
+def discovered(cluster: ForeignLab, hosts: SshHosts, cluster_id: str) -> dict[str, Any]:
+    """A hosts file that was proposed, beside that of a user, and a check that restarts every node."""
+    own = hosts.hosts_file(cluster.bootstrap, limits=LIMITS, start=cluster.start_command)
+    proposed = hosts.folder / "proposed.toml"
+    config = str(hosts.folder / "ssh_config")
+    rules, before = hosts.rules(), inventory(cluster)
+    found = _acked(
+        *("attach", "discover", "--bootstrap", cluster.bootstrap, "--ssh", "--user", "root"),
+        *("--ssh-config", config, "--out", str(proposed)),
+    )
+    again = _acked("attach", "check", str(proposed), "--json")
+    begin = ("attach", "check", str(own), "--json", "--restart", "--yes", "--cluster-id", cluster_id)
+    untried = _acked("attach", "check", str(own), "--json")
+    tried = _acked(*begin)
+    tables = [tomllib.loads(file.read_text())["host"] for file in (own, proposed) if file.exists()]
+    return {
+        "name": "discovered",
+        "status": [one.returncode for one in (found, again, untried, tried)],
+        "stderr": found.stderr[-800:] + again.stderr[-800:] + tried.stderr[-2000:],
+        "hosts": [
+            [{key: one[key] for key in ("address", "id", "az", "ports")} for one in table] for table in tables
+        ],
+        "checks": [one.stdout for one in (again, untried, tried)],
+        "rules_as_before": hosts.rules() == rules,
+        "inventory_as_before": inventory(cluster) == before,
+    }
+
+
+def series(cluster: ForeignLab, hosts: SshHosts, name: str, cluster_id: str) -> dict[str, Any]:
+    """`assess GLOBS` or `search COUNT SEED`: its document, and what is left on the hosts."""
+    file = hosts.hosts_file(cluster.bootstrap, limits=LIMITS, start=cluster.start_command)
+    command, first, *rest = name.split()
+    runs = cluster.folder / "runs"
+    rules, before = hosts.rules(), inventory(cluster)
+    chosen = ["--faults", first] if command == "assess" else ["--count", first, "--seed", rest[0]]
+    common = (command, *chosen, "--hosts", str(file), "--runs", str(runs))
+    done = _acked(*common, "--yes", "--cluster-id", cluster_id, "--json")
+    lost = []
+    for manifest in sorted((runs / command).glob("*/runs/*/*/run.json")):
+        topic = json.loads(manifest.read_text()).get("recording", {}).get("plan", {}).get("topic")
+        if topic and (manifest.parent / "findings.parquet").exists():
+            (files,) = Files.of(cluster, [topic])
+            disk, findings = files.lost(manifest.parent), lost_by_findings(manifest.parent)
+            lost.append([manifest.parent.parent.name, len(findings), len(disk), len(findings ^ disk)])
+    return {
+        "name": name,
+        "status": done.returncode,
+        "stderr": done.stderr[-5000:],
+        "document": json.loads(done.stdout) if done.stdout else None,
+        "lost": lost,
+        "rules_as_before": hosts.rules() == rules,
+        "inventory_as_before": inventory(cluster) == before,
     }
 
 
@@ -106,7 +165,7 @@ def sparing_others(cluster: ForeignLab, hosts: SshHosts, cluster_id: str) -> Ite
         text=True,
     )
     wait_until(lambda: _moments(runs) == ["injecting", "injected"], within_s=240, awaiting="the fault")
-    isolated = IDS[int(json.loads(_faults(runs)[0]["targets"])["isolated"].removeprefix("az")) - 1]
+    isolated = IDS[RACKS.index(json.loads(_faults(runs)[0]["targets"])["isolated"])]
     other = next(one for one in IDS if one not in (isolated, _controller(cluster)))
     began = time.monotonic()
     cluster.signal(other, signal.SIGSTOP)
@@ -163,6 +222,16 @@ def main(arguments: Sequence[str]) -> int:
                     print(json.dumps(outcome), flush=True)
                 return 0
             for name in names:
+                if name == "as-tried":  # the trial is `discovered`, which takes as long as two runs
+                    file = hosts.hosts_file(cluster.bootstrap, limits=LIMITS, start=cluster.start_command)
+                    note_tried(read_hosts_file(file), *(host.name for host in cluster.lab.topology.hosts))
+                    continue
+                if name == "discovered":
+                    print(json.dumps(discovered(cluster, hosts, cluster_id)), flush=True)
+                    continue
+                if name.startswith(("assess ", "search ")):
+                    print(json.dumps(series(cluster, hosts, name, cluster_id)), flush=True)
+                    continue
                 print(json.dumps(carried_out(cluster, hosts, name, cluster_id)), flush=True)
         return 0
 

@@ -5,6 +5,7 @@ Only inside `harness.lab.embedded.namespaces.run_inside`; `acked record` is star
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,5 +116,12 @@ class ForeignLab(ForeignCluster):
     def _address_of_zookeeper(self) -> str:
         return f"{_SUBNET}.10"
 
+    def start_command(self, name: str) -> str:
+        """A command that starts the host's process again, as an operator would have one."""
+        return f"sh {self.home(name) / 'start.sh'}"
+
     def _launch(self, name: str, command: Sequence[str]) -> None:
+        script = self.home(name) / "start.sh"
+        output = shlex.quote(str(self.home(name) / "out.log"))
+        script.write_text(f"setsid nohup {shlex.join(command)} >>{output} 2>&1 </dev/null &\n")
         self.lab.start(name, MainProcess(tuple(command)))

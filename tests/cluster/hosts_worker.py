@@ -10,13 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.hosts_file import read_hosts_file
+from harness.cluster.hosts_file import ALLOWED, read_hosts_file
 from harness.errors import AckedError
 from harness.history.journal import Journal
 from harness.lab.embedded.lab import EmbeddedLab
@@ -144,6 +144,11 @@ def _acked(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def allowed(unfit: Mapping[str, str]) -> dict[str, str]:
+    """What is not possible of that which a file allows by default."""
+    return {name: why for name, why in unfit.items() if name in ALLOWED}
+
+
 def commands(bench: Bench) -> Iterator[dict[str, Any]]:
     """`acked attach check` and `acked heal`, as a user types them."""
     file = str(bench.hosts.hosts_file(_BOOTSTRAP))
@@ -153,7 +158,8 @@ def commands(bench: Bench) -> Iterator[dict[str, Any]]:
     canary = _acked("attach", "check", file, "--canary")
     yield {
         "check": check.returncode,
-        "unfit": [one["unfit"] for one in json.loads(check.stdout)],
+        "unfit": [allowed(one["unfit"]) for one in json.loads(check.stdout)["hosts"]],
+        "problem": json.loads(check.stdout)["cluster"]["problem"],
         "unchanged": unchanged,
         "canary": canary.returncode,
         "lines": canary.stdout.splitlines(),
@@ -269,7 +275,7 @@ def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
             outcome = error.message
         return {
             "case": name,
-            "unfit": dict(found.unfit),
+            "unfit": allowed(found.unfit),
             "problem": found.problem,
             "notes": list(found.notes),
             "cut": outcome,

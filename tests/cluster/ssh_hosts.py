@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -123,8 +123,15 @@ class SshHosts:
                 continue
         return found
 
-    def hosts_file(self, bootstrap: str, *, user: str = "root", limits: str = "") -> Path:
-        """Write a hosts file as a user would."""
+    def hosts_file(
+        self,
+        bootstrap: str,
+        *,
+        user: str = "root",
+        limits: str = "",
+        start: Callable[[str], str] | None = None,
+    ) -> Path:
+        """Write a hosts file as a user would; ``start`` is the start command of a host."""
         become = 'become = "sudo -n"\n' if user != "root" else ""
         lines = [f'[ssh]\nuser = "{user}"\n{become}config = "ssh_config"\n']
         lines.append(f'[kafka]\nbootstrap = "{bootstrap}"\n')
@@ -134,6 +141,7 @@ class SshHosts:
             lines.append(
                 f'[[host]]\nssh = "{host.name}"\naddress = "{host.address}"\nid = {host.node_id}\n'
                 f'az = "{self.lab.topology.az_name(host.az)}"\nports = {{ {ports} }}\n'
+                + (f'start = "{start(host.name)}"\n' if start else "")
             )
         file = self.folder / f"hosts-{user}.toml"
         file.write_text("\n".join(lines))

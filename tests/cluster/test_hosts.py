@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,11 @@ def test_the_canary_the_lock_and_healing_from_elsewhere(tmp_path: Path) -> None:
 def test_check_and_heal_as_a_user_types_them(tmp_path: Path) -> None:
     """`check` changes nothing; `heal` works while another process breaks, and names a host that is away."""
     check, nobody, healed, partly = carried_out("hosts_worker", tmp_path, "commands")
-    assert check["check"] == 0 and check["unfit"] == [{}, {}, {}] and check["unchanged"]
-    assert check["canary"] == 0 and sum("vanished by itself" in line for line in check["lines"]) == 3
+    assert check["check"] == 3 and "no broker answers" in check["problem"], (
+        "programs listen there, not brokers"
+    )
+    assert check["unfit"] == [{}, {}, {}] and check["unchanged"]
+    assert check["canary"] == 3 and sum("vanished by itself" in line for line in check["lines"]) == 3
     assert nobody["nobody"] == 3 and any("NOPASSWD" in line for line in nobody["lines"])
     assert healed["heal"] == 0 and healed["restored"]
     assert sum(" removed" in line for line in healed["lines"]) == 3, healed
@@ -91,6 +95,28 @@ def test_topics_of_others_are_spared(tmp_path: Path) -> None:
     assert stopped["status"] == 2 and "to spare others: orders/0 has fewer" in stopped["stderr"], stopped
     assert stopped["moments"] == ["injecting", "injected", "healing", "healed"], stopped
     assert stopped["seconds"] < 45 and stopped["rules_as_before"], "a fault of 60 s ended early"
+
+
+@pytest.mark.long
+def test_a_hosts_file_is_proposed_and_start_commands_are_tried(tmp_path: Path) -> None:
+    """What Kafka and the hosts tell is what their owner would write; a node is ended only after a trial."""
+    discovered, killed = carried_out("attached_runs", tmp_path, "3.9.1", "discovered", "leader-killed")
+    own, proposed = ({one["address"]: one for one in table} for table in discovered["hosts"])
+    assert proposed == own and discovered["status"] == [0, 0, 3, 0], discovered
+    _, untried, tried = (json.loads(text)["hosts"] for text in discovered["checks"])
+    assert all("was not tried" in one["unfit"]["kill"] for one in untried), untried
+    assert all(one["started_s"] > 0 and not one["unfit"] for one in tried), tried
+    assert discovered["rules_as_before"] and discovered["inventory_as_before"]
+    assert killed["status"] == 0 and killed["lost"] == killed["lost_on_disk"], killed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("work", ["assess isolate-eu-a*,pause-broker*", "search 2 7"])
+def test_many_runs_on_a_cluster_of_others(tmp_path: Path, work: str) -> None:
+    """One after the other, each judged; findings are what the files lack, and nothing is left."""
+    _, done = carried_out("attached_runs", tmp_path, "3.9.1", "discovered", work)
+    assert done["status"] == 0 and done["rules_as_before"] and done["inventory_as_before"], done
+    assert len(done["lost"]) >= 2 and all(not different for *_, different in done["lost"]), done
 
 
 @pytest.mark.long

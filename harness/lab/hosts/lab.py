@@ -1,17 +1,20 @@
-"""Hosts of others as a `Lab`: commands run in them, and faults may cut links and pause processes.
+"""Hosts of others as a `Lab`: commands run in them, and faults may cut links, pause and end processes.
 
-No process is started or ended there, and no file is written. A process that is paused goes on by itself after
-a time-to-live, whatever becomes of the harness and of the connection.
+No file is written there, and no process is ended but one whose start command is known. A process that is
+paused goes on by itself after a time-to-live, and one that was ended is started again, whatever becomes of
+the harness and of the connection.
 """
 
 from __future__ import annotations
 
+import shlex
 import signal as signals
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.errors import LabError, UnfitError, WaitTimeoutError
 from harness.host_files import HostFiles
@@ -19,13 +22,33 @@ from harness.lab import expiry
 from harness.lab.hosts.shipped import shipped
 from harness.lab.hosts.transport import Target
 from harness.lab.model import Host, MainProcess, Pipe, Result, Topology
+from harness.waiting import wait_until
 
-PAUSE_TAG = "ACKED-pause"
+PAUSE_TAG, END_TAG = "ACKED-pause", "ACKED-end"
 _START_TIME = r"""sed 's/.*) //' /proc/$p/stat | cut -d' ' -f20"""
 _PAUSE = f"p=$4; {expiry.ARM}; kill -STOP $p"
 _RESUME = f'kill -CONT "$4"; status=$?; {expiry.DISARM}; exit $status'
+# Sent only to the process that was found: its start time is compared.
+_END = f"""p=$4; {expiry.ARM}; [ "$({_START_TIME})" = "$5" ] && kill "-$6" $p"""
+_STATE = f"""p=$1; [ "$({_START_TIME} 2>/dev/null)" = "$2" ] && sed 's/.*) //' /proc/$p/stat | cut -c 1"""
+_LISTENS = "ss -Hltn 'sport = :{port}' | grep -q ."
+# In a session of its own, so that it outlives the login and the watchdog; it writes to no terminal of ours.
+_START = "${{ACKED_DETACH:-setsid}} sh -c {command} </dev/null >/dev/null 2>&1 &"
+_END_POLL_S = 0.05
+START_S = 120.0
+"""How long a node may take from its start command until it listens."""
 _NOT_OF_A_BROKER = ("docker-proxy", "rootlessport", "sshd", "systemd", "init")
 """Names of processes that listen in the place of another one, or that nothing may stop."""
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A process that acked has ended, and the watchdog that starts the node again."""
+
+    pid: int
+    start: str
+    watchdog: str
+    signal: int
 
 
 class HostsLab:
@@ -35,15 +58,25 @@ class HostsLab:
     shares_files = False
 
     def __init__(
-        self, topology: Topology, run_dir: Path, targets: Mapping[str, Target], ttl_s: float
+        self,
+        topology: Topology,
+        run_dir: Path,
+        targets: Mapping[str, Target],
+        ttl_s: float,
+        starts: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``targets``: how each host is reached. A process that is paused goes on after ``ttl_s``."""
+        """``targets``: how each host is reached; ``starts``: what starts its node again, as root.
+
+        A process that is paused goes on after ``ttl_s``, and one that was ended is started.
+        """
         self.topology = topology
         self.run_dir = run_dir
         self._targets = targets
         self.ttl_s = ttl_s
         self._shells = {host.name: targets[host.name].shell(host.name) for host in topology.hosts}
+        self._starts = starts
         self._paused: dict[str, tuple[int, str]] = {}
+        self._ended: dict[str, _Ended] = {}
 
     def up(self) -> None:
         """Connect to every host; from then on rules spare these connections. Raises UnfitError."""
@@ -58,7 +91,7 @@ class HostsLab:
     def apart(self) -> HostsLab:
         """The same hosts over connections of their own, which are not up yet."""
         targets = {name: target.apart() for name, target in self._targets.items()}
-        return HostsLab(self.topology, self.run_dir, targets, self.ttl_s)
+        return HostsLab(self.topology, self.run_dir, targets, self.ttl_s, self._starts)
 
     def down(self) -> None:
         """End the connections."""
@@ -78,34 +111,104 @@ class HostsLab:
         return str(path)
 
     def start(self, host: str, process: MainProcess) -> int:
-        """Raises UnfitError: acked starts nothing in hosts of others."""
+        """Raises UnfitError: acked starts nothing there but what it has ended (`start_again`)."""
         raise UnfitError(f"acked starts no process in {host}, because it did not set it up.")
 
+    def may_start(self, host: str) -> bool:
+        """Whether its start command is known."""
+        return host in self._starts
+
+    def start_again(self, host: str, within_s: float = START_S) -> int:
+        """Start the node with the host's own command, unless it runs, and wait until it listens.
+
+        Returns its pid.         Raises UnfitError without a command, WaitTimeoutError.
+        """
+        ended, script = self._ended.get(host), self._start_script(host)
+        self.disarm(host)
+        self._checked(host, ("sh", "-c", f"{self._listens(host)} || {{ {script} }}"))
+        pid = wait_until(
+            lambda: self.pid(host),
+            accept=lambda pid: pid is not None and (ended is None or pid != ended.pid),
+            within_s=within_s,
+            poll_s=0.5,
+            awaiting=f"{host} to listen on port {self._port(host)} after its start command",
+        )
+        assert pid is not None
+        return pid
+
+    def disarm(self, host: str) -> None:
+        """End the watchdog that would start the node again, if it was ended."""
+        if (ended := self._ended.pop(host, None)) is not None:
+            self.execute(host, ("sh", "-c", expiry.DISARM, "disarm", END_TAG, ended.watchdog))
+
     def signal(self, host: str, signal_number: int) -> None:
-        """SIGSTOP, which ends by itself after the time-to-live, and SIGCONT. Raises UnfitError for others."""
+        """SIGSTOP and SIGCONT; SIGTERM and SIGKILL where a start command is known.
+
+        What the signal changes ends by itself after the time-to-live. Raises UnfitError for others.
+        """
         if signal_number == signals.SIGSTOP:
-            pid = self.pid(host)
-            if pid is None:
-                raise LabError(f"No process of {host} listens on the ports of the hosts file.")
-            start = self._checked(host, ("sh", "-c", f"p={pid}; {_START_TIME}")).strip()
-            undo = f'p={pid}; [ "$({_START_TIME})" = {start} ] && kill -CONT $p'
-            tag = f"{PAUSE_TAG}-{pid}"
-            words = ("pause", tag, f"{self.ttl_s:g}", undo, str(pid))
-            self._paused[host] = pid, tag
-            watchdog = self._checked(host, ("sh", "-c", _PAUSE, *words)).strip()
-            self._paused[host] = pid, f"{tag} {watchdog}"
+            self._pause(host)
         elif signal_number == signals.SIGCONT and host in self._paused:
             pid, tag = self._paused.pop(host)
             tag, _, watchdog = tag.partition(" ")
             self.execute(host, ("sh", "-c", _RESUME, "resume", tag, watchdog, "", str(pid)))
+        elif signal_number in (signals.SIGTERM, signals.SIGKILL):
+            self._end(host, signal_number)
         elif signal_number != signals.SIGCONT:
-            raise UnfitError(
-                f"acked only pauses processes of {host}; it ends none that it cannot start again."
-            )
+            raise UnfitError(f"acked sends no signal {signal_number} to processes of {host}.")
+
+    def _pause(self, host: str) -> None:
+        pid, start = self._process(host)
+        undo = f'p={pid}; [ "$({_START_TIME})" = {start} ] && kill -CONT $p'
+        tag = f"{PAUSE_TAG}-{pid}"
+        words = ("pause", tag, f"{self.ttl_s:g}", undo, str(pid))
+        self._paused[host] = pid, tag
+        watchdog = self._checked(host, ("sh", "-c", _PAUSE, *words)).strip()
+        self._paused[host] = pid, f"{tag} {watchdog}"
+
+    def _end(self, host: str, number: int) -> None:
+        script = self._start_script(host)
+        pid, start = self._process(host)
+        undo = f"{self._listens(host)} || {{ {script} }}"
+        words = (f"{END_TAG}-{pid}", f"{self.ttl_s:g}", undo, str(pid), start, str(number))
+        watchdog = self._checked(host, ("sh", "-c", _END, "end", *words)).strip()
+        self._ended[host] = _Ended(pid, start, watchdog, number)
+
+    def _process(self, host: str) -> tuple[int, str]:
+        """Pid and start time of the node. Raises LabError if there is none."""
+        pid = self.pid(host)
+        if pid is None:
+            raise LabError(f"No process of {host} listens on the ports of the hosts file.")
+        return pid, self._checked(host, ("sh", "-c", f"p={pid}; {_START_TIME}")).strip()
+
+    def _start_script(self, host: str) -> str:
+        if host not in self._starts:
+            raise UnfitError(f"No start command of {host} is known (`start`), so its node is not ended.")
+        return _START.format(command=shlex.quote(self._starts[host]))
+
+    def _listens(self, host: str) -> str:
+        return _LISTENS.format(port=self._port(host))
+
+    def _port(self, host: str) -> int:
+        return next(iter(self.topology.host(host).ports), 0)
 
     def wait_exit(self, host: str, within_s: float) -> int:
-        """Raises WaitTimeoutError: acked ends no process there."""
-        raise WaitTimeoutError(f"acked does not wait {within_s:g} s for the end of a process in {host}.")
+        """Wait until the process that was signalled is no more; returns minus the signal.
+
+        Nobody tells the status of a process that others have started. Raises WaitTimeoutError.
+        """
+        ended = self._ended.get(host)
+        if ended is None:
+            raise WaitTimeoutError(f"acked has ended no process in {host}.")
+        ask = ("sh", "-c", _STATE, "state", str(ended.pid), ended.start)
+        wait_until(
+            lambda: self.execute(host, ask).stdout.strip(),
+            accept=lambda state: state in ("", "Z", "X"),
+            within_s=within_s,
+            poll_s=_END_POLL_S,
+            awaiting=f"the process {ended.pid} of {host} to end",
+        )
+        return -ended.signal
 
     def alive(self, host: str) -> bool:
         """Whether a process listens on the host's ports."""
@@ -118,7 +221,7 @@ class HostsLab:
         """
         if host in self._paused:
             return self._paused[host][0]
-        port = next(iter(self.topology.host(host).ports), 0)
+        port = self._port(host)
         found = self._shells[host].listener(port)
         if found is None:
             return None

@@ -28,9 +28,9 @@ ports = { kafka = [9092] }
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "leader-az-isolated", "--plan"], "are for a run with --hosts"),
-        (["run", "leader-az-isolated", "--yes"], "are for a run with --hosts"),
-        (["run", "leader-az-isolated", "--cluster-id", "c"], "are for a run with --hosts"),
+        (["run", "leader-az-isolated", "--plan"], "go with --hosts"),
+        (["run", "leader-az-isolated", "--yes"], "go with --hosts"),
+        (["run", "leader-az-isolated", "--cluster-id", "c"], "go with --hosts"),
         (["run", "--hosts", "FILE"], "name one scenario"),
         (["run", "--all", "--hosts", "FILE"], "name one scenario"),
         (["run", "leader-az-isolated", "--repeat", "2", "--hosts", "FILE"], "name one scenario"),

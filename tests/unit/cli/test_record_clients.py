@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.record import answering, plan_in_words, user_clients
+from cli.record import answering, plan_in_words
 from harness.cluster.attached import AttachedCluster, bootstrap_endpoints, topology_of
 from harness.cluster.certificates import CertificateAuthority
 from harness.errors import AckedError, UsageError
@@ -17,6 +17,7 @@ from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
 from run.clients import NO_CLIENTS
 from run.recording.plan import plan_recording, settings_of
+from run.recording.user import user_clients
 
 PASSWORD = "Pl4nted-S3cr3t"
 

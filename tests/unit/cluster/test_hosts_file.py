@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from harness.cluster.hosts_file import in_azs_of, read_hosts_file
+from harness.cluster.hosts_file import Window, in_azs_of, read_hosts_file
 from harness.errors import UnfitError, UsageError
 from harness.lab.model import Host, Topology
 
@@ -67,8 +68,42 @@ def test_a_file_says_hosts_ways_and_limits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("window", "zone", "at", "left_h"),
+    [
+        ("22:00-05:00", "UTC", "2026-03-10T23:00", 6),
+        ("22:00-05:00", "UTC", "2026-03-10T04:00", 1),
+        ("22:00-05:00", "UTC", "2026-03-10T05:00", 0),
+        ("22:00-05:00", "UTC", "2026-03-10T12:00", 0),
+        ("09:00-17:00", "UTC", "2026-03-10T09:00", 8),
+        ("09:00-17:00", "Europe/Berlin", "2026-03-10T15:30", 0.5),
+        ("01:00-04:00", "Europe/Berlin", "2026-03-29T00:30", 1.5),
+    ],
+)
+def test_the_window_of_the_day(window: str, zone: str, at: str, left_h: float) -> None:
+    """It may go past midnight, and an hour of it may be missing; times are UTC."""
+    wall_ns = round(datetime.fromisoformat(f"{at}+00:00").timestamp() * 1e9)
+    assert Window.parse(window, zone).left_s(wall_ns) == left_h * 3600
+
+
+def test_a_window_and_a_start_command(tmp_path: Path) -> None:
+    """Outside of the window one sentence refuses; nodes without a command are never ended."""
+    text = GOOD.replace("[[host]]", 'window = "22:00-05:00"\n[[host]]', 1)
+    text = text.replace("id = 1001", 'id = 1001\nstart = "systemctl start kafka"')
+    (tmp_path / "hosts.toml").write_text(text)
+    file = read_hosts_file(tmp_path / "hosts.toml")
+    assert file.starts == {"broker1001": "systemctl start kafka"}
+    assert file.window_left_s(4 * 3600 * 10**9) == 3600
+    with pytest.raises(UnfitError, match=r"outside of limits.window .*22:00-05:00 UTC.*nothing was broken"):
+        file.window_left_s(12 * 3600 * 10**9)
+
+
+@pytest.mark.parametrize(
     ("old", "new", "words"),
     [
+        ("max-seconds = 30", 'window = "22-5"', "HH:MM-HH:MM"),
+        ("max-seconds = 30", 'window = "25:00-05:00"', "limits.window"),
+        ("max-seconds = 30", 'window = "22:00-05:00"\ntime-zone = "Mars"', "no time zone"),
+        ("id = 7", 'id = 7\nstart = "a\\nb"', "a command of one line"),
         ('allow = ["cut"]', 'allow = ["power_cut"]', "not possible on hosts"),
         ('allow = ["cut"]', "allow = 3", "allow"),
         ("max-seconds = 30", "max-seconds = 30000", "max-seconds"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from nemesis.network.links import isolate
 from nemesis.network.rules import cut_rules
 from run.attached import breaking, cases, guard
 from run.attached.breaking import Breaking
-from run.attached.cases import aim_of
+from run.attached.cases import Act, Aim, acts_of
 from run.attached.guard import Guard
 
 _HOST = """
@@ -61,6 +63,11 @@ def cluster_of(file: HostsFile, mode: str = "kraft") -> AttachedCluster:
     cluster = AttachedCluster(topology=topology, dialect=MODERN, mode=mode, cluster_id="c")
     cluster.any_endpoint = lambda: Endpoint("10.0.0.1", 9092)  # type: ignore[method-assign]
     return cluster
+
+
+def aim_of(name: str, file: HostsFile, cluster: AttachedCluster) -> Aim:
+    """The first fault of a case."""
+    return acts_of(name, file, cluster, 15.0)[0].aim()
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +110,8 @@ def test_a_case_that_does_not_fit_is_refused_with_its_reason(tmp_path: Path) -> 
     with pytest.raises(UnfitError, match=r"takes 2 hosts at once \(broker2, broker3\)"):
         aim_of("leader-az-isolated", file, cluster_of(file))
     file = hosts_file(tmp_path, (1, "a", _BOTH), (2, "b", _BOTH))
+    with pytest.raises(UnfitError, match="needs 'kill', which limits.allow"):
+        aim_of("leader-killed", file, cluster_of(file))
     with pytest.raises(UnfitError, match="1 of 2 nodes with the service controller"):
         aim_of("leader-az-isolated", file, cluster_of(file))
 
@@ -202,19 +211,119 @@ def test_a_fault_that_harms_others_is_ended_at_once(
     monkeypatch.setattr(breaking, "CALM_S", 0.0)
     file = three(tmp_path)
     cluster, fault, said = cluster_of(file), Fault(), list[str]()
-    aim = replace(aim_of("leader-az-isolated", file, cluster), make=lambda _nemesis: fault)  # type: ignore[arg-type,return-value]
+    aim = replace(aim_of("leader-az-isolated", file, cluster), make=lambda _nemesis, _start: fault)  # type: ignore[arg-type,return-value]
     with watching(cluster) as one, Journal(tmp_path / "journal.jsonl") as journal:
-        broken = Breaking(lab=None, guard=one, aim=aim, fault_s=600, say=said.append)  # type: ignore[arg-type]
-        broken._journal, broken._nemesis = journal, None  # type: ignore[assignment]
-        broken.look()
-        broken.look()
+        act = Act(aim=lambda: aim, says=aim.title, lasts_s=600)
+        broken = Breaking(lab=None, guard=one, acts=[act], start=str, say=said.append)  # type: ignore[arg-type]
+        broken._journal, broken._pool = journal, ThreadPoolExecutor(1)
+        broken._nemesis = SimpleNamespace(vanished=list)  # type: ignore[assignment]
+        assert _within(5, lambda: broken.look() or fault.did)  # type: ignore[func-returns-value]
         assert fault.did == ["inject"]
         for broker in stating:
             stating[broker][KEY] = replace(WHOLE, isr=(1,))
         assert _within(5, one.harm)
         with pytest.raises(InvalidRunError, match="spare others: orders/0 has fewer"):
             broken.look()
+        broken._pool.shutdown()
     assert fault.did == ["inject", "heal"] and said[-1].endswith("healed, and proven")
+
+
+@contextmanager
+def broken(
+    tmp_path: Path, acts: list[Act], monkeypatch: pytest.MonkeyPatch, **given: Any
+) -> Iterator[tuple[Breaking, list[str]]]:
+    """What breaks a cluster that is whole, without calm before it; and what it says."""
+    monkeypatch.setattr(breaking, "CALM_S", 0.0)
+    said: list[str] = []
+    with watching(cluster_of(three(tmp_path))) as one, Journal(tmp_path / "journal.jsonl") as journal:
+        gone = given.pop("vanished", list)
+        work = Breaking(lab=None, guard=one, acts=acts, start=str, say=said.append, **given)  # type: ignore[arg-type]
+        work._journal, work._pool = journal, ThreadPoolExecutor(1)
+        work._nemesis = SimpleNamespace(vanished=gone)  # type: ignore[assignment]
+        try:
+            yield work, said
+        finally:
+            work._pool.shutdown()
+
+
+def act_of(file: HostsFile, fault: Fault, **times: Any) -> Act:
+    """An act whose fault only notes what is asked of it."""
+    aim = aim_of("leader-az-isolated", file, cluster_of(file))
+    aim = replace(aim, make=lambda _nemesis, _start: fault)  # type: ignore[arg-type,return-value]
+    return Act(aim=lambda: aim, says=aim.title, **{"lasts_s": 600.0, **times})
+
+
+def _without_own(stating: Any) -> None:
+    """So that every partition is whole."""
+    for broker in stating:
+        del stating[broker][OWN]
+
+
+def _until(work: Breaking, holds: Callable[[], object]) -> None:
+    def looked() -> object:
+        work.look()
+        return holds()
+
+    assert _within(5, looked)
+
+
+def test_a_fault_that_somebody_has_ended_ends_the_run(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`acked heal` from elsewhere: the run does not wait for the planned end."""
+    fault, gone = Fault(), list[str]()
+    monkeypatch.setattr(breaking, "_LOOK_S", 0.0)
+    with broken(tmp_path, [act_of(three(tmp_path), fault)], monkeypatch, vanished=lambda: gone) as (work, _):
+        _until(work, lambda: fault.did)
+        gone.append("broker2 has no rule of it")
+        with pytest.raises(InvalidRunError, match="Somebody has ended the fault before its time"):
+            _until(work, lambda: False)
+    assert fault.did == ["inject", "heal"]
+
+
+def test_faults_end_with_the_window_of_the_day(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in force is healed, what has not begun never does, and the run goes on to its end."""
+    _without_own(stating)
+    first, second, left = Fault(), Fault(), [60.0]
+    file = three(tmp_path)
+    acts = [act_of(file, first), act_of(file, second, after_s=600.0)]
+    with broken(tmp_path, acts, monkeypatch, window_left_s=lambda: left[0]) as (work, said):
+        _until(work, lambda: first.did)
+        left[0] = 0.0
+        _until(work, lambda: work.over)
+    assert first.did == ["inject", "heal"] and second.did == []
+    assert (
+        said[-1].endswith("healed, and proven") and "the window of the day is over: no further fault" in said
+    )
+
+
+def test_what_is_not_possible_when_it_is_due_is_left_out_of_a_schedule(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two faults that take two hosts, of which one at a time is allowed; of a scenario that is an error."""
+    _without_own(stating)
+
+    def at_once(aims: Any) -> None:
+        if len(aims) > 1:
+            raise UnfitError("two at once")
+
+    first, second, third = Fault(), Fault(), Fault()
+    file = three(tmp_path)
+    acts = [
+        act_of(file, first, lasts_s=0.3),
+        act_of(file, second, lasts_s=0.0),
+        act_of(file, third, lasts_s=0.0, waits="whole"),
+    ]
+    with broken(tmp_path, acts, monkeypatch, skips=True, fits=at_once) as (work, said):
+        _until(work, lambda: work.over)
+        assert (first.did, second.did, third.did) == (["inject", "heal"], [], ["inject", "heal"])
+        assert "isolate b: left out: two at once" in said
+    with broken(tmp_path, acts[:2], monkeypatch, fits=at_once) as (work, said):
+        with pytest.raises(UnfitError, match="two at once"):
+            _until(work, lambda: False)
+        work._heal_all()
 
 
 def test_the_connection_that_commands_a_host_is_spared(tmp_path: Path) -> None:

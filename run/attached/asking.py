@@ -1,0 +1,74 @@
+"""What Kafka says about the hosts of a file: whether ids, addresses and AZs fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.cluster.attached import AttachedCluster
+from harness.cluster.hosts_file import HostsFile, in_azs_of
+from harness.errors import UnfitError
+from harness.kafka.wire.quorum import describe_quorum
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What a cluster says about a hosts file."""
+
+    cluster_id: str = ""
+    """Empty if nobody has answered."""
+    mode: str = ""
+    problem: str = ""
+    """Why the file does not fit; nothing may be broken then."""
+    notes: tuple[str, ...] = ()
+    """What else a person should know."""
+
+
+def fit(file: HostsFile, cluster: AttachedCluster) -> Fit:
+    """Compare a hosts file with what the cluster's brokers state."""
+    return Fit(
+        cluster_id=cluster.cluster_id,
+        mode=cluster.mode,
+        problem=_problem(file, cluster),
+        notes=tuple((*_racks(file, cluster), *_quorum(file, cluster))),
+    )
+
+
+def _problem(file: HostsFile, cluster: AttachedCluster) -> str:
+    if file.cluster_id and file.cluster_id != cluster.cluster_id:
+        return f"kafka.cluster-id is {file.cluster_id}, and the cluster has the id {cluster.cluster_id}"
+    known = {host.name for host in cluster.brokers}
+    if strange := [host.name for host in file.topology.role("broker") if host.name not in known]:
+        return f"the cluster has no live broker {', '.join(strange[:5])}; correct its id, or start it"
+    try:
+        in_azs_of(file, cluster.topology)
+    except UnfitError as error:
+        return error.message.rstrip(".")
+    return ""
+
+
+def _racks(file: HostsFile, cluster: AttachedCluster) -> Iterator[str]:
+    racks = {one.node_id: one.rack for one in cluster.listeners}
+    other = [
+        f"{host.name} is in {az} here and in {racks[host.node_id]} there"
+        for host in file.topology.role("broker")
+        if (az := file.topology.az_name(host.az)) and racks.get(host.node_id, "") not in ("", az)
+    ]
+    if other:
+        yield f"broker.rack names other AZs than the file: {'; '.join(other[:3])}"
+
+
+def _quorum(file: HostsFile, cluster: AttachedCluster) -> Iterator[str]:
+    """Voters that no host of the file is: a cut would leave their links."""
+    if cluster.mode != "kraft":
+        return
+    try:
+        described = describe_quorum(cluster.any_endpoint())
+    except OSError:
+        return
+    if described.error:
+        yield f"the controllers are not known (Kafka error {described.error}); grant DESCRIBE on the cluster"
+        return
+    here = {host.node_id for host in file.topology.hosts if "controller" in host.services}
+    if lacking := sorted({node for node, _ in described.voters} - here):
+        yield f"the controllers {', '.join(map(str, lacking))} are in no `ports` of the file; add them"

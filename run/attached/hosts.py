@@ -1,0 +1,136 @@
+"""A cluster of others with its hosts, as runs that break it have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from harness.clock import Anchor
+from harness.cluster.attached import AttachedCluster, attach, bootstrap_endpoints
+from harness.cluster.hosts_file import HostsFile, in_azs_of, read_hosts_file
+from harness.console import Progress
+from harness.errors import UnfitError, UsageError, quoted
+from harness.lab.hosts.lab import HostsLab
+from harness.lab.model import Host
+from nemesis.attached.abilities import abilities
+from nemesis.attached.safety import locked, prove_dead_man
+from run.attached.breaking import LONGEST_FAULT_S, Breaking
+from run.attached.cases import Act, Aim, require_fit
+from run.attached.guard import Guard
+from run.attached.starting import Starter, require_tried
+from run.clients import UserClients
+from run.folder import RunFolder
+from run.recording.plan import RecordingPlan, plan_recording
+from run.recording.record import Recording
+from run.recording.user import user_clients
+
+RATE = 60.0
+"""Messages per second of all producers together, unless the user says otherwise."""
+_CLOSING_S = 60.0
+"""How long healing may take, for which a lock outlives a fault."""
+T = TypeVar("T")
+
+
+def lab_of(file: HostsFile) -> HostsLab:
+    """The hosts of a file as a lab that is not up yet."""
+    return HostsLab(file.topology, Path(), file.targets, 0.0, file.starts)
+
+
+def of_each(file: HostsFile, ask: Callable[[Host], T]) -> list[T]:
+    """The answers of all hosts, asked at the same time."""
+    with ThreadPoolExecutor(len(file.topology.hosts)) as pool:
+        return list(pool.map(ask, file.topology.hosts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttachedHosts:
+    """A cluster of others, its hosts, and what its owner allows."""
+
+    file: HostsFile
+    cluster: AttachedCluster
+    lab: HostsLab
+    user: UserClients
+    progress: Progress
+    rate: float
+    """Messages per second of all producers together."""
+
+    @classmethod
+    def read(cls, path: Path, cluster_id: str, *, rate: float, progress: Progress) -> AttachedHosts:
+        """Ask the cluster behind a hosts file; no login yet. ``cluster_id``: empty, or what it must have.
+
+        Raises UsageError, UnfitError.
+        """
+        file = read_hosts_file(path)
+        security, user = user_clients(file.client_config, progress.say)
+        cluster = attach(bootstrap_endpoints(file.bootstrap, security))
+        for place, wanted in ((f"{path}: kafka.cluster-id", file.cluster_id), ("--cluster-id", cluster_id)):
+            if wanted and wanted != cluster.cluster_id:
+                raise UsageError(
+                    f"{place} is {quoted(wanted, 40)}, and the cluster behind kafka.bootstrap is "
+                    f"{quoted(cluster.cluster_id, 40)}; nothing was broken."
+                )
+        cluster.topology = in_azs_of(file, cluster.topology)
+        return cls(file=file, cluster=cluster, lab=lab_of(file), user=user, progress=progress, rate=rate)
+
+    def fault_s(self) -> float:
+        """How long a fault lasts. Raises UnfitError outside of the window of the day."""
+        self.file.window_left_s(Anchor.take().wall_ns)
+        return min(LONGEST_FAULT_S, float(self.file.max_s))
+
+    def breaking(self, acts: Sequence[Act], *, skips: bool = False) -> Breaking:
+        """What breaks the cluster in a run. Raises UnfitError if it is not whole."""
+        file, window = self.file, self.file.window
+        guard = Guard(self.cluster)
+        guard.require_whole()
+        breaking = Breaking(
+            lab=self.lab,
+            guard=guard,
+            acts=acts,
+            start=Starter(lab=self.lab, cluster=self.cluster),
+            say=self.progress.say,
+            skips=skips,
+            fits=lambda aims: require_fit("The fault", file, aims),
+        )
+        if window is not None:
+            breaking.window_left_s = lambda: window.left_s(Anchor.take().wall_ns)
+        self.lab.ttl_s = breaking.ttl_s
+        return breaking
+
+    def recording_plan(self, breaking: Breaking, partitions: int = 0) -> RecordingPlan:
+        """What is recorded meanwhile. 0 partitions: each AZ leads one."""
+        return plan_recording(
+            self.cluster, for_s=breaking.lasts_s, rate=self.rate, size_bytes=100, partitions=partitions
+        )
+
+    def recording(self, folder: RunFolder, breaking: Breaking, title: str) -> Recording:
+        """The recording of a run."""
+        return Recording(
+            cluster=self.cluster,
+            folder=folder,
+            progress=self.progress,
+            user=self.user,
+            disturbance=breaking,
+            title=title,
+        )
+
+    def require_able(self, aims: Iterable[Aim]) -> None:
+        """Raise UnfitError if a host cannot have the faults. The lab must be up."""
+        wanted = list(aims)
+        for one in of_each(self.file, lambda host: abilities(self.lab, host)):
+            for aim in wanted:
+                concerned = not aim.ends or one.host in {host.name for host in aim.hosts}
+                if concerned and (why := one.problem or one.unfit.get(aim.ability, "")):
+                    raise UnfitError(f"{one.host} is unfit for {aim.ability!r}: {why.rstrip('.')}.")
+        require_tried(self.file, sorted({host.name for aim in wanted if aim.ends for host in aim.hosts}))
+
+    @contextmanager
+    def locked(self, for_s: float) -> Iterator[None]:
+        """Meanwhile nobody else may break these hosts, and each has proven its dead man's switch."""
+        with locked(self.lab, for_s + _CLOSING_S):
+            lived = prove_dead_man(self.lab)
+            self.progress.say(f"a rule of 5 s vanished by itself on {len(lived)} hosts")
+            yield

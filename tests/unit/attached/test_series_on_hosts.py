@@ -1,0 +1,142 @@
+"""Assessments and searches on hosts: which cases and schedules a file leaves, and how steps are aimed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from harness.console import Progress
+from harness.errors import InvalidRunError, UnfitError
+from harness.kafka.model import PartitionState
+from harness.kafka.wire.quorum import QuorumInfo
+from run.attached import cases, guard
+from run.attached.hosts import AttachedHosts, lab_of
+from run.attached.starting import note_tried, tried_file, untried
+from run.clients import NO_CLIENTS
+from studies.attached.assessment import cases_of, holds, unfit
+from studies.attached.search import HostsSearch, usable
+from studies.attached.steps import Aims, on_hosts
+from studies.search.grammar import fresh
+from studies.search.hunt import SearchPlan
+from studies.steps.step import Step
+from tests.unit.recording.test_breaking_of_others import _BOTH, cluster_of, hosts_file
+
+ALL = 'allow = ["cut", "one-way", "pause", "kill", "restart"]'
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster without topics of others, whose controller is node 1."""
+    monkeypatch.setattr(cases, "describe_quorum", lambda _endpoint: QuorumInfo(leader=1))
+    monkeypatch.setattr(guard, "all_partitions", lambda _cluster: {})
+
+
+def hosts_of(folder: Path, limits: str) -> AttachedHosts:
+    """Three combined nodes in three AZs, each with a start command."""
+    hosts_file(folder, *((number, az, _BOTH) for number, az in enumerate("abc", start=1)), limits=limits)
+    file = folder / "hosts.toml"
+    file.write_text(file.read_text().replace("ports =", 'start = "systemctl start kafka"\nports ='))
+    from harness.cluster.hosts_file import read_hosts_file
+
+    read = read_hosts_file(file)
+    return AttachedHosts(
+        file=read,
+        cluster=cluster_of(read),
+        lab=lab_of(read),
+        user=NO_CLIENTS,
+        progress=Progress(quiet=True),
+        rate=60.0,
+    )
+
+
+def test_an_assessment_names_what_is_unfit(tmp_path: Path) -> None:
+    """By the allow-list, the trial of start commands, the number of hosts, and the quorum."""
+    hosts = hosts_of(tmp_path, ALL)
+    lacking = unfit(hosts, cases_of(hosts))
+    names = {case.name for case in cases_of(hosts)}
+    assert {"isolate-a.roles-a", "cut-a-b.roles-a", "one-way-a-b.roles-a", "pause-broker1.roles-here"} <= (
+        names - set(lacking)
+    )
+    assert "was not tried" in lacking["kill-broker1.roles-here"]
+    assert "no-quorum.roles-a" in lacking and not any("power" in name or "wipe" in name for name in names)
+    note_tried(hosts.file, "broker1", "broker2", "broker3")
+    tried = unfit(hosts, cases_of(hosts))
+    assert "kill-broker1.roles-here" not in tried and "no-quorum.roles-a" in tried
+    assert "takes 2 of 3" in tried["no-quorum.roles-a"] or "2 hosts at once" in tried["no-quorum.roles-a"]
+    only = unfit(hosts_of(tmp_path, 'allow = ["pause"]'), cases_of(hosts))
+    assert "needs 'cut'" in only["isolate-a.roles-a"] and "pause-broker1.roles-here" not in only
+
+
+def test_a_start_command_that_was_changed_is_tried_again(tmp_path: Path) -> None:
+    """What is noted is the command, and where."""
+    hosts = hosts_of(tmp_path, ALL)
+    note_tried(hosts.file, "broker1")
+    assert untried(hosts.file, ["broker1", "broker2"]) == ["broker2"]
+    text = hosts.file.path.read_text()
+    hosts.file.path.write_text(text.replace("systemctl start kafka", "systemctl start other"))
+    from harness.cluster.hosts_file import read_hosts_file
+
+    assert untried(read_hosts_file(hosts.file.path), ["broker1"]) == ["broker1"]
+    tried_file(hosts.file).write_text("{half")
+    assert untried(hosts.file, ["broker1"]) == ["broker1"]
+
+
+def test_a_case_waits_for_the_controller_where_it_wants_it(tmp_path: Path) -> None:
+    """Inside of the fault or outside of it, on whichever host."""
+    hosts = hosts_of(tmp_path, ALL)
+    first, second, _ = hosts.file.topology.hosts
+    by_name = {case.name: case for case in cases_of(hosts)}
+    inside, outside = by_name["isolate-a.roles-a"], by_name["isolate-a.roles-b"]
+    assert (holds(inside, first), holds(inside, second)) == (True, False)
+    assert (holds(outside, first), holds(outside, second)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("step", "title", "hosts"),
+    [
+        (Step(fault="cut", targets=("az1",), toward=("others",)), "isolate a", ["broker1"]),
+        (Step(fault="cut", targets=("leader",), toward=("others",)), "isolate leader", ["broker2"]),
+        (Step(fault="cut", targets=("az1",), toward=("az2",), arrow="->"), "cut a -> b", ["broker1"]),
+        (Step(fault="pause", targets=("controller",)), "pause broker1", ["broker1"]),
+        (Step(fault="kill", targets=("follower",)), "kill broker3", ["broker3"]),
+    ],
+)
+def test_steps_are_aimed_by_what_the_cluster_states(
+    tmp_path: Path, step: Step, title: str, hosts: list[str]
+) -> None:
+    """At roles as they are when the step is due; AZs have the names of the file."""
+    attached = hosts_of(tmp_path, ALL)
+    state = PartitionState(leader=2, leader_epoch=1, isr=(2, 3, 1), replicas=(2, 3, 1))
+    attached.cluster.partition = lambda *_: state  # type: ignore[method-assign]
+    aim = Aims(file=attached.file, cluster=attached.cluster, topic="acked-1").aim(step)
+    assert (aim.title, [host.name for host in aim.hosts]) == (title, hosts)
+    attached.cluster.partition = lambda *_: None  # type: ignore[method-assign]
+    if step.targets in (("leader",), ("follower",)):
+        with pytest.raises(InvalidRunError, match="has no leader"):
+            Aims(file=attached.file, cluster=attached.cluster, topic="acked-1").aim(step)
+
+
+def test_a_schedule_keeps_what_is_allowed(tmp_path: Path) -> None:
+    """Its faults at times within the limits; nothing waits for events, and no client is its own."""
+    attached = hosts_of(tmp_path, ALL)
+    plan = SearchPlan(seed=7, version="3.9.1", mode="kraft-combined", settings={})
+    assert usable(attached) == ("cut", "one-way", "pause")
+    note_tried(attached.file, "broker1", "broker2", "broker3")
+    assert "kill" in usable(attached)
+    space = HostsSearch(path=tmp_path, plan=plan, hosts=attached).space()
+    kinds: set[str] = set()
+    for number in range(40):
+        drawn = on_hosts(fresh(space, 7, number), usable(attached), partitions=3, fault_s=15.0)
+        kinds |= {step.fault for step in drawn.steps}
+        for step in drawn.steps:
+            assert step.when.after_s <= 15 and 3 <= step.until.after_s <= 15 and step.partition < 3
+            assert not step.when.event and not step.until.event
+        assert [one.acks for one in drawn.producers] == [-1, 1] and not drawn.groups
+        less = on_hosts(drawn, ["pause"], partitions=3, fault_s=15.0)
+        assert {step.fault for step in less.steps} <= {"pause"}
+        assert on_hosts(drawn, usable(attached), partitions=3, fault_s=15.0) == replace(drawn)
+    assert kinds == {"cut", "pause", "kill", "stop"}
+    with pytest.raises(UnfitError, match="leaves no fault"):
+        HostsSearch.begin(tmp_path, plan, hosts_of(tmp_path, "allow = []"))
