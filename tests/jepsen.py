@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Op = Mapping[str, Any]
+NEMESIS = "nemesis"
+"""The process of faults. Its operations begin and end as `info`, and no checker looks at them."""
 Place = tuple[int, int]
 """Key and value."""
 
@@ -56,6 +58,7 @@ class Log:
 def analyse(ops: Sequence[Op]) -> dict[str, list[Any]]:
     """Anomalies by name. Raises AssertionError for a history that Jepsen's checker cannot take."""
     _well_formed(ops)
+    ops = [op for op in ops if op["process"] != NEMESIS]
     ended = [op for op in ops if op["type"] != "invoke"]
     writer = {(key, value): op for op in ended for key, _, value in writes(op)}
     read = {
@@ -160,17 +163,18 @@ def _between(ops: Sequence[Op], places: Mapping[int, Mapping[int, int]]) -> Iter
 
 def _well_formed(ops: Sequence[Op]) -> None:
     """Indexes count up, time does not go back, and a process does one thing at a time until it is over."""
-    busy: dict[int, Op] = {}
-    over: set[int] = set()
+    busy: dict[int | str, Op] = {}
+    over: set[int | str] = set()
     assert [op["index"] for op in ops] == list(range(len(ops)))
     assert [op["time"] for op in ops] == sorted(op["time"] for op in ops)
     for op in ops:
         process = op["process"]
         assert process not in over
-        if op["type"] == "invoke":
-            assert process not in busy
+        if process not in busy:
+            assert op["type"] == ("info" if process == NEMESIS else "invoke")
             busy[process] = op
         else:
+            assert op["type"] != "invoke"
             assert busy.pop(process)["f"] == op["f"]
-            over |= {process} if op["type"] == "info" else set()
+            over |= {process} if op["type"] == "info" and process != NEMESIS else set()
     assert not busy

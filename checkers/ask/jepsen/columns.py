@@ -35,6 +35,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "replicas": ("topic", "partition", "broker", "complete", "leo", "leader", "in_sync"),
     "groups": ("ns", "reader", "event", "topic", "partition"),
     "transactions": ("ns", "writer", "txn", "event"),
+    "faults": ("ns", "fault", "name", "moment", "mechanism"),
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from checkers.ask.jepsen.columns import load, numbers
+from checkers.ask.jepsen.faults import fault_ops
 from checkers.ask.jepsen.form import EDN, JSON, POLL, Form, concat, write
 from checkers.ask.jepsen.reads import Audit, assign_ops, final_ops, poll_ops
 from checkers.ask.jepsen.sends import read_sends, read_transactions, send_ops
@@ -59,11 +60,12 @@ def export(run_dir: Path | str, target: Path, *, final_log: bool = True) -> Expo
     parts.append(poll_ops(reads, keys, audit, form))
     if final_log and keys:
         parts += final_ops(source, keys, audit, end_ns, form)
-    ops = concat(parts)
+    faults, functions = fault_ops(source)
+    ops = concat([*parts, faults])
     del parts  # the texts are large
     try:
         with output_file(target, "--to") as out:
-            operations = write(ops, out, form)
+            operations = write(ops, out, form, functions)
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror}.") from error
     return Export(

@@ -6,7 +6,7 @@ EDN has one operation on each line; JSON is an array of them, one on each line.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TextIO
 
@@ -24,6 +24,8 @@ OPERATION_KINDS = ("ok", "fail", "info", "invoke")
 OPERATION_FUNCTIONS = ("send", "poll", "assign")
 OK, FAIL, INFO, _INVOKE = range(len(OPERATION_KINDS))
 SEND, POLL, ASSIGN = range(len(OPERATION_FUNCTIONS))
+NEMESIS = -2
+"""The owner of faults. Its process is `nemesis`, and both events of its operations are `info`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,7 @@ class Operations:
     owner: Longs
     """Who invokes it. An owner has one process, and further ones where its operations overlap."""
     function: Longs
-    """Index in `OPERATION_FUNCTIONS`."""
+    """Index in `OPERATION_FUNCTIONS`, or in the functions that follow it in `Form.lines`."""
     kind: Longs
     """The kind of the completion, as an index in `OPERATION_KINDS`. After `info` the process ends."""
     invoked_ns: Longs
@@ -109,25 +111,31 @@ class Form:
         entries = text(self.key[0], keys, self.key[1], values)
         return text("{", self._joined(entries, starts, ", "), "}")
 
-    def lines(self, ops: Operations) -> Iterator[list[str]]:
-        """The operations' events in order of time, as text to be written one after the other."""
+    def lines(self, ops: Operations, others: Sequence[str] = ()) -> Iterator[list[str]]:
+        """The operations' events in order of time, as text to be written one after the other.
+
+        ``others`` are functions besides `OPERATION_FUNCTIONS`.
+        """
         events = _in_order(ops)
         process = _processes(ops, events)
         count = len(ops.owner)
         kinds = pa.array([self.quoted(kind) for kind in OPERATION_KINDS], _STRING)
-        functions = pa.array([self.quoted(function) for function in OPERATION_FUNCTIONS], _STRING)
+        functions = pa.array([self.quoted(function) for function in (*OPERATION_FUNCTIONS, *others)], _STRING)
         times = np.concatenate([ops.invoked_ns, ops.completed_ns])
         origin = times[events[0]] if len(events) else 0
         for low in range(0, len(events), _EVENTS_AT_ONCE):
             now = events[low : low + _EVENTS_AT_ONCE]
             op = now % count
             begins, rows = pa.array(now < count), pa.array(op)
+            by_nemesis = ops.owner[op] == NEMESIS
+            kind = np.where((now < count) & ~by_nemesis, _INVOKE, ops.kind[op])
+            number = pa.array(process[op]).cast(_STRING)
             yield text(
                 self._separators(low, len(now)),
                 "index".join(self.label),
                 pa.array(np.arange(low, low + len(now))),
                 self.field("type"),
-                kinds.take(pa.array(np.where(now < count, _INVOKE, ops.kind[op]))),
+                kinds.take(pa.array(kind)),
                 self.field("f"),
                 functions.take(pa.array(ops.function[op])),
                 self.field("value"),
@@ -135,7 +143,7 @@ class Form:
                 self.field("time"),
                 pa.array(times[now] - origin),
                 self.field("process"),
-                pa.array(process[op]),
+                pc.if_else(pa.array(by_nemesis), pa.scalar(self.quoted("nemesis"), _STRING), number),
             ).to_pylist()
 
     def _separators(self, low: int, count: int) -> pa.Array:
@@ -180,10 +188,10 @@ def text(*parts: Any) -> pa.Array:
     )
 
 
-def write(ops: Operations, out: TextIO, form: Form) -> int:
-    """Write the operations; returns how many events were written."""
+def write(ops: Operations, out: TextIO, form: Form, others: Sequence[str] = ()) -> int:
+    """Write the operations; returns how many events were written. ``others`` as in `Form.lines`."""
     written = 0
-    for lines in form.lines(ops):
+    for lines in form.lines(ops, others):
         out.writelines(lines)
         written += len(lines)
     out.write(form.last if written else form.empty)
@@ -207,6 +215,8 @@ def _processes(ops: Operations, events: Longs) -> Longs:
     idle: dict[int, list[int]] = {}
     created = 0
     for event in events.tolist():
+        if owner[event % count] == NEMESIS:
+            continue
         if event < count:
             free = idle.get(owner[event])
             if free:
