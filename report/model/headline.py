@@ -53,7 +53,7 @@ def headline(judgement: Mapping[str, Any], *, imported: bool = False) -> Headlin
     losses = "; ".join(_losses(writes))
     tone, behaviour = _behaviour(verdict, judgement.get("promises") or (), imported)
     if tone == "kept" and judgement.get("findings_by_class") and not judgement.get("promises"):
-        behaviour = _DECLARED
+        tone, behaviour = "cost", _DECLARED
     if tone == "kept" and any(one.lost for (own, _), one in writes.items() if own or not described):
         tone = "cost"
     return Headline(tone, f"{behaviour} W{losses[1:]}." if losses else behaviour)

@@ -277,6 +277,7 @@ class _Stream:
         self.writer = header.writer
         self._file, self._header = file, header
         self._first = 0
+        self._counters = Counters()
         self._settled: Counter[int] = Counter()
         self._later: np.ndarray = np.empty(0, np.int64)
 
@@ -286,10 +287,10 @@ class _Stream:
         self._settled.update(_by_tenth(settled))
 
     def counters(self) -> Counters:
-        """Its messages so far."""
+        """Its messages so far; the last known when the file has been collected."""
         with suppress(OSError):
-            return read_counters(self._file)
-        return Counters()
+            self._counters = read_counters(self._file)
+        return self._counters
 
     def per_second(self, zero_ns: int) -> Mapping[int, int]:
         """Acknowledgements by second since a time."""

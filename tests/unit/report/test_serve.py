@@ -26,6 +26,7 @@ from harness.errors import UsageError
 from harness.history.stream_journal import StreamJournal
 from harness.waiting import wait_until
 from studies.series.planned import alone
+from tests.axe import barriers, out_of_reach
 from tests.browser import chromium
 from tests.page_layout import layout_faults
 
@@ -417,7 +418,9 @@ def test_a_run_under_way_is_told_to_collectors(tmp_path: Path) -> None:
         ):
             assert f"{line}\n".encode() in text, text.decode()
         assert text.endswith(b"# EOF\n")
-        journals.acknowledge(5)
+        client = journals.folder / "nodes/client1"
+        client.rename(journals.folder / "collected")  # at the end of a run
+        assert f'{run},producer="p",outcome="ok"}} 25\n'.encode() in server.get("/metrics")[1]
         (journals.folder / "judgement.json").write_text('{"verdict": "as declared"}')
         over = wait_until(
             lambda: server.get("/metrics")[1],
@@ -445,6 +448,8 @@ def test_list_and_live_page_in_a_browser(runs: Path, tmp_path: Path, width: int)
         page.goto(f"http://127.0.0.1:{server.port}/")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert layout_faults(page) == []
+        assert barriers(page) == []
+        assert out_of_reach(page) == []
         page.locator("input[type=checkbox]").first.check()
         journals = Journals(folder)
         journals.leads(1, 0)
@@ -454,6 +459,7 @@ def test_list_and_live_page_in_a_browser(runs: Path, tmp_path: Path, width: int)
         page.get_by_text("broker2 · epoch 1").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert layout_faults(page) == []
+        assert barriers(page) == []
         assert [
             url for url in asked if not url.startswith((f"http://127.0.0.1:{server.port}/", "data:"))
         ] == []
