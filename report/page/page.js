@@ -97,7 +97,7 @@
   }
 
   // What scrolls sideways can be reached by keyboard; a stop at each table that does not would only cost time.
-  const widen = () => all(".scroll, .tablebox, table").forEach((one) => {
+  const widen = () => all(".scroll, .tablebox, table, pre").forEach((one) => {
     const overflows = one.scrollWidth > one.clientWidth + 1;
     one.classList.toggle("overflows", overflows && one.matches(".scroll"));
     if (overflows || one.matches(".tablebox") && one.scrollHeight > one.clientHeight + 1) one.tabIndex = 0;
