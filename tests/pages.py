@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from report.model.compare import compare
+from report.model.compare_assessments import compare_assessments
 from report.model.gather import report_model
+from report.model.night import night_of
 from report.page.assessment import assessment_page
-from report.page.comparison import comparison_page
+from report.page.comparison import assessments_page, comparison_page
 from report.page.index import index_page
 from report.page.search import search_page
 from report.page.write import write_page
+from studies.series.summary import RunSummary, flaky
 from tests.histories import History
 from tests.runs.judged import judged_import, judged_run
 
@@ -39,7 +42,6 @@ RECORDED = {
 
 def every_page(folder: Path) -> Mapping[str, Path]:
     """The pages by kind; ``folder`` gets a folder for each."""
-    made = {name: folder / name / "index.html" for name in ("assessment", "search", "comparison", "series")}
     runs = {
         "run": judged_run("leader-az-isolated", folder / "run"),
         "transactions": judged_run("delayed-end-txn", folder / "transactions"),
@@ -49,9 +51,11 @@ def every_page(folder: Path) -> Mapping[str, Path]:
     texts = {
         "assessment": assessment_page(stored("assessment")),
         "search": search_page(_long_search()),
+        "assessments": _two_assessments(),
         "comparison": _comparison(runs["run"], runs["recording"]),
-        "series": index_page(_lines(), title="all 2026-11-22"),
+        "series": _series(),
     }
+    made = {name: folder / name / "index.html" for name in texts}
     for name, file in made.items():
         file.parent.mkdir(parents=True)
         file.write_text(texts[name], encoding="utf-8")
@@ -92,23 +96,35 @@ def _comparison(one: Path, other: Path) -> str:
     return comparison_page(compare(*models), *models)
 
 
-def _lines() -> list[dict[str, Any]]:
-    line = {"version": "2.7.1", "mode": "zookeeper", "seconds": 20.0, "ended": "2026-01-05T01:00:00+00:00"}
-    return [
-        {
-            **line,
-            "scenario": name,
-            "verdict": verdict,
-            "lost": lost,
-            "folder": f"runs/{name}/1",
-            "reasons": why,
-        }
+def _series() -> str:
+    ended = "2026-01-05T01:00:00+00:00"
+    runs = [
+        RunSummary(
+            scenario=name,
+            version="2.7.1",
+            mode="zookeeper",
+            verdict=verdict,
+            lost=lost,
+            seconds=20.0,
+            ended=ended,
+            folder=f"runs/{name}/1",
+            reasons=why,
+        )
         for name, verdict, lost, why in (
             ("leader-az-isolated", "as declared", 63, []),
             ("no-fault", "violated", 1, ["1 lost that nothing declared"]),
             ("kraft-zombie-controller", "unknown", 0, ["claim 'zombie' has no evidence"]),
         )
     ]
+    night = night_of(runs, flaky(runs), not_run=[], earlier=[], title="all 2026-11-22")
+    return index_page(night, runs)
+
+
+def _two_assessments() -> str:
+    """Of the second, the described producer loses messages."""
+    before, after = stored("assessment"), stored("assessment")
+    after["lines"][-1]["settings"]["acks=all"] |= {"lost": 9, "outcome": "lost", "promise": "broken"}
+    return assessments_page(compare_assessments(before, after, ("a", "b")), before, after)
 
 
 if __name__ == "__main__":

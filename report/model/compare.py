@@ -123,7 +123,7 @@ def compare(one: ReportModel, other: ReportModel) -> RunComparison:
         steps=steps,
         failovers=_by_size(differing),
         settings=_differences(*settings),
-        opening=_opening(one, other, [row.what for row in changed], len(claims[0]), differing),
+        opening=_opening(one, other, changed, len(claims[0].keys() & claims[1].keys()), differing),
         same={
             "claims": len(same_result),
             "fates": _equal(*fates),
@@ -139,7 +139,11 @@ _UNEXPECTED = ", unexpected"
 
 
 def _opening(
-    one: ReportModel, other: ReportModel, claims: Sequence[str], of: int, failovers: Sequence[Difference]
+    one: ReportModel,
+    other: ReportModel,
+    claims: Sequence[Difference],
+    of: int,
+    failovers: Sequence[Difference],
 ) -> Opening:
     """What the differences come to."""
     said = list(_conclusion(one, other, claims, of, failovers))
@@ -155,7 +159,7 @@ def _opening(
         or "No claim turns out otherwise, and no message fares otherwise; only times and counts differ.",
         asked=f"What differs from A to B? A: {_named(one)}. B: {_named(other)}.",
         sure="One run each: numbers of messages and seconds also vary between runs of the same kind; "
-        "`acked run --repeat` shows how far.",
+        "acked run --repeat shows how far.",
         more=[("what differs", "#differences"), ("timelines", "#timelines")],
     )
 
@@ -166,7 +170,11 @@ def _named(model: ReportModel) -> str:
 
 
 def _conclusion(
-    one: ReportModel, other: ReportModel, claims: Sequence[str], of: int, failovers: Sequence[Difference]
+    one: ReportModel,
+    other: ReportModel,
+    claims: Sequence[Difference],
+    of: int,
+    failovers: Sequence[Difference],
 ) -> Iterable[str]:
     """What matters to the reader, a sentence each; nothing if only counts and seconds differ."""
     if one.verdict.verdict != other.verdict.verdict:
@@ -175,10 +183,13 @@ def _conclusion(
     if _part(*lost) >= _MINOR_SHARE:
         first, second = (counted(number, "acknowledged message") if number else "none" for number in lost)
         yield f"A loses {first}, B {second if lost[0] == 0 or not lost[1] else lost[1]}."
-    if claims:
-        named = some(claims, 3)
-        turn = "claim turns" if len(claims) == 1 else "claims turn"
-        yield f"{len(claims)} of {of} {turn} out otherwise: {named}."
+    turned = [row.what for row in claims if row.one and row.other]
+    if turned:
+        named = some(turned, 3)
+        turn = "claim turns" if len(turned) == 1 else "claims turn"
+        yield f"{len(turned)} of {of} {turn} out otherwise: {named}."
+    if alone := len(claims) - len(turned):
+        yield f"{counted(alone, 'claim')} {'is' if alone == 1 else 'are'} made of one of them only."
     took = [(row.what, *_numbers(row)) for row in failovers]
     known = [(abs(b - a), what, a, b) for what, a, b in took if a is not None and b is not None]
     slower_s, partition, first_s, second_s = max(known, default=(0.0, "", 0.0, 0.0))
