@@ -126,7 +126,7 @@ def assess(
     given = settings.read()
     budget = Budget() if cases.budget is None else Budget(duration("--budget", cases.budget))
     attached.require_hosts()
-    if attached.hosts is not None:
+    if attached.given:
         if cluster or given or (target, build) != (AssessTargetOptions(), BuildOptions()) or cases.topics:
             raise UsageError("--hosts: the cluster runs already; leave out what describes one.")
         on_hosts = assessment_on_hosts(

@@ -1,9 +1,9 @@
-"""`acked attach check` and `acked heal`: hosts that acked did not set up, over SSH."""
+"""Hosts that acked did not set up, over SSH or as containers: `acked attach` and `acked heal`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,7 +29,15 @@ if TYPE_CHECKING:
     from nemesis.attached.abilities import Abilities
 
 app = typer.Typer(help="Hosts that acked did not set up.", no_args_is_help=True, add_completion=False)
-File = Annotated[Path, typer.Argument(metavar="<hosts.toml>", help="Hosts file (docs/attach.md).")]
+File = Annotated[Path | None, typer.Argument(metavar="<hosts.toml>", help="Hosts file (docs/attach.md).")]
+ComposeProject = Annotated[
+    str,
+    typer.Option(
+        "--compose-project",
+        metavar="<name>",
+        help="In the place of a hosts file: a running Compose project, by its name or its Compose file.",
+    ),
+]
 _CANARY_LOCK_S, _RESTART_LOCK_S = 60.0, 480.0
 T = TypeVar("T")
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -102,8 +110,9 @@ def discover(
 
 @app.command()
 def check(
-    hosts: File,
+    hosts: File = None,
     *,
+    compose_project: ComposeProject = "",
     canary: Annotated[
         bool,
         typer.Option(
@@ -134,19 +143,18 @@ def check(
     """
     from cli.record import answering
     from harness.cluster.attached import attach, bootstrap_endpoints, guarded
-    from harness.cluster.hosts_file import read_hosts_file
     from nemesis.attached.abilities import abilities
     from nemesis.attached.safety import locked, prove_dead_man
     from run.attached.asking import Fit, fit
     from run.attached.hosts import of_each
     from run.recording.user import user_clients
 
-    file = read_hosts_file(hosts)
+    file = given_hosts(hosts, compose_project)
     if yes and not cluster_id:
         raise UsageError("--yes: also give --cluster-id, the id of the cluster whose nodes are restarted.")
     lived: Mapping[str, float] = {}
     started: Mapping[str, float] = {}
-    with _reached(file) as lab:
+    with _reached(file, file.allow) as lab:
         cluster: AttachedCluster | None = None
         try:
             with guarded(), answering():
@@ -231,7 +239,7 @@ def _with_trials(file: HostsFile, each: Sequence[Abilities]) -> list[Abilities]:
     ]
 
 
-def heal(hosts: File, as_json: AsJson = False) -> None:
+def heal(hosts: File = None, compose_project: ComposeProject = "", as_json: AsJson = False) -> None:
     """Remove whatever acked has left in these hosts, and prove that nothing is left.
 
     Removes rules, pauses and locks of acked alone, whichever machine has made
@@ -241,12 +249,12 @@ def heal(hosts: File, as_json: AsJson = False) -> None:
     Exit code: 0 nothing is left in any host, 2 a host could not be healed,
     254 usage error.
     """
-    from harness.cluster.hosts_file import read_hosts_file
+    from harness.cluster.hosts_file import ALLOWABLE
     from nemesis.attached.safety import heal as heal_host
     from run.attached.hosts import of_each
 
-    file = read_hosts_file(hosts)
-    with _reached(file) as lab:
+    file = given_hosts(hosts, compose_project, roles=False)
+    with _reached(file, ALLOWABLE) as lab:
         each = of_each(file, lambda host: heal_host(lab, host))
     if as_json:
         echo(json.dumps([asdict(one) for one in each], indent=2))
@@ -263,12 +271,21 @@ def heal(hosts: File, as_json: AsJson = False) -> None:
     raise typer.Exit(EXIT_UNKNOWN if any(one.problem or one.left for one in each) else EXIT_AS_DECLARED)
 
 
+def given_hosts(hosts: Path | None, project: str, *, roles: bool = True) -> HostsFile:
+    """The hosts of a file, or of a Compose project; ``roles`` as for `read_hosts_file`. Raises UsageError."""
+    from harness.cluster.hosts_file import compose_project, read_hosts_file
+
+    if (hosts is None) == (not project):
+        raise UsageError("Name a hosts file or a Compose project (--compose-project), and only one of them.")
+    return compose_project(project, roles=roles) if hosts is None else read_hosts_file(hosts, roles=roles)
+
+
 @contextmanager
-def _reached(file: HostsFile) -> Iterator[HostsLab]:
+def _reached(file: HostsFile, abilities: Collection[str]) -> Iterator[HostsLab]:
     """The hosts of a file, whose connections are closed afterwards."""
     from run.attached.hosts import lab_of
 
-    lab = lab_of(file)
+    lab = lab_of(file, abilities)
     try:
         yield lab
     finally:

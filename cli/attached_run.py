@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.attach import ComposeProject, given_hosts
 from cli.record import answering, plan_in_words, require_rights, shown
 from harness.console import Progress, echo
 from harness.errors import EXIT_AS_DECLARED, UsageError, quoted
@@ -30,6 +31,7 @@ class HostsOptions:
             help="Hosts file (TOML) of a cluster that runs already: break that one (docs/attach.md)."
         ),
     ] = None
+    compose_project: ComposeProject = ""
     plan: Annotated[bool, typer.Option("--plan", help="With --hosts: print what would be done, and end.")] = (
         False
     )
@@ -40,10 +42,17 @@ class HostsOptions:
         str, typer.Option(metavar="<id>", help="With --hosts: the id that the cluster must have.")
     ] = ""
 
+    @property
+    def given(self) -> bool:
+        """Whether something is to be broken that acked did not set up."""
+        return self.hosts is not None or bool(self.compose_project)
+
     def require_hosts(self) -> None:
-        """Raise UsageError if only --hosts gives an option its meaning."""
-        if self.hosts is None and (self.plan or self.yes or self.cluster_id):
-            raise UsageError("--plan, --yes and --cluster-id go with --hosts; leave them out.")
+        """Raise UsageError if only --hosts or --compose-project gives an option its meaning."""
+        if not self.given and (self.plan or self.yes or self.cluster_id):
+            raise UsageError(
+                "--plan, --yes and --cluster-id go with --hosts or --compose-project; leave them out."
+            )
 
 
 def run_on_hosts(
@@ -70,6 +79,7 @@ def run_on_hosts(
         hosts = read_hosts(options, rate=rate, progress=progress)
         acts = acts_of(name, hosts.file, hosts.cluster, hosts.fault_s())
         aims = [act.aim() for act in acts]
+        hosts = hosts.limited(aims)
         breaking = hosts.breaking(acts)
         breaking.guard.require_room_for(aims)
         plan = hosts.recording_plan(breaking, case.partitions)
@@ -103,15 +113,13 @@ def run_on_hosts(
 
 
 def read_hosts(options: HostsOptions, *, rate: float | None, progress: Progress) -> AttachedHosts:
-    """The cluster behind --hosts. Raises UsageError, UnfitError."""
+    """The cluster behind --hosts or --compose-project. Raises UsageError, UnfitError."""
     from run.attached.hosts import RATE, AttachedHosts
 
-    assert options.hosts is not None
     if options.yes and not options.cluster_id:
         raise UsageError("--yes: also give --cluster-id, the id of the cluster that is to be broken.")
-    return AttachedHosts.read(
-        options.hosts, options.cluster_id, rate=RATE if rate is None else rate, progress=progress
-    )
+    file = given_hosts(options.hosts, options.compose_project)
+    return AttachedHosts.of(file, options.cluster_id, rate=RATE if rate is None else rate, progress=progress)
 
 
 def in_words(what: str, file: HostsFile, aims: Sequence[Aim], breaking: Breaking) -> Iterator[str]:
@@ -129,7 +137,7 @@ def in_words(what: str, file: HostsFile, aims: Sequence[Aim], breaking: Breaking
 def how_it_ends(file: HostsFile, ttl_s: float) -> Iterator[str]:
     """What makes it safe, for the plan."""
     yield (
-        f"  each fault ends by itself {ttl_s:.0f} s after it began; `acked heal {file.path}` ends it at once"
+        f"  each fault ends by itself {ttl_s:.0f} s after it began; `acked heal {file.given}` ends it at once"
     )
     yield "  end it at once if a partition of others has no leader or fewer replicas than min.insync.replicas"
     if file.window is not None:

@@ -122,6 +122,11 @@ def _hosts(options: HostsOptions, rate: float | None, progress: Progress) -> Att
 
     from run.recording.plan import plan_recording
 
+    if options.compose_project:
+        raise UsageError(
+            "--compose-project is for a single run; write a hosts file that names the project as [compose] "
+            "(docs/attach.md), and give it with --hosts."
+        )
     hosts = read_hosts(options, rate=None, progress=progress)
     if rate is None:
         return hosts

@@ -143,16 +143,18 @@ def run(
     """
     given = settings.read()
     attached.require_hosts()
-    if attached.hosts is not None:
+    if attached.given:
         if not name or scenarios.several or scenarios.resume or series.given:
             raise UsageError(
-                "--hosts: name one scenario, such as leader-az-isolated; it is for a single run."
+                "--hosts, --compose-project: name one scenario, such as leader-az-isolated; they are "
+                "for a single run."
             )
         described = target.cluster or target.kafka or target.mode or build.given
         if described or (settings, client) != (SettingOptions(), ClientOptions()) or place.lab != EMBEDDED:
             raise UsageError(
-                "--hosts: the cluster runs already, so options of clusters, labs and clients mean nothing; "
-                "leave them out. Settings of clients are in client-config of the hosts file."
+                "--hosts, --compose-project: the cluster runs already, so options of clusters, labs and "
+                "clients mean nothing; leave them out. Settings of clients are in client-config of the "
+                "hosts file."
             )
         raise typer.Exit(
             run_on_hosts(

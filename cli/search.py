@@ -180,7 +180,7 @@ def search(
     limits.read()  # a budget that cannot be read is refused before anything else
     given = settings.read()
     attached.require_hosts()
-    if attached.hosts is not None:
+    if attached.given:
         others = (target, client, build, compare, resume, corpus)
         if given or others != (SearchTargetOptions(), ClientOptions(), BuildOptions(), None, None, None):
             raise UsageError("--hosts: the cluster runs already; leave out what describes one.")

@@ -25,6 +25,12 @@
     id = 1                        # node.id or broker.id; of a ZooKeeper node, its number
     ports = { kafka = [9092, 9093], controller = [9094] }
     start = "systemctl start kafka"   # as root; without it the node is never killed
+
+In the place of hosts, a Compose project on this machine's Docker engine::
+
+    [compose]
+    project = "shop"              # or its Compose file
+    azs = { kafka1 = "frankfurt" }  # by service, if broker.rack does not say it
 """
 
 from __future__ import annotations
@@ -46,9 +52,13 @@ import msgspec
 from msgspec import Meta
 
 from harness.cluster import explained
+from harness.cluster.attached import READING, attach, bootstrap_endpoints, guarded
+from harness.cluster.client_config import read_client_config
 from harness.errors import UnfitError, UsageError, quoted
 from harness.kafka.model import broker_name
+from harness.kafka.security import PLAINTEXT
 from harness.lab.hosts.ssh import SshTarget
+from harness.lab.hosts.transport import Target
 from harness.lab.model import SERVICES, Host, Topology
 from harness.texts import parse_toml, text_file
 
@@ -75,7 +85,7 @@ class _Ssh(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class _Kafka(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    bootstrap: str
+    bootstrap: str = ""
     cluster_id: str = msgspec.field(default="", name="cluster-id")
     client_config: str = msgspec.field(default="", name="client-config")
 
@@ -97,11 +107,17 @@ class _Host(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     start: str = ""
 
 
+class _Compose(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    project: Annotated[str, Meta(min_length=1)]
+    azs: dict[str, str] = {}
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ssh: _Ssh = msgspec.field(default_factory=_Ssh)
-    kafka: _Kafka
+    compose: _Compose | None = None
+    kafka: _Kafka = msgspec.field(default_factory=_Kafka)
     limits: _Limits = msgspec.field(default_factory=_Limits)
-    host: Annotated[list[_Host], Meta(min_length=1, max_length=100)]
+    host: Annotated[list[_Host], Meta(max_length=100)] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,12 +158,13 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class HostsFile:
-    """What a file says."""
+    """What a file says, or what is found of a Compose project."""
 
     path: Path
+    """The file; without one, the name of the Compose project."""
     topology: Topology
     """Hosts are named as in all histories: `broker1` by the id of the broker."""
-    targets: dict[str, SshTarget]
+    targets: Mapping[str, Target]
     """How each host is reached, by its name."""
     bootstrap: str
     cluster_id: str = ""
@@ -160,6 +177,13 @@ class HostsFile:
     """None: at any time."""
     starts: Mapping[str, str] = field(default_factory=dict)
     """By host, the command that starts its node again."""
+    given_by: str = ""
+    """The option that named a Compose project, if no file did."""
+
+    @property
+    def given(self) -> str:
+        """How the user named the hosts, for messages and commands."""
+        return f"{self.given_by} {self.path}" if self.given_by else str(self.path)
 
     def window_left_s(self, wall_ns: int) -> float:
         """Seconds until the window of the day ends. Raises UnfitError outside of it."""
@@ -167,13 +191,23 @@ class HostsFile:
             return math.inf
         if not (left_s := self.window.left_s(wall_ns)):
             raise UnfitError(
-                f"It is outside of limits.window of {self.path} ({self.window}); nothing was broken."
+                f"It is outside of limits.window of {self.given} ({self.window}); nothing was broken."
             )
         return left_s
 
 
-def read_hosts_file(path: Path) -> HostsFile:
-    """Read and check a file. Raises UsageError with the line, the key, the value and the remedy."""
+def compose_project(name: str, *, roles: bool = True) -> HostsFile:
+    """A Compose project with the limits of an empty file; ``roles`` as for `read_hosts_file`."""
+    file = _File(compose=_Compose(project=name))
+    return replace(_checked(Path(name), Path(), file, roles=roles), given_by="--compose-project")
+
+
+def read_hosts_file(path: Path, *, roles: bool = True) -> HostsFile:
+    """Read and check a file. Raises UsageError with the line, the key, the value and the remedy.
+
+    Of a Compose project, the engine and Kafka tell what runs where; without ``roles``, only the engine is
+    asked, and every running container is a host. Raises UnfitError if they do not.
+    """
     text = text_file(path, path, "name a hosts file in TOML, as docs/attach.md describes it")
     try:
         data = parse_toml(text)
@@ -185,17 +219,22 @@ def read_hosts_file(path: Path) -> HostsFile:
         message, _, place = str(error).partition(" - at ")
         where = place.strip("`").removeprefix("$.").removeprefix("$") or "the file"
         raise UsageError(f"{path}: {where}: {message}; see docs/attach.md for what it may hold.") from None
-    ssh, base = file.ssh, path.parent
-    topology, targets = _hosts(path, file)
-    unknown = [name for name in file.limits.allow if name not in ALLOWABLE]
+    return _checked(path, path.parent, file, roles=roles)
+
+
+def _checked(path: Path, base: Path, file: _File, *, roles: bool) -> HostsFile:
+    ssh, kafka = file.ssh, file.kafka
+    allowable = ALLOWABLE if file.compose is None else ALLOWED  # an engine remembers who was stopped by hand
+    unknown = [name for name in file.limits.allow if name not in allowable]
     if unknown:
         raise UsageError(
             f"{path}: limits.allow: {quoted(unknown[0])} is not possible on hosts that acked did not "
-            f"set up; use {', '.join(ALLOWABLE)}."
+            f"set up; use {', '.join(allowable)}."
         )
-    if not file.kafka.bootstrap.strip():
+    if bool(file.host) == (file.compose is not None):
+        raise UsageError(f"{path}: name hosts, each as [[host]], or a Compose project as [compose].")
+    if file.compose is None and not kafka.bootstrap.strip():
         raise UsageError(f'{path}: kafka.bootstrap is empty; give host:port, as in "kafka1:9092".')
-    config = file.kafka.client_config
     try:
         window = Window.parse(file.limits.window, file.limits.time_zone) if file.limits.window else None
     except ValueError as error:
@@ -206,29 +245,59 @@ def read_hosts_file(path: Path) -> HostsFile:
         raise UsageError(f"{path}: ssh.become = {quoted(ssh.become)}: {error}; write `sudo -n`.") from None
     if ssh.user and not re.fullmatch(r"[A-Za-z0-9_.][A-Za-z0-9_.@\\-]*", ssh.user):
         raise UsageError(f"{path}: ssh.user = {quoted(ssh.user)} is no name of a user; correct it.")
+    client_config = base / Path(kafka.client_config).expanduser() if kafka.client_config else None
+    targets: Mapping[str, Target]
+    if file.compose is None:
+        bootstrap = kafka.bootstrap
+        topology, destinations = _hosts(path, file)
+        config = base / Path(ssh.config).expanduser() if ssh.config else None
+        targets = {
+            name: SshTarget(destination=destination, user=ssh.user, become=become, config=config)
+            for name, destination in destinations.items()
+        }
+    else:
+        found = _containers(base, file.compose, kafka.bootstrap, client_config, roles=roles)
+        topology, targets, bootstrap = found
     return HostsFile(
         path=path,
         topology=topology,
-        targets={
-            name: SshTarget(
-                destination=destination,
-                user=ssh.user,
-                become=become,
-                config=base / Path(ssh.config).expanduser() if ssh.config else None,
-            )
-            for name, destination in targets.items()
-        },
-        bootstrap=file.kafka.bootstrap,
-        cluster_id=file.kafka.cluster_id,
-        client_config=base / Path(config).expanduser() if config else None,
+        targets=targets,
+        bootstrap=bootstrap,
+        cluster_id=kafka.cluster_id,
+        client_config=client_config,
         allow=file.limits.allow,
         hosts_at_once=file.limits.hosts_at_once,
         max_s=file.limits.max_seconds,
         window=window,
         starts={
-            host.name: one.start for host, one in zip(topology.hosts, file.host, strict=True) if one.start
+            host.name: one.start for host, one in zip(topology.hosts, file.host, strict=False) if one.start
         },
     )
+
+
+def _containers(
+    base: Path, compose: _Compose, bootstrap: str, client_config: Path | None, *, roles: bool
+) -> tuple[Topology, Mapping[str, Target], str]:
+    """The containers of a project as hosts, how they are reached, and the listeners for clients."""
+    from harness.cluster import compose_project as project  # nobody else needs the Docker SDK
+    from harness.lab.hosts.containers import ContainerTarget
+
+    file = base / compose.project
+    there = project.find_project(str(file) if file.is_file() else compose.project)
+    if roles:
+        security = PLAINTEXT if client_config is None else read_client_config(client_config).security
+        with guarded(READING):
+            if bootstrap.strip():
+                cluster = attach(bootstrap_endpoints(bootstrap, security))
+            else:
+                cluster, bootstrap = project.bootstrap_of(there, security)
+            topology, which = project.roles_of(there, cluster, compose.azs)
+    else:
+        topology, which = there.by_service()
+    targets: Mapping[str, Target] = {
+        name: ContainerTarget(id=one.id, name=one.name) for name, one in which.items()
+    }
+    return topology, targets, bootstrap
 
 
 def _hosts(path: Path, file: _File) -> tuple[Topology, dict[str, str]]:
@@ -307,7 +376,7 @@ def in_azs_of(file: HostsFile, topology: Topology) -> Topology:
     lacking = [host.name for host in topology.role("broker") if host.name not in azs]
     if lacking:
         raise UnfitError(
-            f"{file.path} names no host with kafka for {', '.join(lacking[:5])} of the cluster, so a "
+            f"{file.given} names no host with kafka for {', '.join(lacking[:5])} of the cluster, so a "
             "cut would be incomplete; add them."
         )
     listening = {(host.address, port): host for host in file.topology.hosts for port in host.ports}
@@ -316,7 +385,7 @@ def in_azs_of(file: HostsFile, topology: Topology) -> Topology:
         if found is not None and found.name != broker.name:
             listener = f"{broker.address}:{port}"
             raise UnfitError(
-                f"{file.path} gives {found.address} the id {found.node_id}, but in the cluster "
+                f"{file.given} gives {found.address} the id {found.node_id}, but in the cluster "
                 f"{quoted(listener, 60)} has the id {broker.node_id}; correct the "
                 "ids or the addresses."
             )

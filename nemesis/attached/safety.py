@@ -36,26 +36,11 @@ iptables -w 5 -A {LOCK} -m comment --comment "$4" || {{ iptables -w 5 -X {LOCK};
 _REMOVE_LOCK = f"iptables -w 5 -F {LOCK} 2>/dev/null; iptables -w 5 -X {LOCK} 2>/dev/null"
 _UNLOCK = f"{_REMOVE_LOCK}; {expiry.DISARM}"
 
-# A watchdog carries out what it has to as soon as its `sleep` ends. Those of other network namespaces belong
-# to other hosts, such as containers.
 _HEAL = f"""iptables-save -t filter >/dev/null || exit 1
-own=$(readlink /proc/self/ns/net)
-watchdogs() {{
-    grep -ls watch /proc/[0-9]*/cmdline 2>/dev/null | while read -r file; do
-        folder=${{file%/cmdline}}
-        case "$(tr '\\0' ' ' <"$file" 2>/dev/null)" in
-        *'sh -c sleep "$2"; sh -c "$3" watch '[Aa][Cc][Kk][Ee][Dd]-*)
-            [ "$(readlink $folder/ns/net)" = "$own" ] && echo "${{folder#/proc/}}" ;;
-        esac
-    done
-}}
+{expiry.WATCHDOGS}
 chains() {{ iptables-save -t filter 2>/dev/null | sed -n 's/^:\\({CHAIN_PREFIX}[A-Za-z0-9-]*\\) .*/\\1/p'; }}
 found=$(watchdogs); before=$(chains)
-for pid in $found; do
-    for file in $(grep -ls "^PPid:[^0-9]*$pid\\$" /proc/[0-9]*/status 2>/dev/null); do
-        file=${{file%/status}}; kill "${{file#/proc/}}"
-    done
-done
+early
 tries=0
 while [ -n "$(watchdogs)" ] && [ $tries -lt 50 ]; do
     sleep 0.1 2>/dev/null || sleep 1; tries=$((tries + 1))
@@ -78,7 +63,7 @@ class Healed:
 
     host: str
     removed: tuple[str, ...] = ()
-    """What was there: `chain NAME`, `watchdog PID`, `lock`."""
+    """What was there: `chain NAME`, `watchdog PID`, `lock`, `pause of PID`."""
     left: tuple[str, ...] = ()
     """What is still there."""
     problem: str = ""
@@ -90,14 +75,16 @@ def heal(lab: HostsLab, host: Host) -> Healed:
     try:
         lab.reach(host)
         result = lab.execute(host.name, ("sh", "-c", _HEAL), timeout_s=60.0)
+        lines = result.stdout.splitlines()
+        resumed = lab.resume(host.name) if "lock" in lines else ()  # nobody else has paused a locked host
     except AckedError as error:
         return Healed(host=host.name, problem=error.message)
     if result.status != 0:
         return Healed(host=host.name, problem=f"iptables-save failed there ({quoted(result.stderr, 120)}).")
-    lines = result.stdout.splitlines()
+    removed = [line for line in lines if line.startswith(("chain ", "watchdog ", "lock"))]
     return Healed(
         host=host.name,
-        removed=tuple(line for line in lines if line.startswith(("chain ", "watchdog ", "lock"))),
+        removed=(*removed, *resumed),
         left=tuple(line.removeprefix("left ") for line in lines if line.startswith("left ")),
     )
 

@@ -223,7 +223,11 @@ class Breaking:
         raise InvalidRunError(f"Nothing was broken, to spare others: {harm}.")
 
     def _require_in_force(self) -> None:
-        """Raise InvalidRunError if somebody has ended a fault, such as `acked heal`."""
+        """Raise InvalidRunError if somebody has ended a fault, or what would end it by itself."""
+        if lost := self.lab.lost():
+            self._done = len(self.acts)
+            self._heal_all()
+            raise InvalidRunError(f"The fault was ended at once, because it might not end by itself: {lost}.")
         try:
             gone = self._nemesis.vanished()
             for one in [one for one in self._open if one.aim.ends]:

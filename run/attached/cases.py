@@ -254,16 +254,18 @@ def require_fit(name: str, file: HostsFile, aims: Sequence[Aim]) -> None:
     """Raise UnfitError unless the file and the quorum allow these faults at the same time."""
     for aim in aims:
         if aim.ability not in file.allow:
-            raise UnfitError(f"{name} needs {aim.ability!r}, which limits.allow of {file.path} leaves out.")
+            raise UnfitError(f"{name} needs {aim.ability!r}, which limits.allow of {file.given} leaves out.")
         for host in aim.hosts if aim.ends else ():
             if host.name not in file.starts:
-                raise UnfitError(f"{name} needs a start command of {host.name}; give `start` in {file.path}.")
+                raise UnfitError(
+                    f"{name} needs a start command of {host.name}; give `start` in {file.given}."
+                )
     taken = taken_by(aims)
     if len(taken) > file.hosts_at_once:
         names = ", ".join(host.name for host in taken)
         raise UnfitError(
             f"{name} takes {len(taken)} hosts at once ({names}), and limits.hosts-at-once of "
-            f"{file.path} is {file.hosts_at_once}; raise it if that is meant."
+            f"{file.given} is {file.hosts_at_once}; raise it if that is meant."
         )
     _require_quorum(name, file.topology, taken)
 

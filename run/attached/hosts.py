@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from harness.clock import Anchor
 from harness.cluster.attached import AttachedCluster, attach, bootstrap_endpoints
-from harness.cluster.hosts_file import HostsFile, in_azs_of, read_hosts_file
+from harness.cluster.hosts_file import HostsFile, in_azs_of
 from harness.console import Progress
 from harness.errors import UnfitError, UsageError, quoted
 from harness.lab.hosts.lab import HostsLab
@@ -35,9 +35,10 @@ _CLOSING_S = 60.0
 T = TypeVar("T")
 
 
-def lab_of(file: HostsFile) -> HostsLab:
-    """The hosts of a file as a lab that is not up yet."""
-    return HostsLab(file.topology, Path(), file.targets, 0.0, file.starts)
+def lab_of(file: HostsFile, abilities: Collection[str]) -> HostsLab:
+    """The hosts of a file as a lab that is not up yet, with the rights that these faults need."""
+    targets = {name: target.limited(abilities) for name, target in file.targets.items()}
+    return HostsLab(file.topology, Path(), targets, 0.0, file.starts)
 
 
 def of_each(file: HostsFile, ask: Callable[[Host], T]) -> list[T]:
@@ -59,22 +60,29 @@ class AttachedHosts:
     """Messages per second of all producers together."""
 
     @classmethod
-    def read(cls, path: Path, cluster_id: str, *, rate: float, progress: Progress) -> AttachedHosts:
+    def of(cls, file: HostsFile, cluster_id: str, *, rate: float, progress: Progress) -> AttachedHosts:
         """Ask the cluster behind a hosts file; no login yet. ``cluster_id``: empty, or what it must have.
 
         Raises UsageError, UnfitError.
         """
-        file = read_hosts_file(path)
         security, user = user_clients(file.client_config, progress.say)
         cluster = attach(bootstrap_endpoints(file.bootstrap, security))
-        for place, wanted in ((f"{path}: kafka.cluster-id", file.cluster_id), ("--cluster-id", cluster_id)):
+        for place, wanted in (
+            (f"{file.given}: kafka.cluster-id", file.cluster_id),
+            ("--cluster-id", cluster_id),
+        ):
             if wanted and wanted != cluster.cluster_id:
                 raise UsageError(
                     f"{place} is {quoted(wanted, 40)}, and the cluster behind kafka.bootstrap is "
                     f"{quoted(cluster.cluster_id, 40)}; nothing was broken."
                 )
         cluster.topology = in_azs_of(file, cluster.topology)
-        return cls(file=file, cluster=cluster, lab=lab_of(file), user=user, progress=progress, rate=rate)
+        lab = lab_of(file, file.allow)
+        return cls(file=file, cluster=cluster, lab=lab, user=user, progress=progress, rate=rate)
+
+    def limited(self, aims: Iterable[Aim]) -> AttachedHosts:
+        """The same, with no more rights on the hosts than these faults need; not up yet."""
+        return replace(self, lab=lab_of(self.file, {aim.ability for aim in aims}))
 
     def fault_s(self) -> float:
         """How long a fault lasts. Raises UnfitError outside of the window of the day."""

@@ -59,7 +59,7 @@ def require_tried(file: HostsFile, hosts: Iterable[str]) -> None:
     """Raise UnfitError unless the start commands of these hosts were tried."""
     if lacking := untried(file, hosts):
         raise UnfitError(
-            f"The start command of {', '.join(lacking[:5])} was not tried as {file.path} has it now; try it "
+            f"The start command of {', '.join(lacking[:5])} was not tried as {file.given} has it now; try it "
             "with `acked attach check --restart`, which stops and starts these nodes in turn."
         )
 
@@ -102,7 +102,7 @@ def note_tried(file: HostsFile, *hosts: str) -> None:
 
 
 def _start(file: HostsFile, host: str) -> dict[str, str]:
-    return {"ssh": file.targets[host].destination, "start": file.starts.get(host, "")}
+    return {"ssh": file.targets[host].title, "start": file.starts.get(host, "")}
 
 
 def _known(file: HostsFile) -> Mapping[str, object]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from harness.cluster.attached import guarded
+from harness.cluster.hosts_file import read_hosts_file
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, AckedError
 from harness.kafka.model import broker_name
@@ -53,9 +54,8 @@ def carry_out(order: HostsOrder) -> None:
 
 
 def _recorded(order: HostsOrder, folder: RunFolder) -> None:
-    hosts = AttachedHosts.read(
-        Path(order.hosts), order.cluster_id, rate=order.rate, progress=Progress(quiet=True)
-    )
+    file = read_hosts_file(Path(order.hosts))
+    hosts = AttachedHosts.of(file, order.cluster_id, rate=order.rate, progress=Progress(quiet=True))
     aims = Aims(file=hosts.file, cluster=hosts.cluster, topic="")
     breaking = hosts.breaking([*aims.acts(order.steps, order.lasting_s)], skips=order.lasting_s is None)
     plan = hosts.recording_plan(breaking)

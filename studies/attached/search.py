@@ -50,7 +50,7 @@ class HostsSearch(Search):
     def begin(cls, runs: Path, plan: SearchPlan, hosts: AttachedHosts) -> HostsSearch:
         """Make the folder. Raises UsageError if it cannot be made, UnfitError if no fault is possible."""
         if not possible(usable(hosts)):
-            raise UnfitError(f"limits.allow of {hosts.file.path} leaves no fault for a search.")
+            raise UnfitError(f"limits.allow of {hosts.file.given} leaves no fault for a search.")
         return cls(path=planned.create(runs, "search", plan, None).path, plan=plan, hosts=hosts)
 
     def space(self) -> Space:

@@ -269,7 +269,11 @@ class HostsLab:
         """Start a module in the host's own Python, over a connection of its own. Raises UnfitError."""
         if arguments:
             raise LabError(f"{module} takes no arguments in {host}.")
-        return self._targets[host].shell(host).program(shipped(module))
+        return self._shells[self.topology.host(host).name].program(shipped(module))
+
+    def resume(self, host: str) -> tuple[str, ...]:
+        """Resume processes that acked has stopped and that no watchdog resumes any more; what was resumed."""
+        return self._shells[host].resume()
 
     def lost(self) -> str:
         """Why a fault may not end by itself any more, in some host; empty if it does."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import threading
 from functools import cache
 from pathlib import Path
 
 OLDEST = (3, 6)
 _OWN = ("harness", "nemesis")
+_ONE_AT_A_TIME = threading.Lock()
+"""In Python 3.11 and 3.12, several threads that parse at once may raise SystemError."""
 _FOR_ANNOTATIONS = ("__future__", "typing", "collections.abc")
 
 
@@ -45,9 +48,14 @@ def bare(source: str) -> str:
     return ast.unparse(ast.fix_missing_locations(_Bare().visit(ast.parse(source)))) + "\n"
 
 
-@cache
 def shipped(module: str) -> str:
     """A program that calls `main` of the module, with those of this project that it imports."""
+    with _ONE_AT_A_TIME:
+        return _shipped(module)
+
+
+@cache
+def _shipped(module: str) -> str:
     texts: dict[str, str] = {}
     waiting = [module]
     while waiting:

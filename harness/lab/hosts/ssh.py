@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
@@ -81,6 +81,10 @@ class SshTarget:
     def shell(self, host: str) -> SshShell:
         """A login that is not made yet."""
         return SshShell(host, self)
+
+    def limited(self, abilities: Collection[str]) -> SshTarget:
+        """The same: rights are those of the login."""
+        return self
 
     def apart(self) -> SshTarget:
         """The same, without a connection that the user's ControlMaster keeps."""
@@ -192,6 +196,10 @@ class SshShell:
     def lost(self) -> str:
         """Nothing: watchdogs outlive the login."""
         return ""
+
+    def resume(self) -> tuple[str, ...]:
+        """Nothing: watchdogs do."""
+        return ()
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 10.0) -> Result:
         """Run a command and wait for it; line ends at the end of its output are left out.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from harness.lab.model import Control, Pipe, Result
@@ -29,6 +29,9 @@ class HostShell(Protocol):
     def lost(self) -> str:
         """Why what acked has changed there may not end by itself any more; empty if it does."""
 
+    def resume(self) -> tuple[str, ...]:
+        """Resume processes that acked has stopped and that no watchdog resumes any more; what was resumed."""
+
     def close(self) -> None:
         """End the connection; what was changed ends by itself."""
 
@@ -37,11 +40,14 @@ class Target(Protocol):
     """How one host is reached."""
 
     @property
-    def destination(self) -> str:
-        """What reaches it, in words for a person, such as `ssh kafka1` or `container shop_kafka1_1`."""
+    def title(self) -> str:
+        """What reaches it, for people: `ssh kafka1`, `container shop_kafka1_1`."""
 
     def shell(self, host: str) -> HostShell:
         """A connection that is not made yet; ``host`` is its name in messages."""
+
+    def limited(self, abilities: Collection[str]) -> Target:
+        """The same, with no more rights than these faults need (`cut`, `one-way`, `pause`)."""
 
     def apart(self) -> Target:
         """The same host, over a connection that shares nothing with others."""

@@ -11,7 +11,7 @@ import typer.main
 
 from cli import commands
 from cli.main import main
-from harness.errors import EXIT_USAGE
+from harness.errors import EXIT_UNFIT, EXIT_USAGE
 
 BUILT = typer.main.get_command(commands.app)
 FILE = """[kafka]
@@ -46,6 +46,12 @@ ports = { kafka = [9092] }
         (["run", "leader-az-isolated", "--hosts", "FILE"], "no broker answers"),
         (["run", "leader-az-isolated", "--hosts", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["attach", "check", "nowhere.toml"], "nowhere.toml cannot be read"),
+        (["attach", "check"], "Name a hosts file or a Compose project"),
+        (["heal", "FILE", "--compose-project", "shop"], "and only one of them"),
+        (["run", "power-cut", "--compose-project", "shop"], "with --hosts, use leader-az-isolated"),
+        (["run", "leader-az-isolated", "--compose-project", "shop", "--yes"], "also give --cluster-id"),
+        (["run", "leader-az-isolated", "--compose-project", "shop", "--kafka", "3.9.1"], "runs already"),
+        (["assess", "--compose-project", "shop"], "that names the project as [compose]"),
         (["heal", "nowhere.toml"], "nowhere.toml cannot be read"),
     ],
 )
@@ -68,3 +74,17 @@ def test_what_makes_no_sense_is_refused_before_anything_begins(
     err = capsys.readouterr().err
     assert end.value.code == EXIT_USAGE and said in " ".join(err.split()), err
     assert len(" ".join(err.split())) < 400
+
+
+def test_without_an_engine_no_compose_project_is_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence says how to reach one."""
+    monkeypatch.setattr(typer.main, "get_command", lambda _: BUILT)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    monkeypatch.setattr(sys, "argv", ["acked", "heal", "--compose-project", "shop"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    err = capsys.readouterr().err
+    assert end.value.code == EXIT_UNFIT and "or set DOCKER_HOST" in err, err

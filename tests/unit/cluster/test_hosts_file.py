@@ -123,7 +123,9 @@ def test_a_window_and_a_start_command(tmp_path: Path) -> None:
         ('"ops"', '"-l"', "no name of a user"),
         ('bootstrap = "kafka1:9092"', 'bootstrap = " "', "bootstrap is empty"),
         ("[kafka]", "[kafka", "hosts.toml"),
-        (GOOD, "", "kafka"),
+        (GOOD, "", "name hosts, each as"),
+        ("[ssh]", '[compose]\nproject = "shop"\n[ssh]', "name hosts, each as"),
+        (GOOD, '[compose]\nproject = "shop"\n[limits]\nallow = ["kill"]', "use cut, one-way, pause"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path: Path, old: str, new: str, words: str) -> None:

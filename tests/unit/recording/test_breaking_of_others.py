@@ -116,6 +116,14 @@ def test_a_case_that_does_not_fit_is_refused_with_its_reason(tmp_path: Path) -> 
         aim_of("leader-az-isolated", file, cluster_of(file))
 
 
+class _Watched:
+    """In the place of a lab in which watchdogs wait."""
+
+    def lost(self) -> str:
+        return ""
+
+
+_WATCHED: Any = _Watched()
 Stated = Callable[[int], dict[TopicPartition, PartitionState]]
 KEY, OWN = TopicPartition("orders", 0), TopicPartition("acked-1", 0)
 WHOLE = PartitionState(leader=1, leader_epoch=4, isr=(1, 2, 3), replicas=(1, 2, 3))
@@ -214,7 +222,7 @@ def test_a_fault_that_harms_others_is_ended_at_once(
     aim = replace(aim_of("leader-az-isolated", file, cluster), make=lambda _nemesis, _start: fault)  # type: ignore[arg-type,return-value]
     with watching(cluster) as one, Journal(tmp_path / "journal.jsonl") as journal:
         act = Act(aim=lambda: aim, says=aim.title, lasts_s=600)
-        broken = Breaking(lab=None, guard=one, acts=[act], start=str, say=said.append)  # type: ignore[arg-type]
+        broken = Breaking(lab=_WATCHED, guard=one, acts=[act], start=str, say=said.append)
         broken._journal, broken._pool = journal, ThreadPoolExecutor(1)
         broken._nemesis = SimpleNamespace(vanished=list)  # type: ignore[assignment]
         assert _within(5, lambda: broken.look() or fault.did)  # type: ignore[func-returns-value]
@@ -237,7 +245,7 @@ def broken(
     said: list[str] = []
     with watching(cluster_of(three(tmp_path))) as one, Journal(tmp_path / "journal.jsonl") as journal:
         gone = given.pop("vanished", list)
-        work = Breaking(lab=None, guard=one, acts=acts, start=str, say=said.append, **given)  # type: ignore[arg-type]
+        work = Breaking(lab=_WATCHED, guard=one, acts=acts, start=str, say=said.append, **given)
         work._journal, work._pool = journal, ThreadPoolExecutor(1)
         work._nemesis = SimpleNamespace(vanished=gone)  # type: ignore[assignment]
         try:
