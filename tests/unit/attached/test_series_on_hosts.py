@@ -44,7 +44,7 @@ def hosts_of(folder: Path, limits: str) -> AttachedHosts:
     return AttachedHosts(
         file=read,
         cluster=cluster_of(read),
-        lab=lab_of(read),
+        lab=lab_of(read, read.allow),
         user=NO_CLIENTS,
         progress=Progress(quiet=True),
         rate=60.0,
