@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -324,6 +325,7 @@ def write_documents(series: Series) -> None:
     if runs:
         page = index_page(night, runs, page_links(series.folder.path / INDEX))
         series.folder.keep(INDEX, page)
+        series.folder.keep("night.json", json.dumps(night.as_json(), indent=1))
     if options.summary is not None:
         write_output(options.summary, summary_markdown(night, link=page_links(options.summary)), "--summary")
 

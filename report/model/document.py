@@ -1,5 +1,7 @@
 """Writes `docs/report.schema.json`, the JSON Schema of a report: `python -m report.model.document`.
 
+`docs/results.schema.json` describes the documents of results that consist of several runs.
+
 It refuses a schema in which a property has gone or has another type while `SCHEMA` is what it was, because
 programs that read reports rely on that number.
 """
@@ -15,9 +17,24 @@ from typing import Any
 
 import msgspec
 
+from report.model.compare import RunComparison
+from report.model.compare_assessments import AssessmentComparison
 from report.model.model import SCHEMA, ReportModel
+from report.model.night import Night
+from report.model.shapes import AssessmentShape, ReplayShape, SearchShape, ShrinkShape
 
 FILE = Path(__file__).parents[2] / "docs" / "report.schema.json"
+RESULTS = FILE.with_name("results.schema.json")
+DOCUMENTS: Mapping[str, Any] = {
+    "assessment.json": AssessmentShape,
+    "search.json": SearchShape,
+    "replay.json": ReplayShape,
+    "shrink.json": ShrinkShape,
+    "night.json": Night,
+    "acked compare --json, of runs": RunComparison,
+    "acked compare --json, of assessments": AssessmentComparison,
+}
+"""By the file that holds the document, or the command that prints it."""
 
 
 def schema() -> dict[str, Any]:
@@ -31,6 +48,23 @@ def schema() -> dict[str, Any]:
             kind.pop("default", None)
     shapes["$defs"]["ReportModel"]["properties"]["schema"] = {"const": SCHEMA}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "acked report", **shapes}
+
+
+def results_schema() -> dict[str, Any]:
+    """The JSON Schema of `DOCUMENTS`; what a document has besides may be anything."""
+    shapes, definitions = msgspec.json.schema_components(
+        list(DOCUMENTS.values()), ref_template="#/$defs/{name}"
+    )
+    for one in definitions.values():
+        if "description" in one:
+            one["description"] = inspect.cleandoc(one["description"])
+    documents = dict(zip(DOCUMENTS, shapes, strict=True))
+    told: dict[str, Any] = json.loads(json.dumps({"properties": documents, "$defs": definitions}))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "results of acked that consist of several runs, by the file that holds them",
+        **told,
+    }
 
 
 def broken(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -62,6 +96,8 @@ def main(file: Path = FILE) -> int:
         )
         return 1
     file.write_text(json.dumps(new, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    results = json.dumps(results_schema(), indent=1, ensure_ascii=False)
+    file.with_name(RESULTS.name).write_text(results + "\n", encoding="utf-8")
     return 0
 
 

@@ -56,12 +56,13 @@ def shrink_opening(document: RepeatedDocument) -> Opening:
         else ""
     )
     tried, over = counted(document["tried"], "schedule"), bool(document["scenario"])
+    enough = "is enough" if left == 1 else "are enough"
     smaller = "all were needed" if before == left else f"{before - left} were not needed"
     return Opening(
         kind="shrinking",
         tone=_TONES.get(document.get("weight", ""), "cost"),
         word="smallest schedule",
-        answer=f"{counted(left, 'step')} of {before} {'shows' if left == 1 else 'show'} it; {smaller}.",
+        answer=f"{counted(left, 'step')} of {before} {enough} to show it; {smaller}.",
         asked=f"What is the smallest schedule that shows it? {document['finding']}",
         sure=f"{rate}{tried} and {counted(document['runs'], 'run')} were made. "
         + (

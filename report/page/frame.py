@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from report.model.opening import Opening
-from report.page.render import TONES, asset, digest, environment
+from report.page.template import TONES, asset, digest, environment
 
 AROUND = "<!--around-->"
 """Where `acked serve` puts links to the list, and to the results before and after this one."""

@@ -11,8 +11,8 @@ from checkers.verdict import NOT_JUDGED, VERDICTS
 from report.model.night import Case, CaseRun, Night
 from report.night import disagreement, rate, slower_in_words
 from report.page.frame import framed
-from report.page.render import ICONS
 from report.page.svg import picture, tag
+from report.page.template import ICONS
 from report.series import ReportedRun, job_name
 
 

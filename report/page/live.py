@@ -6,9 +6,9 @@ from markupsafe import Markup
 
 from report.model.live import LiveModel
 from report.model.model import grouped
-from report.page.render import environment
 from report.page.shelf import own_page
 from report.page.svg import PATTERNS
+from report.page.template import environment
 from report.page.timeline import controller_timeline, partition_timeline, rates_timeline
 
 

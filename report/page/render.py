@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from harness.kafka.model import broker_name
 from report.model.beliefs import controller_host
-from report.model.model import NO_AZ, Claim, FindingGroup, ReportModel, Tone, grouped
+from report.model.model import NO_AZ, Claim, FindingGroup, ReportModel, counted
+from report.model.opening import Opening
+from report.page.frame import framed
 from report.page.ladder import ladder
 from report.page.legend import legend_keys
 from report.page.logs import logs_picture
@@ -23,30 +16,11 @@ from report.page.matrix import link_matrix
 from report.page.svg import LEADERS, PATTERNS, hue_of
 from report.page.timeline import controller_timeline, partition_timeline, rates_timeline
 
-_FOLDER = Path(__file__).parent
-ICONS = {
-    "as declared": "✓",
-    "violated": "✗",
-    "unknown": "?",
-    "invalid": "⊘",
-    "crashed": "!",
-    "unfit": "–",
-}
-"""A sign for each verdict, so that nobody has to tell it by colour."""
-TONES: Mapping[Tone, tuple[str, str]] = {
-    "kept": ("✓", "as documented"),
-    "cost": ("◌", "as documented"),
-    "broken": ("✗", "promise broken"),
-    "undecided": ("?", "not decided"),
-    "void": ("⊘", "no result"),
-}
-"""The sign and the word of each tone."""
 STATUS_ICONS = {"confirmed": "✓", "refuted": "≠", "not reproduced": "○", "unknown": "?"}
 
 
 def page(model: ReportModel) -> str:
     """The page as one self-contained HTML file."""
-    style, script = asset("page.css"), asset("page.js")
     pictures = [
         (
             story,
@@ -66,86 +40,56 @@ def page(model: ReportModel) -> str:
             model.to_s,
             model.controller_turns,
         )
-    sign, word = TONES[model.verdict.tone]
-    return (
-        environment()
-        .get_template("page.html.j2")
-        .render(
-            model=model,
-            run=model.run,
-            verdict=model.verdict,
-            icon=sign,
-            word=word,
-            status_icons=STATUS_ICONS,
-            pictures=pictures,
-            controllers=controllers,
-            disagreed=any(sum(leader >= 0 for leader in split.says) > 1 for split in model.controller_splits),
-            rates=rates_timeline(model.availability, model.faults, model.from_s, model.to_s),
-            matrices=[(fault, link_matrix(fault)) for fault in model.faults],
-            ladders={story.message: ladder(story) for story in (*model.stories, *model.transaction_stories)},
-            stories={story.message: story for story in model.stories},
-            transaction_stories={story.message: story for story in model.transaction_stories},
-            leaders=_legend(model, controllers=controllers is not None),
-            keys=legend_keys(
-                "".join(str(one) for story in pictures for one in (*story[1:], controllers) if one)
-            ),
-            sentences=[
-                sentence
-                for sentence in model.verdict.sentences
-                if not (model.verdict.meaning and sentence == model.verdict.said_by_meaning)
-            ],
-            older=any(
-                replica.older
-                for story in model.partitions
-                for panel in (story.logs.panels if story.logs else ())
-                for replica in panel.replicas
-            ),
-            where=_where,
-            anchor=_anchor,
-            no_az=NO_AZ,
-            total=_total(model.groups),
-            patterns=PATTERNS,
-            style=Markup(style),
-            script=Markup(script),
-            style_hash=digest(style),
-            script_hash=digest(script),
-        )
+    return framed(
+        "page.html.j2",
+        opening(model),
+        "page.js",
+        model=model,
+        run=model.run,
+        verdict=model.verdict,
+        status_icons=STATUS_ICONS,
+        pictures=pictures,
+        controllers=controllers,
+        disagreed=any(sum(leader >= 0 for leader in split.says) > 1 for split in model.controller_splits),
+        rates=rates_timeline(model.availability, model.faults, model.from_s, model.to_s),
+        matrices=[(fault, link_matrix(fault)) for fault in model.faults],
+        ladders={story.message: ladder(story) for story in (*model.stories, *model.transaction_stories)},
+        stories={story.message: story for story in model.stories},
+        transaction_stories={story.message: story for story in model.transaction_stories},
+        leaders=_legend(model, controllers=controllers is not None),
+        keys=legend_keys("".join(str(one) for story in pictures for one in (*story[1:], controllers) if one)),
+        sentences=[
+            sentence
+            for sentence in model.verdict.sentences
+            if not (model.verdict.meaning and sentence == model.verdict.said_by_meaning)
+        ],
+        older=any(
+            replica.older
+            for story in model.partitions
+            for panel in (story.logs.panels if story.logs else ())
+            for replica in panel.replicas
+        ),
+        where=_where,
+        anchor=_anchor,
+        no_az=NO_AZ,
+        total=_total(model.groups),
+        patterns=PATTERNS,
     )
 
 
-@cache
-def environment() -> Environment:
-    """The templates, which escape everything that they are given."""
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+def opening(model: ReportModel) -> Opening:
+    """What the page of a run begins with."""
+    run, verdict = model.run, model.verdict
+    kind = "import" if run.imported else "recording" if run.lab == "attached" else "run"
+    claims = f"{counted(len(model.claims), 'claim')} judged." if model.claims else ""
+    again = "" if run.imported else "One run shows one outcome; repeating it shows how far outcomes vary."
+    return Opening(
+        kind=kind,
+        tone=verdict.tone,
+        answer=verdict.headline,
+        asked=run.title or run.scenario,
+        sure=" ".join(part for part in (claims, again) if part),
     )
-    environment.filters["size"] = _size
-    environment.filters["grouped"] = grouped
-    environment.filters["quoted"] = lambda text: re.sub(r"`([^`]*)`", "“\\1”", str(text))
-    environment.filters["words"] = lambda text: str(text).replace("_", " ")
-    return environment
-
-
-@cache
-def asset(name: str) -> str:
-    """A file of this folder as text."""
-    return (_FOLDER / name).read_text(encoding="utf-8")
-
-
-def digest(text: str) -> str:
-    """The digest by which the page's Content-Security-Policy allows a style or a script."""
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _size(size_bytes: int) -> str:
-    for unit, factor in (("MB", 1_000_000), ("kB", 1000)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.1f} {unit}"
-    return f"{size_bytes} B"
 
 
 def _legend(model: ReportModel, *, controllers: bool) -> list[tuple[int, str]]:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from report.page.render import ICONS, TONES, asset, digest, environment
+from report.page.template import ICONS, TONES, asset, digest, environment
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from report.model.model import ReportModel
-from report.page.render import TONES, asset
 from report.page.svg import PATTERNS, tag, text, wrapped
+from report.page.template import TONES, asset
 from report.page.timeline import WIDTH, partition_timeline
 
 SENTENCES = 3

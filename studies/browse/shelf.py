@@ -45,6 +45,7 @@ DATA = {
     "assessment.json": "application/json",
     "search.json": "application/json",
     "shrink.json": "application/json",
+    "night.json": "application/json",
     "replay.json": "application/json",
     "runs.jsonl": "application/x-ndjson",
     "junit.xml": "application/xml",

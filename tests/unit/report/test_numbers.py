@@ -96,7 +96,7 @@ def printed(numbers: Iterable[int | float | str]) -> set[str]:
 
 def text_of(html: str) -> str:
     """What a reader sees of a page outside the pictures and the examples of code."""
-    body = _HIDDEN.sub(" ", _SVG.sub(" ", html[html.index("<body>") :]))
+    body = _HIDDEN.sub(" ", _SVG.sub(" ", html[html.index("<body") :]))
     text = unescape(re.sub(r"<[^>]+>", " ", body))
     for fixed in (one for some in _FIXED.values() for one in some):
         text = text.replace(fixed, " ")

@@ -25,8 +25,9 @@ from checkers.verdict import VERDICTS
 from harness.history.tables import write_into
 from report.model.gather import report_model
 from report.model.model import ReportModel, Split
-from report.page.render import TONES, page
+from report.page.render import page
 from report.page.svg import tag
+from report.page.template import TONES
 from report.page.write import write_page
 from tests.runs.judged import RESULT, RUNS, judged_run
 

@@ -69,7 +69,7 @@ def test_steps_that_were_removed_are_struck_out(shrunk: Any) -> None:
     removed = [step["removed"] for step in shrunk["score_before"]]
     assert removed.count(True) == steps - 2 and not removed[0]
     page = shrink_page(shrunk, lambda run: f"{run}/report.html")
-    assert f"2 steps of {steps} show it; {steps - 2} were not needed." in page
+    assert f"2 steps of {steps} are enough to show it; {steps - 2} were not needed." in page
     assert page.count('<li class="removed">') == steps - 2
     assert "showed it in 2 of 8 runs" in page
     assert '<a href="runs/schedule/1/report.html">The page of a run that shows it</a>' in page

@@ -16,7 +16,7 @@ from harness.console import Console
 from report import terminal
 from report.junit import run_junit
 from report.markdown import run_markdown
-from report.model.document import FILE, broken, main, schema
+from report.model.document import FILE, RESULTS, broken, main, results_schema, schema
 from report.model.gather import report_model
 from report.model.judged import judged_model
 from report.model.model import ReportModel
@@ -40,6 +40,16 @@ def _terminal(model: ReportModel) -> str:
 def test_the_schema_in_the_documentation_is_that_of_the_code() -> None:
     """`python -m report.model.document` writes it."""
     assert json.loads(FILE.read_text(encoding="utf-8")) == schema()
+    assert json.loads(RESULTS.read_text(encoding="utf-8")) == results_schema()
+
+
+@pytest.mark.parametrize("name", ["assessment.json", "search.json"])
+def test_results_of_several_runs_hold_to_the_schema(name: str) -> None:
+    told = json.loads(RESULTS.read_text(encoding="utf-8"))
+    check = jsonschema.Draft202012Validator(told["properties"][name] | {"$defs": told["$defs"]})
+    document = json.loads((Path(__file__).parents[1] / "cli" / name).read_text())
+    check.validate(document)
+    assert not check.is_valid(document | {"lines": 1, "groups": 1})
 
 
 def test_a_report_holds_to_the_schema(model: ReportModel) -> None:
