@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.checker import DAMAGES, make_history
+from harness.history.tables import write_into
 
 PARTITIONS = 10
 FIRST_WRITER = 1000
@@ -104,12 +105,12 @@ def _with_messages(run: Path, folder: Path, messages: int, damage: str) -> Path:
             copies = pq.read_table(file)
             copies = _with(copies, writer=copies["writer"].to_numpy() + FIRST_WRITER)
             pq.write_table(copies, history / "copies.parquet" / file.name)
-        _append(history / "replicas.parquet", pq.read_table(made / "replicas.parquet"))
+        _append(history, "replicas", pq.read_table(made / "replicas.parquet"))
     written = pq.read_table(history / "writers.parquet")
     pattern = next(row for row in written.to_pylist() if row["role"] == "stream")
     ids = np.unique(pq.read_table(history / "sends.parquet", columns=["writer"])["writer"].to_numpy())
     rows = [pattern | {"writer": int(id_), "name": f"bench-{id_}"} for id_ in ids if id_ > FIRST_WRITER]
-    _append(history / "writers.parquet", pa.Table.from_pylist(rows, written.schema))
+    _append(history, "writers", pa.Table.from_pylist(rows, written.schema))
     subprocess.run([sys.executable, "-m", "cli.main", "check", str(folder)], capture_output=True, check=False)
     return folder
 
@@ -123,9 +124,10 @@ def _with(table: pa.Table, **columns: np.ndarray) -> pa.Table:
     return table
 
 
-def _append(file: Path, rows: pa.Table) -> None:
-    stored = pq.read_table(file)
-    pq.write_table(pa.concat_tables([stored, rows.select(stored.schema.names).cast(stored.schema)]), file)
+def _append(history: Path, name: str, rows: pa.Table) -> None:
+    stored = pq.read_table(history / f"{name}.parquet")
+    added = rows.select(stored.schema.names).cast(stored.schema)
+    write_into(history, name, pa.concat_tables([stored, added]))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from studies.search.score import score, score_before
 from studies.search.shrinking import Shrinking, ShrinkPlan, document
 from studies.search.shrinking import Test as TriedTest
 from studies.search.space import space_of
+from tests.axe import barriers, out_of_reach
 from tests.browser import chromium, problem
 from tests.page_layout import layout_faults
 
@@ -113,3 +114,5 @@ def test_nothing_is_cut_off(replayed: Any, shrunk: Any, tmp_path: Path) -> None:
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
                 assert layout_faults(page) == [], (name, width)
+            assert barriers(page) == [], name
+            assert out_of_reach(page) == [], name
