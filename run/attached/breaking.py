@@ -14,7 +14,7 @@ from harness.lab.hosts.lab import HostsLab
 from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
 from nemesis.processes.killing import Restart
-from run.attached.cases import Act, Aim
+from run.attached.cases import END_S, Act, Aim
 from run.attached.guard import Guard
 
 LONGEST_FAULT_S = 45.0
@@ -25,7 +25,7 @@ RECOVERY_S = 90.0
 """How long the cluster may take to be whole after a fault, before clients are stopped."""
 TTL_MARGIN_S = 20.0
 """By how much the dead man's switch waits longer than the fault is meant to last; proofs take time."""
-_START_S = 60.0
+_START_S = END_S + 60.0
 """How long a node may take to end and to start again, for the plan."""
 _LOOK_S = 1.0
 """How often it is looked whether the faults in force still are."""

@@ -22,6 +22,9 @@ from nemesis.network import links
 from nemesis.network.links import Link
 from nemesis.processes.killing import Kill, ProcessEnd, Restart, Stop
 
+END_S = 120.0
+"""How long a node may take to end: one that is cut off waits long for its controller before it does."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Aim:
@@ -137,7 +140,7 @@ def ended(hosts: tuple[Host, ...], kind: type[ProcessEnd]) -> Aim:
     return Aim(
         title=f"{kind.mechanism} {', '.join(host.name for host in hosts)}",
         ability="kill" if kind is Kill else "restart",
-        make=lambda nemesis, start: nemesis.make(kind, hosts, start),
+        make=lambda nemesis, start: nemesis.make(kind, hosts, start, within_s=END_S),
         hosts=hosts,
     )
 
