@@ -68,6 +68,7 @@ class Breaking:
     _pool: ThreadPoolExecutor = field(init=False)
     _work: Future[None] | None = field(default=None, init=False)
     _open: list[_Open] = field(default_factory=list, init=False)
+    _beginning: bool = field(default=False, init=False)
     _done: int = field(default=0, init=False)
     """How many acts have begun, or were left out."""
     _began_ns: int = field(default=0, init=False)
@@ -132,6 +133,9 @@ class Breaking:
             self._end_at_once(harm)
         if self._work is not None:
             if not self._work.done():
+                if self._beginning:  # such as a node that takes long to end: what is due ends all the same
+                    for one in [one for one in self._due(now) if not one.aim.ends]:
+                        self._heal(one)
                 return
             work, self._work = self._work, None
             work.result()
@@ -142,7 +146,7 @@ class Breaking:
             self.say("the window of the day is over: no further fault")
             self._done = len(self.acts)
             self._work = self._pool.submit(self._heal_all)
-        elif due := [one for one in self._open if (now - one.since_ns) / 1e9 >= one.act.lasts_s]:
+        elif due := self._due(now):
             self._work = self._pool.submit(self._heal, due[0])
         elif self._done < len(self.acts) and self._is_due(self.acts[self._done], now):
             self._last_ns = now
@@ -150,6 +154,9 @@ class Breaking:
         elif self._finished() and not self._whole_ns and self.guard.whole_ns > self._healed_ns:
             self._whole_ns = self.guard.whole_ns
             self._mark("recovered", "every partition has a leader and a full ISR")
+
+    def _due(self, now: int) -> list[_Open]:
+        return [one for one in self._open if (now - one.since_ns) / 1e9 >= one.act.lasts_s]
 
     def _finished(self) -> bool:
         return self._done == len(self.acts) and not self._open and self._work is None
@@ -162,6 +169,13 @@ class Breaking:
         return act.waits != "over" or all(one.act.lasts_s > 0 for one in self._open)
 
     def _begin(self, act: Act) -> None:
+        self._beginning = True
+        try:
+            self._make(act)
+        finally:
+            self._beginning = False
+
+    def _make(self, act: Act) -> None:
         number = self._done = self._done + 1
         self._mark(f"step-{number}", act.says)
         if harm := self.guard.harm():

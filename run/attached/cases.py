@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from harness.cluster.attached import AttachedCluster
@@ -20,7 +19,7 @@ from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
 from nemesis.network import links
 from nemesis.network.links import Link
-from nemesis.processes.killing import Kill, ProcessEnd, Restart, Stop
+from nemesis.processes.killing import Kill, ProcessEnd, Restart
 
 END_S = 120.0
 """How long a node may take to end: one that is cut off waits long for its controller before it does."""
@@ -86,8 +85,6 @@ class Case:
 
     says: str
     aim: Callable[[Roles], Aim]
-    then: Callable[[Roles], tuple[Aim, ...]] = lambda _: ()
-    """What is done while it is in force, one after the other, each undone before the next one begins."""
     partitions: int = 0
     """Of the topic; 0: each AZ leads one, so that every AZ is that of a leader."""
     mode: str = ""
@@ -154,10 +151,6 @@ def _controller_killed(roles: Roles) -> Aim:
     return ended((roles.controller,), Kill)
 
 
-def _restarts(roles: Roles) -> tuple[Aim, ...]:
-    return tuple(ended((host,), Stop) for host in roles.topology.role("broker"))
-
-
 def _bridge(roles: Roles) -> Aim:
     topology = roles.topology
     azs = list(dict.fromkeys(host.az for host in topology.role("broker")))
@@ -206,9 +199,6 @@ CASES: Mapping[str, Case] = {
     "controller-killed": Case(
         says="the active controller is killed, and started again", aim=_controller_killed
     ),
-    "rolling-restart-during-cut": Case(
-        says="the brokers restart one by one while two AZs have lost each other", aim=_bridge, then=_restarts
-    ),
     "one-way-leader-to-follower": Case(says="what one AZ sends to another is lost, one way", aim=_one_way),
     "kraft-leader-az-isolated": Case(
         says="an AZ is cut off that leads, without the controller", aim=_leader_az, mode="kraft"
@@ -235,22 +225,9 @@ def acts_of(name: str, file: HostsFile, cluster: AttachedCluster, fault_s: float
             f"{name} needs a cluster in mode {case.mode}, and this one is in mode {cluster.mode}."
         )
     roles = Roles(topology=file.topology, controller=controller_of(file.topology, cluster))
-    first, then = case.aim(roles), case.then(roles)
-    for aim in then or (first,):
-        require_fit(name, file, (first, aim) if then else (first,))
-    return (
-        Act(aim=lambda: first, says=first.title, lasts_s=fault_s),
-        *(
-            Act(aim=partial(_constant, aim), says=aim.title, lasts_s=0.0, after_s=fault_s / 2)
-            if number == 0
-            else Act(aim=partial(_constant, aim), says=aim.title, lasts_s=0.0, after_s=5.0, waits="over")
-            for number, aim in enumerate(then)
-        ),
-    )
-
-
-def _constant(aim: Aim) -> Aim:
-    return aim
+    aim = case.aim(roles)
+    require_fit(name, file, (aim,))
+    return (Act(aim=lambda: aim, says=aim.title, lasts_s=fault_s),)
 
 
 def require_fit(name: str, file: HostsFile, aims: Sequence[Aim]) -> None:

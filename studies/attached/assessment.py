@@ -21,7 +21,7 @@ from studies.assess.battery import Case, battery
 from studies.assess.series import Assessment, AssessmentPlan
 from studies.attached.fleet import HostsFleet
 from studies.attached.process import HostsOrder
-from studies.attached.steps import TOPIC, Aims, ability_of
+from studies.attached.steps import ROLLING, TOPIC, Aims, ability_of
 from studies.series import planned
 from studies.series.job import Job
 from studies.series.summary import RunSummary
@@ -64,12 +64,12 @@ def unfit(hosts: AttachedHosts, cases: Sequence[Case]) -> dict[str, str]:
     for case in cases:
         try:
             together = [act.aim() for act in aims.acts(case.steps, hosts.fault_s())]
-            lasting, then = together[: len(case.steps)], together[len(case.steps) :]
-            first = [*lasting[:1]] if any(step.fault == "restart" for step in case.steps) else lasting
-            for more in [[one] for one in (*lasting[len(first) :], *then)] or [[]]:
-                rolling = [*first, *more] if len(case.steps) > 1 or not more else more
-                require_fit("it", hosts.file, rolling)
-                guard.require_room_for(rolling)
+            rolling = any(step.fault == ROLLING for step in case.steps)
+            if rolling and len(case.steps) > 1:
+                raise UnfitError("nodes are not restarted there while links are cut")
+            for faults in [[one] for one in together] if rolling else [together]:
+                require_fit("it", hosts.file, faults)
+                guard.require_room_for(faults)
             ending = sorted({host.name for aim in together if aim.ends for host in aim.hosts})
             if names := untried(hosts.file, ending):
                 lacking[case.name] = f"the start command of {', '.join(names)} was not tried"

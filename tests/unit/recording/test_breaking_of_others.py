@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -305,6 +306,28 @@ def test_faults_end_with_the_window_of_the_day(
     assert (
         said[-1].endswith("healed, and proven") and "the window of the day is over: no further fault" in said
     )
+
+
+def test_a_fault_ends_in_time_while_a_node_takes_long_to_end(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is being made meanwhile holds up no heal."""
+    _without_own(stating)
+    ended = Event()
+
+    class Slow(Fault):
+        def inject(self) -> None:
+            ended.wait(10)
+            super().inject()
+
+    first, slow, file = Fault(), Slow(), three(tmp_path)
+    acts = [act_of(file, first, lasts_s=0.3), act_of(file, slow, lasts_s=0.0)]
+    with broken(tmp_path, acts, monkeypatch) as (work, _):
+        _until(work, lambda: first.did == ["inject", "heal"])
+        assert slow.did == []
+        ended.set()
+        _until(work, lambda: work.over)
+    assert slow.did == ["inject", "heal"]
 
 
 def test_what_is_not_possible_when_it_is_due_is_left_out_of_a_schedule(
