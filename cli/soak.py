@@ -48,7 +48,6 @@ class SoakOptions:
     every: Annotated[
         str, typer.Option(metavar="<time>", help="Time from one fault to the next; quiet in between.")
     ] = "5m"
-    size: Annotated[int, typer.Option(min=60, max=100_000, help="Bytes of a message.")] = 100
     faults: Annotated[
         str | None,
         typer.Option(help="Inject the faults whose names match one of these globs (a,b), or none."),
@@ -176,7 +175,6 @@ def _plan(options: SoakOptions, target: Target) -> SoakPlan:
         for_s=duration("--for", options.for_),
         rate=options.rate,
         every_s=duration("--every", options.every),
-        size_bytes=options.size,
         rounds=rounds,
     )
 

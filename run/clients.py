@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.cluster.client_settings import NONE, PRODUCER, ClientSettings, Value
+from harness.cluster.load import NO_SHAPE, MessageShape
 from harness.errors import UsageError
 from harness.kafka.model import Endpoint
-from workloads.protocol.spec import ProducerSpec, Via
+from workloads.protocol.spec import ProducerSpec, StreamLoad, Via
 
 DELIVERY = "delivery.timeout.ms"
 _IDEMPOTENCE, _IN_FLIGHT = "enable.idempotence", "max.in.flight.requests.per.connection"
 _JAVA_DELIVERY_S = 120.0
 """The default of delivery.timeout.ms, which bounds the time of a user's retries if nothing else does."""
+_IN_FLIGHT_BYTES, _LEAST_IN_FLIGHT = 32 << 20, 100
 CALM_FETCHES = {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 200}
 """A consumer fetches new messages every 200 ms. By default it would fetch each message on its own, which
 costs brokers more than the producers do."""
@@ -31,6 +33,23 @@ class UserClients:
 
     producer: ClientSettings = NONE
     consumer: ClientSettings = NONE
+    shape: MessageShape = NO_SHAPE
+    """What the messages of background streams are like."""
+
+    def shaped(self, load: StreamLoad) -> StreamLoad:
+        """The load with such messages; as many may be in flight as 32 MiB hold."""
+        shape = self.shape
+        if shape == NO_SHAPE:
+            return load
+        sizes = shape.sizes or (load.size_bytes,)
+        room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_BYTES * len(sizes) // sum(sizes))
+        return replace(
+            load,
+            sizes=shape.sizes,
+            keys=shape.keys,
+            skew=shape.skew,
+            max_in_flight=min(load.max_in_flight, room),
+        )
 
 
 NO_CLIENTS = UserClients()

@@ -22,6 +22,7 @@ from harness.cluster.client_settings import (
 from harness.cluster.compression import compress
 from harness.cluster.followed import TOPIC_DEFAULTS, IgnoredSetting, Use, in_words, not_followed
 from harness.cluster.librdkafka_names import in_java_names
+from harness.cluster.load import message_shape
 from harness.cluster.owned import is_left_out, split_owned
 from harness.cluster.possible import MIN_INSYNC, Arrangement, consequences, refuse_impossible
 from harness.cluster.settings import (
@@ -101,7 +102,9 @@ def apply(
     clients = UserClients(
         producer=check_client("producer", settings.producer),
         consumer=check_client("consumer", settings.consumer),
+        shape=message_shape(settings.load),
     )
+    _refuse_keys_that_are_compacted(clients, settings)
     broker_config = {**setup.broker_config, **values(users)}
     timings = Timings.of(broker_config, mode)
     require_possible(users, broker_config, mode)
@@ -170,6 +173,7 @@ def apply(
             },
             "producer": _given(clients.producer, settings.producer),
             "consumer": _given(clients.consumer, settings.consumer),
+            "load": {key: {"value": one.value, "place": one.place} for key, one in settings.load.items()},
             "compress_time": settings.compress_time,
             "security": {
                 "protocol": settings.security.protocol,
@@ -184,6 +188,17 @@ def apply(
         warnings=warnings,
         given=settings,
     )
+
+
+def _refuse_keys_that_are_compacted(clients: UserClients, settings: Settings) -> None:
+    """Raise UsageError for keys where brokers remove a message when there is a later one with its key."""
+    for entries in (settings.topic, *settings.topics.values()) if clients.shape.keys else ():
+        policy = entries.get("cleanup.policy")
+        if policy is not None and "compact" in policy.value:
+            raise UsageError(
+                f"{policy}: brokers remove messages of such a topic by their keys, and those would count as "
+                "lost; leave keys out of [load], or use delete."
+            )
 
 
 def unsecurable(settings: Settings, version: KafkaVersion) -> str:

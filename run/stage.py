@@ -251,7 +251,7 @@ class Stage:
         for name, load in loads.items():
             for az, client in self.clients.items():
                 spec = self.stream_spec(f"{az}-{name}", rate)
-                self.streams[f"{az}-{name}"] = client.start_stream(spec, load)
+                self.streams[f"{az}-{name}"] = client.start_stream(spec, self.user.shaped(load))
 
     def stream_spec(
         self,
@@ -283,8 +283,12 @@ class Stage:
         load: StreamLoad,
         fixed: Mapping[str, str | int | float | bool] | None = None,
     ) -> Stream:
-        """Start one background stream in an AZ; ``fixed`` settings (Java's names) override the user's."""
-        self.streams[name] = self.clients[az].start_stream(self.stream_spec(name, load.rate, fixed), load)
+        """Start one background stream in an AZ; ``fixed`` settings (Java's names) override the user's.
+
+        The user's `[load]` says what its messages are like.
+        """
+        spec = self.stream_spec(name, load.rate, fixed)
+        self.streams[name] = self.clients[az].start_stream(spec, self.user.shaped(load))
         return self.streams[name]
 
     def start_reader(

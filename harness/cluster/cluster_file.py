@@ -79,6 +79,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     topic: Any = None
     producer: Any = None
     consumer: Any = None
+    load: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from harness.kafka.security import NO_LISTENER_SECURITY, ListenerSecurity
 from harness.lab.model import Topology
 from harness.secrets import holds_secret, shown
 
-TABLES = ("broker", "topic", "producer", "consumer")
+TABLES = ("broker", "topic", "producer", "consumer", "load")
 PARTITIONS, REPLICATION_FACTOR, ASSIGNMENT = "partitions", "replication-factor", "assignment"
 SHAPE_KEYS = (PARTITIONS, REPLICATION_FACTOR, ASSIGNMENT)
 """Keys of `[topic.NAME]` that are not Kafka properties: how many partitions and replicas, and where."""
@@ -97,6 +97,8 @@ class Settings:
     """By topic name, for those of which `partitions`, `replication-factor` or `assignment` is given."""
     producer: Mapping[str, Setting] = field(default_factory=dict)
     consumer: Mapping[str, Setting] = field(default_factory=dict)
+    load: Mapping[str, Setting] = field(default_factory=dict)
+    """What the messages of streams are like (`harness.cluster.load`); no properties of Kafka."""
     compress_time: float = 1.0
     """The factor by which the time settings are divided."""
     rate: float = 0.0
@@ -120,6 +122,7 @@ class Settings:
             shapes={**other.shapes, **self.shapes},
             producer={**other.producer, **self.producer},
             consumer={**other.consumer, **self.consumer},
+            load={**other.load, **self.load},
             compress_time=other.compress_time if self.compress_time == 1 else self.compress_time,
             rate=self.rate or other.rate,
             security=self.security if self.security.place else other.security,
@@ -149,6 +152,7 @@ class Settings:
             shapes=shapes,
             producer=table(data["producer"]),
             consumer=table(data["consumer"]),
+            load=table(data.get("load", {})),
             compress_time=data["compress_time"],
             rate=data.get("rate", 0.0),
             security=ListenerSecurity(**data.get("security", {})),

@@ -92,7 +92,7 @@ def read_options(options: Sequence[str]) -> Settings:
 
 
 def read_tables(data: Mapping[str, Any], path: Path, text: str) -> Settings:
-    """The tables `broker`, `topic`, `producer` and `consumer` of a cluster file. Raises UsageError."""
+    """The tables of `TABLES` in a cluster file. Raises UsageError."""
     collected = NO_SETTINGS
     lines = dict(_lines(text))
     for table in TABLES:

@@ -49,9 +49,14 @@ class ValueTemplate:
     @classmethod
     def of(cls, writer: int, topic: str, partition: int, size_bytes: int) -> ValueTemplate:
         """That of a topic partition; values are padded to ``size_bytes`` if they are shorter."""
-        head, tail = b"%s %d " % (_MAGIC, writer), b" %s/%d - " % (topic.encode(), partition)
+        head, tail = cls.unpadded(writer, topic, partition)
         missing = size_bytes - len(head) - SEQ_DIGITS - len(tail) - 1 - CHECKSUM_DIGITS
         return cls(head, tail + (b"x" * missing if missing > 0 else b"-") + b" ")
+
+    @staticmethod
+    def unpadded(writer: int, topic: str, partition: int) -> tuple[bytes, bytes]:
+        """What comes before the number, and between the number and the padding."""
+        return b"%s %d " % (_MAGIC, writer), b" %s/%d - " % (topic.encode(), partition)
 
     def value(self, seq: int) -> bytes:
         """The record value of a message. ``seq`` is below 10 to the power of `SEQ_DIGITS`."""

@@ -78,7 +78,8 @@ def _deposed(facts: CauseFacts) -> str:
         if facts["elected"] == "before"
         else f"acknowledged it, then broker{facts['leader']} was elected in epoch {facts['epoch']}"
     )
-    return f"old leader truncated on rejoin: broker{facts['broker']} {led}{_truncated(facts)}"
+    broker = f"broker{facts['broker']}" if facts["broker"] >= 0 else "a broker that is not known"
+    return f"old leader truncated on rejoin: {broker} {led}{_truncated(facts)}"
 
 
 def _zombie(facts: CauseFacts) -> str:

@@ -99,7 +99,7 @@ def header(
     topics = assessed_topics(settings)
     given = [
         f"{table}.{setting.key}={setting.value}"
-        for table in ("broker", "producer", "consumer")
+        for table in ("broker", "producer", "consumer", "load")
         for setting in getattr(settings, table).values()
         if (table, setting.key) not in {(one.table, one.setting.key) for one in left_out}
     ]

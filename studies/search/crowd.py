@@ -149,7 +149,9 @@ class Crowd:
             fixed = {"acks": plan.acks, "enable.idempotence": plan.idempotent}
             spec = stage.stream_spec(name, load.rate, fixed)
             config = {**spec.config, "max.in.flight.requests.per.connection": plan.in_flight}
-            stream = stage.clients[plan.az].start_stream(replace(spec, config=config), load)
+            stream = stage.clients[plan.az].start_stream(
+                replace(spec, config=config), stage.user.shaped(load)
+            )
             stage.streams[name] = self.producers[name] = stream
 
     def counts(self) -> dict[str, StreamCounts]:

@@ -51,7 +51,6 @@ class SoakPlan:
     """Messages per second of all streams together."""
     every_s: float
     """Seconds from the beginning of one round to that of the next, if its fault has ended by then."""
-    size_bytes: int = 100
     rounds: Callable[[float, int], Iterator[Round]]
     """The rounds, by how long a fault lasts and how many partitions there are; none: no fault."""
 
@@ -144,7 +143,6 @@ class Soak:
                     topic=topic.name,
                     partitions=tuple(range(topic.partitions)),
                     rate=each,
-                    size_bytes=self.plan.size_bytes,
                     renewed=True,
                 )
                 for setting in self.settings:

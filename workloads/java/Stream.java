@@ -129,14 +129,15 @@ final class Stream {
 
     private void send() throws IOException {
         long seq = sent++;
-        int index = (int) (seq % load.targets.length);
-        Target target = load.targets[index];
+        Planned planned = load.cycle[(int) (seq % load.cycle.length)];
+        Target target = load.targets[planned.target];
         Alone one = journal.open() == 0 ? new Alone(seq, requests.get()) : null;
         alone = one;
-        journal.begin(seq, index, System.nanoTime());
+        journal.begin(seq, planned.target, System.nanoTime());
         try {
             producer.send(
-                new ProducerRecord<>(target.topic, target.partition, null, target.value(seq, checksum)),
+                new ProducerRecord<>(
+                    target.topic, target.partition, planned.key, target.value(seq, planned.size, checksum)),
                 (metadata, error) -> finish(seq, error == null ? metadata.offset() : -1, error));
         } catch (RuntimeException error) { // it never reached the queue
             complete(seq, -1, error, 0, System.nanoTime());
@@ -190,6 +191,7 @@ final class Stream {
         final double seconds;
         final long inFlight;
         final Target[] targets;
+        final Planned[] cycle;
 
         @SuppressWarnings("unchecked")
         Load(Map<String, Object> request) {
@@ -200,6 +202,30 @@ final class Stream {
             List<Map<String, Object>> stated = (List<Map<String, Object>>) request.get("targets");
             String head = (String) request.get("head");
             targets = stated.stream().map(one -> new Target(head, one)).toArray(Target[]::new);
+            List<List<Object>> messages = (List<List<Object>>) request.get("cycle");
+            cycle = new Planned[messages == null ? targets.length : messages.size()];
+            for (int i = 0; i < cycle.length; i++) {
+                cycle[i] = messages == null ? new Planned(i) : new Planned(messages.get(i));
+            }
+        }
+    }
+
+    /** Where a message goes, the bytes of its value (0: those of its target's template), and its key. */
+    private static final class Planned {
+        final int target, size;
+        final byte[] key;
+
+        Planned(int target) {
+            this.target = target;
+            this.size = 0;
+            this.key = null;
+        }
+
+        Planned(List<Object> stated) {
+            target = ((Number) stated.get(0)).intValue();
+            size = ((Number) stated.get(1)).intValue();
+            String text = (String) stated.get(2);
+            key = text == null ? null : text.getBytes(StandardCharsets.ISO_8859_1);
         }
     }
 
@@ -222,8 +248,8 @@ final class Stream {
             System.arraycopy(tail, 0, template, numberEnd, tail.length);
         }
 
-        byte[] value(long seq, CRC32 checksum) {
-            byte[] value = template.clone();
+        byte[] value(long seq, int size, CRC32 checksum) {
+            byte[] value = size == 0 ? template.clone() : padded(size);
             long left = seq;
             for (int at = numberEnd - 1; at >= numberEnd - DIGITS; at--) {
                 value[at] = (byte) ('0' + left % 10);
@@ -237,6 +263,16 @@ final class Stream {
                 value[at] = HEX[(int) sum & 15];
                 sum >>= 4;
             }
+            return value;
+        }
+
+        /** The template with an x or more between tail and checksum, and a space. */
+        private byte[] padded(int size) {
+            int begin = template.length - CHECKSUM;
+            byte[] value = Arrays.copyOf(template, Math.max(size, template.length + 2));
+            int end = value.length - CHECKSUM - 1;
+            Arrays.fill(value, begin, end, (byte) 'x');
+            value[end] = ' ';
             return value;
         }
     }

@@ -187,6 +187,12 @@ class StreamLoad:
     """Messages per second. After a pause the stream catches up on the messages of at most one second."""
     size_bytes: int = 100
     """Size of a message's value."""
+    sizes: tuple[int, ...] = ()
+    """Sizes of values instead, each of them as likely."""
+    keys: int = 0
+    """How many keys messages have; each key has one partition. 0: none, and partitions come in turn."""
+    skew: float = 0.0
+    """Exponent of Zipf's law, by which the first keys are more frequent; 0: all are as likely."""
     max_count: int = 10**SEQ_DIGITS
     """Number of messages after which it ends."""
     max_s: float = 7 * 86_400.0
@@ -209,8 +215,13 @@ class StreamLoad:
             )
 
     @property
+    def shaped(self) -> bool:
+        """Whether messages differ in size or have keys."""
+        return bool(self.sizes or self.keys)
+
+    @property
     def targets(self) -> tuple[tuple[str, int], ...]:
-        """Topic and partition of the messages, in turn."""
+        """Topic and partition of the messages; without keys, in turn."""
         return tuple((self.topic, partition) for partition in self.partitions)
 
 

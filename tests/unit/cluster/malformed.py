@@ -34,7 +34,7 @@ CLUSTER_FILES: tuple[tuple[str | bytes, str], ...] = (
     (
         f'version = "2.7.1"\n{AZ}',
         "FILE:1: there is no key 'version' here; use kafka, mode, az, security, broker, topic, producer, "
-        "consumer.",
+        "consumer, load.",
     ),
     (f"{AZ}[security]\n", 'FILE:3: protocol is missing; add protocol = "...".'),
     (f"{AZ}[security]\nprotocol = 1\n", "FILE:4: protocol = 1: write text in quotes."),
@@ -102,7 +102,8 @@ CLUSTER_FILES: tuple[tuple[str | bytes, str], ...] = (
     ),
     (
         f"{AZ}[zone]\npartitions = 3\n",
-        "FILE:3: there is no table 'zone'; use kafka, mode, az, security, broker, topic, producer, consumer.",
+        "FILE:3: there is no table 'zone'; use kafka, mode, az, security, broker, topic, producer, consumer, "
+        "load.",
     ),
     ('[[azs]]\nname = "a"\n', "FILE:1: there is no table 'azs'; did you mean [[az]]?"),
     (

@@ -91,6 +91,8 @@ class FakeBroker:
     """Values of the appended records of all topics, in order."""
     homes: list[str] = field(default_factory=list)
     """Topic and partition of each of ``values``."""
+    keys: list[bytes | None] = field(default_factory=list)
+    """The key of each of ``values``."""
     partitions: int = 1
     batches: list[bytes] = field(default_factory=list)
     produce_versions: list[int] = field(default_factory=list)
@@ -145,8 +147,10 @@ class FakeBroker:
             if act.append:
                 offset = len(self.values)
                 data = bytes(part.records)
-                values = [record.value for batch in MemoryRecords(data) for record in batch]
+                records = [record for batch in MemoryRecords(data) for record in batch]
+                values = [record.value for record in records]
                 self.values += values
+                self.keys += [record.key for record in records]
                 self.homes += len(values) * [f"{topic.name}/{part.index}"]
                 self.batches.append(struct.pack(">q", offset) + data[8:])
             answer = ProduceResponse.TopicProduceResponse.PartitionProduceResponse(

@@ -13,8 +13,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Throt
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError
-from harness.history.identity import SEQ_DIGITS, ValueTemplate
+from harness.history.identity import SEQ_DIGITS
 from harness.history.stream_journal import Counters, StreamJournal, beside
+from workloads.agent.producers.cycle import Messages
 from workloads.agent.producers.outcomes import classify, stated_offset
 from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder
@@ -128,10 +129,8 @@ class StreamProducer(AgentProducer):
     def start(self, load: StreamLoad) -> None:
         """Send a load."""
         writer = self.spec.writer
-        self._templates = [
-            ValueTemplate.of(writer, topic, partition, load.size_bytes) for topic, partition in load.targets
-        ]
-        begin = len(self._templates[0].head)
+        self._messages = Messages(load, writer)
+        begin = len(self._messages.head)
         self._seq_digits = slice(begin, begin + SEQ_DIGITS)
         try:
             self._journal = StreamJournal(beside(self.recorder.journal.path, writer), writer, load.targets)
@@ -195,9 +194,12 @@ class StreamProducer(AgentProducer):
         targets, journal = self._load.targets, self._journal
         messages: dict[int, list[dict[str, Any]]] = {}
         for seq in range(first, first + count):
-            target = seq % len(targets)
-            journal.begin(seq, target, now_ns())
-            messages.setdefault(target, []).append({"value": self._templates[target].value(seq)})
+            planned = self._messages.planned(seq)
+            journal.begin(seq, planned.target, now_ns())
+            message: dict[str, Any] = {"value": self._messages.value(seq, planned)}
+            if planned.key is not None:
+                message["key"] = planned.key
+            messages.setdefault(planned.target, []).append(message)
         for target, batch in messages.items():
             self._produce(*targets[target], batch)
 

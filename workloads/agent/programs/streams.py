@@ -10,6 +10,7 @@ from harness.clock import now_ns
 from harness.errors import InvalidRunError
 from harness.history.identity import ValueTemplate
 from harness.history.stream_journal import Counters, StreamJournal, beside, create, read_counters
+from workloads.agent.producers.cycle import Messages
 from workloads.agent.producers.outcomes import stated_offset
 from workloads.agent.producers.producer import Reply, Work
 from workloads.agent.producers.recorder import Recorder
@@ -110,11 +111,15 @@ class ProgramStream(ProgramProducer):
     def _let_run(self, load: StreamLoad) -> None:
         """Let the program run the stream, and wait for its end."""
         create(self._file, self.spec.writer, load.targets)
-        templates = self._templates(load)
-        targets: list[Json] = [
-            {"topic": topic, "partition": partition, "tail": value_text(template.tail)}
-            for (topic, partition), template in zip(load.targets, templates, strict=True)
-        ]
+        writer = self.spec.writer
+        messages = Messages(load, writer)
+        targets: list[Json] = []
+        for topic, partition in load.targets:
+            tail = ValueTemplate.of(writer, topic, partition, load.size_bytes).tail
+            if load.shaped:
+                _, tail = ValueTemplate.unpadded(writer, topic, partition)
+            targets.append({"topic": topic, "partition": partition, "tail": value_text(tail)})
+        cycle: list[Json] = [[one.target, one.size_bytes, one.key] for one in messages.cycle]
         with self._guard:
             if self._stop.is_set():
                 return
@@ -122,8 +127,9 @@ class ProgramStream(ProgramProducer):
                 "start_stream",
                 producer=self.spec.writer,
                 journal=str(self._file),
-                head=value_text(templates[0].head),
+                head=value_text(messages.head),
                 targets=targets,
+                **({"cycle": cycle} if load.shaped else {}),
                 rate=load.rate,
                 max_count=load.max_count,
                 max_s=load.max_s,
@@ -135,23 +141,19 @@ class ProgramStream(ProgramProducer):
         if failure is not None:
             raise InvalidRunError(self.failed("start_stream", failure).message)
 
-    def _templates(self, load: StreamLoad) -> list[ValueTemplate]:
-        writer = self.spec.writer
-        return [ValueTemplate.of(writer, *target, load.size_bytes) for target in load.targets]
-
     def _hand_over_all(self, load: StreamLoad) -> None:
         """Pace and record the messages here, and hand them over."""
-        targets, templates = load.targets, self._templates(load)
+        targets, stream = load.targets, Messages(load, self.spec.writer)
         journal = StreamJournal(self._file, self.spec.writer, targets)
         self._journal = journal
 
         def send(first: int, count: int) -> None:
             messages = []
             for seq in range(first, first + count):
-                target = seq % len(targets)
+                planned = stream.planned(seq)
                 self._open[seq] = now_ns()
-                journal.begin(seq, target, self._open[seq])
-                messages.append((seq, *targets[target], templates[target].value(seq)))
+                journal.begin(seq, planned.target, self._open[seq])
+                messages.append((seq, *targets[planned.target], stream.value(seq, planned)))
             self.hand_over(messages)
 
         def wait(seconds: float) -> None:
