@@ -10,7 +10,7 @@ from pathlib import Path
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "check": (
         *("pyspark", "pandas", "pyarrow", "numpy", "jinja2", "msgspec", "sqlglot", "prompt_toolkit"),
-        *("fsspec", "requests", "starlette", "uvicorn"),
+        *("fsspec", "requests", "starlette", "uvicorn", "hdrh"),
     ),
     "lab": (
         *("confluent_kafka", "kafka", "aiokafka", "kazoo", "docker", "mfusepy", "javaproperties", "yaml"),

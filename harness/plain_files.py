@@ -33,6 +33,7 @@ RESULTS = (
     "schedules.jsonl",
     "tests.jsonl",
     "report.html",
+    "latency.hlog",
     "index.html",
 )
 """What commands write into a folder that exists; none of it may be a link."""

@@ -21,6 +21,7 @@ from report.model.command import command_to_repeat
 from report.model.facts import claim_of, promises_of, said_by_meaning, sentences
 from report.model.faults import faults as faults_of
 from report.model.judged import by_promises, verdict_of, writers_of
+from report.model.latency import Latency, as_log, histograms
 from report.model.logs import DamagedRecord, log_figure
 from report.model.messages import COLUMNS, LOST, availability, fault_in_force, meta_of, send_bins
 from report.model.model import (
@@ -67,6 +68,12 @@ def report_model(folder: Path) -> ReportModel:
     return _ModelBuilder(folder.resolve()).model()
 
 
+def model_and_latencies(folder: Path) -> tuple[ReportModel, str]:
+    """The same, and the text of `report.model.latency.FILE`."""
+    builder = _ModelBuilder(folder.resolve())
+    return builder.model(), as_log(builder.latencies)
+
+
 class _ModelBuilder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -83,6 +90,7 @@ class _ModelBuilder:
         )
         self._broken = self._places_with("promise", ("broken",))
         self._lost = self._places_with("class", LOST)
+        self.latencies = histograms(self.life, self.tables.rows("writers"), folder / "streams")
         self.faults = faults_of(self.small["faults"], self.small["processes"], self.seconds)
 
     def seconds(self, ns: int) -> float:
@@ -119,7 +127,12 @@ class _ModelBuilder:
         claims = tuple(
             claim_of(one, self.seconds, aliases, steps) for one in self.judgement.get("claims") or ()
         )
-        azs = availability(self.life, self.zero_ns, fault_in_force(self.faults))
+        azs = availability(
+            self.life,
+            self.zero_ns,
+            fault_in_force(self.faults),
+            {place: Latency.of(one) for place, one in self.latencies.items()},
+        )
         promises = promises_of(self.judgement.get("promises") or ())
         imported = not self._scenario()
         verdict = verdict_of(self.judgement, groups, imported=imported)

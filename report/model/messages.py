@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.partition.fate import LOSSES
+from report.model.latency import NO_LATENCY, Latency, Place
 from report.model.logs import MessageFacts, Meta
 from report.model.model import NO_AZ, Availability, Fault, SendBin
 
@@ -74,7 +75,10 @@ def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[
 
 
 def availability(
-    life: pa.Table, zero_ns: int, in_force: Callable[[float, float], str]
+    life: pa.Table,
+    zero_ns: int,
+    in_force: Callable[[float, float], str],
+    latencies: Mapping[Place, Latency],
 ) -> tuple[Availability, ...]:
     """Availability by AZ and acks, from background streams alone if there are any, else from all producers.
 
@@ -106,13 +110,8 @@ def availability(
             ),
             key=lambda gap: (gap[1] - gap[0], -gap[0]),
         )
-        latency = (done[good] - sent[good]) / 1e6
         seconds, counts = np.unique(np.floor(acked).astype(np.int64), return_counts=True)
-        p50, p99 = (
-            (round(float(np.percentile(latency, share)), 1) for share in (50, 99))
-            if latency.size
-            else (None, None)
-        )
+        latency = latencies.get((one, level), NO_LATENCY)
         failed = here & (outcome == "fail")
         unknown = here & (outcome != "ok") & ~failed
         rows.append(
@@ -126,9 +125,9 @@ def availability(
                 longest_gap_s=round(gap_to - gap_from, 2),
                 gap_from_s=round(gap_from, 2),
                 gap_to_s=round(gap_to, 2),
-                p50_ms=p50,
-                p99_ms=p99,
-                max_ms=_longest_ms(sent, done, good),
+                p50_ms=latency.p50_ms,
+                p99_ms=latency.p99_ms,
+                max_ms=latency.max_ms,
                 unknown_ms=_longest_ms(sent, done, unknown),
                 failed_ms=_longest_ms(sent, done, failed),
                 per_second=tuple((float(s), int(n)) for s, n in zip(seconds, counts, strict=True)),

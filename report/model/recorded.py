@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from harness.errors import BadDataError, json_file, json_object
 from harness.history.tables import read_columns
+from report.model.latency import Latency, histogram
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,9 @@ def recorded_availability(run_dir: Path) -> RecordedAvailability | None:
             chosen = np.isin(partition, led) & np.isin(writer, ours)
             if not chosen.any():
                 continue
-            latency = (done[chosen] - sent[chosen]) / 1e6
+            latency = Latency.of(
+                histogram(writer[chosen], sent[chosen], done[chosen], np.ones(int(chosen.sum()), bool))
+            )
             rows.append(
                 AzAvailability(
                     az=az,
@@ -83,9 +86,9 @@ def recorded_availability(run_dir: Path) -> RecordedAvailability | None:
                     longest_gap_s=max(
                         _longest_gap_s(done[chosen & (partition == number)], first, last) for number in led
                     ),
-                    p50_ms=round(float(np.percentile(latency, 50)), 1),
-                    p99_ms=round(float(np.percentile(latency, 99)), 1),
-                    max_ms=round(float(latency.max()), 1),
+                    p50_ms=latency.p50_ms or 0.0,
+                    p99_ms=latency.p99_ms or 0.0,
+                    max_ms=latency.max_ms or 0.0,
                 )
             )
     marks = read_columns(run_dir, "marks", ("ns", "name", "facts")).to_pylist()

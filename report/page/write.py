@@ -1,11 +1,12 @@
-"""`report.html` in a run folder."""
+"""`report.html` in a run folder, and beside it the histograms of latencies."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from harness.plain_files import write_output, write_plain
-from report.model.gather import report_model
+from report.model.gather import model_and_latencies
+from report.model.latency import FILE
 from report.page.render import page
 
 PAGE = "report.html"
@@ -16,9 +17,11 @@ def write_page(folder: Path, target: Path | None = None) -> Path:
 
     Raises BadDataError if the folder is damaged or holds no run.
     """
-    text = page(report_model(folder))
+    model, latencies = model_and_latencies(folder)
+    text = page(model)
     if target is not None:
         write_output(target, text, "--output")
         return target
+    write_plain(folder / FILE, latencies)
     write_plain(folder / PAGE, text)
     return folder / PAGE

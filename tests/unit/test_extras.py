@@ -19,7 +19,10 @@ from tests.unit.test_floors import PACKAGES, imports
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-MODULE_OF = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka", "pyyaml": "yaml"}
+MODULE_OF = {
+    **{"confluent-kafka": "confluent_kafka", "kafka-python": "kafka", "pyyaml": "yaml"},
+    "hdrhistogram": "hdrh",
+}
 """Where a distribution is not named like its module."""
 
 
