@@ -16,7 +16,15 @@ import pyarrow.compute as pc
 
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
-from harness.history.stream_journal import BEGUN, ROW_BYTES, STATES, SUFFIX, StreamHeader, read_header
+from harness.history.stream_journal import (
+    ACKNOWLEDGED,
+    BEGUN,
+    ROW_BYTES,
+    STATES,
+    SUFFIX,
+    StreamHeader,
+    read_header,
+)
 from harness.history.tables import PartitionedWriter, history_dir
 
 _SCHEMA = TABLES["sends"].arrow()
@@ -112,7 +120,7 @@ def acknowledged_ns(
     block = np.array(rows[first : first + ROWS_CONVERTED])
     pending = np.flatnonzero(block["state"] <= BEGUN)
     open_at = int(pending[0]) if len(pending) else len(block)
-    ok = block["state"] == STATES.index("ok")
+    ok = block["state"] == ACKNOWLEDGED
     ended, later = block[:open_at], block[open_at:]
     return first + open_at, ended["done_ns"][ok[:open_at]], later["done_ns"][ok[open_at:]]
 

@@ -54,7 +54,7 @@ ROW_BYTES = 40
 ROWS_AT_ONCE = 1 << 12
 """Rows by which the file grows: whole pages of them."""
 STATES = ("absent", "begun", "ok", "fail", "info")
-BEGUN = STATES.index("begun")
+BEGUN, ACKNOWLEDGED = STATES.index("begun"), STATES.index("ok")
 _ENDED = {outcome: state for state, outcome in enumerate(STATES) if state > BEGUN}
 _HEAD = struct.Struct("<8sII")
 _COUNTERS = struct.Struct("<qqqq")

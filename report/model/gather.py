@@ -21,7 +21,7 @@ from report.model.command import command_to_repeat
 from report.model.facts import claim_of, promises_of, said_by_meaning, sentences
 from report.model.faults import faults as faults_of
 from report.model.judged import by_promises, verdict_of, writers_of
-from report.model.latency import Latency, as_log, histograms
+from report.model.latency import FILE, Latency, as_log, histograms
 from report.model.logs import DamagedRecord, log_figure
 from report.model.messages import COLUMNS, LOST, availability, fault_in_force, meta_of, send_bins
 from report.model.model import (
@@ -61,6 +61,10 @@ _FINDING_COLUMNS = (
         "txn",
     ),
 )
+
+
+_WITH_THE_PAGE = ("report.html", FILE)
+"""Files that are written together with the page, which does not list them."""
 
 
 def report_model(folder: Path) -> ReportModel:
@@ -512,7 +516,7 @@ def _made_by(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _files(folder: Path) -> tuple[File, ...]:
     files = []
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.name == "report.html":
+        if path.name.startswith(".") or path.name in _WITH_THE_PAGE:
             continue
         inside = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
         files.append(File(path.name + "/" * path.is_dir(), sum(one.lstat().st_size for one in inside)))

@@ -23,7 +23,7 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogWriter
 
 from harness.history.sends import ROW
-from harness.history.stream_journal import STATES, SUFFIX, read_header
+from harness.history.stream_journal import ACKNOWLEDGED, SUFFIX, read_header
 
 FILE = "latency.hlog"
 """In a run folder: a histogram for each AZ and acks, in HdrHistogram's log format."""
@@ -31,8 +31,8 @@ _DIGITS = 3
 _LONGEST_US = 3_600_000_000
 _PAUSE_NS = 100_000_000
 _PAUSE_MESSAGES = 20
-_UNKNOWN_ACKS = -2
-_OK = STATES.index("ok")
+UNKNOWN_ACKS = -2
+"""In place of acks that are not recorded."""
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -131,11 +131,11 @@ def histograms(
     writer, sent = life["writer"].to_numpy(), life["sent_ns"].to_numpy()
     done = life["done_ns"].fill_null(-1).to_numpy()
     ok = (life["outcome"].fill_null("").to_numpy() == "ok") & (done >= 0)
-    az, acks = life["az"].fill_null("").to_numpy(), life["acks"].fill_null(_UNKNOWN_ACKS).to_numpy()
+    az, acks = life["az"].fill_null("").to_numpy(), life["acks"].fill_null(UNKNOWN_ACKS).to_numpy()
     places = life.group_by(["az", "acks"], use_threads=False).aggregate([]).to_pylist()
     found = {}
     for row in places:
-        here = (az == (row["az"] or "")) & (acks == (_UNKNOWN_ACKS if row["acks"] is None else row["acks"]))
+        here = (az == (row["az"] or "")) & (acks == (UNKNOWN_ACKS if row["acks"] is None else row["acks"]))
         found[row["az"] or "", row["acks"]] = histogram(writer[here], sent[here], done[here], ok[here])
     return found
 
@@ -148,7 +148,7 @@ def _of_journal(file: Path, writer: int) -> HdrHistogram:
     mapped = np.memmap(file, ROW, mode="r", offset=header.header_bytes, shape=(count,))
     rows = mapped[mapped["state"] > 0]
     writers = np.full(len(rows), writer, dtype=np.int64)
-    return histogram(writers, rows["sent_ns"], rows["done_ns"], rows["state"] == _OK)
+    return histogram(writers, rows["sent_ns"], rows["done_ns"], rows["state"] == ACKNOWLEDGED)
 
 
 def as_log(found: Mapping[Place, HdrHistogram]) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.partition.fate import LOSSES
-from report.model.latency import NO_LATENCY, Latency, Place
+from report.model.latency import NO_LATENCY, UNKNOWN_ACKS, Latency, Place
 from report.model.logs import MessageFacts, Meta
 from report.model.model import NO_AZ, Availability, Fault, SendBin
 
@@ -93,12 +93,12 @@ def availability(
         life = life.filter(pa.array(role == "stream"))
     az, outcome = texts(life, "az"), texts(life, "outcome")
     sent, done = numbers(life, "sent_ns"), numbers(life, "done_ns")
-    acks, places = numbers(life, "acks", _UNKNOWN_ACKS), _places(life)
+    acks, places = numbers(life, "acks", UNKNOWN_ACKS), _places(life)
     first_writers = life.group_by(["az", "acks"], use_threads=False).aggregate([("writer", "min")])
     groups = sorted((row["az"] or "", row["writer_min"], row["acks"]) for row in first_writers.to_pylist())
     rows = []
     for one, _, level in groups:
-        here = (az == one) & (acks == (_UNKNOWN_ACKS if level is None else level))
+        here = (az == one) & (acks == (UNKNOWN_ACKS if level is None else level))
         good = here & (outcome == "ok") & (done >= 0)
         acked = np.sort((done[good] - zero_ns) / 1e9)
         begin, end = (sent[here].min() - zero_ns) / 1e9, (sent[here].max() - zero_ns) / 1e9
@@ -135,9 +135,6 @@ def availability(
             )
         )
     return tuple(rows)
-
-
-_UNKNOWN_ACKS = -2
 
 
 def _places(life: pa.Table) -> np.ndarray:

@@ -16,6 +16,7 @@ from harness.errors import BadDataError
 from harness.history.schema import TABLES
 from harness.history.sends import ROW, sends_table
 from harness.history.stream_journal import (
+    ACKNOWLEDGED,
     BEGUN,
     PAGE_BYTES,
     ROW_BYTES,
@@ -29,9 +30,8 @@ from harness.kafka.model import TopicPartition
 
 ROWS_AT_ONCE = 1 << 17
 """Rows of a journal that are read together: some 5 MB."""
-_OK = STATES.index("ok")
 _OUTCOMES = np.full(len(STATES), INFO, dtype=np.int64)
-_OUTCOMES[_OK], _OUTCOMES[STATES.index("fail")] = OK, FAIL
+_OUTCOMES[ACKNOWLEDGED], _OUTCOMES[STATES.index("fail")] = OK, FAIL
 
 
 @dataclass(kw_only=True)
@@ -128,7 +128,7 @@ class Streams:
     def _note(self, rows: npt.NDArray[np.void]) -> None:
         """Count messages, and look for the longest time without an acknowledgement."""
         self.ended += len(rows)
-        done = np.sort(rows["done_ns"][rows["state"] == _OK])
+        done = np.sort(rows["done_ns"][rows["state"] == ACKNOWLEDGED])
         if len(done):
             self.acknowledged += len(done)
             if self._last_ns:

@@ -96,7 +96,7 @@ def test_page_that_cannot_be_made_costs_nothing_but_a_sentence(
     assert add_page(tmp_path, said.append) is None
     assert len(said) == 1
     assert said[0].startswith("there is no page of this run: ")
-    monkeypatch.setattr(write, "report_model", lambda folder: folder / 7)
+    monkeypatch.setattr(write, "model_and_latencies", lambda folder: folder / 7)
     add_page(tmp_path, said.append)
     assert "please report it" in said[1]
 
