@@ -15,7 +15,7 @@ from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
 from nemesis.processes.killing import Restart
 from run.attached.cases import END_S, Act, Aim
-from run.attached.guard import Guard
+from run.attached.guard import LOOK_S, Guard
 
 LONGEST_FAULT_S = 45.0
 """How long a fault lasts, unless the hosts file allows less: longer than replica.lag.time.max.ms of 30 s."""
@@ -27,8 +27,6 @@ TTL_MARGIN_S = 20.0
 """By how much the dead man's switch waits longer than the fault is meant to last; proofs take time."""
 _START_S = END_S + 60.0
 """How long a node may take to end and to start again, for the plan."""
-_LOOK_S = 1.0
-"""How often it is looked whether the faults in force still are."""
 
 
 @dataclass(kw_only=True)
@@ -139,7 +137,7 @@ class Breaking:
                 return
             work, self._work = self._work, None
             work.result()
-        if self._open and (now - self._looked_ns) / 1e9 >= _LOOK_S:
+        if self._open and (now - self._looked_ns) / 1e9 >= LOOK_S:
             self._looked_ns = now
             self._work = self._pool.submit(self._require_in_force)
         elif self.window_left_s() <= 0 and not self._finished():

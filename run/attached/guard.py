@@ -21,6 +21,9 @@ from harness.lab.model import Host
 from run.attached.cases import Aim
 
 LOOK_S = 1.0
+"""How often partitions and faults in force are looked at."""
+WHOLE_S = 180.0
+"""How long the cluster may take to have every ISR full before something is broken."""
 _ANSWER_S = 3.0
 _MIN_ISR = "min.insync.replicas"
 

@@ -16,13 +16,12 @@ from harness.kafka.model import broker_id
 from harness.lab.hosts.lab import HostsLab
 from harness.plain_files import write_plain
 from harness.waiting import wait_until
-from run.attached.guard import Guard, whole
+from run.attached.guard import WHOLE_S, Guard, whole
 
 TRIAL_TTL_S = 300.0
 """After how many seconds a node that a trial has stopped is started by its own host."""
 _STOP_S = 120.0
 _REGISTERED_S = 120.0
-_WHOLE_S = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +81,7 @@ def try_start(lab: HostsLab, cluster: AttachedCluster, file: HostsFile, host: st
     seconds = monotonic() - began
     wait_until(
         lambda: whole(cluster),
-        within_s=_WHOLE_S,
+        within_s=WHOLE_S,
         poll_s=1.0,
         awaiting=f"every ISR to be full after {host} was started again",
     )

@@ -16,21 +16,19 @@ import msgspec
 
 from harness.errors import UnfitError, WaitTimeoutError
 from harness.waiting import wait_until
-from run.attached.guard import whole
+from run.attached.guard import WHOLE_S, whole
 from run.attached.hosts import AttachedHosts
 from run.folder import RunFolder
 from studies.attached.process import HostsOrder
 from studies.series.fleet import FindingT, JudgedRun
 from studies.series.job import Job
 from studies.series.judging import JobRun, Judge
+from studies.series.processes import LOG
 from studies.series.summary import RunSummary
 
-WHOLE_S = 180.0
-"""How long the cluster may take to be whole before the next run."""
 _LIMIT_S = 900.0
 _END_S = 120.0
 """How long a run may take to heal and to end when it is told to."""
-LOG = "run.log"
 
 
 @dataclass(kw_only=True)

@@ -281,7 +281,7 @@ def test_a_fault_that_somebody_has_ended_ends_the_run(
 ) -> None:
     """`acked heal` from elsewhere: the run does not wait for the planned end."""
     fault, gone = Fault(), list[str]()
-    monkeypatch.setattr(breaking, "_LOOK_S", 0.0)
+    monkeypatch.setattr(breaking, "LOOK_S", 0.0)
     with broken(tmp_path, [act_of(three(tmp_path), fault)], monkeypatch, vanished=lambda: gone) as (work, _):
         _until(work, lambda: fault.did)
         gone.append("broker2 has no rule of it")
