@@ -497,7 +497,10 @@ class SetFeature(OperatorAction):
         super().__init__(
             f"finalize {feature} at level {level}",
             mechanism="set_feature",
-            targets={"features": {feature: level}},
+            targets={
+                "hosts": [broker.name for broker in registry.topology.role("broker")],
+                "features": {feature: level},
+            },
             action=ask,
             observe=levels,
             accept=lambda stated: set(stated.values()) == {level},

@@ -21,6 +21,10 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "long-isolation-ibp26",
         "client-az-cut",
         "migration-az-cut",
+        "upgrade-az-cut",
+        "upgrade-finalized-in-cut",
+        "upgrade-taken-back",
+        "upgrade-zookeeper-az-cut",
     ),
     "What does a cut, slow or flapping link between brokers cost?": (
         "follower-cut-from-leader",

@@ -202,7 +202,7 @@ TRANSACTION_TABLES: Mapping[str, pa.Schema] = MappingProxyType(
         "isolation_anomalies": ANOMALY,
     }
 )
-"""Output tables about transactions; a history without transactions has none of them."""
+"""Output tables about transactions; those of a history without transactions are empty."""
 
 COUNTS = ("readable", "blocked", "aborted", "undecided", "lost", "dropped", "absent", "unknown", "fenced")
 """Columns of `transaction_fates` that count messages by what became of them."""

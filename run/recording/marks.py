@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import now_ns
-from harness.errors import AckedError, BadDataError, UsageError, json_object, printable, quoted
+from harness.errors import AckedError, BadDataError, UsageError, json_object, printable, quoted, some
 from harness.history.journal import Journal
 from harness.history.mechanisms import MECHANISMS
 from harness.openmetrics import CONTENT_TYPE
@@ -85,7 +85,8 @@ class Statement:
             raise UsageError("The mark has no text; say what happened: acked mark 'az1 firewall closed'.")
         if self.fault and self.fault not in MECHANISMS:
             raise UsageError(
-                f"--fault {quoted(self.fault, 40)} is no kind of fault; use {', '.join(MECHANISMS)}."
+                f"--fault {quoted(self.fault, 40)} is no kind of fault; use {some(list(MECHANISMS), 12)} "
+                "(docs/history.md, mechanisms)."
             )
         if self.fault and self.healed:
             raise UsageError("A mark says that a fault begins (--fault) or ends (--healed), not both.")

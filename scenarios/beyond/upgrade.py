@@ -13,7 +13,6 @@ from checkers.claims.builders import (
     messages,
     noted,
     partition,
-    quorum_elects,
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Endpoint, Topic
@@ -231,7 +230,7 @@ SCENARIOS = (
             _claim(
                 "next-controller",
                 "A controller of the new version takes over the quorum, whose other voters are one new and one old.",
-                quorum_elects(after="cut", within_s=30),
+                controller_changes(since="cut", until="standing"),
             ),
             _MOVES,
             _ALONE_LOST,
@@ -239,7 +238,7 @@ SCENARIOS = (
                 "refused-while-mixed",
                 "The cluster refuses the new metadata.version while a broker does not support it, even one that "
                 "is cut off: it is still registered (INVALID_UPDATE_VERSION).",
-                noted("asked", error=95),
+                both(noted("asked", error=95), PT.is_led_by(1, isr=(1, 3), at="standing")),
             ),
             _claim(
                 "finalized-by-hand",
@@ -249,6 +248,7 @@ SCENARIOS = (
                     noted("half-way", level="old"),
                     noted("upgraded", level="old"),
                     noted("finalized", level="new"),
+                    PT.has_isr(1, 2, 3, at="finalized"),
                 ),
             ),
             _NOTHING_LOST,
@@ -272,12 +272,16 @@ SCENARIOS = (
                 "accepted-in-the-cut",
                 "The cluster finalizes the new metadata.version although a broker and a controller are cut off: "
                 "they are registered with a version that supports it.",
-                both(noted("asked", error=0), noted("finalized", level="new")),
+                both(
+                    noted("asked", error=0), noted("finalized", level="new"), PT.has_isr(1, 2, at="standing")
+                ),
             ),
             _claim(
                 "learnt-after-the-heal",
                 "The broker that is cut off keeps the old one, and has the new one once it has caught up.",
-                both(noted("not-told", level="old"), noted("told", level="new")),
+                both(
+                    noted("not-told", level="old"), noted("told", level="new"), PT.has_isr(1, 2, 3, at="told")
+                ),
             ),
             _NOTHING_LOST,
             _SERVES_ON,
@@ -298,7 +302,9 @@ SCENARIOS = (
             _claim(
                 "way-back",
                 "As long as the old metadata.version is in force, every node can go back to the old version.",
-                both(noted("upgraded", level="old"), noted("back", level="old")),
+                both(
+                    noted("upgraded", level="old"), noted("back", level="old"), PT.has_isr(1, 2, 3, at="back")
+                ),
             ),
             _claim(
                 "kept-by-the-old",

@@ -8,6 +8,7 @@ sources agree.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -103,6 +104,22 @@ def answers_that_it_is_no_controller(recorded: Recorded) -> Recorded | None:
     for row in rows:
         if " asked to create " in (row["text"] or ""):
             row["facts"] = row["facts"].replace('"answered":0', '"answered":1')
+    return recorded.having(marks=rows)
+
+
+@mutant
+def upgraded_nodes_answer_otherwise(recorded: Recorded) -> Recorded | None:
+    """Levels noted as old are new, and new ones old; what was refused is accepted, and the reverse."""
+    rows = recorded.rows("marks")
+    for row in rows:
+        facts = json.loads(row["facts"] or "{}")
+        if "level" in facts:
+            facts["level"] = "new" if facts["level"] == "old" else "old"
+        elif row["name"] == "asked" and "error" in facts:
+            facts["error"] = 0 if facts["error"] else 95
+        else:
+            continue
+        row["facts"] = json.dumps(facts, separators=(",", ":"))
     return recorded.having(marks=rows)
 
 

@@ -13,6 +13,7 @@ import pytest
 from checkers.judge import judge, judge_import
 from checkers.run_folder import read_json
 from checkers.tables.files import file_system, inside, is_folder, listed, open_parquet, parquet_files
+from checkers.tables.output import TRANSACTION_TABLES
 from harness.errors import BadDataError, UnfitError, UsageError
 from tests.anomalies.messages import CASES, FOUR, LISTED, kept
 from tests.anomalies.readers import READERS
@@ -142,9 +143,10 @@ def test_a_run_behind_a_uri_of_this_machine(spark: Any, tmp_path: Path) -> None:
     written = json.loads((run / "judgement.json").read_text())
     assert (written["run"], written["fates"]) == (there, {"kept": 2, "lost": 4})
     assert not Path("file:").exists()
-    assert sorted(file.name for file in run.iterdir()) == [
-        *("claims.json", "findings.parquet", "history", "judgement.json", "life.parquet", "run.json")
-    ]
+    assert {file.name for file in run.iterdir()} == {
+        *("claims.json", "history", "judgement.json", "run.json"),
+        *(f"{name}.parquet" for name in ("life", "findings", *TRANSACTION_TABLES)),
+    }
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,11 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         "configure",
         {"partitions": ["t/0", "t/1"], "properties": {"min.insync.replicas": "3"}},
     ),
+    "set_feature": (
+        on_operator(lambda o: o.set_feature("metadata.version", 21)),
+        "set_feature",
+        {"hosts": ["broker1", "broker2", "broker3"], "features": {"metadata.version": 21}},
+    ),
     "delete_records": (
         on_operator(lambda o: o.delete_records("t", 20, 1)),
         "delete_records",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.kafka.model import Endpoint, Topic
+from run.clients import NO_CLIENTS
 from studies.search import crowd as crowds
 from studies.search.crowd import Crowd
 from studies.search.schedule import Group, Member, Producer
@@ -124,6 +125,7 @@ def test_every_producer_writes_at_the_rate_to_each_partition(log: StageLog) -> N
     stage: Any = SimpleNamespace(
         setup=SimpleNamespace(topics=TOPICS),
         stream_spec=lambda *_: spec,
+        user=NO_CLIENTS,
         clients={"az1": SimpleNamespace(start_stream=start_stream)},
         streams={},
     )
