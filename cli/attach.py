@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -158,7 +159,7 @@ def check(
         cluster: AttachedCluster | None = None
         try:
             with guarded(), answering():
-                security, _ = user_clients(file.client_config, tell)
+                security, _ = user_clients(file.client_config, partial(echo, err=True))
                 cluster = attach(bootstrap_endpoints(file.bootstrap, security))
                 fits = fit(file, cluster)
         except AckedError as error:
@@ -205,9 +206,9 @@ def _confirm_restarts(file: HostsFile, cluster_id: str, wanted: str, *, yes: boo
             f"--cluster-id is {quoted(wanted, 40)}, and the cluster behind kafka.bootstrap is "
             f"{quoted(cluster_id, 40)}; nothing was restarted."
         )
-    tell(f"acked will restart nodes of the cluster {cluster_id}, each when every ISR is full:")
+    echo(f"acked will restart nodes of the cluster {cluster_id}, each when every ISR is full:", err=True)
     for host, command in file.starts.items():
-        tell(f"  {host} ({file.targets[host].title}): SIGTERM, then: {command}")
+        echo(f"  {host} ({file.targets[host].title}): SIGTERM, then: {command}", err=True)
     if not yes:
         typed = typer.prompt(f"Type the cluster's id ({cluster_id}) to begin", err=True)
         if typed.strip() != cluster_id:

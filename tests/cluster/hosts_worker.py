@@ -319,7 +319,7 @@ def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
     bench.hosts.stop(host.name)
     bench.hosts.start(host)
     sudoers = folder / "etc.sudoers"
-    allowed = sudoers.read_text()
+    rights = sudoers.read_text()
     try:
         with bench.nemesis(OPERATOR) as (lab, nemesis):
             nemesis.isolate("eu-a").inject()
@@ -334,7 +334,7 @@ def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
         "seconds": bench.seconds_to_restore(),
         "restored": bench.restored(),
     }
-    sudoers.write_text(allowed)
+    sudoers.write_text(rights)
 
 
 CASES: dict[str, Callable[[Bench], Iterator[dict[str, Any]]]] = {

@@ -111,12 +111,20 @@ def test_a_hosts_file_is_proposed_and_start_commands_are_tried(tmp_path: Path) -
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("work", ["assess isolate-eu-a*,pause-broker*", "search 2 7"])
-def test_many_runs_on_a_cluster_of_others(tmp_path: Path, work: str) -> None:
-    """One after the other, each judged; findings are what the files lack, and nothing is left."""
-    _, done = carried_out("attached_runs", tmp_path, "3.9.1", "discovered", work)
+def test_an_assessment_of_a_cluster_of_others(tmp_path: Path) -> None:
+    """One run after the other, each judged; findings are what the files lack, and nothing is left."""
+    (done,) = carried_out("attached_runs", tmp_path, "3.9.1", "assess isolate-eu-a*,pause-broker*")
     assert done["status"] == 0 and done["rules_as_before"] and done["inventory_as_before"], done
     assert len(done["lost"]) >= 2 and all(not different for *_, different in done["lost"]), done
+
+
+@pytest.mark.long
+def test_a_search_on_a_cluster_of_others(tmp_path: Path) -> None:
+    """Each schedule is judged; a search keeps no run without a finding."""
+    (done,) = carried_out("attached_runs", tmp_path, "3.9.1", "as-tried", "search 2 7")
+    assert done["status"] == 0 and done["rules_as_before"] and done["inventory_as_before"], done
+    assert done["document"]["judged"] == 2 and not done["document"]["not_judged"], done
+    assert all(not different for *_, different in done["lost"]), done
 
 
 @pytest.mark.long
