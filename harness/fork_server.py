@@ -281,6 +281,7 @@ def _run(order: _Start, streams: list[int]) -> int:
     os.setsid()
     for target, source in enumerate(streams):
         os.dup2(source, target)
+    gc.freeze()  # a socket of the process that forked, collected here, would close a descriptor of this one
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", closefd=False)

@@ -72,7 +72,7 @@ def test_check_and_heal_as_a_user_types_them(project: OwnProject) -> None:
     with unchanged(project):
         for name in (project.name, str(project.file)):
             check = acked("attach", "check", "--compose-project", name, "--json")
-            found = {one["host"]: one for one in check.json()}
+            found = {one["host"]: one for one in check.json()["hosts"]}
             assert check.status == 0 and set(found) == {"broker0", "broker7", "broker1001"}, check
             assert all(not one["unfit"] and not one["notes"] for one in found.values()), found
         canary = acked("attach", "check", "--compose-project", project.name, "--canary")

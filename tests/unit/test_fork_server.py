@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -100,6 +103,28 @@ def test_a_fork_has_only_the_streams_that_it_was_given(server: ForkServer, tmp_p
     assert process.status == 0
     assert opened == {0, 1, 2}
     assert (tmp_path / "errors").read_text() == ""
+
+
+def test_garbage_of_the_process_that_forked_closes_nothing_in_a_fork(tmp_path: Path) -> None:
+    """The fork's files have the numbers that sockets had, which nobody reaches any more."""
+    gc.disable()
+    try:
+        for _ in range(8):
+            cycle: list[object] = [*socket.socketpair()]
+            cycle.append(cycle)
+        del cycle
+        with closing(ForkServer.fork()) as server, Path(os.devnull).open("r+b") as null:
+            log = (tmp_path / "log").open("ab")
+            with log:
+                arguments = [str(tmp_path), "64"]
+                fork = server.start(
+                    "tests.unit.collecting_fork", arguments, (null.fileno(), log.fileno(), log.fileno())
+                )
+            fork.wait(20)
+    finally:
+        gc.enable()
+    assert fork.status == 0, (tmp_path / "log").read_text()
+    assert {file.read_bytes() for file in tmp_path.iterdir() if file.name.isdigit()} == {b"written"}
 
 
 def test_a_fork_ends_if_its_network_namespace_is_absent(server: ForkServer, tmp_path: Path) -> None:
