@@ -223,7 +223,7 @@ def _restarted(lab: HostsLab, cluster: AttachedCluster, file: HostsFile) -> Mapp
     seconds = {}
     for host in file.starts:
         seconds[host] = round(try_start(lab, cluster, file, host), 1)
-        tell(f"{host}: started again, and every ISR is full")
+        echo(f"{host}: started again, and every ISR is full", err=True)
     return seconds
 
 
