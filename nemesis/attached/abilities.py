@@ -59,7 +59,8 @@ def abilities(lab: HostsLab, host: Host) -> Abilities:
     except AckedError as error:
         return Abilities(host=host.name, problem=error.message)
     unfit = {name: cut for name in ("cut", "one-way") if cut} | ({"pause": pause} if pause else {})
-    end = pause or ("" if lab.may_start(host.name) else "no start command of it is given (`start`; containers have none)")
+    no_start = "no start command of it is given (`start`; containers have none)"
+    end = pause or ("" if lab.may_start(host.name) else no_start)
     return Abilities(
         host=host.name,
         unfit=unfit | ({name: end for name in ENDING} if end else {}),
