@@ -127,6 +127,10 @@ class Replicas:
     readers: Mapping[int, Reader]
     decoder: Decoder = field(default_factory=Decoder)
 
+    def __post_init__(self) -> None:
+        # Threads that stay, since each thread has allocator arenas of its own, which answers of 8 MiB fill.
+        self._pool = ThreadPoolExecutor(max(1, len(self.readers)), "replicas")
+
     @classmethod
     def of(cls, brokers: Sequence[Node], dialect: Dialect) -> Replicas:
         """Those of some brokers."""
@@ -139,12 +143,11 @@ class Replicas:
 
         A broker that does not answer is absent. A log that ends before the offset has no batches.
         """
-        with ThreadPoolExecutor(max(1, len(self.readers))) as pool:
-            asked: dict[int, Callable[[], dict[TopicPartition, FetchResult]]] = {
-                broker: pool.submit(partial(self.readers[broker].read, offsets, at_most)).result
-                for broker, offsets in wanted.items()
-            }
-            answers = {broker: result() for broker, result in asked.items()}
+        asked: dict[int, Callable[[], dict[TopicPartition, FetchResult]]] = {
+            broker: self._pool.submit(partial(self.readers[broker].read, offsets, at_most)).result
+            for broker, offsets in wanted.items()
+        }
+        answers = {broker: result() for broker, result in asked.items()}
         found: dict[TopicPartition, dict[int, Batches]] = {}
         for broker, by_key in answers.items():
             for key, one in by_key.items():
@@ -178,7 +181,8 @@ class Replicas:
             yield digest_of(inside) if whole and inside["crc_ok"].all() else 0
 
     def close(self) -> None:
-        """End the decoder."""
+        """End the decoder, and the threads."""
+        self._pool.shutdown()
         self.decoder.close()
 
 
