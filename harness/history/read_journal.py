@@ -23,12 +23,12 @@ Runs in agents. `harness.history.reads` makes the table.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
+
+from harness.history.row_journal import create
 
 SUFFIX = ".reads"
 """The end of the names of these files."""
@@ -63,14 +63,22 @@ class ReadJournal:
         """The first row makes the file, beside the ``journal`` of lines and under a name that is free."""
         self._journal, self._reader = journal, reader
         self._topics = {topic: number for number, topic in enumerate(sorted(set(topics)))}
-        self._stated = {"group": group, "isolation": isolation, "topics": [*self._topics]}
+        self._stated = {
+            "magic": MAGIC,
+            "reader": reader,
+            "group": group,
+            "isolation": isolation,
+            "topics": [*self._topics],
+        }
         self._path: Path | None = None
 
     def append(self, records: Iterable[ReceivedRecord]) -> None:
         """Append the records of a poll with one write. Raises OSError."""
         rows = b"".join(map(self._packed, records))
         if rows:
-            self._path = self._path or self._created()
+            self._path = self._path or create(
+                self._journal, str(self._reader), SUFFIX, self._stated, ROW_BYTES
+            )
             with self._path.open("ab") as file:
                 file.write(rows)
 
@@ -83,17 +91,3 @@ class ReadJournal:
             *(self._topics[record.topic], record.partition),
             *(stated(record.epoch), stated(record.writer), record.poll, stated(record.txn_writer)),
         )
-
-    def _created(self) -> Path:
-        head = json.dumps({"magic": MAGIC, "reader": self._reader, **self._stated}, separators=(",", ":"))
-        text = head.encode()
-        size = -(-(len(text) + 1) // ROW_BYTES) * ROW_BYTES
-        for number in count():
-            path = self._journal.with_suffix(f".{self._reader}-{number}{SUFFIX}")
-            try:
-                with path.open("xb") as file:
-                    file.write(text.ljust(size - 1) + b"\n")
-            except FileExistsError:
-                continue
-            return path
-        raise AssertionError

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.errors import BadDataError, json_object
+from harness.errors import BadDataError
 from harness.history.read_journal import MAGIC, ROW_BYTES, SUFFIX
+from harness.history.row_journal import read_header
 from harness.history.schema import TABLES
 from harness.history.sends import ROWS_CONVERTED
 from harness.history.stream_journal import LONGEST_HEADER_BYTES
@@ -74,17 +75,12 @@ def read_blocks(folder: Path) -> Iterator[pa.Table]:
 
 def _opened(path: Path) -> _Journal | None:
     """A journal; None if its process was killed before the header was complete."""
-    with path.open("rb") as file:
-        head = file.readline(LONGEST_HEADER_BYTES)
-    if not head.endswith(b"\n"):
-        if len(head) < LONGEST_HEADER_BYTES:
-            return None
-        raise BadDataError(f"{path} is no journal of a consumer: its header has no end.")
-    stated = json_object(head, f"the header of {path}")
+    header = read_header(path, "a consumer", MAGIC, ROW_BYTES, LONGEST_HEADER_BYTES)
+    if header is None:
+        return None
+    stated, header_bytes = header
     reader, topics = stated.get("reader"), stated.get("topics")
     group, isolation = stated.get("group"), stated.get("isolation")
-    if stated.get("magic") != MAGIC or len(head) % ROW_BYTES:
-        raise BadDataError(f"{path} is no journal of a consumer: its header is {head[:80]!r}.")
     if type(reader) is not int or not 0 <= reader < 1 << 31:
         raise BadDataError(f"The header of {path} names the reader {str(reader)[:40]!r}, which is no number.")
     if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
@@ -97,7 +93,7 @@ def _opened(path: Path) -> _Journal | None:
         group=group,
         isolation=isolation,
         topics=tuple(topics),
-        header_bytes=len(head),
+        header_bytes=header_bytes,
     )
 
 

@@ -20,9 +20,8 @@ the complete rows count.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from itertools import count, groupby
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +29,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.errors import BadDataError, json_object
+from harness.errors import BadDataError
+from harness.history.row_journal import create, read_header
 from harness.history.schema import TABLES
 from harness.history.sends import ROWS_CONVERTED
 from harness.history.tables import history_dir, rising_writer, write_table
@@ -54,17 +54,8 @@ class SightingsJournal:
     def __init__(self, journal: Path, topic: str, partition: int, broker: int) -> None:
         """Create the file beside the ``journal`` of lines, under a name that is free. Raises OSError."""
         stated = {"magic": MAGIC, "topic": topic, "partition": partition, "broker": broker}
-        head = json.dumps(stated, separators=(",", ":")).encode()
-        size = -(-(len(head) + 1) // ROW.itemsize) * ROW.itemsize
         journal.parent.mkdir(parents=True, exist_ok=True)
-        for number in count():
-            self.path = journal.with_suffix(f".{broker}-{number}{SUFFIX}")
-            try:
-                with self.path.open("xb") as file:
-                    file.write(head.ljust(size - 1) + b"\n")
-            except FileExistsError:
-                continue
-            return
+        self.path = create(journal, str(broker), SUFFIX, stated, ROW.itemsize)
 
     def append(self, rows: Rows) -> None:
         """Append rows with one write. The file is not kept open: there may be thousands. Raises OSError."""
@@ -112,19 +103,14 @@ def write_sightings(run_dir: Path, gone: pa.Table) -> int:
 
 def _opened(path: Path) -> _File | None:
     """A journal; None if its process was killed before the header was complete."""
-    with path.open("rb") as file:
-        head = file.readline(_LONGEST_HEADER)
-    if not head.endswith(b"\n"):
-        if len(head) < _LONGEST_HEADER:
-            return None
-        raise BadDataError(f"{path} is no journal of sightings: its header has no end.")
-    stated = json_object(head, f"the header of {path}")
+    header = read_header(path, "sightings", MAGIC, ROW.itemsize, _LONGEST_HEADER)
+    if header is None:
+        return None
+    stated, header_bytes = header
     topic, partition, broker = stated.get("topic"), stated.get("partition"), stated.get("broker")
-    if stated.get("magic") != MAGIC or not isinstance(topic, str) or len(head) % ROW.itemsize:
-        raise BadDataError(f"{path} is no journal of sightings: its header is {head[:80]!r}.")
-    if type(partition) is not int or type(broker) is not int:
-        raise BadDataError(f"The header of {path} names no replica: {head[:80]!r}.")
-    return _File(path=path, replica=(topic, partition, broker), header_bytes=len(head))
+    if not isinstance(topic, str) or type(partition) is not int or type(broker) is not int:
+        raise BadDataError(f"The header of {path} names no replica: {str(stated)[:80]}.")
+    return _File(path=path, replica=(topic, partition, broker), header_bytes=header_bytes)
 
 
 def _check(rows: Rows, replica: Replica) -> None:
