@@ -199,20 +199,25 @@ def check(
     raise typer.Exit(EXIT_UNFIT if unfit or fits.problem else EXIT_AS_DECLARED)
 
 
+def confirm(cluster_id: str, nothing: str, *, yes: bool) -> None:
+    """Raise UsageError unless the user means this cluster; ``nothing`` says what was not done then."""
+    if yes:
+        return
+    typed = typer.prompt(f"Type the cluster's id ({cluster_id}) to begin", err=True)
+    if typed.strip() != cluster_id:
+        raise UsageError(f"{quoted(typed, 40)} is not the cluster's id; {nothing}.")
+
+
 def _confirm_restarts(file: HostsFile, cluster_id: str, wanted: str, *, yes: bool) -> None:
     """Say what will be restarted. Raises UsageError unless the user means this cluster."""
-    if wanted and wanted != cluster_id:
-        raise UsageError(
-            f"--cluster-id is {quoted(wanted, 40)}, and the cluster behind kafka.bootstrap is "
-            f"{quoted(cluster_id, 40)}; nothing was restarted."
-        )
+    from run.attached.hosts import require_cluster
+
+    nothing = "nothing was restarted"
+    require_cluster("--cluster-id", wanted, cluster_id, nothing)
     echo(f"acked will restart nodes of the cluster {cluster_id}, each when every ISR is full:", err=True)
     for host, command in file.starts.items():
         echo(f"  {host} ({file.targets[host].title}): SIGTERM, then: {command}", err=True)
-    if not yes:
-        typed = typer.prompt(f"Type the cluster's id ({cluster_id}) to begin", err=True)
-        if typed.strip() != cluster_id:
-            raise UsageError(f"{quoted(typed, 40)} is not the cluster's id; nothing was restarted.")
+    confirm(cluster_id, nothing, yes=yes)
 
 
 def _restarted(lab: HostsLab, cluster: AttachedCluster, file: HostsFile) -> Mapping[str, float]:

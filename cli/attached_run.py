@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.attach import ComposeProject, given_hosts
+from cli.attach import ComposeProject, confirm, given_hosts
 from cli.record import answering, plan_in_words, require_rights, shown
 from harness.console import Progress, echo
-from harness.errors import EXIT_AS_DECLARED, UsageError, quoted
+from harness.errors import EXIT_AS_DECLARED, UsageError
 
 if TYPE_CHECKING:
     from harness.cluster.hosts_file import HostsFile
@@ -67,6 +67,7 @@ def run_on_hosts(
     """Break a cluster of others once, record it, and judge it. Returns the exit code."""
     from harness.cluster.attached import guarded
     from run.attached.cases import acts_of, case_of
+    from run.attached.hosts import NOTHING
     from run.folder import RunFolder
     from run.recording.disk import require_room
     from run.recording.record import WARM_S
@@ -95,7 +96,7 @@ def run_on_hosts(
                 for line in commands(hosts, aims, breaking.ttl_s):
                     echo(line)
                 return EXIT_AS_DECLARED
-            confirm(hosts.cluster.cluster_id, yes=options.yes)
+            confirm(hosts.cluster.cluster_id, NOTHING, yes=options.yes)
             with hosts.locked(WARM_S + breaking.lasts_s):
                 folder = RunFolder.create(runs, NAME)
                 title = f"{name}: {case.says} ({aims[0].title})"
@@ -162,12 +163,3 @@ def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float) -> Iterato
             yield from (f"    {line}" for line in rules.load_text(name).splitlines())
             yield f"{name}: after {ttl_s:.0f} s at most: iptables-restore --noflush"
             yield from (f"    {line}" for line in rules.heal_text().splitlines())
-
-
-def confirm(cluster_id: str, *, yes: bool) -> None:
-    """Raise UsageError unless the user means this cluster."""
-    if yes:
-        return
-    typed = typer.prompt(f"Type the cluster's id ({cluster_id}) to begin", err=True)
-    if typed.strip() != cluster_id:
-        raise UsageError(f"{quoted(typed, 40)} is not the cluster's id; nothing was broken.")

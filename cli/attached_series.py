@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.attached_run import HostsOptions, confirm, how_it_ends, read_hosts
+from cli.attach import confirm
+from cli.attached_run import HostsOptions, how_it_ends, read_hosts
 from cli.record import answering, require_rights
 from harness.console import Console, Progress, echo
 from harness.errors import UnfitError, UsageError
@@ -151,10 +152,11 @@ def _plan(hosts: AttachedHosts, options: HostsOptions, cases: Sequence[str], pro
 
 def _require(hosts: AttachedHosts, options: HostsOptions, progress: Progress) -> None:
     from run.attached.guard import Guard
+    from run.attached.hosts import NOTHING
 
     Guard(hosts.cluster).require_whole()
     require_rights(hosts.cluster, "", None, progress)
-    confirm(hosts.cluster.cluster_id, yes=options.yes)
+    confirm(hosts.cluster.cluster_id, NOTHING, yes=options.yes)
 
 
 def _show(header: dict[str, str], rows: Iterable[tuple[str, str, str]], *, as_json: bool) -> None:

@@ -49,7 +49,7 @@ class Latency:
     def of(cls, histogram: HdrHistogram) -> Latency:
         """That of a histogram in µs."""
         if not histogram.get_total_count():
-            return cls(p50_ms=None, p99_ms=None, max_ms=None)
+            return NO_LATENCY
         p50, p99 = (histogram.get_value_at_percentile(share) for share in (50, 99))
         return cls(p50_ms=_ms(p50), p99_ms=_ms(p99), max_ms=_ms(histogram.get_max_value()))
 

@@ -30,9 +30,20 @@ from run.recording.user import user_clients
 
 RATE = 60.0
 """Messages per second of all producers together, unless the user says otherwise."""
+NOTHING = "nothing was broken"
+"""What a refusal says that comes before the first fault."""
 _CLOSING_S = 60.0
 """How long healing may take, for which a lock outlives a fault."""
 T = TypeVar("T")
+
+
+def require_cluster(place: str, wanted: str, cluster_id: str, nothing: str) -> None:
+    """Raise UsageError unless it is the ``wanted`` cluster, if any; ``nothing`` says what was not done."""
+    if wanted and wanted != cluster_id:
+        raise UsageError(
+            f"{place} is {quoted(wanted, 40)}, and the cluster behind kafka.bootstrap is "
+            f"{quoted(cluster_id, 40)}; {nothing}."
+        )
 
 
 def lab_of(file: HostsFile, abilities: Collection[str]) -> HostsLab:
@@ -71,11 +82,7 @@ class AttachedHosts:
             (f"{file.given}: kafka.cluster-id", file.cluster_id),
             ("--cluster-id", cluster_id),
         ):
-            if wanted and wanted != cluster.cluster_id:
-                raise UsageError(
-                    f"{place} is {quoted(wanted, 40)}, and the cluster behind kafka.bootstrap is "
-                    f"{quoted(cluster.cluster_id, 40)}; nothing was broken."
-                )
+            require_cluster(place, wanted, cluster.cluster_id, NOTHING)
         cluster.topology = in_azs_of(file, cluster.topology)
         lab = lab_of(file, file.allow)
         return cls(file=file, cluster=cluster, lab=lab, user=user, progress=progress, rate=rate)

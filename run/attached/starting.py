@@ -16,11 +16,11 @@ from harness.kafka.model import broker_id
 from harness.lab.hosts.lab import HostsLab
 from harness.plain_files import write_plain
 from harness.waiting import wait_until
+from run.attached.cases import END_S
 from run.attached.guard import WHOLE_S, Guard, whole
 
 TRIAL_TTL_S = 300.0
 """After how many seconds a node that a trial has stopped is started by its own host."""
-_STOP_S = 120.0
 _REGISTERED_S = 120.0
 
 
@@ -76,7 +76,7 @@ def try_start(lab: HostsLab, cluster: AttachedCluster, file: HostsFile, host: st
     before = _user(lab, host)
     began = monotonic()
     lab.signal(host, signal.SIGTERM)
-    lab.wait_exit(host, _STOP_S)
+    lab.wait_exit(host, END_S)
     lab.start_again(host)
     seconds = monotonic() - began
     wait_until(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.cluster.hosts_file import ENDING
 from harness.cluster.settings import NO_SETTINGS
 from harness.errors import UnfitError
 from harness.lab.model import Host
@@ -36,7 +37,7 @@ def plan_of(hosts: AttachedHosts, *, seed: int) -> SearchPlan:
 def usable(hosts: AttachedHosts) -> tuple[str, ...]:
     """What the file allows, without what ends processes unless every start command was tried."""
     every = [host.name for host in hosts.file.topology.hosts]
-    without = ("kill", "restart") if untried(hosts.file, every) else ()
+    without = ENDING if untried(hosts.file, every) else ()
     return tuple(name for name in hosts.file.allow if name not in without)
 
 

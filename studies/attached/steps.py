@@ -25,10 +25,12 @@ from studies.search.schedule import Producer, Schedule, TopicPlan
 from studies.steps.aims import hosts_named, links_between, sides_of
 from studies.steps.step import OTHERS, Moment, Step, described, link_title
 
-ABILITIES = {"cut": ("cut", "one-way"), "pause": ("pause",), "kill": ("kill",), "stop": ("restart",)}
-"""What the file must allow, one of them at least, by the mechanisms that schedules may have there."""
 ROLLING = "restart"
 """The mechanism of a rolling restart."""
+_ABILITY = {"pause": "pause", "kill": "kill", "stop": "restart"}
+"""What the file must allow, by mechanism; for a cut, that depends on its direction."""
+ABILITIES = {"cut": ("cut", "one-way"), **{name: (ability,) for name, ability in _ABILITY.items()}}
+"""What the file must allow, one of them at least, by the mechanisms that schedules may have there."""
 TOPIC = "recorded"
 """What the topic of a recording is called in schedules and in the table of an assessment."""
 _LONGEST_WAIT_S, _SHORTEST_S = 15.0, 3.0
@@ -45,7 +47,7 @@ def ability_of(step: Step) -> str:
     """What the file must allow for a step; empty for what no file allows."""
     if step.fault == "cut":
         return "cut" if step.arrow == "<->" else "one-way"
-    return {"pause": "pause", "kill": "kill", "stop": "restart", ROLLING: "restart"}.get(step.fault, "")
+    return {**_ABILITY, ROLLING: "restart"}.get(step.fault, "")
 
 
 def on_hosts(schedule: Schedule, allow: Iterable[str], *, partitions: int, fault_s: float) -> Schedule:

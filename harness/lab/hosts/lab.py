@@ -121,7 +121,7 @@ class HostsLab:
     def start_again(self, host: str, within_s: float = START_S) -> int:
         """Start the node with the host's own command, unless it runs, and wait until it listens.
 
-        Returns its pid.         Raises UnfitError without a command, WaitTimeoutError.
+        Returns its pid. Raises UnfitError without a command, WaitTimeoutError.
         """
         ended, script = self._ended.get(host), self._start_script(host)
         self.disarm(host)
