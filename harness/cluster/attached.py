@@ -43,7 +43,13 @@ from harness.kafka.model import (
     broker_name,
 )
 from harness.kafka.security import ClientSecurity
-from harness.kafka.wire.admin import RequestResult, create_topics, delete_topic, delete_topic_by_id
+from harness.kafka.wire.admin import (
+    RequestResult,
+    create_topics,
+    delete_topic,
+    delete_topic_by_id,
+    describe_configs,
+)
 from harness.kafka.wire.connection import NoAnswerError, NotSentError, RefusedError, only
 from harness.kafka.wire.dialect import Dialect, common, spoken
 from harness.kafka.wire.group_offsets import delete_group
@@ -240,6 +246,14 @@ class AttachedCluster:
         for name in self.api_versions():
             return self.topology.host(name).broker_endpoint
         raise ConnectionError("no broker answers")
+
+    def broker_config(self, host: Host) -> dict[str, str]:
+        """A broker's configuration, without values for what it keeps to itself.
+
+        Raises LookupError if it is not told, OSError if the broker does not answer.
+        """
+        stated = describe_configs(host.broker_endpoint, "broker", str(host.node_id), dialect=self.dialect)
+        return {key: value or "" for key, value in stated.items()}
 
     def registered(self) -> frozenset[int] | None:
         """Node ids of the live brokers, as the first broker that answers states them."""

@@ -19,9 +19,9 @@ from docker.errors import APIError, NotFound
 
 from harness.cluster.attached import AttachedCluster, attach
 from harness.errors import AckedError, UnfitError, UsageError, quoted
+from harness.kafka.addresses import listeners, members, own_listeners
 from harness.kafka.model import Endpoint
 from harness.kafka.security import ClientSecurity
-from harness.kafka.wire.admin import describe_configs
 from harness.kafka.wire.metadata import api_versions
 from harness.lab.docker import engine as docker_engine
 from harness.lab.model import SERVICES, Host, Topology
@@ -226,13 +226,12 @@ def roles_of(
 
 def _config(cluster: AttachedCluster, host: Host) -> Mapping[str, str]:
     try:
-        stated = describe_configs(host.broker_endpoint, "broker", str(host.node_id), dialect=cluster.dialect)
+        return cluster.broker_config(host)
     except (LookupError, OSError) as error:
         raise UnfitError(
             f"{host.name} does not tell its listeners ({quoted(str(error), 120)}), so nobody knows what a "
             "cut would leave; grant DESCRIBE_CONFIGS on the cluster."
         ) from error
-    return {key: value or "" for key, value in stated.items()}
 
 
 def _advertised_by(project: Project, host: Host) -> Container:
@@ -266,21 +265,9 @@ def _is_here(name: str) -> bool:
 
 def _broker(host: Host, config: Mapping[str, str]) -> Host:
     """A broker with the ports of its listeners inside its container."""
-    controllers = {name.strip() for name in config.get("controller.listener.names", "").split(",")}
-    ports: dict[str, list[int]] = {}
-    for name, _, port in _listeners(config.get("listeners", "")):
-        ports.setdefault("controller" if name in controllers else "kafka", []).append(port)
+    ports = own_listeners(config)
     services = {service: tuple(ports[service]) for service in ("kafka", "controller") if service in ports}
     return replace(host, services={"kafka": host.services["kafka"]} | services)
-
-
-def _listeners(text: str) -> Iterator[tuple[str, str, int]]:
-    """Name, host and port of each listener: `INTERNAL://kafka1:9092,EXTERNAL://:9094`."""
-    for part in text.split(","):
-        name, _, rest = part.strip().partition("://")
-        host, _, port = rest.rpartition(":")
-        if port.isdigit():
-            yield name, host, int(port)
 
 
 def _others(configs: Iterable[Mapping[str, str]]) -> Iterator[tuple[str, str, str]]:
@@ -290,12 +277,7 @@ def _others(configs: Iterable[Mapping[str, str]]) -> Iterator[tuple[str, str, st
         ("controller.quorum.bootstrap.servers", "controller"),
         ("zookeeper.connect", "zookeeper"),
     ):
-        places = dict.fromkeys(
-            place.strip()
-            for config in configs
-            for place in config.get(key, "").partition("/")[0].split(",")
-            if place.strip()
-        )
+        places = dict.fromkeys(place for config in configs for place in members(config.get(key, "")))
         for place in places:
             yield service, service, place
         if places and service == "controller":
@@ -348,7 +330,7 @@ def _require_direct(host: Host, config: Mapping[str, str], container: Container)
     """Raise UnfitError if other brokers reach this one around the network, as over a published port."""
     wanted = config.get("inter.broker.listener.name") or config.get("security.inter.broker.protocol", "")
     texts = config.get("advertised.listeners") or config.get("listeners", "")
-    for name, address, port in _listeners(texts):
+    for name, address, port in listeners(texts):
         if name == wanted and address and address not in container.names:
             raise UnfitError(
                 f"{host.name} advertises {quoted(f'{address}:{port}', 80)} to other brokers, which is no "

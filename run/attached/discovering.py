@@ -12,12 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from harness.cluster.attached import AttachedCluster
 from harness.errors import AckedError, LabError
-from harness.kafka.wire.admin import describe_configs
+from harness.kafka.addresses import endpoint, members, own_listeners
 from harness.lab.hosts.ssh import SshShell, SshTarget
 
-_VOTER = re.compile(r"(\d+)@\[?([^\]@,]+)\]?:(\d+)")
-_ENDPOINT = re.compile(r"([^,:/\s]+):(\d+)")
-_LISTENER = re.compile(r"([A-Za-z0-9_]+)://[^,]*:(\d+)")
 _UNIT = re.compile(r"/([A-Za-z0-9@_.:\\-]+\.service)(?:/|$)")
 
 
@@ -43,18 +40,18 @@ def discover(cluster: AttachedCluster) -> tuple[FoundHost, ...]:
     racks = {one.node_id: one.rack for one in cluster.listeners}
     hosts: list[FoundHost] = []
     others: dict[tuple[str, str, int], None] = {}
+    numbers: dict[tuple[str, int], int] = {}
     for broker in cluster.brokers:
-        config: Mapping[str, str | None] = {}
+        config: Mapping[str, str] = {}
         with suppress(LookupError, OSError):
-            config = describe_configs(
-                broker.broker_endpoint, "broker", str(broker.node_id), dialect=cluster.dialect
-            )
+            config = cluster.broker_config(broker)
         voters = {
-            int(number): (name, int(port))
-            for number, name, port in _VOTER.findall(config.get("controller.quorum.voters") or "")
+            int(member.partition("@")[0]): place
+            for member in members(config.get("controller.quorum.voters", ""))
+            if member.partition("@")[0].isdigit() and (place := endpoint(member)) is not None
         }
         own = voters.get(broker.node_id)
-        ports = _kafka_ports(config, broker.ports[0])
+        ports = tuple(dict.fromkeys((broker.ports[0], *own_listeners(config).get("kafka", ()))))
         services = {"kafka": ports, **({"controller": (own[1],)} if own else {})}
         notes = () if config else ("its configuration is not told (DESCRIBE_CONFIGS): compare its ports",)
         hosts.append(
@@ -69,10 +66,11 @@ def discover(cluster: AttachedCluster) -> tuple[FoundHost, ...]:
         )
         others |= {("controller", name, port): None for name, port in voters.values()}
         others |= {
-            ("zookeeper", name, int(port)): None
-            for name, port in _ENDPOINT.findall(config.get("zookeeper.connect") or "")
+            ("zookeeper", *place): None
+            for member in members(config.get("zookeeper.connect", ""))
+            if (place := endpoint(member)) is not None
         }
-        numbers = {(name, port): number for number, (name, port) in voters.items()}
+        numbers |= {place: number for number, place in voters.items()}
     return tuple((*hosts, *_rest(hosts, others, numbers)))
 
 
@@ -98,14 +96,6 @@ def _rest(
             ports={service: (port,)},
             notes=(note,),
         )
-
-
-def _kafka_ports(config: Mapping[str, str | None], port: int) -> tuple[int, ...]:
-    """The ports of the listeners that are not those of the controller; the one that clients use first."""
-    controllers = (config.get("controller.listener.names") or "").split(",")
-    listed = _LISTENER.findall(config.get("listeners") or "")
-    found = (int(number) for name, number in listed if name not in controllers)
-    return tuple(dict.fromkeys((port, *found)))
 
 
 def _resolved(name: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 from harness.cluster.attached import AttachedCluster
 from harness.errors import AckedError, UnfitError
 from harness.kafka.broker_properties import likeliest_version
-from harness.kafka.wire.admin import describe_configs
 from harness.lab.model import Host, Topology
 from run.attached.cases import controller_of, require_fit
 from run.attached.guard import Guard
@@ -38,9 +37,7 @@ def version_of(cluster: AttachedCluster) -> str:
     """The likeliest version by the properties of a broker. Raises UnfitError if they are not told."""
     broker = cluster.brokers[0]
     try:
-        config = describe_configs(
-            broker.broker_endpoint, "broker", str(broker.node_id), dialect=cluster.dialect
-        )
+        config = cluster.broker_config(broker)
     except (LookupError, OSError) as error:
         raise UnfitError(
             f"The configuration of {broker.name} is not told ({error}), so its version is not known; grant "

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from harness.cluster.inventory.model import Inventory, Node, NodeRole
 from harness.cluster.settings import Setting
 from harness.errors import UsageError
+from harness.kafka.addresses import members as listed
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
 
 _ASSUMED_BROKERS = 3
@@ -68,7 +69,7 @@ def inventory(
     ]
     notes = []
     with_kraft = [node for node in nodes if node.value("process.roles")]
-    ensembles = {servers for node in nodes if (servers := _hosts(node.value("zookeeper.connect")))}
+    ensembles = {servers for node in nodes if (servers := listed(node.value("zookeeper.connect")))}
     single = bool(alone) and len(members) == 1 and "broker" in members[0].roles
     rack_of_one = ""
     if with_kraft:
@@ -117,9 +118,11 @@ def _undescribed(voters: Sequence[Node]) -> str:
 def _controllers(nodes: Sequence[NodeProperties], members: Sequence[Node]) -> list[Node]:
     """The controllers that no file of their own describes."""
     described = sum("controller" in node.roles for node in members)
-    voters = max((_hosts(node.value("controller.quorum.voters")) for node in nodes), key=len, default=())
+    voters = max((listed(node.value("controller.quorum.voters")) for node in nodes), key=len, default=())
     servers = max(
-        (_hosts(node.value("controller.quorum.bootstrap.servers")) for node in nodes), key=len, default=()
+        (listed(node.value("controller.quorum.bootstrap.servers")) for node in nodes),
+        key=len,
+        default=(),
     )
     names = voters or servers
     ids = {node.value("node.id") for node in nodes if "controller" in node.roles}
@@ -128,11 +131,6 @@ def _controllers(nodes: Sequence[NodeProperties], members: Sequence[Node]) -> li
     else:
         others = list(names[described:])
     return [Node(name=name, roles=frozenset({"controller"})) for name in others]
-
-
-def _hosts(addresses: str) -> tuple[str, ...]:
-    """`host:port` of each member of a list of addresses; a chroot at the end belongs to none."""
-    return tuple(address for part in addresses.partition("/")[0].split(",") if (address := part.strip()))
 
 
 def _version(nodes: Sequence[NodeProperties]) -> str:

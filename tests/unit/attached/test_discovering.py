@@ -15,7 +15,6 @@ from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.metadata import AdvertisedBroker, AdvertisedCluster
 from harness.lab.hosts.ssh import SshShell, SshTarget
 from harness.lab.model import Result
-from run.attached import discovering
 from run.attached.asking import fit
 from run.attached.discovering import discover, hosts_file_text, looked_at
 from tests.unit.recording.test_breaking_of_others import _BOTH, cluster_of, hosts_file
@@ -41,7 +40,7 @@ def cluster(mode: str, racks: tuple[str, ...] = ("a", "b")) -> AttachedCluster:
 
 def proposed(folder: Path, monkeypatch: pytest.MonkeyPatch, config: Mapping[str, str], mode: str) -> str:
     """The text for a cluster whose brokers tell this configuration."""
-    monkeypatch.setattr(discovering, "describe_configs", lambda *_, **__: config)
+    monkeypatch.setattr(AttachedCluster, "broker_config", lambda *_: config)
     found = discover(cluster(mode))
     text = hosts_file_text(cluster(mode), found, bootstrap="10.0.0.1:9092", user="ops", become="sudo -n")
     (folder / "hosts.toml").write_text(text)
@@ -102,7 +101,7 @@ def test_the_unit_of_a_node_is_that_of_who_listens(
 
     monkeypatch.setattr(SshShell, "connect", lambda self: self.login)
     monkeypatch.setattr(SshShell, "run", run)
-    monkeypatch.setattr(discovering, "describe_configs", lambda *_, **__: ZOOKEEPER)
+    monkeypatch.setattr(AttachedCluster, "broker_config", lambda *_: ZOOKEEPER)
     first = looked_at(discover(cluster("zookeeper"))[:1], SshTarget(destination=""))[0]
     assert first.start == start and first.notes == ("java (pid 812) listens on 9092",)
 

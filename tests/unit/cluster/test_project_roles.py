@@ -59,7 +59,7 @@ def config(number: int, **changed: str) -> dict[str, str]:
 def configs(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
     """By node id, what a broker answers; tests may change it."""
     answers = {str(number): config(number) for number in (1, 2, 3)}
-    monkeypatch.setattr(compose_project, "describe_configs", lambda _at, _scope, name, **_: answers[name])
+    monkeypatch.setattr(AttachedCluster, "broker_config", lambda _, host: answers[str(host.node_id)])
     return answers
 
 
