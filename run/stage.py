@@ -649,8 +649,9 @@ class Stage:
         ``kafka`` is the version that it runs from now on, that of the run or the set-up's `upgrade_to`;
         ``properties`` are those that it alone gets from then on.
         """
-        if kafka:
-            self.cluster.upgrade(host, kafka, properties or {})
+        if kafka or properties is not None:
+            version = kafka or self.processes.version_of(host).name
+            self.cluster.upgrade(host, version, properties or {})
         self.cluster.start(host)
         self.progress.say(f"{host} is back" + (f" with Kafka {kafka}" if kafka else ""))
 

@@ -208,14 +208,14 @@ _EXPECTED = Expected(
 )
 
 
-def _setup(stream_rate: float = 5.0, quorum_of: str = "broker2") -> Setup:
-    return Setup(
-        topics=(Topic(T, (2, 1, 3), config={"min.insync.replicas": "2"}),),
-        controller=quorum_of,
-        exactly=("broker", "controller"),
-        upgrade_to="4.4.0",
-        stream_rate=stream_rate,
-    )
+_TOPICS = (Topic(T, (2, 1, 3), config={"min.insync.replicas": "2"}),)
+_KRAFT = Setup(
+    topics=_TOPICS,
+    controller="broker2",
+    exactly=("broker", "controller"),
+    upgrade_to="4.4.0",
+    stream_rate=5.0,
+)
 
 
 SCENARIOS = (
@@ -225,7 +225,7 @@ SCENARIOS = (
         article="beyond",
         section="upgrade",
         body=_az_cut,
-        setup=_setup(),
+        setup=_KRAFT,
         claims=(
             _claim(
                 "next-controller",
@@ -266,7 +266,7 @@ SCENARIOS = (
         article="beyond",
         section="upgrade",
         body=_finalized_in_cut,
-        setup=_setup(),
+        setup=_KRAFT,
         claims=(
             _claim(
                 "accepted-in-the-cut",
@@ -297,7 +297,7 @@ SCENARIOS = (
         article="beyond",
         section="upgrade",
         body=_back,
-        setup=_setup(),
+        setup=_KRAFT,
         claims=(
             _claim(
                 "way-back",
@@ -330,7 +330,7 @@ SCENARIOS = (
         section="upgrade",
         body=_zookeeper,
         setup=Setup(
-            topics=(Topic(T, (2, 1, 3), config={"min.insync.replicas": "2"}),),
+            topics=_TOPICS,
             controller="broker2",
             zookeeper_leader="zookeeper3",
             exactly=("broker",),
