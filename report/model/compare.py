@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -94,34 +94,34 @@ def compare(one: ReportModel, other: ReportModel) -> RunComparison:
     changed = _differences(*results)
     same_result = [name for name in results[0] if results[0][name] == results[1].get(name)]
     observed = _differences(*({name: of[name].observed for name in same_result} for of in claims))
-    fates = [{name: str(count) for name, count in model.verdict.fates.items()} for model in (one, other)]
+    fates = [model.verdict.fates for model in (one, other)]
     findings = [_by_class(model) for model in (one, other)]
     settings = [
         {f"{s.scope}: {s.key}": _NODES.sub("RUN/nodes/", s.value) for s in model.settings}
         for model in (one, other)
     ]
     steps, same_steps = _steps(one, other)
-    failovers = tuple(_failovers(one, other))
-    differing = tuple(took for took in failovers if took.one != took.other)
-    changed_fates = _differences(*fates)
+    failovers = list(_failovers(one, other))
+    differing = [took for took in failovers if took.one != took.other]
+    changed_fates = _numbers(*fates)
     told = {(row.what, row.one, row.other) for row in changed_fates}
     changed_findings = [
         row
-        for row in _differences(*findings)
+        for row in _numbers(*findings)
         if (row.what.removesuffix(_UNEXPECTED), row.one, row.other) not in told
     ]
-    counts = [row for row in (*changed_fates, *changed_findings) if _share(row) < _MINOR_SHARE]
+    counts = [row for row in (*changed_fates, *changed_findings) if row.share < _MINOR_SHARE]
     return RunComparison(
         one=one.run.folder,
         other=other.run.folder,
         facts=tuple(Difference(*fact) for fact in facts if fact[1] != fact[2]),
         claims=changed,
         observed=observed,
-        fates=_by_size(row for row in changed_fates if row not in counts),
-        findings=_by_size(row for row in changed_findings if row not in counts),
-        counts=_by_size(counts),
+        fates=_by_size((row for row in changed_fates if row not in counts), _count),
+        findings=_by_size((row for row in changed_findings if row not in counts), _count),
+        counts=_by_size(counts, _count),
         steps=steps,
-        failovers=_by_size(differing),
+        failovers=_by_size(differing, _took),
         settings=_differences(*settings),
         opening=_opening(one, other, changed, len(claims[0].keys() & claims[1].keys()), differing),
         same={
@@ -143,7 +143,7 @@ def _opening(
     other: ReportModel,
     claims: Sequence[Difference],
     of: int,
-    failovers: Sequence[Difference],
+    failovers: Sequence[_NumberPair],
 ) -> Opening:
     """What the differences come to."""
     said = list(_conclusion(one, other, claims, of, failovers))
@@ -174,7 +174,7 @@ def _conclusion(
     other: ReportModel,
     claims: Sequence[Difference],
     of: int,
-    failovers: Sequence[Difference],
+    failovers: Sequence[_NumberPair],
 ) -> Iterable[str]:
     """What matters to the reader, a sentence each; nothing if only counts and seconds differ."""
     if one.verdict.verdict != other.verdict.verdict:
@@ -190,31 +190,52 @@ def _conclusion(
         yield f"{len(turned)} of {of} {turn} out otherwise: {named}."
     if alone := len(claims) - len(turned):
         yield f"{counted(alone, 'claim')} {'is' if alone == 1 else 'are'} made of one of them only."
-    took = [(row.what, *_numbers(row)) for row in failovers]
+    took = [(row.what, row.one, row.other) for row in failovers]
     known = [(abs(b - a), what, a, b) for what, a, b in took if a is not None and b is not None]
     slower_s, partition, first_s, second_s = max(known, default=(0.0, "", 0.0, 0.0))
     if slower_s >= _SLOWER_S:
         yield f"A new leader of {partition} takes {first_s:.1f} s in A and {second_s:.1f} s in B."
 
 
-def _by_size(rows: Iterable[Difference]) -> tuple[Difference, ...]:
-    return tuple(sorted(rows, key=lambda row: -_share(row)))
+@dataclass(frozen=True)
+class _NumberPair:
+    """A number of each run; None: there is none."""
+
+    what: str
+    one: float | None
+    other: float | None
+
+    @property
+    def share(self) -> float:
+        """How much they differ, as a part of the larger; 1 if one of them is missing."""
+        return 1.0 if self.one is None or self.other is None else _part(self.one, self.other)
 
 
-def _share(row: Difference) -> float:
-    """How much two numbers differ, as a part of the larger; 1 if one of them is missing."""
-    one, other = _numbers(row)
-    return 1.0 if one is None or other is None else _part(one, other)
+def _numbers(one: Mapping[str, int], other: Mapping[str, int]) -> list[_NumberPair]:
+    """Counts that differ."""
+    names = dict.fromkeys([*one, *other])
+    return [
+        _NumberPair(name, one.get(name), other.get(name))
+        for name in names
+        if one.get(name) != other.get(name)
+    ]
+
+
+def _by_size(rows: Iterable[_NumberPair], show: Callable[[float | None], str]) -> tuple[Difference, ...]:
+    ordered = sorted(rows, key=lambda row: -row.share)
+    return tuple(Difference(row.what, show(row.one), show(row.other)) for row in ordered)
+
+
+def _count(number: float | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _took(seconds: float | None) -> str:
+    return "none" if seconds is None else f"{seconds:.1f} s"
 
 
 def _part(one: float, other: float) -> float:
     return abs(one - other) / max(one, other, 1e-9)
-
-
-def _numbers(row: Difference) -> tuple[float | None, float | None]:
-    values = [re.match(r"\d+(\.\d+)?", text) for text in (row.one, row.other)]
-    one, other = (float(value[0]) if value else None for value in values)
-    return one, other
 
 
 def _result(claim: Claim) -> str:
@@ -230,16 +251,16 @@ def _differences(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[Diff
     )
 
 
-def _equal(one: Mapping[str, str], other: Mapping[str, str]) -> int:
+def _equal(one: Mapping[str, object], other: Mapping[str, object]) -> int:
     return sum(value == other.get(name) for name, value in one.items())
 
 
-def _by_class(model: ReportModel) -> dict[str, str]:
+def _by_class(model: ReportModel) -> dict[str, int]:
     counts: dict[str, int] = {}
     for group in model.groups:
         name = f"{group.name}{'' if group.expected else _UNEXPECTED}"
         counts[name] = counts.get(name, 0) + group.count
-    return {name: str(count) for name, count in counts.items()}
+    return counts
 
 
 def _steps(one: ReportModel, other: ReportModel) -> tuple[tuple[Difference, ...], int]:
@@ -261,13 +282,12 @@ def _steps(one: ReportModel, other: ReportModel) -> tuple[tuple[Difference, ...]
     return (*differences, *missing), same
 
 
-def _failovers(one: ReportModel, other: ReportModel) -> Iterable[Difference]:
+def _failovers(one: ReportModel, other: ReportModel) -> Iterable[_NumberPair]:
     names = [{story.name for story in model.partitions} for model in (one, other)]
     for name in sorted(names[0] & names[1]):
         took = [failover_s(model, name) for model in (one, other)]
         if took != [None, None]:
-            shown = ["none" if seconds is None else f"{seconds:.1f} s" for seconds in took]
-            yield Difference(name, *shown)
+            yield _NumberPair(name, *took)
 
 
 def failover_s(model: ReportModel, name: str) -> float | None:

@@ -53,6 +53,7 @@ class CaseRun:
 
     name: str
     """Its case: scenario, Kafka version and mode."""
+    scenario: str
     mode: str
     verdict: str
     reasons: tuple[str, ...]
@@ -278,6 +279,7 @@ def _failed(run: ReportedRun) -> bool:
 def _run(run: ReportedRun) -> CaseRun:
     return CaseRun(
         name=job_name(run),
+        scenario=run.scenario,
         mode=run.mode,
         verdict=run.verdict,
         reasons=tuple(run.reasons),

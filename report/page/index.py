@@ -103,8 +103,8 @@ def _alike(runs: Sequence[CaseRun]) -> list[list[CaseRun]]:
     """Runs with the same verdict, reasons and claims together, the worst verdict first."""
     groups: dict[object, list[CaseRun]] = {}
     for run in sorted(runs, key=lambda run: _severity(run.verdict)):
-        scenario = run.name.partition(" on ")[0]
-        groups.setdefault((run.verdict, run.why.removeprefix(f"{scenario} "), run.claims), []).append(run)
+        why = run.why.removeprefix(f"{run.scenario} ")
+        groups.setdefault((run.verdict, why, run.claims), []).append(run)
     return list(groups.values())
 
 
