@@ -107,6 +107,12 @@ class Nemesis:
             for host in rules.hosts
             if rules.chain not in listings[host]
         ]
+        gone += [
+            f"the clock of {host} has ended it"
+            for rules in cuts
+            for host in rules.hosts
+            if rules.ended_by_clock(listings[host])
+        ]
         states = ((host, context.lab.process_state(host)) for host in paused)
         return gone + [f"{host} is not paused" for host, state in states if state not in ("T", "t")]
 

@@ -251,6 +251,8 @@ class Lab(Protocol):
     """The run folder."""
     shares_files: bool
     """Whether hosts see all files of this machine, under the same paths."""
+    of_others: bool
+    """Whether somebody else has set the hosts up, so that they stay when the harness is gone."""
 
     def up(self) -> None:
         """Create the hosts and their network, without main processes. Raises UnfitError, LabError."""

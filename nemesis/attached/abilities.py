@@ -19,6 +19,9 @@ say iptables "$(iptables -V 2>&1 | head -n 1)"
 rule='-s 192.0.2.1/32 -m comment --comment "acked" -j DROP'
 printf '*filter\n:ACKED-test - [0:0]\n-A ACKED-test %s\nCOMMIT\n' "$rule" |
     iptables-restore -w 5 --noflush --test >/dev/null 2>&1; say restore $?
+stop='-m time --datestart 2030-01-01T00:00:00 -j RETURN'
+printf '*filter\n:ACKED-test - [0:0]\n-A ACKED-test %s\nCOMMIT\n' "$stop" |
+    iptables-restore -w 5 --noflush --test 2>&1 | grep -q . || say clock "$(date -u -d @0 +%Y 2>/dev/null)"
 say rules "$(iptables-save -t filter 2>/dev/null | grep -c '^-A')"
 for one in iptables-legacy-save iptables-nft-save; do
     has $one && say $one "$($one -t filter 2>/dev/null | grep -c '^-A')"
@@ -98,6 +101,8 @@ def _notes(host: Host, facts: Mapping[str, str]) -> list[str]:
     both = [facts.get(f"iptables-{name}-save", "0") for name in ("legacy", "nft")]
     if "0" not in both:
         notes.append(f"it has rules of iptables-legacy ({both[0]}) and of iptables-nft ({both[1]})")
+    if facts.get("clock") != "1970":
+        notes.append("its kernel ends no rules (iptables' match `time`); its watchdogs alone do")
     offset_s = float(facts.get("now", "0")) - Anchor.take().wall_ns / 1e9
     if abs(offset_s) > _MOST_OFFSET_S:
         notes.append(f"its clock differs by {offset_s:+.0f} s")

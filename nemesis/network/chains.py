@@ -1,11 +1,13 @@
 """Loads rule sets into hosts and removes them: one command per host, all hosts at once, with a time-to-live.
 
 Each host with rules also has a detached watchdog. It removes the chain after the time-to-live, so no rules
-remain if the harness is killed.
+remain if the harness is killed. In hosts of others, rules also end by the kernel's own clock, a little later:
+nobody may be left there to remove them.
 """
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,6 +19,15 @@ from nemesis.network.rules import CHAIN_PREFIX, Ruleset, foreign, normalised
 
 _RESTORE = "iptables-restore -w 5 --noflush"
 _LOAD = f"{_RESTORE} || exit 1; {expiry.ARM}"
+_ENDS = "@ENDS@"
+_LOAD_UNTIL = f"""rules=$(cat)
+ends=$(date -u -d "@$(($(date +%s) + $4))" +%Y-%m-%dT%H:%M:%S)
+printf '%s\\n' "$rules" | sed "s/{_ENDS}/$ends/" | {_RESTORE} 2>/dev/null ||
+    printf '%s\\n' "$rules" | grep -v {_ENDS} | {_RESTORE} || exit 1
+{expiry.ARM}"""
+# The time is that of the host, whose clock may differ. A kernel without xt_time gets the other rules alone.
+_LATER_S = 5
+"""By how much the kernel's end of rules is later than that of their watchdog, which also removes them."""
 _HEAL = f"{_RESTORE}; status=$?; {expiry.DISARM}; exit $status"
 # If the exact removal fails, remove whatever exists of this one chain.
 _REMOVE_REMAINS = """chain=$1; shift
@@ -38,10 +49,10 @@ class Chains:
         """Load ``rules`` into all their hosts (or only into ``hosts``); if one does not answer, into none."""
         heal = expiry.undo_script(_RESTORE, rules.heal_text())
         names = rules.hosts if hosts is None else tuple(hosts)
-        commands = {
-            host: (("sh", "-c", _LOAD, "load", rules.chain, f"{self.ttl_s:g}", heal), rules.load_text(host))
-            for host in names
-        }
+        script, ends = (_LOAD_UNTIL, _ENDS) if self._lab.of_others else (_LOAD, "")
+        clock_s = str(math.ceil(self.ttl_s) + _LATER_S)
+        words = ("sh", "-c", script, "load", rules.chain, f"{self.ttl_s:g}", heal, clock_s)
+        commands = {host: (words, rules.load_text(host, ends)) for host in names}
         try:
             results = self._lab.execute_all(commands)
         except AckedError:

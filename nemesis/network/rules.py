@@ -19,6 +19,8 @@ from harness.lab.model import Topology
 from nemesis.network.links import Connection, Link
 
 CHAIN_PREFIX = "ACKED-"
+CLOCK_RULE = "-m time --datestart"
+"""How the rule of a chain begins from whose time on the kernel leaves the chain at once (xt_time, UTC)."""
 _CHAIN_LENGTH_LIMIT = 28
 CutAction = Literal["drop", "reject"]
 
@@ -44,10 +46,14 @@ class Ruleset:
         """Hosts that have rules."""
         return tuple(self.rules)
 
-    def load_text(self, host: str) -> str:
-        """Input of `iptables-restore --noflush` that loads the rules of ``host`` atomically."""
+    def load_text(self, host: str, ends: str = "") -> str:
+        """Input of `iptables-restore --noflush` that loads the rules of ``host`` atomically.
+
+        ``ends``: from this time on (`2026-11-28T09:50:00`, UTC) they have no effect.
+        """
         hook = self.hook
         lines = [f":{self.chain} - [0:0]", f"-I INPUT 1 {hook}"]
+        lines += [f"-A {self.chain} {CLOCK_RULE} {ends} -j RETURN"] if ends else []
         lines += [f"-A {self.chain} {rule.text}" for rule in self.rules[host]]
         return _restore(lines)
 
@@ -63,7 +69,13 @@ class Ruleset:
     def packets(self, listing: str) -> list[int]:
         """Packets counted by each rule, in order, from `iptables-save -c`; empty if the chain is missing."""
         lines = [line for line in listing.splitlines() if f" -A {self.chain} " in line]
-        return [int(line[1 : line.index(":")]) for line in lines]
+        return [_packets(line) for line in lines if CLOCK_RULE not in line]
+
+    def ended_by_clock(self, listing: str) -> bool:
+        """Whether the kernel has let packets pass because the chain's time is over."""
+        return any(
+            f" -A {self.chain} {CLOCK_RULE} " in line and _packets(line) for line in listing.splitlines()
+        )
 
     def counts(self, host: str, listing: str) -> dict[Link, int]:
         """Packets counted per probed link."""
@@ -200,6 +212,10 @@ def _stop(match: str, action: CutAction, link: Link | None = None) -> tuple[Chai
 def _match(source: str, destination: str, port: int | None, side: str) -> str:
     text = f"-s {source}/32 -d {destination}/32"
     return text if port is None else f"{text} -p tcp -m tcp --{side} {port}"
+
+
+def _packets(line: str) -> int:
+    return int(line[1 : line.index(":")])
 
 
 def _restore(lines: list[str]) -> str:

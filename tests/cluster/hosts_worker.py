@@ -252,6 +252,39 @@ def kills(bench: Bench) -> Iterator[dict[str, Any]]:
                     bench.hosts.start(host)
 
 
+def clock(bench: Bench) -> Iterator[dict[str, Any]]:
+    """Harness and watchdogs of two hosts are killed: their kernels end the rules, which stay until `heal`."""
+    host = bench.lab.topology.host("broker1")
+    connect = f"import socket; socket.create_connection(({host.address!r}, {PORT}), 1.0)"
+
+    def reached() -> bool:
+        return bench.lab.execute("broker2", (sys.executable, "-c", connect)).status == 0
+
+    process = _broken(bench)
+    try:
+        began = time.monotonic()
+        for name in ("broker1", "broker2"):
+            kill(bench.hosts.watchdogs(name))
+        process.kill()
+        dead = not reached()
+        wait_until(reached, within_s=4 * TTL_S, poll_s=0.1, awaiting="the rules to end by the clock")
+        seconds = round(time.monotonic() - began, 1)
+        left = sum("ACKED" in line for line in bench.hosts.rules()["broker1"])
+    finally:
+        process.kill()
+        process.wait()
+    lab = bench.attached()
+    healed = [heal(lab, one) for one in lab.topology.hosts]
+    lab.down()
+    yield {
+        "dead": dead,
+        "seconds": seconds,
+        "left": left,
+        "problems": [one.problem for one in healed],
+        "restored": bench.restored(),
+    }
+
+
 def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
     """Hosts in which something is not as usual; each with a sentence, and none with a rule left."""
     host = bench.lab.topology.hosts[0]
@@ -293,7 +326,7 @@ def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
     yield tried("slow", "sleep 4")
     ahead = folder / "ahead"
     ahead.mkdir(exist_ok=True)
-    (ahead / "date").write_text("#!/bin/sh\necho $(($(/bin/date +%s) + 7200))\n")
+    (ahead / "date").write_text('#!/bin/sh\nexec /bin/date -d "+2 hours" "$@"\n')
     (ahead / "date").chmod(0o755)
     yield tried("clock", f"PATH={ahead}:$PATH; export PATH")
     yield tried("without python", f"PATH={hidden}; export PATH; unset PYTHONHOME")
@@ -338,7 +371,7 @@ def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
 
 
 CASES: dict[str, Callable[[Bench], Iterator[dict[str, Any]]]] = {
-    case.__name__: case for case in (faults, guarded, commands, kills, hostile)
+    case.__name__: case for case in (faults, guarded, commands, kills, clock, hostile)
 }
 
 

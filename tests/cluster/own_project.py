@@ -8,6 +8,7 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -129,12 +130,10 @@ class OwnProject:
             one["Mounts"].sort(key=lambda mount: mount["Destination"])
         return inspected
 
-    def helpers(self) -> list[str]:
-        """The helper containers of acked that are there."""
-        return [
-            one["Names"][0].lstrip("/")
-            for one in self.client.api.containers(all=True, filters={"label": LABEL_ATTACHED})
-        ]
+    def helpers(self, label: str = LABEL_ATTACHED) -> list[str]:
+        """The helper containers of acked that are there; by another label, the guards."""
+        found = self.client.api.containers(all=True, filters={"label": label})
+        return [one["Names"][0].lstrip("/") for one in found]
 
     def inside(self, broker: int, *command: str, stdin: str = "") -> str:
         """Run a command of this machine in the network of a broker's container, as an administrator."""
@@ -146,6 +145,16 @@ class OwnProject:
             text=True,
             check=True,
         ).stdout
+
+    def reaches(self, source: int, destination: int) -> bool:
+        """Whether one broker's container can connect to another broker."""
+        (network,) = self.container(destination).attrs["NetworkSettings"]["Networks"].values()
+        connect = f"import socket; socket.create_connection(({network['IPAddress']!r}, 9092), 1.0)"
+        try:
+            self.inside(source, sys.executable, "-c", connect)
+        except subprocess.CalledProcessError:
+            return False
+        return True
 
     def rules(self) -> dict[int, list[str]]:
         """All rules of each broker's network, without counters."""

@@ -18,6 +18,7 @@ from typing import Any, cast
 import pytest
 
 from harness.lab.docker import engine as docker_engine
+from harness.lab.hosts.containers import LABEL_ATTACHED, LABEL_GUARD
 from harness.waiting import wait_until
 from tests.cluster.conftest import acked
 from tests.cluster.foreign import IDS, ForeignCluster
@@ -32,6 +33,8 @@ pytestmark = [
 FOREIGN = "-A INPUT -s 203.0.113.0/24 -p tcp -m tcp --dport 8080 -j DROP"
 """A rule of somebody else, which stays as it is."""
 TTL_S, BUSY_S = 6.0, 6.0
+CLOCK_S = 5.0
+"""By how much the kernel's end of rules is later than that of a watchdog."""
 _LIMITS = "[limits]\nmax-seconds = 15\n"
 
 
@@ -56,7 +59,7 @@ def unchanged(project: OwnProject) -> Iterator[None]:
     """Afterwards the engine says the same of every container of the project, and rules are as before."""
     before, rules = project.inspected(), project.rules()
     yield
-    wait_until(lambda: not project.helpers(), within_s=10, awaiting="the helpers to be gone")
+    wait_until(lambda: not containers_of_acked(project), within_s=10, awaiting="the helpers to be gone")
     assert different(before, project.inspected()) == []
     assert project.rules() == rules
 
@@ -65,6 +68,11 @@ def rules_of_acked(project: OwnProject) -> list[str]:
     """All rules of faults and locks."""
     lines = [line for lines in project.rules().values() for line in lines]
     return [line for line in lines if "acked" in line.lower()]
+
+
+def containers_of_acked(project: OwnProject) -> list[str]:
+    """Helpers and guards."""
+    return project.helpers() + project.helpers(LABEL_GUARD)
 
 
 def test_check_and_heal_as_a_user_types_them(project: OwnProject) -> None:
@@ -222,6 +230,18 @@ def broken(project: OwnProject, engine: str, ttl_s: float = TTL_S) -> Iterator[s
         process.wait()
 
 
+def kill_containers(project: OwnProject, *labels: str) -> None:
+    """SIGKILL to helpers, and to guards."""
+    for label in labels:
+        for name in project.helpers(label):
+            project.client.api.kill(name)
+        wait_until(
+            lambda label=label: not project.helpers(label),  # type: ignore[misc]
+            within_s=10,
+            awaiting="the containers to be gone",
+        )
+
+
 def seconds_to_restore(project: OwnProject) -> float:
     """How long it takes until nothing of acked is left in the project."""
     began = time.monotonic()
@@ -234,7 +254,10 @@ def seconds_to_restore(project: OwnProject) -> float:
 
 
 def test_whatever_is_killed_the_faults_end_by_themselves(project: OwnProject) -> None:
-    """The harness, its way to the engine, the helpers by an order; if all are killed, `acked heal` works."""
+    """The harness, its way to the engine, the helpers by an order, harness and helpers by SIGKILL.
+
+    Even if the guards are killed with them, `acked heal` works.
+    """
     engine = docker_engine.environment()["DOCKER_HOST"]
     seconds: dict[str, float] = {}
     with unchanged(project):
@@ -250,12 +273,26 @@ def test_whatever_is_killed_the_faults_end_by_themselves(project: OwnProject) ->
             for name in project.helpers():
                 project.client.api.stop(name, timeout=8)
             seconds["helpers"] = seconds_to_restore(project)
+        with broken(project, engine) as process:
+            process.kill()
+            began = time.monotonic()
+            kill_containers(project, LABEL_ATTACHED)
+            assert project.state(7) == "T" and not project.reaches(7, 0) and not project.reaches(0, 7)
+            wait_until(lambda: project.state(7) != "T", within_s=30, awaiting="the guard to resume")
+            seconds["guard"] = time.monotonic() - began
+            wait_until(
+                lambda: project.reaches(7, 0) and project.reaches(0, 7),
+                within_s=30,
+                poll_s=0.1,
+                awaiting="the rules to end by the clock",
+            )
+            seconds["clock"] = time.monotonic() - began
+            assert rules_of_acked(project), "nobody has removed them"
+            assert acked("heal", "--compose-project", project.name).status == 0
         with broken(project, engine, 60.0) as process:
             process.kill()
-            for name in project.helpers():
-                project.client.api.kill(name)
-            wait_until(lambda: not project.helpers(), within_s=10, awaiting="the helpers to be gone")
-            assert project.state(7) == "T", "its watchdog has gone with the helper"
+            kill_containers(project, LABEL_ATTACHED, LABEL_GUARD)
+            assert project.state(7) == "T", "its watchdogs have gone with the containers"
             heal = acked("heal", "--compose-project", project.name)
             assert heal.status == 0 and " pause of " in heal.stdout, heal
             seconds["all killed"] = seconds_to_restore(project)
@@ -263,6 +300,7 @@ def test_whatever_is_killed_the_faults_end_by_themselves(project: OwnProject) ->
             heal = acked("heal", "--compose-project", project.name)
             assert heal.status == 0 and heal.stdout.count(" removed; nothing is left") == 3, heal
             seconds["heal"] = seconds_to_restore(project)
+    assert seconds["guard"] <= TTL_S + BUSY_S and seconds["clock"] <= TTL_S + CLOCK_S + BUSY_S, seconds
     assert 2.0 < seconds["harness"] <= TTL_S + BUSY_S and 2.0 < seconds["engine"] <= TTL_S + BUSY_S, seconds
     assert max(seconds[name] for name in ("helpers", "all killed", "heal")) <= BUSY_S, seconds
 

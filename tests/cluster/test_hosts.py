@@ -70,6 +70,14 @@ def test_whatever_is_killed_the_faults_end_by_themselves(tmp_path: Path) -> None
 
 
 @pytest.mark.long
+def test_rules_whose_watchdogs_are_killed_end_by_the_clock(tmp_path: Path) -> None:
+    """Of the kernel; they have no effect any more, and `heal` removes them."""
+    (one,) = carried_out("hosts_worker", tmp_path, "clock")
+    assert one["dead"] and 2.0 < one["seconds"] <= TTL_S + 5.0 + _BUSY_S and one["left"] > 3, one
+    assert one["problems"] == ["", "", ""] and one["restored"], one
+
+
+@pytest.mark.long
 def test_hostile_hosts_get_a_sentence_and_keep_no_rule(tmp_path: Path) -> None:
     """Banners, slow logins, no Python, full /tmp, 200 rules, two kinds of iptables, a lost right."""
     outcomes = {one["case"]: one for one in carried_out("hosts_worker", tmp_path, "hostile")}

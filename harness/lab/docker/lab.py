@@ -40,6 +40,7 @@ class ComposeLab:
 
     kind = "compose"
     shares_files = False
+    of_others = False
 
     def __init__(self, topology: Topology, run_dir: Path) -> None:
         """``topology`` names the hosts; `up` moves their addresses to a subnet of this run."""

@@ -65,6 +65,7 @@ class EmbeddedLab:
 
     kind = "embedded"
     shares_files = True
+    of_others = False
 
     def __init__(self, topology: Topology, run_dir: Path) -> None:
         """``run_dir`` is the run folder; hosts keep their files in ``run_dir/nodes/<host>``."""

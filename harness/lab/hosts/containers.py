@@ -2,8 +2,9 @@
 
 The helper has an image of this project and the capability NET_ADMIN; nothing is run in the other container,
 and the engine is told nothing about it. To pause a process, the helper also sees the processes of the
-engine's machine, and may signal them. A helper ends by itself when its harness is gone, but not before its
-watchdogs have undone what they are there for.
+engine's machine, and may signal them. A second container, the guard, then also waits to resume it: a helper
+that is killed takes its watchdogs along. Helper and guard end by themselves when their harness is gone, but
+not before their watchdogs have undone what they are there for.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from harness.lab.model import Pipe, Result
 
 LABEL_ATTACHED = "acked.attached"
 """Label of helpers; its value is the name of the container whose network they share."""
+LABEL_GUARD = "acked.guard"
+"""That of guards, which are not found by the label of helpers."""
 _LONGEST_S = 6 * 3600
 """After this time a helper ends even if nobody tells it that its harness is gone."""
 _MAIN = f"""{expiry.WATCHDOGS}
@@ -49,6 +52,8 @@ class ContainerTarget:
     name: str
     signals: bool = True
     """Whether processes of the container may be stopped, for which the helper needs more rights."""
+    guards: bool = False
+    """Whether it is a guard, which changes no rules."""
 
     @property
     def title(self) -> str:
@@ -66,6 +71,10 @@ class ContainerTarget:
     def apart(self) -> ContainerTarget:
         """The same: each shell has a helper of its own."""
         return replace(self)
+
+    def guard(self) -> ContainerTarget:
+        """A container beside the helper."""
+        return replace(self, guards=True)
 
 
 class ContainerShell:
@@ -93,24 +102,24 @@ class ContainerShell:
             if self._helper:
                 self._lost = f"the helper container of {self.host} has ended"
             self.close()
+            target = self._target
+            label = LABEL_GUARD if target.guards else LABEL_ATTACHED
+            rights = [*([] if target.guards else ["NET_ADMIN"]), *(["KILL"] if target.signals else [])]
             client = docker_engine.connect()
             self._api = api = client.api
             try:
-                self._started = _started(api, self._target.id)
+                self._started = _started(api, target.id)
                 self._helper = api.create_container(
                     docker_image.ensure(client),
                     entrypoint=["sh", "-c", _MAIN],
                     stdin_open=True,
-                    name=f"acked-{self.host}-{secrets.token_hex(3)}",
-                    labels={
-                        LABEL_ATTACHED: self._target.name,
-                        docker_engine.LABEL_OWNER: docker_sweep.owner(),
-                    },
+                    name=f"{label.replace('.', '-')}-{self.host}-{secrets.token_hex(3)}",
+                    labels={label: target.name, docker_engine.LABEL_OWNER: docker_sweep.owner()},
                     host_config=api.create_host_config(
-                        network_mode=f"container:{self._target.id}",
-                        pid_mode="host" if self._target.signals else None,
+                        network_mode=f"container:{target.id}",
+                        pid_mode="host" if target.signals else None,
                         cap_drop=["ALL"],
-                        cap_add=["NET_ADMIN", *(["KILL"] if self._target.signals else [])],
+                        cap_add=rights,
                         security_opt=["no-new-privileges"],
                         log_config=LogConfig(type="none"),
                         auto_remove=True,
@@ -122,7 +131,7 @@ class ContainerShell:
                 why = docker_engine.explain(error) if isinstance(error, APIError) else str(error)
                 self._discard()
                 raise UnfitError(
-                    f"No helper container could join the network of {self._target.name} "
+                    f"No helper container could join the network of {target.name} "
                     f"({quoted(why, 120)}); see whether that container runs."
                 ) from error
 

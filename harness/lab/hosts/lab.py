@@ -20,13 +20,14 @@ from harness.errors import LabError, UnfitError, WaitTimeoutError
 from harness.host_files import HostFiles
 from harness.lab import expiry
 from harness.lab.hosts.shipped import shipped
-from harness.lab.hosts.transport import Target
+from harness.lab.hosts.transport import HostShell, Target
 from harness.lab.model import Host, MainProcess, Pipe, Result, Topology
 from harness.waiting import wait_until
 
 PAUSE_TAG, END_TAG = "ACKED-pause", "ACKED-end"
 _START_TIME = r"""sed 's/.*) //' /proc/$p/stat | cut -d' ' -f20"""
 _PAUSE = f"p=$4; {expiry.ARM}; kill -STOP $p"
+_GUARD = ("sh", "-c", expiry.ARM, "guard")
 _RESUME = f'kill -CONT "$4"; status=$?; {expiry.DISARM}; exit $status'
 # Sent only to the process that was found: its start time is compared.
 _END = f"""p=$4; {expiry.ARM}; [ "$({_START_TIME})" = "$5" ] && kill "-$6" $p"""
@@ -39,6 +40,17 @@ START_S = 120.0
 """How long a node may take from its start command until it listens."""
 _NOT_OF_A_BROKER = ("docker-proxy", "rootlessport", "sshd", "systemd", "init")
 """Names of processes that listen in the place of another one, or that nothing may stop."""
+
+
+@dataclass(frozen=True)
+class _Paused:
+    """A process that acked has stopped, and the watchdogs that resume it, by pid."""
+
+    pid: int
+    tag: str
+    watchdog: str = ""
+    guarded: str = ""
+    """That of a guard."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,7 @@ class HostsLab:
 
     kind = "hosts"
     shares_files = False
+    of_others = True
 
     def __init__(
         self,
@@ -74,8 +87,9 @@ class HostsLab:
         self._targets = targets
         self.ttl_s = ttl_s
         self._shells = {host.name: targets[host.name].shell(host.name) for host in topology.hosts}
+        self._guards: dict[str, HostShell] = {}
         self._starts = starts
-        self._paused: dict[str, tuple[int, str]] = {}
+        self._paused: dict[str, _Paused] = {}
         self._ended: dict[str, _Ended] = {}
 
     def up(self) -> None:
@@ -95,7 +109,7 @@ class HostsLab:
 
     def down(self) -> None:
         """End the connections."""
-        for shell in self._shells.values():
+        for shell in (*self._shells.values(), *self._guards.values()):
             shell.close()
 
     def data_dir(self, host: str) -> Path:
@@ -149,9 +163,12 @@ class HostsLab:
         if signal_number == signals.SIGSTOP:
             self._pause(host)
         elif signal_number == signals.SIGCONT and host in self._paused:
-            pid, tag = self._paused.pop(host)
-            tag, _, watchdog = tag.partition(" ")
-            self.execute(host, ("sh", "-c", _RESUME, "resume", tag, watchdog, "", str(pid)))
+            paused = self._paused.pop(host)
+            words = (paused.tag, paused.watchdog, "", str(paused.pid))
+            self.execute(host, ("sh", "-c", _RESUME, "resume", *words))
+            if guard := self._guards.pop(host, None):
+                guard.run(("sh", "-c", expiry.DISARM, "disarm", paused.tag, paused.guarded))
+                guard.close()
         elif signal_number in (signals.SIGTERM, signals.SIGKILL):
             self._end(host, signal_number)
         elif signal_number != signals.SIGCONT:
@@ -160,11 +177,14 @@ class HostsLab:
     def _pause(self, host: str) -> None:
         pid, start = self._process(host)
         undo = f'p={pid}; [ "$({_START_TIME})" = {start} ] && kill -CONT $p'
-        tag = f"{PAUSE_TAG}-{pid}"
-        words = ("pause", tag, f"{self.ttl_s:g}", undo, str(pid))
-        self._paused[host] = pid, tag
-        watchdog = self._checked(host, ("sh", "-c", _PAUSE, *words)).strip()
-        self._paused[host] = pid, f"{tag} {watchdog}"
+        paused = _Paused(pid, f"{PAUSE_TAG}-{pid}")
+        words = (paused.tag, f"{self.ttl_s:g}", undo)
+        if target := self._targets[host].guard():
+            guard = self._guards[host] = target.shell(host)
+            paused = replace(paused, guarded=guard.run((*_GUARD, *words)).stdout.strip())
+        self._paused[host] = paused
+        watchdog = self._checked(host, ("sh", "-c", _PAUSE, "pause", *words, str(pid))).strip()
+        self._paused[host] = replace(paused, watchdog=watchdog)
 
     def _end(self, host: str, number: int) -> None:
         script = self._start_script(host)
@@ -220,7 +240,7 @@ class HostsLab:
         Raises UnfitError if it only listens for another one.
         """
         if host in self._paused:
-            return self._paused[host][0]
+            return self._paused[host].pid
         port = self._port(host)
         found = self._shells[host].listener(port)
         if found is None:

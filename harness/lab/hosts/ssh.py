@@ -90,6 +90,9 @@ class SshTarget:
         """The same, without a connection that the user's ControlMaster keeps."""
         return replace(self, shared=False)
 
+    def guard(self) -> None:
+        """None: watchdogs outlive the login."""
+
     def argv(self, remote: str) -> list[str]:
         """The command that runs ``remote`` there."""
         options = list(_OPTIONS)

@@ -51,3 +51,6 @@ class Target(Protocol):
 
     def apart(self) -> Target:
         """The same host, over a connection that shares nothing with others."""
+
+    def guard(self) -> Target | None:
+        """Where a watchdog outlives whatever ends those of `shell`; None if nothing ends those."""

@@ -51,6 +51,17 @@ def test_load_text_in_full() -> None:
     ]
 
 
+def test_rules_may_end_by_the_clock_of_the_kernel() -> None:
+    """The rule that ends them comes first, counts for no link, and tells by its counter that it has acted."""
+    rules = cut_rules(TOPOLOGY, "ACKED-t-1", ONE)
+    lines = rules.load_text("broker2", "2026-11-28T09:50:00").splitlines()
+    end = "-A ACKED-t-1 -m time --datestart 2026-11-28T09:50:00 -j RETURN"
+    assert lines[3:5] == [end, f"-A ACKED-t-1 {rules.rules['broker2'][0].text}"]
+    listing = f"[0:0] {end}\n[7:420] {lines[4]}\n"
+    assert rules.packets(listing) == [7] and rules.counts("broker2", listing) == {ONE[0]: 7}
+    assert not rules.ended_by_clock(listing) and rules.ended_by_clock(listing.replace("[0:0]", "[2:80]"))
+
+
 def test_a_service_cut_drops_both_directions_of_its_connections_only() -> None:
     rules = cut_rules(TOPOLOGY, "ACKED-t-1", [Link("broker1", "broker2", 9092)])
     assert {host: [rule.text for rule in lines] for host, lines in rules.rules.items()} == {
@@ -127,6 +138,7 @@ class _HalfReached:
     """A lab of which one host does not answer; notes in which others each script ran."""
 
     topology = TOPOLOGY
+    of_others = False
 
     def __init__(self) -> None:
         self.ran: list[tuple[str, str]] = []
