@@ -66,7 +66,7 @@ def run_on_hosts(
 ) -> int:
     """Break a cluster of others once, record it, and judge it. Returns the exit code."""
     from harness.cluster.attached import guarded
-    from run.attached.cases import acts_of, case_of
+    from run.attached.cases import acts_of, case_of, in_force_together
     from run.attached.hosts import NOTHING
     from run.folder import RunFolder
     from run.recording.disk import require_room
@@ -82,7 +82,8 @@ def run_on_hosts(
         aims = [act.aim() for act in acts]
         hosts = hosts.limited(aims)
         breaking = hosts.breaking(acts)
-        breaking.guard.require_room_for(aims)
+        for together in in_force_together(acts):
+            breaking.guard.require_room_for(together)
         plan = hosts.recording_plan(breaking, case.partitions)
         require_room(runs, plan)
         require_rights(hosts.cluster, "", None, progress)

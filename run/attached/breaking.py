@@ -154,7 +154,14 @@ class Breaking:
             self._mark("recovered", "every partition has a leader and a full ISR")
 
     def _due(self, now: int) -> list[_Open]:
-        return [one for one in self._open if (now - one.since_ns) / 1e9 >= one.act.lasts_s]
+        rest = (
+            self._work is None and self._done == len(self.acts) and all(one.act.spans for one in self._open)
+        )
+        return [
+            one
+            for one in self._open
+            if (now - one.since_ns) / 1e9 >= one.act.lasts_s or (rest and one.act.spans)
+        ]
 
     def _finished(self) -> bool:
         return self._done == len(self.acts) and not self._open and self._work is None
@@ -164,7 +171,10 @@ class Breaking:
             return False
         if act.waits == "whole":
             return not self._open and self.guard.whole_ns > self._healed_ns
-        return act.waits != "over" or all(one.act.lasts_s > 0 for one in self._open)
+        if act.waits and any(not one.act.lasts_s for one in self._open):
+            return False
+        since_ns = max(self._healed_ns, self._last_ns)
+        return act.waits != "room" or self.guard.has_room(act.aim().hosts, since_ns)
 
     def _begin(self, act: Act) -> None:
         self._beginning = True

@@ -6,8 +6,9 @@ controller stays where it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from harness.cluster.attached import AttachedCluster
@@ -19,8 +20,12 @@ from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
 from nemesis.network import links
 from nemesis.network.links import Link
-from nemesis.processes.killing import Kill, ProcessEnd, Restart
+from nemesis.processes.killing import Kill, ProcessEnd, Restart, Stop
 
+BETWEEN_RESTARTS_S = 3.0
+"""How long nodes run at least before the next one is restarted."""
+_SHRUNK_S = 35.0
+"""After how long a broker that is cut off is out of the ISR: more than replica.lag.time.max.ms of 30 s."""
 END_S = 120.0
 """How long a node may take to end: one that is cut off waits long for its controller before it does."""
 
@@ -60,8 +65,11 @@ class Act:
     """How long it is in force; 0: it is undone as soon as it has acted."""
     after_s: float = 0.0
     """When it begins, after the beginning of the one before it."""
-    waits: Literal["", "over", "whole"] = ""
-    """It also waits until the one before it is over; or until that is so, and every ISR is full again."""
+    waits: Literal["", "over", "room", "whole"] = ""
+    """It also waits until those before it that have no time are over; or besides, until every partition has
+    enough in-sync replicas without the hosts of this one; or until all are over and every ISR is full."""
+    spans: bool = False
+    """It is over as soon as all acts after it are, if that comes before its time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +97,8 @@ class Case:
     """Of the topic; 0: each AZ leads one, so that every AZ is that of a leader."""
     mode: str = ""
     """The only mode in which it means anything."""
+    restarts: bool = False
+    """Whether every broker is restarted in turn meanwhile."""
 
 
 def _isolated(topology: Topology, az: str) -> Aim:
@@ -189,6 +199,25 @@ def _one_way(roles: Roles) -> Aim:
     )
 
 
+def _two_brokers(roles: Roles) -> Aim:
+    """Two brokers lose each other; who controls reaches both, so that both can end in an orderly way."""
+    brokers = [host for host in roles.topology.role("broker") if host != roles.controller]
+    if len(roles.topology.role("broker")) < 3 or len(brokers) < 2:
+        raise UnfitError("Restarts while a link is cut need three brokers, and the hosts file has fewer.")
+    one, other = brokers[:2]
+    title = f"cut {one.name} from {other.name}"
+    cut = links.parse(roles.topology, f"{one.name} <-> {other.name}")
+    asked = {"ends": [{"from": one.name, "to": other.name, "both": True}]}
+    return Aim(
+        title=title,
+        ability="cut",
+        make=lambda nemesis, _: nemesis.cut_links(title, cut, asked=asked),
+        links=cut,
+        hosts=(one,),
+        others=(other,),
+    )
+
+
 CASES: Mapping[str, Case] = {
     "leader-az-isolated": Case(says="an AZ is cut off that leads, without the controller", aim=_leader_az),
     "follower-az-isolated": Case(says="an AZ of followers is cut off", aim=_follower_az, partitions=1),
@@ -198,6 +227,11 @@ CASES: Mapping[str, Case] = {
     "leader-killed": Case(says="a broker that leads is killed, and started again", aim=_leader_killed),
     "controller-killed": Case(
         says="the active controller is killed, and started again", aim=_controller_killed
+    ),
+    "rolling-restart-during-cut": Case(
+        says="every broker is restarted in turn while two of them lose each other",
+        aim=_two_brokers,
+        restarts=True,
     ),
     "one-way-leader-to-follower": Case(says="what one AZ sends to another is lost, one way", aim=_one_way),
     "kraft-leader-az-isolated": Case(
@@ -226,8 +260,35 @@ def acts_of(name: str, file: HostsFile, cluster: AttachedCluster, fault_s: float
         )
     roles = Roles(topology=file.topology, controller=controller_of(file.topology, cluster))
     aim = case.aim(roles)
-    require_fit(name, file, (aim,))
-    return (Act(aim=lambda: aim, says=aim.title, lasts_s=fault_s),)
+    acts = [Act(aim=lambda: aim, says=aim.title, lasts_s=fault_s)]
+    if case.restarts:
+        longest_s = float(file.max_s)
+        acts = [replace(acts[0], lasts_s=longest_s, spans=True), *_restarts(roles, aim, longest_s)]
+    for aims in in_force_together(acts):
+        require_fit(name, file, aims)
+    return tuple(acts)
+
+
+def in_force_together(acts: Sequence[Act]) -> list[list[Aim]]:
+    """The faults that are in force at the same time: those with a time, and one of the others at once."""
+    lasting = [act.aim() for act in acts if act.lasts_s]
+    return [[*lasting, act.aim()] for act in acts if not act.lasts_s] or [lasting]
+
+
+def _restarts(roles: Roles, cut: Aim, longest_s: float) -> Iterator[Act]:
+    """First the brokers that reach all others, then those that are cut off, and the controller's last."""
+    one, other = *cut.hosts, *cut.others
+    brokers = sorted(
+        roles.topology.role("broker"), key=lambda host: (host == roles.controller, host == one, host == other)
+    )
+    for number, host in enumerate(brokers):
+        yield Act(
+            aim=partial(ended, (host,), Stop),
+            says=f"restart {host.name}",
+            lasts_s=0.0,
+            after_s=BETWEEN_RESTARTS_S if number else min(_SHRUNK_S, longest_s / 4),
+            waits="room",
+        )
 
 
 def require_fit(name: str, file: HostsFile, aims: Sequence[Aim]) -> None:
@@ -235,19 +296,17 @@ def require_fit(name: str, file: HostsFile, aims: Sequence[Aim]) -> None:
     for aim in aims:
         if aim.ability not in file.allow:
             raise UnfitError(f"{name} needs {aim.ability!r}, which limits.allow of {file.given} leaves out.")
-        for host in aim.hosts if aim.ends else ():
-            if host.name not in file.starts:
-                raise UnfitError(
-                    f"{name} needs a start command of {host.name}; give `start` in {file.given}."
-                )
     taken = taken_by(aims)
+    _require_quorum(name, file.topology, taken)
+    for host in (host for aim in aims if aim.ends for host in aim.hosts):
+        if host.name not in file.starts:
+            raise UnfitError(f"{name} needs a start command of {host.name}; give `start` in {file.given}.")
     if len(taken) > file.hosts_at_once:
         names = ", ".join(host.name for host in taken)
         raise UnfitError(
             f"{name} takes {len(taken)} hosts at once ({names}), and limits.hosts-at-once of "
             f"{file.given} is {file.hosts_at_once}; raise it if that is meant."
         )
-    _require_quorum(name, file.topology, taken)
 
 
 def taken_by(aims: Iterable[Aim]) -> tuple[Host, ...]:

@@ -83,6 +83,7 @@ class Guard:
         for key, state in self._before.items():  # with fewer replicas nobody can write with acks=all anyway
             self._least[key] = max(1, min(needed[key.topic], len(state.replicas or state.isr)))
         self._harm = ""
+        self._seen: tuple[int, Mapping[TopicPartition, PartitionState]] = (0, {})
         self.whole_ns = 0
         """When all partitions, those of acked included, last had a leader and a full ISR; 0: never yet."""
         self._over = threading.Event()
@@ -113,6 +114,18 @@ class Guard:
         for sides in ((aim.hosts for aim in aims), (aim.others or aim.hosts for aim in aims)):
             self.require_room({host.node_id for hosts in sides for host in hosts if host.role == "broker"})
 
+    def has_room(self, hosts: Collection[Host], since_ns: int) -> bool:
+        """Whether a look after ``since_ns`` has seen enough in-sync replicas outside of these hosts.
+
+        Of every partition, those of acked included: of these, one is enough.
+        """
+        seen_ns, every = self._seen
+        taken = {host.node_id for host in hosts if host.role == "broker"}
+        return seen_ns > since_ns and all(
+            state.leader >= 0 and len(set(state.isr) - taken) >= self._least.get(key, 1)
+            for key, state in every.items()
+        )
+
     def start(self) -> None:
         """Look every second from now on."""
         self._thread.start()
@@ -142,6 +155,7 @@ class Guard:
         every = all_partitions(self._cluster)
         if every and all(map(_is_whole, every.values())):
             self.whole_ns = began
+        self._seen = (began, every) if every else self._seen
         stated = of_others(every)
         if self._before and not stated:
             return "no broker tells of any partition"

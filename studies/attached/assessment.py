@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from harness.cluster.attached import AttachedCluster
 from harness.errors import AckedError, UnfitError
 from harness.kafka.broker_properties import likeliest_version
 from harness.lab.model import Host, Topology
-from run.attached.cases import controller_of, require_fit
+from run.attached.cases import controller_of, in_force_together, require_fit
 from run.attached.guard import Guard
 from run.attached.hosts import AttachedHosts
 from run.attached.starting import untried
@@ -60,14 +61,13 @@ def unfit(hosts: AttachedHosts, cases: Sequence[Case]) -> dict[str, str]:
     lacking: dict[str, str] = {}
     for case in cases:
         try:
-            together = [act.aim() for act in aims.acts(case.steps, hosts.fault_s())]
-            rolling = any(step.fault == ROLLING for step in case.steps)
-            if rolling and len(case.steps) > 1:
-                raise UnfitError("nodes are not restarted there while links are cut")
-            for faults in [[one] for one in together] if rolling else [together]:
+            if len(case.steps) > 1 and any(step.fault == ROLLING for step in case.steps):
+                raise UnfitError("nodes are not restarted there while an AZ is cut off")
+            together = in_force_together([*aims.acts(case.steps, hosts.fault_s())])
+            for faults in together:
                 require_fit("it", hosts.file, faults)
                 guard.require_room_for(faults)
-            ending = sorted({host.name for aim in together if aim.ends for host in aim.hosts})
+            ending = sorted({host.name for aim in chain(*together) if aim.ends for host in aim.hosts})
             if names := untried(hosts.file, ending):
                 lacking[case.name] = f"the start command of {', '.join(names)} was not tried"
         except AckedError as error:

@@ -20,7 +20,7 @@ from harness.lab.model import Topology
 from nemesis.catalogue import FAULTS
 from nemesis.processes.killing import Kill, Stop
 from nemesis.scheduled import ScheduledFault
-from run.attached.cases import Act, Aim, controller_of, ended
+from run.attached.cases import BETWEEN_RESTARTS_S, Act, Aim, controller_of, ended
 from studies.search.schedule import Producer, Schedule, TopicPlan
 from studies.steps.aims import hosts_named, links_between, sides_of
 from studies.steps.step import OTHERS, Moment, Step, described, link_title
@@ -34,7 +34,6 @@ ABILITIES = {"cut": ("cut", "one-way"), **{name: (ability,) for name, ability in
 TOPIC = "recorded"
 """What the topic of a recording is called in schedules and in the table of an assessment."""
 _LONGEST_WAIT_S, _SHORTEST_S = 15.0, 3.0
-_BETWEEN_RESTARTS_S = 3.0
 
 
 def possible(allow: Iterable[str]) -> tuple[type[ScheduledFault], ...]:
@@ -135,7 +134,7 @@ class Aims:
                 aim=partial(ended, (host,), Stop),
                 says=f"restart {host.name}",
                 lasts_s=0.0,
-                after_s=_BETWEEN_RESTARTS_S,
+                after_s=BETWEEN_RESTARTS_S,
                 waits=("whole" if alone else "over") if number or not alone else "",
             )
 

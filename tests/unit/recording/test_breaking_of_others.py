@@ -117,6 +117,26 @@ def test_a_case_that_does_not_fit_is_refused_with_its_reason(tmp_path: Path) -> 
         aim_of("leader-az-isolated", file, cluster_of(file))
 
 
+def test_brokers_are_restarted_during_a_cut_where_controllers_are_elsewhere(tmp_path: Path) -> None:
+    """With combined nodes, the one that is cut off and the one that is restarted are a majority."""
+    name = "rolling-restart-during-cut"
+    limits = 'allow = ["cut", "restart"]\nhosts-at-once = 2\nmax-seconds = 40'
+    combined = three(tmp_path, limits)
+    with pytest.raises(UnfitError, match="2 of 3 nodes with the service controller"):
+        acts_of(name, combined, cluster_of(combined), 15.0)
+    brokers = [(one, az, "kafka = [9092]") for one, az in ((2, "a"), (3, "b"), (4, "c"))]
+    file = hosts_file(tmp_path, (1, "q", "controller = [9093]"), *brokers, limits=limits)
+    with pytest.raises(UnfitError, match="needs a start command of broker4"):
+        acts_of(name, file, cluster_of(file), 15.0)
+    file = replace(file, starts=dict.fromkeys(("broker2", "broker3", "broker4"), "start"))
+    cut, *restarts = acts_of(name, file, cluster_of(file), 15.0)
+    assert (cut.says, cut.lasts_s, cut.spans) == ("cut broker2 from broker3", 40.0, True)
+    assert [act.says for act in restarts] == ["restart broker4", "restart broker3", "restart broker2"]
+    assert [act.waits for act in restarts] == ["room"] * 3 and restarts[0].after_s == 10.0
+    with pytest.raises(UnfitError, match="takes 2 hosts at once"):
+        acts_of(name, replace(file, hosts_at_once=1), cluster_of(file), 15.0)
+
+
 class _Watched:
     """In the place of a lab in which watchdogs wait."""
 
@@ -268,12 +288,12 @@ def _without_own(stating: Any) -> None:
         del stating[broker][OWN]
 
 
-def _until(work: Breaking, holds: Callable[[], object]) -> None:
+def _until(work: Breaking, holds: Callable[[], object], within_s: float = 5.0) -> None:
     def looked() -> object:
         work.look()
         return holds()
 
-    assert _within(5, looked)
+    assert _within(within_s, looked)
 
 
 def test_a_fault_that_somebody_has_ended_ends_the_run(
@@ -355,6 +375,26 @@ def test_what_is_not_possible_when_it_is_due_is_left_out_of_a_schedule(
         with pytest.raises(UnfitError, match="two at once"):
             _until(work, lambda: False)
         work._heal_all()
+
+
+def test_a_restart_waits_for_room_and_a_cut_ends_with_the_last_one(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broker 2 is not restarted while no replica besides its own and that of broker 1 is in sync."""
+    _without_own(stating)
+    cut, restart, file = Fault(), Fault(), three(tmp_path)
+    acts = [act_of(file, cut, spans=True), act_of(file, restart, lasts_s=0.0, waits="room")]
+    with broken(tmp_path, acts, monkeypatch) as (work, _):
+        for broker in stating:
+            stating[broker][KEY] = replace(WHOLE, isr=(1, 2))
+        assert acts[1].aim().hosts[0].node_id == 2
+        with pytest.raises(AssertionError):
+            _until(work, lambda: restart.did, 0.5)
+        assert cut.did == ["inject"]
+        for broker in stating:
+            stating[broker][KEY] = WHOLE
+        _until(work, lambda: work.over)
+    assert (cut.did, restart.did) == (["inject", "heal"], ["inject", "heal"])
 
 
 def test_the_connection_that_commands_a_host_is_spared(tmp_path: Path) -> None:
