@@ -148,9 +148,11 @@ def how_it_ends(file: HostsFile, ttl_s: float) -> Iterator[str]:
 
 def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float) -> Iterator[str]:
     """What would be run in the hosts, besides looking."""
+    from nemesis.network.chains import clock_s
     from nemesis.network.rules import cut_rules
 
     lab = hosts.lab
+    ends = f"<{clock_s(ttl_s)} s later, UTC>"
     for aim in aims:
         if not aim.links:
             number = {"pause": "STOP", "kill": "KILL", "restart": "TERM"}[aim.ability]
@@ -161,6 +163,6 @@ def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float) -> Iterato
         rules = cut_rules(lab.topology, "ACKED-xxxx-1", aim.links)
         for name in rules.hosts:
             yield f"{name}: iptables-restore --noflush"
-            yield from (f"    {line}" for line in rules.load_text(name).splitlines())
+            yield from (f"    {line}" for line in rules.load_text(name, ends).splitlines())
             yield f"{name}: after {ttl_s:.0f} s at most: iptables-restore --noflush"
             yield from (f"    {line}" for line in rules.heal_text().splitlines())

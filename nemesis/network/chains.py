@@ -28,6 +28,13 @@ printf '%s\\n' "$rules" | sed "s/{_ENDS}/$ends/" | {_RESTORE} 2>/dev/null ||
 # The time is that of the host, whose clock may differ. A kernel without xt_time gets the other rules alone.
 _LATER_S = 5
 """By how much the kernel's end of rules is later than that of their watchdog, which also removes them."""
+
+
+def clock_s(ttl_s: float) -> int:
+    """After how many seconds the kernel ends rules with a time-to-live in hosts of others."""
+    return math.ceil(ttl_s) + _LATER_S
+
+
 _HEAL = f"{_RESTORE}; status=$?; {expiry.DISARM}; exit $status"
 # If the exact removal fails, remove whatever exists of this one chain.
 _REMOVE_REMAINS = """chain=$1; shift
@@ -50,8 +57,7 @@ class Chains:
         heal = expiry.undo_script(_RESTORE, rules.heal_text())
         names = rules.hosts if hosts is None else tuple(hosts)
         script, ends = (_LOAD_UNTIL, _ENDS) if self._lab.of_others else (_LOAD, "")
-        clock_s = str(math.ceil(self.ttl_s) + _LATER_S)
-        words = ("sh", "-c", script, "load", rules.chain, f"{self.ttl_s:g}", heal, clock_s)
+        words = ("sh", "-c", script, "load", rules.chain, f"{self.ttl_s:g}", heal, str(clock_s(self.ttl_s)))
         commands = {host: (words, rules.load_text(host, ends)) for host in names}
         try:
             results = self._lab.execute_all(commands)

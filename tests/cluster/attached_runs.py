@@ -28,6 +28,7 @@ from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorder import Files, inventory, lost_by_findings
 from tests.cluster.ssh_hosts import SshHosts
 
+ROLLING = "rolling-restart-during-cut"
 LIMITS = 'max-seconds = 15\nhosts-at-once = 2\nallow = ["cut", "one-way", "pause", "kill", "restart"]'
 
 
@@ -38,7 +39,8 @@ def _acked(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def carried_out(cluster: ForeignLab, hosts: SshHosts, name: str, cluster_id: str) -> dict[str, Any]:
     """One run, and what the brokers' files and the hosts' rules say about it."""
-    file = hosts.hosts_file(cluster.bootstrap, limits=LIMITS, start=cluster.start_command)
+    limits = LIMITS.replace("15", "120") if name == ROLLING else LIMITS
+    file = hosts.hosts_file(cluster.bootstrap, limits=limits, start=cluster.start_command)
     runs = cluster.folder / "runs"
     rules, before = hosts.rules(), inventory(cluster)
     common = ("run", name, "--hosts", str(file), "--runs", str(runs))
@@ -48,7 +50,7 @@ def carried_out(cluster: ForeignLab, hosts: SshHosts, name: str, cluster_id: str
         "name": name,
         "status": done.returncode,
         "stderr": done.stderr[-3000:],
-        "plan": {"status": plan.returncode, "commands": plan.stdout[:2000]},
+        "plan": {"status": plan.returncode, "commands": plan.stdout[:4000]},
         "rules_as_before": hosts.rules() == rules,
         "inventory_as_before": inventory(cluster) == before,
     }
@@ -62,6 +64,7 @@ def carried_out(cluster: ForeignLab, hosts: SshHosts, name: str, cluster_id: str
     return outcome | {
         "run": str(run),
         "verdict": judgement["verdict"],
+        "moments": _moments(runs),
         "lost": len(findings),
         "lost_on_disk": len(disk),
         "different": len(findings ^ disk),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import ssh_hosts
+from tests.cluster.attached_runs import ROLLING
 from tests.cluster.hosts_worker import KILLS, TTL_S
 from tests.cluster.test_recorded_faults import carried_out
 
@@ -119,6 +120,20 @@ def test_a_hosts_file_is_proposed_and_start_commands_are_tried(tmp_path: Path) -
 
 
 @pytest.mark.long
+def test_brokers_are_restarted_in_turn_during_a_cut(tmp_path: Path) -> None:
+    """Each while the link is cut, which ends with the last restart; combined nodes are refused."""
+    (done,) = carried_out("attached_runs", tmp_path / "zookeeper", "2.7.1", "as-tried", ROLLING)
+    assert (
+        done["status"] == 0 and done["verdict"] == "as declared" and done["lost"] == done["lost_on_disk"]
+    ), done
+    assert done["rules_as_before"] and done["inventory_as_before"], done
+    whole = ["injecting", "injected", "healing", "healed"]
+    assert done["moments"] == [*whole[:2], *whole * 3, *whole[2:]], done
+    (refused,) = carried_out("attached_runs", tmp_path / "combined", "3.9.1", "as-tried", ROLLING)
+    assert refused["status"] == 3 and "2 of 3 nodes with the service controller" in refused["stderr"], refused
+
+
+@pytest.mark.long
 def test_an_assessment_of_a_cluster_of_others(tmp_path: Path) -> None:
     """One run after the other, each judged; findings are what the files lack, and nothing is left."""
     (done,) = carried_out("attached_runs", tmp_path, "3.9.1", "assess isolate-eu-a*,pause-broker*")
@@ -149,7 +164,7 @@ def test_scenarios_on_a_cluster_of_others(tmp_path: Path, kafka: str, names: str
     outcomes = list(carried_out("attached_runs", tmp_path, kafka, *names.split()))
     assert [one["name"] for one in outcomes] == names.split()
     for one in outcomes:
-        assert one["plan"]["status"] == 0 and one["plan"]["commands"], one
+        assert one["plan"]["status"] == 0 and "s later, UTC> -j RETURN" in one["plan"]["commands"], one
         assert one["status"] == 0 and one["verdict"] == "as declared", one
         assert one["different"] == 0 and one["lost"] == one["lost_on_disk"], one
         assert set(one["lost_by_writer"]) <= {2}, "only acks=1 may lose messages"
