@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,6 +64,8 @@ _ORDER = {
 }
 """Columns by which tables are sorted; the others are sorted by `ns` if they have it."""
 
+_LARGE_AT_ONCE = 2
+"""Large tables that are written side by side; most of the work is done by libraries that need no lock."""
 _PREFIX = b'{"table":"'
 _LINES_AT_ONCE = 100_000
 """Lines of a table that memory holds as text; parsed, they need a third of it."""
@@ -74,7 +77,7 @@ def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> 
     """Write all tables of a run's history; returns the number of rows by table.
 
     ``log_events`` are rows of `log_events` besides those in the journals. Tables of the final dump (`FINAL`)
-    that exist already are kept. Memory holds one table at a time.
+    that exist already are kept. Memory holds one table at a time, and of large ones some blocks.
 
     Raises BadDataError, with file and line, if a journal is malformed.
     """
@@ -84,9 +87,13 @@ def assemble(run_dir: Path, log_events: Sequence[Mapping[str, object]] = ()) -> 
         rows = _read_journals(run_dir / "journal", aside)
         if log_events:
             rows["log_events"].add(pa.Table.from_pylist(list(log_events), schema=_LINES["log_events"]))
-        written = {"sends": write_sends(run_dir, rows["sent"].take(), rows["done"].take())}
-        written["sightings"] = write_sightings(run_dir, rows["gone"].take())
-        written["reads"] = write_reads(run_dir)
+        with ThreadPoolExecutor(_LARGE_AT_ONCE) as pool:
+            large = {
+                "sends": pool.submit(write_sends, run_dir, rows["sent"].take(), rows["done"].take()),
+                "sightings": pool.submit(write_sightings, run_dir, rows["gone"].take()),
+                "reads": pool.submit(write_reads, run_dir),
+            }
+            written = {name: one.result() for name, one in large.items()}
         for name in [name for name in TABLES if name not in written]:
             table = rows[name].take()
             dumped = history_dir(run_dir) / f"{name}.parquet"

@@ -64,25 +64,39 @@ class ValueTemplate:
         return body + b"%08x" % zlib.crc32(body)
 
 
+def named(value: bytes | None) -> tuple[int, int] | None:
+    """Writer and sequence in a record value; None if `decode` finds no identity in it."""
+    found = _found(value)
+    return None if found is None else found[:2]
+
+
 def decode(value: bytes | None) -> MessageIdentity | None:
     """The identity in a record value; None if it has none, because no client of this project sent it."""
-    if not value or not value.startswith(_MAGIC):
+    found = _found(value)
+    if value is None or found is None:
         return None
-    parts = bytes(value).split(b" ")
-    if len(parts) != 7:
-        return None
-    try:
-        writer, seq = int(parts[1]), int(parts[2])
-        intact = int(parts[6], 16) == zlib.crc32(value[: len(value) - len(parts[6])])
-    except ValueError:
-        return None
-    if not (0 <= writer < 1 << 31 and 0 <= seq < 1 << 63):  # of a damaged record
-        return None
+    writer, seq, checksum, parts = found
     label = parts[4].decode(errors="replace")
     return MessageIdentity(
         writer=writer,
         seq=seq,
         home=parts[3].decode(errors="replace"),
         label=None if label == "-" else label,
-        intact=intact,
+        intact=checksum == zlib.crc32(value[: len(value) - len(parts[6])]),
     )
+
+
+def _found(value: bytes | None) -> tuple[int, int, int, list[bytes]] | None:
+    """Writer, sequence and checksum in a record value, and its fields."""
+    if not value or not value.startswith(_MAGIC):
+        return None
+    parts = bytes(value).split(b" ")
+    if len(parts) != 7:
+        return None
+    try:
+        writer, seq, checksum = int(parts[1]), int(parts[2]), int(parts[6], 16)
+    except ValueError:
+        return None
+    if not (0 <= writer < 1 << 31 and 0 <= seq < 1 << 63):  # of a damaged record
+        return None
+    return writer, seq, checksum, parts

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.history.row_journal import create
 
@@ -38,8 +38,7 @@ ROW_BYTES = _ROW.size
 _ABSENT = -1
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReceivedRecord:
+class ReceivedRecord(NamedTuple):
     """One row: a record, the poll that returned it, and the transaction in which the application polled."""
 
     topic: str
@@ -83,11 +82,16 @@ class ReadJournal:
                 file.write(rows)
 
     def _packed(self, record: ReceivedRecord) -> bytes:
-        def stated(number: int | None) -> int:
-            return _ABSENT if number is None else number
-
+        topic, partition, ns, offset, epoch, writer, seq, poll, txn_writer, txn = record
         return _ROW.pack(
-            *(record.ns, record.offset, stated(record.seq), stated(record.txn)),
-            *(self._topics[record.topic], record.partition),
-            *(stated(record.epoch), stated(record.writer), record.poll, stated(record.txn_writer)),
+            ns,
+            offset,
+            _ABSENT if seq is None else seq,
+            _ABSENT if txn is None else txn,
+            self._topics[topic],
+            partition,
+            _ABSENT if epoch is None else epoch,
+            _ABSENT if writer is None else writer,
+            poll,
+            _ABSENT if txn_writer is None else txn_writer,
         )

@@ -20,6 +20,7 @@ the complete rows count.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -33,7 +34,7 @@ from harness.errors import BadDataError
 from harness.history.row_journal import create, read_header
 from harness.history.schema import TABLES
 from harness.history.sends import ROWS_CONVERTED
-from harness.history.tables import history_dir, rising_writer, write_table
+from harness.history.tables import history_dir, table_writer, write_table
 
 SUFFIX = ".seen"
 """The end of the names of these files."""
@@ -45,7 +46,6 @@ Replica = tuple[str, int, int]
 """Topic, partition and broker."""
 _SCHEMA = TABLES["sightings"].arrow()
 _LONGEST_HEADER = 1 << 16
-_RISING = ("offset", "seen_ns", "seq")
 
 
 class SightingsJournal:
@@ -78,8 +78,9 @@ class _File:
 
 
 def write_sightings(run_dir: Path, gone: pa.Table) -> int:
-    """Write the table of a run; returns its number of rows. Memory holds one replica's.
+    """Write the table of a run; returns its number of rows.
 
+    Memory holds the rows of one replica if they are not in order, as after a truncation; otherwise a block.
     ``gone`` are the lines of its journals: topic, partition, broker, from_offset, to_offset, gone_ns. Rows
     are in the order of broker, offset and time. Raises BadDataError for a malformed journal.
     """
@@ -88,17 +89,32 @@ def write_sightings(run_dir: Path, gone: pa.Table) -> int:
     write_table(run_dir, "sightings", _SCHEMA.empty_table())
     target, written = history_dir(run_dir) / "sightings.parquet", 0
     for number, (_, of_partition) in enumerate(groupby(files, key=lambda file: file.replica[:2])):
-        with rising_writer(target / f"{number:05}.parquet", "sightings", _RISING) as writer:
+        with table_writer(target / f"{number:05}.parquet", "sightings") as writer:
             for replica, of_replica in groupby(of_partition, key=lambda file: file.replica):
-                rows = np.concatenate([file.rows() for file in of_replica])
-                _check(rows, replica)
-                rows = rows[np.lexsort((rows["seen_ns"], rows["offset"]))]
+                rows = _in_order([file.rows() for file in of_replica])
                 gone_ns = _gone_ns(rows, _of_replica(gone, replica))
-                for begin in range(0, len(rows), ROWS_CONVERTED):
-                    block = slice(begin, begin + ROWS_CONVERTED)
-                    writer.write_table(_sightings(rows[block], gone_ns[block], replica))
+                for block in _blocks(rows):
+                    some = np.array(rows[block])
+                    _check(some, replica)
+                    writer.write_table(_sightings(some, gone_ns[block], replica))
                 written += len(rows)
     return written
+
+
+def _blocks(rows: Rows) -> Iterator[slice]:
+    return (slice(begin, begin + ROWS_CONVERTED) for begin in range(0, len(rows), ROWS_CONVERTED))
+
+
+def _in_order(parts: Sequence[Rows]) -> Rows:
+    """The rows of a replica by offset and time; what is mapped and in order stays mapped."""
+    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    end = -1
+    for block in _blocks(rows):
+        offsets = rows["offset"][block]
+        if offsets[0] <= end or (np.diff(offsets) <= 0).any():
+            return rows[np.lexsort((rows["seen_ns"], rows["offset"]))]
+        end = int(offsets[-1])
+    return rows
 
 
 def _opened(path: Path) -> _File | None:
@@ -134,6 +150,8 @@ def _of_replica(gone: pa.Table, replica: Replica) -> list[tuple[int, int, int]]:
 
 def _gone_ns(rows: Rows, gone: list[tuple[int, int, int]]) -> npt.NDArray[np.int64]:
     """When each record vanished, -1 for never. ``rows`` are in the order of their offsets."""
+    if not gone:
+        return np.broadcast_to(np.int64(-1), len(rows))
     gone_ns = np.full(len(rows), -1, dtype=np.int64)
     for begin, end, ns in gone:
         low, high = np.searchsorted(rows["offset"], [begin, end])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,11 @@ from harness.errors import BadDataError
 from harness.history.schema import BY_PARTITION, NEEDED, TABLES
 
 _ROWS_AT_ONCE = 1 << 19
+_RISING = frozenset(
+    ("offset", "last_offset", "batch_offset", "seq", "sequence", "timestamp_ms", "size_bytes")
+    + ("ns", "sent_ns", "done_ns", "seen_ns", "poll")
+)
+"""Columns of tables of `BY_PARTITION` that grow from row to row, or nearly so."""
 
 
 def history_dir(run_dir: Path) -> Path:
@@ -84,7 +89,7 @@ class PartitionedWriter:
             if place not in self._files:
                 self._target.mkdir(exist_ok=True)
                 file = self._target / f"{len(self._files):05}.parquet"
-                self._files[place] = pq.ParquetWriter(file, self._schema)
+                self._files[place] = table_writer(file, self._name)
             self._files[place].write_table(part)
 
     def _taken(self) -> pa.Table:
@@ -114,18 +119,18 @@ def _sorted(table: pa.Table, order: Sequence[str]) -> pa.Table:
     return table.take(pa.array(np.lexsort(columns)))
 
 
-def rising_writer(file: Path, name: str, rising: Collection[str]) -> pq.ParquetWriter:
-    """Writes a file of a large table whose ``rising`` columns grow from row to row, fast and in few bytes.
+def table_writer(file: Path, name: str) -> pq.ParquetWriter:
+    """Writes a file of a table of `BY_PARTITION`, fast and in few bytes.
 
-    Of those columns Parquet stores differences; the others have few values each.
+    Parquet stores differences of the columns that grow from row to row; the others have few values each.
     """
     schema = TABLES[name].arrow()
     return pq.ParquetWriter(
         file,
         schema,
         compression="zstd",
-        use_dictionary=[name for name in schema.names if name not in rising],
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name in rising},
+        use_dictionary=[name for name in schema.names if name not in _RISING],
+        column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name in _RISING},
         store_schema=False,  # Parquet's own says it all, in fewer bytes
     )
 

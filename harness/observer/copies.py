@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.history.schema import TABLES
-from harness.history.tables import clear, history_dir, rising_writer, write_table
+from harness.history.tables import clear, history_dir, table_writer, write_table
 from harness.kafka.batches import CODECS
 from harness.kafka.headers import HEADER, Headers
 from harness.kafka.model import TopicPartition
@@ -29,8 +29,6 @@ from harness.observer.decoder import DECODED, Decoded, Decoder
 _UNFINISHED = "copies.unfinished"
 _ROW_GROUP = 200_000
 """Rows that memory holds at most while tables are written."""
-_RISING = ("offset", "last_offset", "batch_offset", "seq", "sequence", "timestamp_ms", "size_bytes")
-"""Columns of which Parquet stores differences; the others have few values each."""
 _STORED = np.dtype([("header", HEADER), ("first", "i8"), ("row", "i8"), ("rows", "i8"), ("intact", "?")])
 """A batch in a store: the offset of its first record, and where its rows are."""
 
@@ -107,7 +105,7 @@ class Copies:
                 for name, place in target.items():
                     place.mkdir(exist_ok=True)
                     tables = stored.copies if name == "copies" else stored.batches
-                    with rising_writer(place / f"{number:05}.parquet", name, _RISING) as writer:
+                    with table_writer(place / f"{number:05}.parquet", name) as writer:
                         for broker, runs in sorted(replicas.items()):
                             for table in tables(runs):
                                 writer.write_table(_of_replica(name, key, broker, table), _ROW_GROUP)

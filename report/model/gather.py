@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from harness.history.schema import TABLES
 from harness.kafka.model import broker_name
 from report.model import causes
 from report.model.beliefs import ToSeconds, Zombie, controller_host, lanes, leaders_by_epoch, splits, zombies
@@ -38,7 +39,7 @@ from report.model.model import (
 from report.model.other_findings import explanations
 from report.model.removals import consequences, elections, turns
 from report.model.stories import chosen_messages, finding_groups, stories
-from report.model.tables import WITH_TIME, Row, RunTables
+from report.model.tables import WITH_TIME, Coded, Row, RunTables
 from report.model.transactions import RunTransactions
 from report.words.seen import limits_in_words
 
@@ -63,6 +64,7 @@ _FINDING_COLUMNS = (
 )
 
 
+_NOTHING_SEEN = TABLES["sightings"].arrow().empty_table()
 _WITH_THE_PAGE = ("report.html", FILE)
 """Files that are written together with the page, which does not list them."""
 
@@ -358,8 +360,10 @@ class _ModelBuilder:
         offsets = offsets_by_broker(self.tables.rows("watermarks", None, place), self.seconds)
         replicas = self.tables.rows("replicas", ["broker"], place)
         count = self.findings.filter(_at(self.findings, place)).num_rows if self.findings.num_rows else 0
-        sightings = self.tables.table("sightings", None, place)
-        telling = first or count or len(sightings["gone_ns"].drop_null())
+        gone_ns = self.tables.table("sightings", ("gone_ns",), place)["gone_ns"]
+        telling = first or count or gone_ns.null_count < len(gone_ns)
+        # Without a record that vanished there is nothing to tell of what was seen.
+        sightings = self.tables.table("sightings", None, place) if telling else _NOTHING_SEEN
         logs = None
         if telling:
             logs = log_figure(
@@ -390,7 +394,7 @@ class _ModelBuilder:
             turns=turns(
                 own_lanes,
                 sightings,
-                _acknowledged(own),
+                _acknowledged(own, sightings),
                 self.faults,
                 self.small["processes"],
                 [row for row in self.small["log_events"] if (row["topic"], row["partition"]) == place],
@@ -467,11 +471,15 @@ def _at(table: pa.Table, place: tuple[str, int]) -> Any:
     return pc.and_(pc.equal(table["topic"], place[0]), pc.equal(table["partition"], place[1]))
 
 
-def _acknowledged(life: pa.Table) -> set[tuple[int, int]]:
-    """Writer and seq of the acknowledged messages."""
+def _acknowledged(life: pa.Table, sightings: pa.Table) -> set[tuple[int, int]]:
+    """Writer and seq of the acknowledged messages of which a replica lost a record."""
     import pyarrow.compute as pc
 
-    acked = life.filter(pc.fill_null(pc.equal(life["outcome"].cast(pa.string()), "ok"), False))
+    gone = sightings.filter(pc.is_valid(sightings["gone_ns"]))
+    if not gone.num_rows:
+        return set()
+    acked = life.filter(pa.array(Coded.of(life, "outcome").among("ok")))
+    acked = acked.filter(pc.is_in(acked["seq"], gone["seq"].unique()))
     return set(zip(acked["writer"].to_pylist(), acked["seq"].to_pylist(), strict=True))
 
 

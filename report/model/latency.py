@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogWriter
 
 from harness.history.sends import ROW
 from harness.history.stream_journal import ACKNOWLEDGED, SUFFIX, read_header
+from report.model.tables import Coded, of_streams
 
 FILE = "latency.hlog"
 """In a run folder: a histogram for each AZ and acks, in HdrHistogram's log format."""
@@ -72,16 +74,19 @@ def histogram(writer: Numbers, sent_ns: Numbers, done_ns: Numbers, ok: Flags) ->
     found.set_start_time_stamp(int(sent_ns.min()) / 1e6)
     found.set_end_time_stamp(int(done_ns[ok].max()) / 1e6)
     _add(found, done_ns[ok] - sent_ns[ok])
-    for one in np.unique(writer).tolist():
+    for one in pc.unique(pa.array(writer)).to_pylist():
         ours = writer == one
         _add(found, _omitted(sent_ns[ours], done_ns[ours], ok[ours]))
     return found
 
 
 def _add(histogram: HdrHistogram, latency_ns: Numbers) -> None:
-    us = np.clip(latency_ns // 1000, 1, _LONGEST_US)
+    counted = pa.array(np.clip(latency_ns // 1000, 1, _LONGEST_US)).value_counts()
+    us, times = (counted.field(number).to_numpy() for number in (0, 1))
     step = 10 ** np.maximum(np.floor(np.log10(us)).astype(np.int64) - _DIGITS, 0)
-    for value, count in zip(*np.unique(us // step * step, return_counts=True), strict=True):
+    values, groups = np.unique(us // step * step, return_inverse=True)
+    counts = np.bincount(groups, weights=times)
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
         histogram.record_value(int(value), int(count))
 
 
@@ -125,17 +130,15 @@ def histograms(
                 else:
                     found[place] = one
         return found
-    role = life["role"].fill_null("").to_numpy()
-    if (role == "stream").any():
-        life = life.filter(pa.array(role == "stream"))
+    life = of_streams(life)
     writer, sent = life["writer"].to_numpy(), life["sent_ns"].to_numpy()
     done = life["done_ns"].fill_null(-1).to_numpy()
-    ok = (life["outcome"].fill_null("").to_numpy() == "ok") & (done >= 0)
-    az, acks = life["az"].fill_null("").to_numpy(), life["acks"].fill_null(UNKNOWN_ACKS).to_numpy()
+    ok = Coded.of(life, "outcome").among("ok") & (done >= 0)
+    az, acks = Coded.of(life, "az"), life["acks"].fill_null(UNKNOWN_ACKS).to_numpy()
     places = life.group_by(["az", "acks"], use_threads=False).aggregate([]).to_pylist()
     found = {}
     for row in places:
-        here = (az == (row["az"] or "")) & (acks == (UNKNOWN_ACKS if row["acks"] is None else row["acks"]))
+        here = az.among(row["az"] or "") & (acks == (UNKNOWN_ACKS if row["acks"] is None else row["acks"]))
         found[row["az"] or "", row["acks"]] = histogram(writer[here], sent[here], done[here], ok[here])
     return found
 

@@ -12,6 +12,7 @@ from checkers.partition.fate import LOSSES
 from report.model.latency import NO_LATENCY, UNKNOWN_ACKS, Latency, Place
 from report.model.logs import MessageFacts, Meta
 from report.model.model import NO_AZ, Availability, Fault, SendBin
+from report.model.tables import Coded, of_streams
 
 LOST = LOSSES
 COLUMNS = (
@@ -19,22 +20,6 @@ COLUMNS = (
     *("offset", "fate", "acked_by", "copies"),
 )
 BINS = 180
-
-
-def texts(table: pa.Table, name: str) -> np.ndarray:
-    """A text column as a numpy array of str; null is the empty text."""
-    codes, names = _codes(table, name)
-    return np.asarray(np.asarray(names, dtype=str)[codes])
-
-
-def _codes(table: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
-    """A text column as numbers of its texts: a text for each row would need a multiple of the memory."""
-    column = pc.fill_null(table[name].cast(pa.string()), "")
-    encoded = column.dictionary_encode().unify_dictionaries()
-    if not encoded.num_chunks:
-        return np.empty(0, np.int32), []
-    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
-    return codes, encoded.chunk(0).dictionary.to_pylist()
 
 
 def numbers(table: pa.Table, name: str, null: int = -1) -> np.ndarray:
@@ -46,20 +31,20 @@ def send_bins(life: pa.Table, zero_ns: int, from_s: float, to_s: float) -> dict[
     """What each AZ sent, in bins of the time that is drawn."""
     if not life.num_rows:
         return {}
-    az, outcome, fate = texts(life, "az"), texts(life, "outcome"), texts(life, "fate")
+    az, outcome, fate = (Coded.of(life, name) for name in ("az", "outcome", "fate"))
+    is_ok, failed, is_lost = outcome.among("ok"), outcome.among("fail"), fate.among(*LOST)
     sent = (numbers(life, "sent_ns") - zero_ns) / 1e9
     width = max(to_s - from_s, 0.001) / BINS
     number = np.clip(((sent - from_s) / width).astype(np.int64), 0, BINS - 1)
     bins = {}
-    for one in sorted(set(az.tolist())):
-        here = az == one
+    for one in az.present():
+        here = az.among(one)
 
         def counted(condition: np.ndarray, here: np.ndarray = here) -> np.ndarray:
             return np.bincount(number[here & condition], minlength=BINS)
 
-        ok, fail = counted(outcome == "ok"), counted(outcome == "fail")
-        info = counted((outcome != "ok") & (outcome != "fail"))
-        lost = counted((outcome == "ok") & np.isin(fate, LOST))
+        ok, fail, lost = counted(is_ok), counted(failed), counted(is_ok & is_lost)
+        info = counted(~(is_ok | failed))
         bins[one or NO_AZ] = tuple(
             SendBin(
                 s=from_s + n * width,
@@ -88,32 +73,29 @@ def availability(
     """
     if not life.num_rows:
         return ()
-    role = texts(life, "role")
-    if (role == "stream").any():
-        life = life.filter(pa.array(role == "stream"))
-    az, outcome = texts(life, "az"), texts(life, "outcome")
+    life = of_streams(life)
+    az, outcome = Coded.of(life, "az"), Coded.of(life, "outcome")
+    is_ok, is_failed = outcome.among("ok"), outcome.among("fail")
     sent, done = numbers(life, "sent_ns"), numbers(life, "done_ns")
     acks, places = numbers(life, "acks", UNKNOWN_ACKS), _places(life)
     first_writers = life.group_by(["az", "acks"], use_threads=False).aggregate([("writer", "min")])
     groups = sorted((row["az"] or "", row["writer_min"], row["acks"]) for row in first_writers.to_pylist())
     rows = []
     for one, _, level in groups:
-        here = (az == one) & (acks == (UNKNOWN_ACKS if level is None else level))
-        good = here & (outcome == "ok") & (done >= 0)
-        acked = np.sort((done[good] - zero_ns) / 1e9)
-        begin, end = (sent[here].min() - zero_ns) / 1e9, (sent[here].max() - zero_ns) / 1e9
-        end = max(end, acked[-1] if acked.size else end)
+        here = az.among(one) & (acks == (UNKNOWN_ACKS if level is None else level))
+        good = here & is_ok & (done >= 0)
+        acked, ours = (done[good] - zero_ns) / 1e9, sent[here]
+        begin, end = (ours.min() - zero_ns) / 1e9, (ours.max() - zero_ns) / 1e9
+        end = max(end, acked.max() if acked.size else end)
+        of_acked, of_all = places[good], places[here]
         gap_from, gap_to = max(
-            (
-                _widest(begin, (done[good & (places == place)] - zero_ns) / 1e9, end)
-                for place in set(places[here])
-            ),
+            (_widest(begin, acked[of_acked == place], end) for place in np.flatnonzero(np.bincount(of_all))),
             key=lambda gap: (gap[1] - gap[0], -gap[0]),
         )
-        seconds, counts = np.unique(np.floor(acked).astype(np.int64), return_counts=True)
+        seconds, counts = _per_second(acked)
         latency = latencies.get((one, level), NO_LATENCY)
-        failed = here & (outcome == "fail")
-        unknown = here & (outcome != "ok") & ~failed
+        failed = here & is_failed
+        unknown = here & ~is_ok & ~failed
         rows.append(
             Availability(
                 az=one or NO_AZ,
@@ -137,16 +119,27 @@ def availability(
     return tuple(rows)
 
 
+def _per_second(acked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The seconds in which something was acknowledged, and how much."""
+    if not acked.size:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    seconds = np.floor(acked).astype(np.int64)
+    first = seconds.min()
+    counts = np.bincount(seconds - first)
+    present = np.flatnonzero(counts)
+    return present + first, counts[present]
+
+
 def _places(life: pa.Table) -> np.ndarray:
     """A number for the topic partition of each message."""
-    topics = _codes(life, "topic")[0].astype(np.int64)
+    topics = Coded.of(life, "topic").codes.astype(np.int64)
     partitions = numbers(life, "partition")
     return np.asarray(topics * (int(partitions.max()) + 1) + partitions)
 
 
 def _widest(begin: float, acked: np.ndarray, end: float) -> tuple[float, float]:
     """The longest time between two of some moments, the first of the longest ones."""
-    edges = np.concatenate([[begin], np.sort(acked), [end]])
+    edges = np.concatenate([[begin], np.sort(acked, kind="stable"), [end]])  # they are nearly in order
     widest = int(np.diff(edges).argmax())
     return float(edges[widest]), float(edges[widest + 1])
 

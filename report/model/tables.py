@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.tables.output import FINDING, LIFE, TRANSACTION, TRANSACTION_RECORD
@@ -35,6 +39,46 @@ WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "t
 """Small tables of events; the first event of a run is in one of them."""
 _KEPT_ROWS = 100_000
 """A file of up to this many rows is read once: a page asks for a table up to three times per partition."""
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A text column as numbers of its texts; null is the empty text."""
+
+    codes: npt.NDArray[np.int32]
+    texts: Sequence[str]
+
+    @classmethod
+    def of(cls, table: pa.Table, name: str) -> Coded:
+        """A column of a table."""
+        column = table[name]
+        if not pa.types.is_dictionary(column.type):
+            column = column.cast(pa.string()).dictionary_encode()
+        column = column.unify_dictionaries()
+        if not column.num_chunks:
+            return cls(np.empty(0, np.int32), ())
+        known = column.chunk(0).dictionary.to_pylist()
+        parts = [pc.fill_null(chunk.indices, len(known)).to_numpy() for chunk in column.chunks]
+        return cls(np.concatenate(parts), (*known, ""))
+
+    def among(self, *texts: str) -> npt.NDArray[np.bool_]:
+        """Which rows have one of the texts."""
+        wanted = np.array([text in texts for text in self.texts], dtype=np.bool_)
+        return wanted[self.codes] if len(wanted) else np.zeros(0, dtype=np.bool_)
+
+    def present(self) -> list[str]:
+        """The texts that some row has, sorted."""
+        counts = np.bincount(self.codes, minlength=len(self.texts))
+        return sorted({text for text, count in zip(self.texts, counts.tolist(), strict=True) if count})
+
+
+def of_streams(life: pa.Table) -> pa.Table:
+    """The messages of background streams; all messages if there are no such."""
+    streams = Coded.of(life, "role").among("stream")
+    return life.filter(pa.array(streams)) if streams.any() and not streams.all() else life
+
+
+_TEXTS_OF_LIFE = [field.name for field in LIFE if pa.types.is_string(field.type)]
 
 
 class RunTables:
@@ -73,15 +117,17 @@ class RunTables:
     ) -> pa.Table:
         """A table with the given columns, absent ones null; only the rows of one topic partition if given.
 
+        Texts of `life`, which has a row for each message, are dictionary-encoded.
+
         Raises BadDataError if a column has another type than it must have, or lacks a value that it needs.
         """
         target = (self.folder if name in _DERIVED else self._history) / f"{name}.parquet"
         names = list(columns or _schema(name).names)
         files = sorted(target.glob("*.parquet")) if target.is_dir() else [target] * target.is_file()
         parts = [self._read(file, name, names, place) for file in files]
-        parts = [part for part in parts if part.num_rows]
+        parts = [_coded(part) if name == "life" else part for part in parts if part.num_rows]
         if parts:
-            return pa.concat_tables(parts)
+            return pa.concat_tables(parts).unify_dictionaries()
         return pa.schema([_schema(name).field(one) for one in names]).empty_table()
 
     def _read(
@@ -94,15 +140,14 @@ class RunTables:
         try:
             table = self._kept.get(file)
             if table is None:
-                table = self._opened(pq.ParquetFile(file), file, names, place)
+                texts = _TEXTS_OF_LIFE if name == "life" else None
+                table = self._opened(pq.ParquetFile(file, read_dictionary=texts), file, names, place)
         except (pa.ArrowException, OSError) as error:
             raise BadDataError(f"{file} cannot be read as Parquet: {error}.") from error
         if place is None:
             return _fitted(table, file, name, names)
         table = _fitted(table, file, name, list(dict.fromkeys((*names, "topic", "partition"))))
         if table.num_rows:
-            import pyarrow.compute as pc
-
             here = pc.and_(pc.equal(table["topic"], place[0]), pc.equal(table["partition"], place[1]))
             table = table.filter(here)
         return table.select(names)
@@ -134,10 +179,16 @@ class RunTables:
         return min(times, default=self._earliest("life", "sent_ns") or 0)
 
     def _earliest(self, name: str, column: str) -> int | None:
-        import pyarrow.compute as pc
-
         table = self.table(name, (column,))
         return pc.min(table[column]).as_py() if table.num_rows else None
+
+
+def _coded(table: pa.Table) -> pa.Table:
+    """A table with numbers of texts: there are few, and a text in each row would take far more memory."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            table = table.set_column(place, field.name, table[field.name].dictionary_encode())
+    return table
 
 
 def _schema(name: str) -> pa.Schema:
@@ -153,7 +204,11 @@ def _fitted(table: pa.Table, file: Path, name: str, names: Sequence[str]) -> pa.
     for column in names:
         kind = schema.field(column).type
         try:
-            values = table[column].cast(kind) if column in table.column_names else None
+            values = table[column] if column in table.column_names else None
+            if values is not None and not (
+                pa.types.is_dictionary(values.type) and values.type.value_type == kind
+            ):
+                values = values.cast(kind)
         except pa.ArrowException as error:
             raise BadDataError(f"{file}: column {column} is no {kind} ({error}); {remedy}.") from error
         if column in needed and table.num_rows and (values is None or values.null_count):

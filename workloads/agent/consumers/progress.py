@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.clock import now_ns
-from harness.history.identity import decode
+from harness.history.identity import named
 from harness.history.journal import Journal
 from harness.history.read_journal import ReadJournal, ReceivedRecord
 from harness.kafka.model import TopicPartition
@@ -55,28 +55,29 @@ class ReadProgress:
     def received(
         self,
         partition: TopicPartition,
-        *,
         offset: int,
         epoch: int | None,
         value: bytes | None,
         ns: int | None = None,
     ) -> ReceivedRecord:
         """Count one record that was received at ``ns`` (None: now); returns it for the `journal`."""
-        progress = self.partitions.setdefault(partition, PartitionProgress())
+        progress = self.partitions.get(partition)
+        if progress is None:
+            progress = self.partitions[partition] = PartitionProgress()
         if progress.start is None:
             progress.start = offset
         progress.count += 1
         progress.position = offset + 1
-        identity = decode(value)
+        writer, seq = named(value) or (None, None)
         return ReceivedRecord(
-            topic=partition.topic,
-            partition=partition.partition,
-            ns=now_ns() if ns is None else ns,
-            offset=offset,
-            epoch=epoch if epoch is not None and epoch >= 0 else None,
-            writer=identity.writer if identity else None,
-            seq=identity.seq if identity else None,
-            poll=self.poll,
+            partition.topic,
+            partition.partition,
+            now_ns() if ns is None else ns,
+            offset,
+            epoch if epoch is not None and epoch >= 0 else None,
+            writer,
+            seq,
+            self.poll,
         )
 
     def note(self, code: int, text: str) -> None:

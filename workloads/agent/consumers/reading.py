@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
+from harness.clock import now_ns
 from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
@@ -74,19 +75,15 @@ class LibrdkafkaConsumer:
         """Record what one poll returned; returns whether there were records."""
         self._progress.poll += any(message.error() is None for message in messages)
         records = []
+        ns = now_ns()  # librdkafka has handed over all of them
+        received = self._progress.received
         for message in messages:
             error = message.error()
             if error is not None:
                 self._failed(message, error)
                 continue
-            records.append(
-                self._progress.received(
-                    TopicPartition(str(message.topic()), int(message.partition())),
-                    offset=message.offset(),
-                    epoch=message.leader_epoch(),
-                    value=message.value(),
-                )
-            )
+            place = TopicPartition(str(message.topic()), int(message.partition()))
+            records.append(received(place, message.offset(), message.leader_epoch(), message.value(), ns))
         self._progress.journal.append(records)
         return bool(records)
 
