@@ -62,7 +62,7 @@ def unfit(hosts: AttachedHosts, cases: Sequence[Case]) -> dict[str, str]:
     for case in cases:
         try:
             if len(case.steps) > 1 and any(step.fault == ROLLING for step in case.steps):
-                raise UnfitError("nodes are not restarted there while an AZ is cut off")
+                raise UnfitError("nodes are restarted during a cut only by rolling-restart-during-cut")
             together = in_force_together([*aims.acts(case.steps, hosts.fault_s())])
             for faults in together:
                 require_fit("it", hosts.file, faults)

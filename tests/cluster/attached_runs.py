@@ -1,7 +1,8 @@
 """`acked run NAME --hosts` on somebody else's cluster, whose hosts have an sshd.
 
 `python -m tests.cluster.attached_runs FOLDER VERSION NAME...` prints a line of JSON for each run; the
-name `sparing-others` is that of runs that must not harm a topic of somebody else. Needs root.
+name `sparing-others` is that of runs that must not harm a topic of somebody else. With `3.9.1+no`, nodes are
+units of systemd with `Restart=no`. Needs root.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from tests.cluster.foreign import IDS, RACKS
 from tests.cluster.foreign_lab import ForeignLab
 from tests.cluster.recorder import Files, inventory, lost_by_findings
 from tests.cluster.ssh_hosts import SshHosts
+from tests.cluster.systemd_hosts import SystemdCluster, SystemdSshHosts
 
 ROLLING = "rolling-restart-during-cut"
 LIMITS = 'max-seconds = 15\nhosts-at-once = 2\nallow = ["cut", "one-way", "pause", "kill", "restart"]'
@@ -94,6 +97,7 @@ def discovered(cluster: ForeignLab, hosts: SshHosts, cluster_id: str) -> dict[st
         "hosts": [
             [{key: one[key] for key in ("address", "id", "az", "ports")} for one in table] for table in tables
         ],
+        "starts": [{one["address"]: one.get("start", "") for one in table} for table in tables],
         "checks": [one.stdout for one in (again, untried, tried)],
         "rules_as_before": hosts.rules() == rules,
         "inventory_as_before": inventory(cluster) == before,
@@ -213,12 +217,19 @@ def _controller(cluster: ForeignLab) -> int | None:
 def main(arguments: Sequence[str]) -> int:
     """Carry out runs one after the other on one cluster."""
     folder, kafka, names = Path(arguments[0]), arguments[1], arguments[2:]
+    kafka, _, units = kafka.partition("+")
 
     def inside() -> int:
-        with (
-            ForeignLab(folder=folder / "cluster", kafka=kafka) as cluster,
-            SshHosts(lab=cluster.lab, folder=folder / "ssh") as hosts,
-        ):
+        with ExitStack() as stack:
+            home = folder / "cluster"
+            if units:
+                booted = stack.enter_context(SystemdCluster(folder=home, kafka=kafka, restart=units))
+                hosts: SshHosts = SystemdSshHosts(lab=booted.lab, folder=home / "ssh", cluster=booted)
+                cluster: ForeignLab = booted
+            else:
+                cluster = stack.enter_context(ForeignLab(folder=home, kafka=kafka))
+                hosts = SshHosts(lab=cluster.lab, folder=folder / "ssh")
+            stack.enter_context(hosts)
             cluster_id = attach([cluster.endpoint(one) for one in IDS]).cluster_id
             if names == ["sparing-others"]:
                 for outcome in sparing_others(cluster, hosts, cluster_id):

@@ -44,6 +44,8 @@ class SshHosts:
     lab: EmbeddedLab
     folder: Path
     servers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    keys_in: Path | None = None
+    """Where the accepted keys are; None: in the temporary folder."""
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +53,7 @@ class SshHosts:
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name)]
             subprocess.run(command, check=True)
         public = (self.folder / "own_key.pub").read_text()
-        self._keys = Path(tempfile.mkdtemp(prefix="acked-keys-"))
+        self._keys = Path(tempfile.mkdtemp(prefix="acked-keys-", dir=self.keys_in))
         self._keys.chmod(0o755)  # sshd reads it as the user who logs in, who sees no folder of pytest
         (self._keys / "authorized").write_text(public)
         self._add_users()
@@ -75,18 +77,26 @@ class SshHosts:
 
     def start(self, host: Host, settings: str = "") -> None:
         """Start the sshd of a host, and wait until it answers."""
+        self.servers[host.name] = subprocess.Popen(
+            ["nsenter", f"--net={NAMESPACE_DIR / host.name}", "--", *self.server(host, settings)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.folder / f"sshd.{host.name}.log").open("ab"),
+        )
+        self.wait_listening(host)
+
+    def server(self, host: Host, settings: str = "") -> list[str]:
+        """The command of a host's sshd, whose configuration it writes."""
         config = self.folder / f"sshd_config.{host.name}"
         config.write_text(
             f"ListenAddress {host.address}\nPort 22\nHostKey {self.folder / 'host_key'}\nPidFile none\n"
             f"AuthorizedKeysFile {self._keys / 'authorized'}\nStrictModes no\nUsePAM no\n"
             f"PasswordAuthentication no\nPermitRootLogin yes\nMaxStartups 50\n{settings}"
         )
-        self.servers[host.name] = subprocess.Popen(
-            ["nsenter", f"--net={NAMESPACE_DIR / host.name}", "--", _SSHD, "-D", "-f", str(config), "-e"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=(self.folder / f"sshd.{host.name}.log").open("ab"),
-        )
+        return [_SSHD, "-D", "-f", str(config), "-e"]
+
+    def wait_listening(self, host: Host) -> None:
+        """Wait until something listens on the port of sshd."""
         probe = ["nsenter", f"--net={NAMESPACE_DIR / host.name}", "--", "ss", "-Hltn", "sport = :22"]
         wait_until(
             lambda: subprocess.run(probe, capture_output=True, text=True, check=True).stdout.strip(),

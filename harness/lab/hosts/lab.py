@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from types import MappingProxyType
 
 from harness.errors import LabError, UnfitError, WaitTimeoutError
@@ -36,6 +37,9 @@ _LISTENS = "ss -Hltn 'sport = :{port}' | grep -q ."
 # In a session of its own, so that it outlives the login and the watchdog; it writes to no terminal of ours.
 _START = "${{ACKED_DETACH:-setsid}} sh -c {command} </dev/null >/dev/null 2>&1 &"
 _END_POLL_S = 0.05
+_UNREAPED_S = 5.0
+"""How long a process may be a zombie until nobody seems to wait for it. It is one as soon as its first thread
+has ended; that the others have ended too, its parent learns later."""
 START_S = 120.0
 """How long a node may take from its start command until it listens."""
 _NOT_OF_A_BROKER = ("docker-proxy", "rootlessport", "sshd", "systemd", "init")
@@ -215,15 +219,23 @@ class HostsLab:
     def wait_exit(self, host: str, within_s: float) -> int:
         """Wait until the process that was signalled is no more; returns minus the signal.
 
-        Nobody tells the status of a process that others have started. Raises WaitTimeoutError.
+        Its service manager must have noticed, or its start command would do nothing. Nobody tells the status
+        of a process that others have started. Raises WaitTimeoutError.
         """
         ended = self._ended.get(host)
         if ended is None:
             raise WaitTimeoutError(f"acked has ended no process in {host}.")
         ask = ("sh", "-c", _STATE, "state", str(ended.pid), ended.start)
+        dead_since: list[float] = []
+
+        def is_gone(state: str) -> bool:
+            if state in ("Z", "X"):
+                dead_since.append(monotonic())
+            return not state or (state in ("Z", "X") and dead_since[-1] - dead_since[0] >= _UNREAPED_S)
+
         wait_until(
             lambda: self.execute(host, ask).stdout.strip(),
-            accept=lambda state: state in ("", "Z", "X"),
+            accept=is_gone,
             within_s=within_s,
             poll_s=_END_POLL_S,
             awaiting=f"the process {ended.pid} of {host} to end",

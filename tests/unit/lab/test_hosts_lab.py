@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,10 @@ import pytest
 
 from harness.errors import AckedError, LabError, UnfitError
 from harness.lab import expiry
+from harness.lab.hosts.lab import HostsLab, _Ended
 from harness.lab.hosts.shipped import OLDEST, bare, reader, shipped
 from harness.lab.hosts.ssh import SshShell, SshTarget, listening
+from harness.lab.model import Host, Topology
 
 AGENT = "nemesis.proof.agent"
 
@@ -72,6 +75,28 @@ def test_a_command_that_hangs_and_a_connection_that_ends_are_sentences(ssh: Path
         shell.run(("sh", "-c", "kill -9 $PPID; kill -9 $(ps -o ppid= -p $PPID)"), timeout_s=5.0)
     assert shell.run(("echo", "again")).stdout == "again"
     shell.close()
+
+
+_FIRST_THREAD_ENDS = """import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(0.8,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_of_which_a_thread_still_runs_is_not_gone(ssh: Path, tmp_path: Path) -> None:
+    """Although its first thread is a zombie: its service manager would not start it again."""
+    process = subprocess.Popen([sys.executable, "-c", _FIRST_THREAD_ENDS])
+    stat = Path(f"/proc/{process.pid}/stat")
+    host = Host(name="broker1", role="broker", az="az1", address="192.0.2.1", node_id=1)
+    target = SshTarget(destination="kafka1")
+    lab = HostsLab(Topology((host,), "", {}), tmp_path, {"broker1": target}, 60.0)
+    lab._ended["broker1"] = _Ended(process.pid, stat.read_text().rpartition(")")[2].split()[19], "", 15)
+    reaper = threading.Thread(target=process.wait)
+    reaper.start()
+    assert lab.wait_exit("broker1", 10.0) == -15
+    assert not stat.exists()
+    reaper.join()
+    lab.down()
 
 
 @pytest.mark.parametrize(
