@@ -95,20 +95,20 @@ def measure(code: Path, arguments: list[str]) -> Usage:
 
 def _sample(pid: int, seen: dict[tuple[int, str], _Process]) -> None:
     try:
-        name, seconds, start = _stat(Path(f"/proc/{pid}/stat"))
+        name, seconds, start = stat_of(Path(f"/proc/{pid}/stat"))
         earlier = seen.get((pid, start))
         command = command_of(pid) or (earlier.command if earlier else name)  # of a zombie it is empty
         threads = {}
         if "kafka.Kafka" in command:
             for task in Path(f"/proc/{pid}/task").iterdir():
-                thread, used, _ = _stat(task / "stat")
+                thread, used, _ = stat_of(task / "stat")
                 threads[int(task.name)] = (thread, used)
     except (OSError, ValueError):  # it has ended
         return
     seen[pid, start] = _Process(command, seconds, {**(earlier.threads if earlier else {}), **threads})
 
 
-def _stat(file: Path) -> tuple[str, float, str]:
+def stat_of(file: Path) -> tuple[str, float, str]:
     """Name, seconds of processor time and time of the start of a process or thread."""
     before, _, after = file.read_text(errors="replace").rpartition(")")
     fields = after.split()

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 NAME = "soak"
 METRICS = "metrics.txt"
+_OFFSETS_REPLICAS = 3
+"""Replicas of the log of committed offsets, as by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,9 @@ class SoakOptions:
     search: Annotated[
         int | None, typer.Option(metavar="<seed>", help="Carry out random schedules of this seed.")
     ] = None
+    readers: Annotated[
+        bool, typer.Option("--readers", help="In each AZ, a group reads all topics and commits every second.")
+    ] = False
     keep: Annotated[bool, typer.Option("--keep-records", help="Do not delete records that were judged.")] = (
         False
     )
@@ -175,6 +180,7 @@ def _plan(options: SoakOptions, target: Target) -> SoakPlan:
         for_s=duration("--for", options.for_),
         rate=options.rate,
         every_s=duration("--every", options.every),
+        readers=options.readers,
         rounds=rounds,
     )
 
@@ -198,13 +204,16 @@ def _carry_out(
 
     first = next(case for case in battery(target.topology, target.mode) if not case.needs_disks)
     compared = producers(target.settings)
+    made = setup(first, target.topology, target.settings)
+    if plan.readers:
+        made = replace(made, offsets_log=made.brokers[:_OFFSETS_REPLICAS], without=("transactions",))
     scenario = Scenario(
         name=NAME,
         title=f"{plan.rate:g} messages/s for {plan.for_s:g} s",
         article="soak",
         section="",
         body=lambda stage: None,
-        setup=setup(first, target.topology, target.settings),
+        setup=made,
         modes=(target.mode,),
         judged_by="promises",
         described=compared[0].name,
@@ -235,7 +244,9 @@ def _carry_out(
 
             write_plain(folder.path / METRICS, openmetrics(live))
 
-        rolling = RollingRun(folder, for_s=plan.for_s, delete=not options.keep, seen=seen)
+        rolling = RollingRun(
+            folder, for_s=plan.for_s, delete=not options.keep, readers=plan.readers, seen=seen
+        )
         body = Soak(plan=plan, settings=compared, rolling=rolling)
 
         def soaked(stage: Any) -> None:

@@ -17,6 +17,8 @@ class Standing(Protocol):
     @property
     def acknowledged(self) -> int: ...
     @property
+    def received(self) -> int: ...
+    @property
     def judged(self) -> int: ...
     @property
     def lost(self) -> Mapping[int, int]: ...
@@ -71,6 +73,7 @@ def _metrics(live: Standing) -> Iterator[tuple[tuple[str, Literal["counter", "ga
     counters = {
         "ended": (live.ended, "Messages that have ended."),
         "acknowledged": (live.acknowledged, "Messages that were acknowledged."),
+        "received": (live.received, "Records that consumers have received."),
         "windows_reopened": (live.reopened, "Windows opened again, as a replica had changed."),
         "windows_compared": (live.compared, "Windows compared again with a replica."),
         "records_deleted": (live.deleted, "Records deleted after they were judged."),

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.clock import now_ns
 from harness.cluster.client_settings import NONE
@@ -323,14 +323,17 @@ class Stage:
         partitions: int = 1,
         name: str = "",
         config: Mapping[str, str | int | float | bool] | None = None,
+        commit_every_s: float = 0.0,
     ) -> BackgroundConsumer:
         """Start a member of a consumer group in one AZ; it commits what it has read after each poll.
 
-        ``config`` has properties by librdkafka's names, such as `group.instance.id`.
+        ``config`` has properties by librdkafka's names, such as `group.instance.id`. A member that commits
+        only every ``commit_every_s`` seconds is one of librdkafka.
         """
-        return self.clients[az].start_consumer(
-            self._member(az, group, topic, partitions, name or f"{az}-member", config)
-        )
+        member = self._member(az, group, topic, partitions, name or f"{az}-member", config)
+        if commit_every_s:
+            member = replace(member, via="librdkafka", commit_every_s=commit_every_s)
+        return self.clients[az].start_consumer(member)
 
     def start_processor(
         self,

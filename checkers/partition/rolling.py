@@ -138,7 +138,21 @@ class RollingPartition:
     def keep_ends(self) -> None:
         """Make the first and the last record part of the rest: they say where a log begins and ends."""
         if self.windows:
-            self._uncover(np.array([self.windows[0].low, self.judged - 1]))
+            self.uncover(np.array([self.windows[0].low, self.judged - 1]))
+
+    def expose(self, writer: Ints, seq: Ints) -> None:
+        """Make messages part of the rest, and what stands for them in closed windows."""
+        named = (writer >= 0) & (seq >= 0)
+        self._expose([(writer[named], seq[named])], self.judged)
+
+    def uncover(self, offsets: Ints) -> None:
+        """Make the settled messages at some offsets, of closed windows, part of the rest."""
+        for window in self.windows:
+            if not ((offsets >= window.low) & (offsets < window.high)).any():
+                continue
+            for rows in self._settled_in(window):
+                there = np.flatnonzero(np.isin(rows.offset, offsets))
+                self._expose([(rows.writer[there], rows.seq[there])], self.judged)
 
     def highest_seq(self) -> dict[int, int]:
         """The highest number of each writer in a closed window."""
@@ -148,7 +162,7 @@ class RollingPartition:
 
     def take(self, rows: SendArrays, taken: Mapping[int, int]) -> None:
         """Messages that have ended. ``taken``: by writer, the number below which none is still to come."""
-        named = np.isin(_keys(rows.writer, rows.seq), self._named)
+        named = np.isin(identities(rows.writer, rows.seq), self._named)
         placed = (rows.offset >= 0) & (rows.outcome != FAIL)
         late = placed & (rows.offset < self.judged)
         gone = ~placed & ~named & (rows.outcome != OK)
@@ -164,7 +178,7 @@ class RollingPartition:
         if len(kept):
             self._keep(_some(rows, kept))
         if late.any():
-            self._uncover(rows.offset[late])
+            self.uncover(rows.offset[late])
 
     def close(
         self,
@@ -198,7 +212,7 @@ class RollingPartition:
         for writer, (first, last) in disordered.items():
             settled &= ~((log.writer == writer) & (log.seq >= first) & (log.seq <= last))
         self._expose([*self._strays(logs, log.offset[settled]), *self._settled_between(disordered, low)], low)
-        settled &= ~np.isin(_keys(log.writer, log.seq), self._named)
+        settled &= ~np.isin(identities(log.writer, log.seq), self._named)
         settled_offsets = log.offset[settled]
         writers = log.writer[settled]
         window = Window(
@@ -311,8 +325,8 @@ class RollingPartition:
             frozen=self.frozen,
             absent=self.absent,
             named=self._named,
-            rest=np.unique(_keys(rest.writer, rest.seq)),
-            waiting=np.unique(_keys(waiting.writer, waiting.seq)),
+            rest=np.unique(identities(rest.writer, rest.seq)),
+            waiting=np.unique(identities(waiting.writer, waiting.seq)),
         )
 
     def restore(self, state: State, taken: Mapping[int, int]) -> None:
@@ -377,12 +391,12 @@ class RollingPartition:
             found.append((rows.writer[chosen], rows.seq[chosen]))
         return found
 
-    def _expose(self, identities: Iterable[tuple[Ints, Ints]], judged: int) -> None:
+    def _expose(self, messages: Iterable[tuple[Ints, Ints]], judged: int) -> None:
         """Make messages part of the rest; settled ones come back with their records, below ``judged``."""
-        pairs = list(identities)
+        pairs = list(messages)
         writer = np.concatenate([EMPTY, *(pair[0] for pair in pairs)])
         seq = np.concatenate([EMPTY, *(pair[1] for pair in pairs)])
-        new = np.setdiff1d(_keys(writer, seq), self._named)
+        new = np.setdiff1d(identities(writer, seq), self._named)
         if not len(new):
             return
         for rows in self._rows_of(new):
@@ -427,21 +441,12 @@ class RollingPartition:
                 joined = _records([log, record])
                 window.records[broker] = joined.take(np.argsort(joined.offset, kind="stable"))
 
-    def _uncover(self, offsets: Ints) -> None:
-        """Make the settled messages at some offsets, of closed windows, part of the rest."""
-        for window in self.windows:
-            if not ((offsets >= window.low) & (offsets < window.high)).any():
-                continue
-            for rows in self._settled_in(window):
-                there = np.flatnonzero(np.isin(rows.offset, offsets))
-                self._expose([(rows.writer[there], rows.seq[there])], self.judged)
-
     def _settled_in(self, window: Window) -> Iterable[SendArrays]:
         """The messages that are settled in a window."""
         for writer, (first, last) in window.spans.items():
             rows = self.sent.between(writer, first, min(last, self._taken.get(writer, 0) - 1))
             here = (rows.outcome == OK) & (rows.offset >= window.low) & (rows.offset < window.high)
-            here &= ~np.isin(_keys(rows.writer, rows.seq), self._named)
+            here &= ~np.isin(identities(rows.writer, rows.seq), self._named)
             yield _some(rows, np.flatnonzero(here))
 
     def _keep(self, rows: SendArrays) -> None:
@@ -449,7 +454,7 @@ class RollingPartition:
         self._name(rows.writer, rows.seq)
 
     def _name(self, writer: Ints, seq: Ints) -> None:
-        keys = _keys(writer, seq)[(writer >= 0) & (seq >= 0)]
+        keys = identities(writer, seq)[(writer >= 0) & (seq >= 0)]
         if len(keys):
             self._named = np.union1d(self._named, keys)
 
@@ -490,7 +495,8 @@ def _standing(rows: SendArrays, window: Window) -> CopyArrays:
     )
 
 
-def _keys(writer: Ints, seq: Ints) -> Ints:
+def identities(writer: Ints, seq: Ints) -> Ints:
+    """One number for each message, which rises with its writer and its number."""
     keys: Ints = (writer.astype(np.int64) << _SEQ_BITS) | seq
     return keys
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from harness.errors import BadDataError
 from harness.history.read_journal import MAGIC, ROW_BYTES, SUFFIX
-from harness.history.row_journal import read_header
+from harness.history.row_journal import parse_header
 from harness.history.schema import TABLES
 from harness.history.sends import ROWS_CONVERTED
 from harness.history.stream_journal import LONGEST_HEADER_BYTES
@@ -31,19 +31,28 @@ _SCHEMA = TABLES["reads"].arrow()
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Journal:
-    path: Path
+class ReadHeader:
+    """What the journal of a consumer says of it."""
+
     reader: int
     group: str | None
     isolation: str | None
     topics: tuple[str, ...]
     header_bytes: int
+    """Where the rows begin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Journal:
+    path: Path
+    header: ReadHeader
 
     def rows(self) -> npt.NDArray[np.void]:
-        count = max(0, self.path.stat().st_size - self.header_bytes) // ROW_BYTES
+        begin = self.header.header_bytes
+        count = max(0, self.path.stat().st_size - begin) // ROW_BYTES
         if count == 0:
             return np.zeros(0, dtype=ROW)
-        return np.memmap(self.path, ROW, mode="r", offset=self.header_bytes, shape=(count,))
+        return np.memmap(self.path, ROW, mode="r", offset=begin, shape=(count,))
 
 
 def write_reads(run_dir: Path) -> int:
@@ -63,22 +72,29 @@ def read_blocks(folder: Path) -> Iterator[pa.Table]:
     Raises BadDataError, with file and row, for a row that no consumer writes.
     """
     opened = [_opened(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-    for journal in sorted((one for one in opened if one is not None), key=lambda one: one.reader):
+    for journal in sorted((one for one in opened if one is not None), key=lambda one: one.header.reader):
         rows = journal.rows()
         if (np.diff(rows["ns"]) < 0).any():  # the clock of a client program
             rows = rows[np.argsort(rows["ns"], kind="stable")]
         for first in range(0, len(rows), ROWS_CONVERTED):
             block = np.array(rows[first : first + ROWS_CONVERTED])
-            _check(journal, first, block)
-            yield _table(journal, block)
+            check_rows(str(journal.path), journal.header, first, block)
+            yield reads_table(journal.header, block)
 
 
 def _opened(path: Path) -> _Journal | None:
     """A journal; None if its process was killed before the header was complete."""
-    header = read_header(path, "a consumer", MAGIC, ROW_BYTES, LONGEST_HEADER_BYTES)
-    if header is None:
+    with path.open("rb") as file:
+        header = parse_read_header(file.readline(LONGEST_HEADER_BYTES), str(path))
+    return None if header is None else _Journal(path=path, header=header)
+
+
+def parse_read_header(head: bytes, path: str) -> ReadHeader | None:
+    """What the first line of a journal states; None if it is not complete. Raises BadDataError."""
+    parsed = parse_header(head, path, "a consumer", MAGIC, ROW_BYTES, LONGEST_HEADER_BYTES)
+    if parsed is None:
         return None
-    stated, header_bytes = header
+    stated, header_bytes = parsed
     reader, topics = stated.get("reader"), stated.get("topics")
     group, isolation = stated.get("group"), stated.get("isolation")
     if type(reader) is not int or not 0 <= reader < 1 << 31:
@@ -87,45 +103,42 @@ def _opened(path: Path) -> _Journal | None:
         raise BadDataError(f"The header of {path} names no topics.")
     if not isinstance(group, str | None) or not isinstance(isolation, str | None):
         raise BadDataError(f"The header of {path} names a group or an isolation level that is no text.")
-    return _Journal(
-        path=path,
-        reader=reader,
-        group=group,
-        isolation=isolation,
-        topics=tuple(topics),
-        header_bytes=header_bytes,
+    return ReadHeader(
+        reader=reader, group=group, isolation=isolation, topics=tuple(topics), header_bytes=header_bytes
     )
 
 
-def _check(journal: _Journal, first: int, rows: npt.NDArray[np.void]) -> None:
+def check_rows(path: str, header: ReadHeader, first: int, rows: npt.NDArray[np.void]) -> None:
+    """Raise BadDataError for rows that no consumer writes; ``first`` is the number of the first one."""
     wrong = {
-        "names a topic that its header has not": (rows["topic"] < 0) | (rows["topic"] >= len(journal.topics)),
+        "names a topic that its header has not": (rows["topic"] < 0) | (rows["topic"] >= len(header.topics)),
         "has a negative time, offset or partition": (rows["ns"] < 0)
         | (rows["offset"] < 0)
         | (rows["partition"] < 0),
     }
     for what, where in wrong.items():
         if where.any():
-            raise BadDataError(f"{journal.path}: row {first + int(np.argmax(where))} {what}.")
+            raise BadDataError(f"{path}: row {first + int(np.argmax(where))} {what}.")
 
 
-def _table(journal: _Journal, rows: npt.NDArray[np.void]) -> pa.Table:
+def reads_table(header: ReadHeader, rows: npt.NDArray[np.void]) -> pa.Table:
+    """Rows of a consumer's journal (`ROW`) as rows of `reads`."""
     count = len(rows)
 
     def optional(name: str, of: str) -> pa.Array:
         return pa.array(rows[name], mask=rows[of] < 0)
 
     columns = {
-        "topic": pa.array(journal.topics, pa.string()).take(pa.array(rows["topic"])),
-        "reader": pa.repeat(pa.scalar(journal.reader, pa.int32()), count),
+        "topic": pa.array(header.topics, pa.string()).take(pa.array(rows["topic"])),
+        "reader": pa.repeat(pa.scalar(header.reader, pa.int32()), count),
         "poll": pa.array(rows["poll"]).cast(pa.int64()),
         "epoch": optional("epoch", "epoch"),
         "writer": optional("writer", "writer"),
         "seq": optional("seq", "writer"),
         "txn_writer": optional("txn_writer", "txn_writer"),
         "txn": optional("txn", "txn"),
-        "group": pa.repeat(pa.scalar(journal.group, pa.string()), count),
-        "isolation": pa.repeat(pa.scalar(journal.isolation, pa.string()), count),
+        "group": pa.repeat(pa.scalar(header.group, pa.string()), count),
+        "isolation": pa.repeat(pa.scalar(header.isolation, pa.string()), count),
         **{name: pa.array(rows[name]) for name in ("partition", "ns", "offset")},
     }
     absent = {field.name: pa.nulls(count, field.type) for field in _SCHEMA if field.name not in columns}

@@ -37,7 +37,13 @@ def read_header(
     None if its process was killed before the header was complete. Raises BadDataError for another file.
     """
     with path.open("rb") as file:
-        head = file.readline(longest_bytes)
+        return parse_header(file.readline(longest_bytes), str(path), of, magic, row_bytes, longest_bytes)
+
+
+def parse_header(
+    head: bytes, path: str, of: str, magic: str, row_bytes: int, longest_bytes: int
+) -> tuple[dict[str, Any], int] | None:
+    """The same of the first line of a journal, its end included."""
     if not head.endswith(b"\n"):
         if len(head) < longest_bytes:
             return None

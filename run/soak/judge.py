@@ -34,6 +34,8 @@ from harness.kafka.wire.admin import delete_records
 from harness.kafka.wire.dialect import Dialect
 from harness.waiting import wait_until
 from run.soak import checkpoint
+from run.soak.deliveries import Deliveries
+from run.soak.memory import return_free_memory
 from run.soak.replicas import ENDS_EARLIER, Batches, Replicas
 from run.soak.streams import Streams
 
@@ -63,6 +65,8 @@ class Live:
     ended: int = 0
     """Messages that have ended."""
     acknowledged: int = 0
+    received: int = 0
+    """Records that consumers have received."""
     judged: int = 0
     """Messages with a fate that only a change of the log can change."""
     lost: Mapping[int, int] = field(default_factory=dict)
@@ -113,20 +117,25 @@ class RollingJudge:
         *,
         assignment: Mapping[TopicPartition, tuple[int, ...]],
         streams: Streams,
+        deliveries: Deliveries,
         replicas: Replicas,
         state_of: Callable[[TopicPartition], PartitionState | None],
         endpoints: Mapping[int, Endpoint],
         dialect: Dialect,
         folder: Path,
         delete: bool = True,
+        readers: int = 0,
         seen: Callable[[Live], None] = lambda live: None,
     ) -> None:
         """``state_of`` states leader and ISR; ``seen`` is told how things stand, about twice a second.
 
-        ``folder`` keeps what is known of records that were deleted.
+        No record is deleted that any of the ``readers`` of its partition may read yet. ``folder`` keeps what
+        is known of records that were deleted.
         """
         self._folder = folder
         self._streams = streams
+        self._deliveries = deliveries
+        self._readers = readers
         self._replicas = replicas
         self._state_of = state_of
         self._endpoints = endpoints
@@ -185,6 +194,9 @@ class RollingJudge:
             )
             if self._all_equal():
                 break
+        while self._deliveries.take(all_of_it=True):
+            pass
+        self._deliveries.single_out({key: part.rolling for key, part in self.parts.items()})
         for part in self.parts.values():
             part.rolling.keep_ends()
         self._judge_rest(waiting=True)
@@ -224,6 +236,10 @@ class RollingJudge:
                 tables.append(_rows_of_copies(key, broker, log, schema))
         return pa.concat_tables(tables)
 
+    def reads(self) -> pa.Table:
+        """The deliveries that are judged one by one, as rows of `reads`."""
+        return self._deliveries.table({key: part.rolling for key, part in self.parts.items()})
+
     def sightings(self) -> pa.Table:
         """Where messages of the rest once stood and do not any more, as rows of `sightings`."""
         schema = TABLES["sightings"].arrow()
@@ -250,7 +266,7 @@ class RollingJudge:
             while not self._stop.is_set():
                 began = time.monotonic()
                 self._streams.look()
-                busy = self._take()
+                busy = self._take() | self._deliveries.take()
                 self._follow_apart()
                 busy |= self._close_windows(final=False)
                 if self._wanted.is_set() or time.monotonic() >= self._again_s:
@@ -260,6 +276,7 @@ class RollingJudge:
                 self._delete_records()
                 if began >= self._judged_s + _LIVE_S:
                     self._judge_rest()
+                    return_free_memory()
                     self._judged_s = began
                 self._tell()
                 self._stop.wait(0.0 if busy else max(0.0, began + _EVERY_S - time.monotonic()))
@@ -480,10 +497,11 @@ class RollingJudge:
 
     def _delete_records(self) -> None:
         """Delete what was judged and compared again, once it is stored what was found in it."""
-        due = [part for part in self.parts.values() if part.proved > part.rolling.frozen]
+        done = {key: self._done_below(part) for key, part in self.parts.items()}
+        due = [part for key, part in self.parts.items() if done[key] > part.rolling.frozen]
         before = {part.key: part.rolling.frozen for part in due}
         for part in due:
-            part.rolling.merge(part.proved)
+            part.rolling.merge(done[part.key])
         if not due or not self._delete:
             return
         self._store()
@@ -493,8 +511,14 @@ class RollingJudge:
                 continue  # the next deletion reaches farther
             with suppress(OSError, UnfitError):
                 leader = self._endpoints[state.leader]
-                if delete_records(leader, part.key, part.proved, dialect=self._dialect).error == 0:
-                    self._deleted += part.proved - before[part.key]
+                if delete_records(leader, part.key, done[part.key], dialect=self._dialect).error == 0:
+                    self._deleted += done[part.key] - before[part.key]
+
+    def _done_below(self, part: Part) -> int:
+        """The offset below which records were judged, compared, and committed by all readers."""
+        if not self._readers:
+            return part.proved
+        return min(part.proved, self._deliveries.committed(part.key, self._readers))
 
     def _store(self) -> None:
         rolling = {key: part.rolling for key, part in self.parts.items()}
@@ -591,6 +615,7 @@ class RollingJudge:
         self.live = Live(
             ended=self._streams.ended,
             acknowledged=self._streams.acknowledged,
+            received=self._deliveries.received,
             judged=settled + rest,
             lost=dict(self._lost),
             duplicated=dict(self._duplicated),

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from harness.clock import now_ns
 from harness.errors import BadDataError
+from harness.history import read_journal, stream_journal
 from harness.history.schema import TABLES
-from harness.history.stream_journal import SUFFIX
 from harness.history.tables import write_table
 from harness.host_files import Folder, HostFiles
 from harness.kafka.model import PartitionState, TopicPartition
@@ -22,7 +22,9 @@ from harness.observer.dump import replica_row
 from harness.observer.replica_log import ReplicaLog
 from harness.observer.targets import Targets
 from run.folder import RunFolder
+from run.soak.deliveries import Deliveries
 from run.soak.judge import Live, RollingJudge
+from run.soak.memory import return_large_buffers
 from run.soak.replicas import Replicas, StoredReplicas
 from run.soak.streams import Streams
 from run.stage import Stage
@@ -30,7 +32,7 @@ from run.watch import Watch
 from workloads.client.client import take_journals
 
 STREAM_JOURNALS = "streams"
-"""Folder of a run with the journals of its streams, which are not part of its history."""
+"""Folder of a run with the journals of its streams and consumers, which are not part of its history."""
 LIVE = "soak.jsonl"
 """How things stood, a line a second."""
 _LINE_S = 1.0
@@ -45,12 +47,17 @@ class RollingRun:
         *,
         for_s: float = 0.0,
         delete: bool = True,
+        readers: bool = False,
         seen: Callable[[Live], None] = lambda live: None,
     ) -> None:
-        """``for_s``: how long the load shall last. ``delete``: records go once they were compared again."""
+        """``for_s``: how long the load shall last. ``delete``: records go once they were compared again.
+
+        ``readers``: somebody in each AZ reads all topics, and commits.
+        """
         self._folder = folder
         self._for_s = for_s
         self._delete = delete
+        self._readers = readers
         self._seen = seen
         self._judge: RollingJudge | None = None
         self._data: Mapping[int, HostFiles | None] = {}
@@ -70,6 +77,7 @@ class RollingRun:
 
     def start(self, stage: Stage, watch: Watch) -> None:
         """Begin, and note in the manifest what `resume` needs."""
+        return_large_buffers()
         topology = stage.lab.topology
         targets = Targets.of(topology, stage.setup.brokers, stage.lab.files)
         assignment = {
@@ -86,15 +94,19 @@ class RollingRun:
         def state_of(key: TopicPartition) -> PartitionState | None:
             return views.of("broker").partition(*key)
 
+        clients = [stage.lab.files(host.name) for host in topology.role("client")]
+        streams = Streams(clients)
         self._judge = RollingJudge(
             assignment=assignment,
-            streams=Streams([stage.lab.files(host.name) for host in topology.role("client")]),
+            streams=streams,
+            deliveries=Deliveries(clients, streams),
             replicas=Replicas.of(targets.brokers, stage.dialect),
             state_of=state_of,
             endpoints={node.node_id: node.endpoint for node in targets.brokers},
             dialect=stage.dialect,
             folder=self._folder.path,
             delete=self._delete,
+            readers=len(stage.clients) if self._readers else 0,
             seen=self._told,
         )
         self._judge.start()
@@ -123,10 +135,12 @@ class RollingRun:
         self._data = replicas.data
         states = {key: _stored_state(replicas, key, assigned) for key, assigned in assignment.items()}
         clients = [Folder(client) for client in sorted(nodes.glob("client*"))]
-        streams = Streams([*clients, Folder(self._folder.journals), Folder(place / STREAM_JOURNALS)])
+        places = [*clients, Folder(self._folder.journals), Folder(place / STREAM_JOURNALS)]
+        streams = Streams(places)
         self._judge = RollingJudge(
             assignment=assignment,
             streams=streams,
+            deliveries=Deliveries(places, streams),
             replicas=replicas,
             state_of=states.get,
             endpoints={},
@@ -174,6 +188,7 @@ class RollingRun:
         self._tables = {
             "sends": judge.sends(),
             "copies": judge.copies(),
+            "reads": judge.reads(),
             "sightings": judge.sightings(),
             "batches": TABLES["batches"].arrow().empty_table(),
             "replicas": pa.Table.from_pylist(rows, schema=TABLES["replicas"].arrow()),
@@ -186,11 +201,12 @@ class RollingRun:
             self._judge.close()
 
     def set_aside(self) -> None:
-        """Move the journals of the streams to a folder of their own."""
+        """Move the journals of streams and consumers to a folder of their own."""
         aside = self._folder.path / STREAM_JOURNALS
         aside.mkdir(exist_ok=True)
-        for file in self._folder.journals.glob(f"*{SUFFIX}"):
-            file.replace(aside / file.name)
+        for suffix in (stream_journal.SUFFIX, read_journal.SUFFIX):
+            for file in self._folder.journals.glob(f"*{suffix}"):
+                file.replace(aside / file.name)
 
     def write(self) -> None:
         """Write the tables of the rest."""

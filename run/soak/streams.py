@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -159,6 +159,23 @@ class Streams:
         rows = journal.rows(first, last - first + 1)
         target = journal.header.targets.index(key)
         return _arrays(journal.header.writer, first, rows, np.flatnonzero(rows["target"] == target))
+
+    def sent(self, writer: int, seqs: Ints) -> tuple[npt.NDArray[np.void], Sequence[TopicPartition]]:
+        """The rows of a writer's messages, zeros for one that was not sent; and what their targets are."""
+        found = np.zeros(len(seqs), dtype=ROW)
+        journal = self._journals.get(writer)
+        if journal is None:
+            return found, ()
+        order = np.argsort(seqs, kind="stable")
+        edges = np.flatnonzero(np.diff(seqs[order]) > ROWS_AT_ONCE // 32) + 1
+        for places in np.split(order, edges):
+            for at in range(0, len(places), ROWS_AT_ONCE):
+                piece = places[at : at + ROWS_AT_ONCE]
+                first = int(seqs[piece[0]])
+                rows = journal.rows(first, int(seqs[piece[-1]]) - first + 1)
+                there = piece[seqs[piece] - first < len(rows)]
+                found[there] = rows[seqs[there] - first]
+        return found, [TopicPartition(*target) for target in journal.header.targets]
 
     def table(self, writers: Ints, seqs: Ints) -> pa.Table:
         """Some messages as rows of `sends`, by writer and number; both arrays are sorted so."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
 from harness.clock import now_ns
+from harness.errors import WaitTimeoutError
 from harness.lab.model import Topology
 from harness.waiting import wait_until
-from run.clients import ProducerSetting
+from run.clients import CALM_FETCHES, ProducerSetting
 from run.soak.soak import RollingRun
 from run.stage import Stage
 from studies.assess.battery import Case
@@ -26,12 +28,17 @@ from studies.search.schedule import Schedule
 from studies.search.space import Space
 from studies.steps.body import WARM_S, Body, stand
 from studies.steps.step import Step
+from workloads.client.client import BackgroundConsumer
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import StreamLoad
 
 DRAIN_S = 30.0
 """How long producers may take to stop."""
 _LEAST_QUIET_S = 5.0
+_COMMIT_S = 1.0
+"""How often readers commit: each commit is a row of the history."""
+_QUEUED_KIB = 4096
+"""What a reader fetches in advance, of each partition; librdkafka's default is 64 MiB."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,8 @@ class SoakPlan:
     """Messages per second of all streams together."""
     every_s: float
     """Seconds from the beginning of one round to that of the next, if its fault has ended by then."""
+    readers: bool = False
+    """A group in each AZ reads all topics."""
     rounds: Callable[[float, int], Iterator[Round]]
     """The rounds, by how long a fault lasts and how many partitions there are; none: no fault."""
 
@@ -112,6 +121,7 @@ class Soak:
         """Carry out the whole soak. Raises WaitTimeoutError if the clients do not work at first."""
         self.stage = stage
         self._start_streams()
+        members = self._start_readers() if self.plan.readers else []
         began = now_ns()
         partitions = sum(topic.partitions for topic in stage.setup.topics)
         lasting_s = hold_s(stage.timings)
@@ -131,6 +141,7 @@ class Soak:
         self._until(began, self.plan.for_s)
         stage.stop_streams(DRAIN_S)
         stage.mark("drained", "the producers have stopped")
+        self._stop_readers(members)
 
     def _start_streams(self) -> None:
         stage, topics = self.stage, self.stage.setup.topics
@@ -156,6 +167,51 @@ class Soak:
             awaiting="every producer to work",
             abort=stage.cluster.check_alive,
         )
+
+    def _start_readers(self) -> list[BackgroundConsumer]:
+        """A member of a group of its own in each AZ and for each topic; they commit once a second."""
+        stage = self.stage
+        members = [
+            stage.start_member(
+                az,
+                f"{az}-{topic.name}",
+                topic.name,
+                partitions=topic.partitions,
+                name=f"{az}-{topic.name}-reader",
+                config={**CALM_FETCHES, "queued.max.messages.kbytes": _QUEUED_KIB},
+                commit_every_s=_COMMIT_S,
+            )
+            for az in stage.clients
+            for topic in stage.setup.topics
+        ]
+        wait_until(
+            lambda: [member.progress().count for member in members],
+            accept=lambda counts: all(count > 0 for count in counts),
+            within_s=WARM_S,
+            poll_s=0.2,
+            awaiting="every reader to receive a message",
+            abort=stage.cluster.check_alive,
+        )
+        return members
+
+    def _stop_readers(self, members: Sequence[BackgroundConsumer]) -> None:
+        """Stop the readers when they have received what there is, or do not go on."""
+        counts = [-1]
+
+        def received_more() -> bool:
+            counts.append(sum(member.progress().count for member in members))
+            return counts[-1] > counts[-2]
+
+        with suppress(WaitTimeoutError):  # what they have not received is no finding
+            wait_until(
+                received_more,
+                accept=lambda more: not more,
+                within_s=DRAIN_S,
+                poll_s=1.0,
+                awaiting="the readers to receive what is left",
+            )
+        for member in members:
+            member.stop()
 
     def _until(self, began: int, seconds: float) -> None:
         """Change nothing until so many seconds have passed since the beginning."""

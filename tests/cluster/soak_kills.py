@@ -1,8 +1,10 @@
-"""Soaks of which a process is killed at a random moment, and what is judged of them then.
+"""Soaks of which three processes are killed at random moments, and what is judged of them then.
 
-`python -m tests.cluster.soak_kills FOLDER NUMBER [SEED]` kills so many soaks: the harness, which judges and
-reads, a client, or the decoder. The judgement of the folder, with `--resume` after the harness was killed, is
-compared with the journals of the clients and with the logs in the files of the brokers.
+`python -m tests.cluster.soak_kills FOLDER NUMBER [SEED]` carries out so many soaks. In each, the decoder is
+killed first. Then it is the harness, which judges and reads, and after that the command that resumes; or it
+is a client, with its producers and its reader, and after that Spark, which judges what is left. The judgement
+of the folder, in the end by `--resume` or `acked check`, is compared with the journals of the clients and
+with the logs in the files of the brokers.
 """
 
 from __future__ import annotations
@@ -15,63 +17,125 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.memory import command_of, family
+from benchmarks.soak import opened_by
 from harness.errors import WaitTimeoutError
+from harness.history.reads import ROW
 from harness.history.stream_journal import STATES, read_counters, read_header
 from harness.waiting import wait_until
 from run.soak.replicas import StoredReplicas
 from tests.cluster.conftest import acked, processes_of
 from tests.cluster.test_soak import CLUSTER, acknowledged, held, rows_of
 
-VICTIMS = ("harness", "client", "decoder")
-_LOAD = ("--rate", "600", "--every", "12s", "--faults", "isolate-az1*", "--keep-records")
+VICTIMS = (("decoder", "harness", "resuming"), ("decoder", "client", "Spark"))
+_LOAD = ("--rate", "600", "--every", "12s", "--faults", "isolate-az1*", "--keep-records", "--readers")
 _BROKERS = (1, 2, 3)
 
 
-def killed_soak(folder: Path, victim: str, after_s: float) -> Iterator[str]:
-    """Begin a soak, kill one of its processes, and yield what is wrong with what is left."""
+@dataclass(frozen=True, kw_only=True)
+class Kills:
+    """When what is killed, in seconds."""
+
+    victims: tuple[str, str, str]
+    decoder_s: float
+    second_s: float
+    third_s: float
+    """After the second."""
+
+    @classmethod
+    def drawn(cls, number: int) -> Kills:
+        """Those of a seed."""
+        draw = random.Random(number)
+        decoder_s = draw.uniform(2, 20)
+        return cls(
+            victims=VICTIMS[number % len(VICTIMS)],
+            decoder_s=decoder_s,
+            second_s=decoder_s + draw.uniform(0.5, 12),
+            third_s=draw.uniform(0.5, 8),
+        )
+
+    def __str__(self) -> str:
+        first, second, third = self.victims
+        return (
+            f"{first} after {self.decoder_s:.1f} s, {second} after {self.second_s:.1f} s, "
+            f"{third} {self.third_s:.1f} s later"
+        )
+
+
+def killed_soak(folder: Path, kills: Kills) -> Iterator[str]:
+    """Carry out a soak, kill three of its processes, and yield what is wrong with what is left."""
     folder.mkdir(parents=True)
     file, runs = folder / "cluster.toml", folder / "runs"
     file.write_text(CLUSTER)
-    for_s = "10m" if victim == "harness" else "40s"
-    command = [sys.executable, "-m", "cli.main", "soak", str(file), *_LOAD, "--for", for_s]
-    with (folder / "stderr").open("w") as stderr:
-        soak = subprocess.Popen(
-            [*command, "--runs", str(runs), "--json"], stdout=subprocess.PIPE, stderr=stderr, text=True
-        )
+    _, second, third = kills.victims
+    for_s = "10m" if second == "harness" else "40s"
+    soak = _started(folder, "soak", str(file), *_LOAD, "--for", for_s, "--runs", str(runs), "--json")
     run = runs / "soak" / "latest"
-    wait_until(
-        lambda: _seconds(run),
-        accept=lambda seconds: seconds >= after_s,
-        within_s=180,
-        awaiting=f"{after_s:.1f} s of the soak",
-        poll_s=0.1,
-        abort=lambda: _refuse_end(soak, folder),
-    )
-    for process in [soak.pid] if victim == "harness" else _processes(victim, soak.pid)[:1]:
-        os.kill(process, signal.SIGKILL)
-    stdout, _ = soak.communicate(timeout=300)
+    for victim, after_s in (("decoder", kills.decoder_s), (second, kills.second_s)):
+        wait_until(
+            partial(_reached, run, after_s),
+            within_s=240,
+            awaiting=f"{after_s:.1f} s of the soak",
+            poll_s=0.1,
+            abort=lambda: _refuse_end(soak, folder),
+        )
+        pids = [soak.pid] if victim == "harness" else _processes(victim, soak.pid)[:1]
+        if not pids:
+            yield f"not tried: there is no {victim}"
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+    command = soak
+    if third == "resuming":
+        soak.wait(10)
+        _wait_ended(runs)
+        command = _started(folder, "soak", "--resume", str(run), "--json")
+    with suppress(subprocess.TimeoutExpired):
+        command.wait(kills.third_s)
+    pids = [command.pid] if third == "resuming" else _processes(third, command.pid)[:1]
+    if not pids or command.poll() is not None:
+        yield f"not tried: {third} had ended"
+    else:
+        os.kill(pids[0], signal.SIGKILL)
+    stdout, _ = command.communicate(timeout=300)
+    _wait_ended(runs)
+    if not stdout:
+        resumed = ("soak", "--resume", run) if third == "resuming" else ("check", run)
+        done = acked(*resumed, "--json")
+        stdout = done.stdout
+        if done.status not in (0, 2):
+            yield f"{resumed[0]} ended with {done.status}: {done.stderr[-300:]}"
+    if not stdout:
+        manifest = json.loads((run / "run.json").read_text())
+        yield f"there is no judgement: {manifest['status']}: {manifest.get('problem')}"
+        return
+    yield from wrong(run, json.loads(stdout))
+
+
+def _started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    with (folder / "stderr").open("a") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-m", "cli.main", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+
+
+def _wait_ended(runs: Path) -> None:
     wait_until(
         lambda: processes_of(runs),
         accept=lambda left: not left,
         within_s=20,
         awaiting="the processes of the soak to vanish",
     )
-    if victim == "harness":
-        done = acked("soak", "--resume", run, "--json")
-        stdout = done.stdout
-        if done.status not in (0, 2):
-            yield f"--resume ended with {done.status}: {done.stderr[-300:]}"
-    if not stdout:
-        manifest = json.loads((run / "run.json").read_text())
-        yield f"there is no judgement: {manifest['status']}: {manifest.get('problem')}"
-        return
-    yield from wrong(run, json.loads(stdout))
 
 
 def wrong(run: Path, judgement: dict[str, Any]) -> Iterator[str]:
@@ -80,7 +144,7 @@ def wrong(run: Path, judgement: dict[str, Any]) -> Iterator[str]:
     begun = sum(int(np.count_nonzero(rows["state"])) for rows in journals.values())
     if judgement["messages"] != begun:
         yield f"{judgement['messages']} messages are judged, and the journals have {begun}"
-    told = acknowledged(run)
+    told, read = acknowledged(run), received(run)
     nodes = StoredReplicas.below(run / "nodes", _BROKERS)
     expected, unrecorded = Counter[tuple[int, str]](), 0
     for key in {place for _, _, place in told}:
@@ -90,11 +154,12 @@ def wrong(run: Path, judgement: dict[str, Any]) -> Iterator[str]:
         for writer, seq, place in told:
             if place == key and (writer, seq) not in logs[leader]:
                 somewhere = any((writer, seq) in log for log in logs.values())
-                expected[writer, "diverged" if somewhere else "lost"] += 1
+                lost = "lost_after_read" if (writer, seq) in read else "lost"
+                expected[writer, "diverged" if somewhere else lost] += 1
         unrecorded += sum(not _is_begun(journals, *one) for log in logs.values() for one in log)
     found = Counter[tuple[int, str]]()
     for row in judgement["fates_by_writer"]:
-        if row["fate"] in ("lost", "diverged"):
+        if row["fate"] in ("lost", "lost_after_read", "diverged"):
             found[row["writer"], row["fate"]] += row["count"]
     if unrecorded:
         yield f"{unrecorded} records of the brokers have no row in a journal"
@@ -104,6 +169,18 @@ def wrong(run: Path, judgement: dict[str, Any]) -> Iterator[str]:
         rows, counters = rows_of(file), read_counters(file)
         if int((rows["state"] == STATES.index("ok")).sum()) < counters.ok:
             yield f"{file.name} counts {counters.ok} acknowledged messages, and has fewer rows of them"
+
+
+def received(run: Path) -> set[tuple[int, int]]:
+    """Writer and number of each message that a reader has received."""
+    found = set[tuple[int, int]]()
+    for file in (run / "streams").glob("*.reads"):
+        content = file.read_bytes()
+        begin = content.index(b"\n") + 1
+        size = (len(content) - begin) // ROW.itemsize
+        rows = np.frombuffer(content, dtype=ROW, offset=begin, count=size)
+        found.update(zip(rows["writer"].tolist(), rows["seq"].tolist(), strict=True))
+    return found
 
 
 def _is_begun(journals: dict[int, Any], writer: int, seq: int) -> bool:
@@ -120,24 +197,23 @@ def _seconds(run: Path) -> float:
     return float(last - first)
 
 
+def _reached(run: Path, after_s: float) -> bool:
+    return _seconds(run) >= after_s
+
+
 def _refuse_end(soak: subprocess.Popen[str], folder: Path) -> None:
     if soak.poll() is not None:
         raise AssertionError(f"the soak ended by itself: {(folder / 'stderr').read_text()[-500:]}")
 
 
 def _processes(victim: str, soak: int) -> list[int]:
-    """Processes of a soak: the agents, by the journals that they hold open, or the decoders."""
+    """Processes of a soak: the agents, by the journals that they hold open, the decoders, or Spark's JVM."""
     below = family(soak)
+    if victim == "Spark":
+        return [pid for pid in below if "SparkSubmit" in command_of(pid)]
     if victim == "decoder":
         return [pid for pid in below if command_of(pid).rstrip().endswith(" BatchDecoder")]
-    return [pid for pid in below if any(name.endswith("/client.jsonl") for name in _opened(pid))]
-
-
-def _opened(pid: int) -> list[str]:
-    try:
-        return [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]  # noqa: PTH115
-    except OSError:
-        return []
+    return [pid for pid in below if any(name.endswith("/client.jsonl") for name in opened_by(pid))]
 
 
 def main() -> int:
@@ -146,17 +222,13 @@ def main() -> int:
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     failed = 0
     for one in range(seed, seed + number):
-        draw = random.Random(one)
-        victim, after_s = VICTIMS[one % len(VICTIMS)], draw.uniform(2, 30)
+        kills = Kills.drawn(one)
         try:
-            found = list(killed_soak(folder / str(one), victim, after_s))
+            found = list(killed_soak(folder / str(one), kills))
         except (AssertionError, WaitTimeoutError, subprocess.TimeoutExpired) as error:
             found = [f"not tried: {error}"]
         failed += bool(found)
-        print(
-            f"{one}: {victim} killed after {after_s:.1f} s: {'; '.join(found) or 'as it should be'}",
-            flush=True,
-        )
+        print(f"{one}: {kills}: {'; '.join(found) or 'as it should be'}", flush=True)
     return int(failed > 0)
 
 

@@ -240,6 +240,8 @@ class ConsumerSpec:
     group: str = ""
     commit: bool = True
     """A group member commits its offsets after each poll that returned records."""
+    commit_every_s: float = 0.0
+    """A librdkafka member commits at most this often."""
     isolation_level: Isolation = "read_committed"
     check_crcs: bool = True
     pinned: bool = False

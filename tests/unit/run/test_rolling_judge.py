@@ -20,6 +20,7 @@ from harness.kafka.wire.dialect import MODERN
 from harness.observer.decoder import Decoder
 from harness.waiting import wait_until
 from run.soak import judge as judging
+from run.soak.deliveries import Deliveries
 from run.soak.judge import RollingJudge
 from run.soak.replicas import Batches, Replicas
 from run.soak.streams import Streams
@@ -71,9 +72,11 @@ class World:
 
     def make_judge(self) -> RollingJudge:
         """A judge of its journals and logs."""
+        streams = Streams([Folder(self.folder)])
         return RollingJudge(
             assignment={KEY: BROKERS},
-            streams=Streams([Folder(self.folder)]),
+            streams=streams,
+            deliveries=Deliveries([Folder(self.folder)], streams),
             replicas=self.logs,
             state_of=lambda key: self.state,
             endpoints={broker: Endpoint("localhost", 9092) for broker in BROKERS},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import defaultdict, deque
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -67,6 +68,7 @@ class GroupMember(LibrdkafkaConsumer):
         self._asked: defaultdict[tuple[str, int, int], deque[int]] = defaultdict(deque)
         """When each unanswered commit was sent; the same offset may be committed repeatedly."""
         self._joined: Membership | None = None
+        self._committed_s = 0.0
 
     def start(self) -> None:
         """Join the group, and read until `stop`, which leaves it."""
@@ -90,16 +92,18 @@ class GroupMember(LibrdkafkaConsumer):
             self._commit([part for part in positions if part.offset >= 0])
 
     def _must_wait(self) -> bool:
-        """Whether a commit is under way that another one must not follow yet.
+        """Whether it is too early for another commit, or one is under way that it must not follow yet.
 
         With KIP-848, librdkafka gives up no partition while a commit is under way. If there always is one, it
         never does.
         """
+        if time.monotonic() < self._committed_s + self._spec.commit_every_s:
+            return True
         return bool(self._asked) and self._spec.config.get("group.protocol") == "consumer"
 
     def _commit(self, offsets: list[confluent_kafka.TopicPartition], *, wait: bool = False) -> None:
         """Commit offsets; `_on_commit` records the outcome, now or later."""
-        asked_ns = now_ns()
+        asked_ns, self._committed_s = now_ns(), time.monotonic()
         for part in offsets:
             self._asked[part.topic, part.partition, part.offset].append(asked_ns)
         if not offsets:
