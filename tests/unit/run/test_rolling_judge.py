@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from harness.clock import now_ns
 from harness.errors import BadDataError
 from harness.history.identity import ValueTemplate
+from harness.history.read_journal import ReadJournal, ReceivedRecord
 from harness.history.stream_journal import StreamJournal
 from harness.host_files import Folder
 from harness.kafka.headers import headers
@@ -56,13 +58,17 @@ class Logs(Replicas):
 class World:
     """A producer, three replicas of a partition, and the judge."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, readers: int = 0) -> None:
+        self.readers = readers
         monkeypatch.setattr(judging, "_WINDOW_S", 0.0)
         monkeypatch.setattr(judging, "_EVERY_S", 0.01)
         monkeypatch.setattr(judging, "_LIVE_S", 0.0)
         self.deleted: list[int] = []
         monkeypatch.setattr(judging, "delete_records", self._delete)
         self.journal = StreamJournal(folder / "client.1.sends", 1, [KEY])
+        self.journal_of_reader = ReadJournal(
+            folder / "client.jsonl", 7, group="g", isolation="read_committed", topics=["t"]
+        )
         self.values = ValueTemplate.of(1, "t", 0, 100)
         self.logs = Logs()
         self.state = PartitionState(leader=1, leader_epoch=0, isr=BROKERS, replicas=BROKERS)
@@ -82,7 +88,19 @@ class World:
             endpoints={broker: Endpoint("localhost", 9092) for broker in BROKERS},
             dialect=MODERN,
             folder=self.folder,
+            readers=self.readers,
         )
+
+    def receive(self, offsets: range) -> None:
+        """A reader receives the messages that were acknowledged at some offsets, and commits."""
+        self.journal_of_reader.append(
+            ReceivedRecord(topic="t", partition=0, ns=1000 + at, offset=at, epoch=0, writer=1, seq=at, poll=0)
+            for at in offsets
+        )
+        row = {"table": "groups", "ns": 1, "group": "g", "reader": 7, "event": "committed"}
+        line = json.dumps({**row, **KEY._asdict(), "offset": offsets.stop}, separators=(",", ":"))
+        with (self.folder / "client.jsonl").open("a") as file:
+            file.write(line + "\n")
 
     def _delete(self, _target: object, _key: TopicPartition, before: int, **_: object) -> RequestResult:
         self.deleted.append(before)
@@ -130,6 +148,14 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World(tmp_path, monkeypatch)
+    made.judge.start()
+    yield made
+    made.judge.close()
+
+
+@pytest.fixture
+def read_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World(tmp_path, monkeypatch, readers=1)
     made.judge.start()
     yield made
     made.judge.close()
@@ -257,6 +283,46 @@ def test_only_what_all_replicas_were_found_to_hold_is_deleted(world: World) -> N
     assert all(one[1] <= 100 for one in world.logs.batches[1])
     world.send(10)
     assert world.finish()[("ok", "kept")] + world.judge.sends().num_rows == 110
+
+
+def test_nothing_is_deleted_that_a_reader_has_not_committed(read_world: World) -> None:
+    world = read_world
+    world.send(20)
+    world.wait_judged(20)
+    world.receive(range(15))
+    for offset in (40, 60):
+        world.send(20)
+        world.wait_judged(offset)
+    world.judge.compare_again()
+    wait_until(lambda: world.deleted, within_s=20, awaiting="records to be deleted", poll_s=0.01)
+    assert world.deleted == [15]
+
+
+def test_a_message_that_was_lost_after_it_was_read_is_among_the_reads(read_world: World) -> None:
+    world = read_world
+    world.send(100)
+    world.wait_judged(100)
+    world.state = PartitionState(leader=1, leader_epoch=0, isr=(1,), replicas=BROKERS)
+    world.send(40, (1,))
+    world.wait_judged(140)
+    world.receive(range(120))
+    wait_until(
+        lambda: world.judge.live.received,
+        accept=lambda received: received == 120,
+        within_s=20,
+        awaiting="120 deliveries to be looked at",
+        poll_s=0.01,
+    )
+    world.elect(2, (2, 3), 100)
+    world.send(60, (2, 3))
+    world.logs.truncate(1, 100)
+    world.logs.batches[1] += world.logs.batches[2][-1:]
+    world.elect(2, BROKERS, world.end)
+    world.finish()
+    assert world.judge.live.lost == {1: 40}
+    reads = world.judge.reads()["seq"].to_pylist()
+    assert set(range(100, 120)) <= set(reads), "20 of them were read"
+    assert len(reads) < 80, "those of settled messages are forgotten"
 
 
 def test_a_follower_that_differs_at_the_end_is_part_of_the_rest(world: World) -> None:
