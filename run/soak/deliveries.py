@@ -27,9 +27,9 @@ from harness.history.schema import TABLES
 from harness.history.stream_journal import ACKNOWLEDGED, BEGUN
 from harness.host_files import HostFiles
 from harness.kafka.model import TopicPartition
-from run.soak.streams import Streams
+from run.soak.streams import NEAR, Streams
 
-ROWS_AT_ONCE = 1 << 16
+_BLOCK_ROWS = 1 << 16
 """Rows of a journal that are looked at together, and remembered as a block: 3.5 MB."""
 _SETTLE_NS = 5 * 10**9
 """How old a delivery is when it is looked at first. Its message has mostly ended by then."""
@@ -99,7 +99,7 @@ class _Journal:
 
     def note(self, block: _Block) -> None:
         """Remember rows that were looked at."""
-        if self.blocks and self.blocks[-1].count + block.count <= ROWS_AT_ONCE:
+        if self.blocks and self.blocks[-1].count + block.count <= _BLOCK_ROWS:
             self.blocks[-1] = self.blocks[-1].joined(block)
         else:
             self.blocks.append(block)
@@ -115,12 +115,9 @@ class _Journal:
     def some(self, numbers: Ints) -> npt.NDArray[np.void]:
         """Rows by their numbers, which rise."""
         parts = [np.empty(0, dtype=ROW)]
-        edges = np.flatnonzero(np.diff(numbers) > ROWS_AT_ONCE // 16) + 1
-        for some in np.split(numbers, edges) if len(numbers) else ():
-            for at in range(0, len(some), ROWS_AT_ONCE):
-                piece = some[at : at + ROWS_AT_ONCE]
-                held = self.rows(int(piece[0]), int(piece[-1] - piece[0]) + 1)
-                parts.append(held[piece - piece[0]])
+        for some in _near(numbers):
+            held = self.rows(int(some[0]), int(some[-1] - some[0]) + 1)
+            parts.append(held[some - some[0]])
         return np.concatenate(parts)
 
 
@@ -148,6 +145,8 @@ class Deliveries:
         """By partition and reader, the offset that it has committed last."""
         self._passed: list[tuple[int, int, int]] = []
         """Partition and offsets, both included, at which something must be known to judge a step."""
+        self._opened: tuple[str, int, npt.NDArray[np.void], Ints] | None = None
+        """The block that was read last, by journal and first row."""
         self.received = 0
         """Records that were looked at."""
 
@@ -160,8 +159,8 @@ class Deliveries:
         before_ns = now_ns() - (0 if all_of_it else _SETTLE_NS)
         much = False
         for journal in self._journals:
-            rows = journal.rows(journal.taken, ROWS_AT_ONCE)
-            much |= len(rows) == ROWS_AT_ONCE or (all_of_it and len(rows) > 0)
+            rows = journal.rows(journal.taken, _BLOCK_ROWS)
+            much |= len(rows) == _BLOCK_ROWS or (all_of_it and len(rows) > 0)
             if not all_of_it:
                 rows = rows[: _first(rows["ns"] > before_ns)]
             if len(rows):
@@ -252,12 +251,11 @@ class Deliveries:
 
     def _places_of(self, journal: _Journal, rows: npt.NDArray[np.void]) -> Ints:
         """The number of each row's topic partition."""
-        places = np.full(len(rows), -1, dtype=np.int64)
-        for number, topic in enumerate(journal.header.topics):
-            own = rows["topic"] == number
-            for partition in np.unique(rows["partition"][own]).tolist():
-                key = TopicPartition(topic, partition)
-                places[own & (rows["partition"] == partition)] = self._place(key)
+        codes = (rows["topic"].astype(np.int64) << 32) | rows["partition"]
+        distinct, number = np.unique(codes, return_inverse=True)
+        topics = journal.header.topics
+        keys = (TopicPartition(topics[code >> 32], code & 0xFFFFFFFF) for code in distinct.tolist())
+        places: Ints = np.array([self._place(key) for key in keys], dtype=np.int64)[number]
         return places
 
     # ---- what is plain
@@ -359,25 +357,41 @@ class Deliveries:
             edges = np.array([block.from_ns, block.until_ns])
             if event.place not in block.places or not fits(edges, event.ns).any():
                 continue
-            rows = journal.rows(block.first, block.count)
-            there = fits(rows["ns"], event.ns) & (self._places_of(journal, rows) == event.place)
-            if there.any():
-                return block.first + int(np.flatnonzero(there)[-1 if last else 0])
+            rows, places = self._block(journal, block)
+            there = np.flatnonzero(fits(rows["ns"], event.ns) & (places == event.place))
+            if len(there):
+                return block.first + int(there[-1 if last else 0])
         return -1
 
+    def _block(self, journal: _Journal, block: _Block) -> tuple[npt.NDArray[np.void], Ints]:
+        """The rows of a block and their partitions; an event often concerns all partitions at once."""
+        if self._opened is None or self._opened[:2] != (journal.name, block.first):
+            rows = journal.rows(block.first, block.count)
+            self._opened = (journal.name, block.first, rows, self._places_of(journal, rows))
+        return self._opened[2:]
+
     def _before(self, journal: _Journal, numbers: Ints) -> Iterator[Ints]:
-        """Numbers of the rows right before some others, of the same partition, as far as it is near."""
-        for number in numbers.tolist():
-            first = max(0, number - _NEAR)
-            rows = journal.rows(first, number - first + 1)
-            places = self._places_of(journal, rows)
-            before = np.flatnonzero(places[:-1] == places[-1])
-            if len(before):
-                yield np.array([first + int(before[-1])])
+        """Numbers of the rows right before some others, of the same partition, as far as they are near."""
+        for some in _near(numbers):
+            first = max(0, int(some[0]) - NEAR)
+            places = self._places_of(journal, journal.rows(first, int(some[-1]) - first + 1))
+            order = np.argsort(places, kind="stable")
+            before = np.full(len(places), -1, dtype=np.int64)
+            same = np.flatnonzero(np.diff(places[order]) == 0)
+            before[order[same + 1]] = order[same]
+            found = before[some - first]
+            yield first + found[found >= 0]
 
 
 _PLAIN, _ODD, _OPEN = 0, 1, 2
-_NEAR = 4096
+
+
+def _near(numbers: Ints) -> list[Ints]:
+    """Rising numbers, in groups that are read at once."""
+    if not len(numbers):
+        return []
+    apart = (np.diff(numbers) > NEAR) | (np.diff(numbers // _BLOCK_ROWS) > 0)
+    return np.split(numbers, np.flatnonzero(apart) + 1)
 
 
 def _first(flags: Flags) -> int:

@@ -36,7 +36,7 @@ from tests.cluster.conftest import acked, processes_of
 from tests.cluster.test_soak import CLUSTER, acknowledged, held, rows_of
 
 VICTIMS = (("decoder", "harness", "resuming"), ("decoder", "client", "Spark"))
-_LOAD = ("--rate", "600", "--every", "12s", "--faults", "isolate-az1*", "--keep-records", "--readers")
+_LOAD = ("--rate", "1200", "--every", "12s", "--faults", "isolate-az1*", "--keep-records", "--readers")
 _BROKERS = (1, 2, 3)
 
 
@@ -46,26 +46,28 @@ class Kills:
 
     victims: tuple[str, str, str]
     decoder_s: float
+    """After it has begun, which it does when there is enough to decode."""
     second_s: float
     third_s: float
-    """After the second."""
+    """Second and third: after the kill before it."""
 
     @classmethod
     def drawn(cls, number: int) -> Kills:
         """Those of a seed."""
         draw = random.Random(number)
-        decoder_s = draw.uniform(2, 20)
+        victims = VICTIMS[number % len(VICTIMS)]
+        longest_s = {"resuming": 6.0, "Spark": 3.0}[victims[-1]]
         return cls(
-            victims=VICTIMS[number % len(VICTIMS)],
-            decoder_s=decoder_s,
-            second_s=decoder_s + draw.uniform(0.5, 12),
-            third_s=draw.uniform(0.5, 8),
+            victims=victims,
+            decoder_s=draw.uniform(0, 8),
+            second_s=draw.uniform(0.5, 12),
+            third_s=draw.uniform(0, longest_s),
         )
 
     def __str__(self) -> str:
         first, second, third = self.victims
         return (
-            f"{first} after {self.decoder_s:.1f} s, {second} after {self.second_s:.1f} s, "
+            f"{first} after {self.decoder_s:.1f} s, {second} {self.second_s:.1f} s later, "
             f"{third} {self.third_s:.1f} s later"
         )
 
@@ -76,42 +78,47 @@ def killed_soak(folder: Path, kills: Kills) -> Iterator[str]:
     file, runs = folder / "cluster.toml", folder / "runs"
     file.write_text(CLUSTER)
     _, second, third = kills.victims
-    for_s = "10m" if second == "harness" else "40s"
+    for_s = "10m" if second == "harness" else "90s"
     soak = _started(folder, "soak", str(file), *_LOAD, "--for", for_s, "--runs", str(runs), "--json")
     run = runs / "soak" / "latest"
     for victim, after_s in (("decoder", kills.decoder_s), (second, kills.second_s)):
         wait_until(
-            partial(_reached, run, after_s),
+            partial(_processes, victim, soak.pid),
             within_s=240,
-            awaiting=f"{after_s:.1f} s of the soak",
+            awaiting=f"the {victim} of the soak",
             poll_s=0.1,
-            abort=lambda: _refuse_end(soak, folder),
+            abort=partial(_refuse_end, soak, folder),
         )
-        pids = [soak.pid] if victim == "harness" else _processes(victim, soak.pid)[:1]
-        if not pids:
-            yield f"not tried: there is no {victim}"
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            soak.wait(after_s)
+        _refuse_end(soak, folder)
+        os.kill(_processes(victim, soak.pid)[0], signal.SIGKILL)
     command = soak
     if third == "resuming":
         soak.wait(10)
         _wait_ended(runs)
         command = _started(folder, "soak", "--resume", str(run), "--json")
+    wait_until(
+        lambda: command.poll() is not None or _processes(third, command.pid),
+        within_s=120,
+        awaiting=f"{third} to begin",
+        poll_s=0.1,
+    )
     with suppress(subprocess.TimeoutExpired):
         command.wait(kills.third_s)
-    pids = [command.pid] if third == "resuming" else _processes(third, command.pid)[:1]
+    pids = _processes(third, command.pid)
     if not pids or command.poll() is not None:
-        yield f"not tried: {third} had ended"
+        print(f"{folder.name}: {third} had ended", flush=True)
     else:
         os.kill(pids[0], signal.SIGKILL)
     stdout, _ = command.communicate(timeout=300)
     _wait_ended(runs)
     if not stdout:
-        resumed = ("soak", "--resume", run) if third == "resuming" else ("check", run)
-        done = acked(*resumed, "--json")
+        ended = json.loads((run / "run.json").read_text())["status"] != "running"
+        done = acked(*(("check", run) if ended else ("soak", "--resume", run)), "--json")
         stdout = done.stdout
         if done.status not in (0, 2):
-            yield f"{resumed[0]} ended with {done.status}: {done.stderr[-300:]}"
+            yield f"the judgement ended with {done.status}: {done.stderr[-300:]}"
     if not stdout:
         manifest = json.loads((run / "run.json").read_text())
         yield f"there is no judgement: {manifest['status']}: {manifest.get('problem')}"
@@ -188,26 +195,15 @@ def _is_begun(journals: dict[int, Any], writer: int, seq: int) -> bool:
     return rows is not None and seq < len(rows) and bool(rows["state"][seq])
 
 
-def _seconds(run: Path) -> float:
-    try:
-        lines = (run / "soak.jsonl").read_text().splitlines()
-        first, last = (json.loads(line)["s"] for line in (lines[0], lines[-1]))
-    except (OSError, IndexError, ValueError):
-        return 0.0
-    return float(last - first)
-
-
-def _reached(run: Path, after_s: float) -> bool:
-    return _seconds(run) >= after_s
-
-
 def _refuse_end(soak: subprocess.Popen[str], folder: Path) -> None:
     if soak.poll() is not None:
         raise AssertionError(f"the soak ended by itself: {(folder / 'stderr').read_text()[-500:]}")
 
 
 def _processes(victim: str, soak: int) -> list[int]:
-    """Processes of a soak: the agents, by the journals that they hold open, the decoders, or Spark's JVM."""
+    """Its command, the agents (by the journals that they hold open), the decoder, or Spark's JVM."""
+    if victim in ("harness", "resuming"):
+        return [soak]
     below = family(soak)
     if victim == "Spark":
         return [pid for pid in below if "SparkSubmit" in command_of(pid)]
