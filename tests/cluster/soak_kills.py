@@ -28,12 +28,11 @@ import numpy as np
 from benchmarks.memory import command_of, family
 from benchmarks.soak import opened_by
 from harness.errors import WaitTimeoutError
-from harness.history.reads import ROW
 from harness.history.stream_journal import STATES, read_counters, read_header
 from harness.waiting import wait_until
 from run.soak.replicas import StoredReplicas
 from tests.cluster.conftest import acked, processes_of
-from tests.cluster.test_soak import CLUSTER, acknowledged, held, rows_of
+from tests.cluster.test_soak import CLUSTER, acknowledged, held, received, rows_of
 
 VICTIMS = (("decoder", "harness", "resuming"), ("decoder", "client", "Spark"))
 _LOAD = ("--rate", "1200", "--every", "12s", "--faults", "isolate-az1*", "--keep-records", "--readers")
@@ -176,18 +175,6 @@ def wrong(run: Path, judgement: dict[str, Any]) -> Iterator[str]:
         rows, counters = rows_of(file), read_counters(file)
         if int((rows["state"] == STATES.index("ok")).sum()) < counters.ok:
             yield f"{file.name} counts {counters.ok} acknowledged messages, and has fewer rows of them"
-
-
-def received(run: Path) -> set[tuple[int, int]]:
-    """Writer and number of each message that a reader has received."""
-    found = set[tuple[int, int]]()
-    for file in (run / "streams").glob("*.reads"):
-        content = file.read_bytes()
-        begin = content.index(b"\n") + 1
-        size = (len(content) - begin) // ROW.itemsize
-        rows = np.frombuffer(content, dtype=ROW, offset=begin, count=size)
-        found.update(zip(rows["writer"].tolist(), rows["seq"].tolist(), strict=True))
-    return found
 
 
 def _is_begun(journals: dict[int, Any], writer: int, seq: int) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from harness.history.identity import decode
+from harness.history.reads import ROW as RECEIVED
 from harness.history.sends import ROW
 from harness.history.stream_journal import ROW_BYTES, STATES, read_header
 from harness.host_files import Folder
@@ -57,6 +58,18 @@ def acknowledged(run: Path) -> Counter[tuple[int, int, TopicPartition]]:
     return found
 
 
+def received(run: Path) -> set[tuple[int, int]]:
+    """Writer and number of each message that a reader has received."""
+    found = set[tuple[int, int]]()
+    for file in (run / "streams").glob("*.reads"):
+        content = file.read_bytes()
+        begin = content.index(b"\n") + 1
+        size = (len(content) - begin) // RECEIVED.itemsize
+        rows = np.frombuffer(content, dtype=RECEIVED, offset=begin, count=size)
+        found.update(zip(rows["writer"].tolist(), rows["seq"].tolist(), strict=True))
+    return found
+
+
 def begun(run: Path) -> int:
     """How many messages were sent."""
     files = list((run / "streams").glob("*.sends"))
@@ -78,7 +91,7 @@ def held(run: Path, broker: int, key: TopicPartition) -> Counter[tuple[int, int]
 
 
 def test_every_loss_is_found(tmp_path: Path) -> None:
-    """az1 is cut off twice, and its leaders go on acknowledging with acks=1."""
+    """az1 is cut off twice, and its leaders go on acknowledging with acks=1. A reader in each AZ reads."""
     file = tmp_path / "cluster.toml"
     file.write_text(CLUSTER)
     options = (
@@ -91,6 +104,7 @@ def test_every_loss_is_found(tmp_path: Path) -> None:
         "--faults",
         "isolate-az1*",
         "--keep-records",
+        "--readers",
     )
     done = acked("soak", file, *options, "--runs", tmp_path / "runs", "--json")
     run = tmp_path / "runs" / "soak" / "latest"
@@ -101,10 +115,13 @@ def test_every_loss_is_found(tmp_path: Path) -> None:
     assert all(one == several[0] for several in logs.values() for one in several), "the replicas are equal"
     lost = [message for message in told if message[:2] not in logs[message[2]][0]]
     rows = judgement["fates_by_writer"]
-    assert lost and sum(row["count"] for row in rows if row["fate"] == "lost") == len(lost)
+    delivered = received(run)
+    read = [message for message in lost if message[:2] in delivered]
+    assert lost and judgement["fates"].get("lost", 0) == len(lost) - len(read)
+    assert judgement["fates"].get("lost_after_read", 0) == len(read)
     twice = [message for message in told if logs[message[2]][0][message[:2]] > 1]
     assert judgement["fates"].get("duplicated", 0) >= len(twice)
-    assert {row["acks"] for row in rows if row["fate"] == "lost"} == {1}
+    assert {row["acks"] for row in rows if row["fate"].startswith("lost")} == {1}
     assert judgement["messages"] == begun(run)
     # A starved judge may not see who acknowledged a message before it was truncated.
     doubts = {row["why"] for row in judgement["promises"] if row["promise"] != "not promised"}
@@ -113,6 +130,7 @@ def test_every_loss_is_found(tmp_path: Path) -> None:
     stood = [json.loads(line) for line in (run / "soak.jsonl").read_text().splitlines()]
     assert sum(stood[-1]["lost"].values()) == len(lost)
     assert stood[-1]["rest"] < judgement["messages"] / 2
+    assert 0 < len(delivered) <= stood[-1]["received"]
     again = acked("check", run, "--json")
     assert again.status == done.status and json.loads(again.stdout)["fates"] == judgement["fates"]
 
