@@ -98,12 +98,13 @@ def search_on_hosts(
     from msgspec.structs import replace
 
     from harness.cluster.attached import guarded
+    from run.attached.breaking import time_to_live_s
     from studies.attached.search import HostsSearch, described, plan_of
 
     with guarded(), answering():
         hosts = _hosts(options, rate, progress)
         plan = replace(plan_of(hosts, seed=seed), lab=LAB)
-        lines = [*described(hosts, plan), *how_it_ends(hosts.file, hosts.fault_s())]
+        lines = [*described(hosts, plan), *how_it_ends(hosts.file, time_to_live_s(hosts.fault_s()))]
         for line in lines:
             echo(line, err=not options.plan)
         if options.plan:
@@ -137,10 +138,13 @@ def _hosts(options: HostsOptions, rate: float | None, progress: Progress) -> Att
 
 def _plan(hosts: AttachedHosts, options: HostsOptions, cases: Sequence[str], progress: Progress) -> bool:
     """Show the plan, and ask. Returns whether it was only to be shown."""
+    from run.attached.breaking import time_to_live_s
+
+    longest_s = time_to_live_s(hosts.fault_s(), restarts="restart" in hosts.file.allow)
     lines = [
         f"acked will run {len(cases)} faults, one after the other, on hosts that it did not set up:",
         *(f"  {name}" for name in cases),
-        *how_it_ends(hosts.file, hosts.fault_s()),
+        *how_it_ends(hosts.file, longest_s),
         "  wait before each until every ISR is full, and end if that does not happen",
     ]
     for line in lines:

@@ -29,6 +29,11 @@ _START_S = END_S + 60.0
 """How long a node may take to end and to start again, for the plan."""
 
 
+def time_to_live_s(fault_s: float, *, restarts: bool = False) -> float:
+    """After how many seconds a fault of a run ends by itself on its host; the longest lasts ``fault_s``."""
+    return max(fault_s, _START_S * restarts) + TTL_MARGIN_S
+
+
 @dataclass(kw_only=True)
 class _Open:
     """A fault in force."""
@@ -91,7 +96,7 @@ class Breaking:
     @property
     def ttl_s(self) -> float:
         """After how many seconds a fault ends by itself on its host."""
-        return max(self.fault_s, _START_S * any(act.lasts_s == 0 for act in self.acts)) + TTL_MARGIN_S
+        return time_to_live_s(self.fault_s, restarts=any(act.lasts_s == 0 for act in self.acts))
 
     @property
     def over(self) -> bool:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from cli.attached_run import HostsOptions
+from cli.attached_series import _plan
 from harness.console import Progress
 from harness.errors import InvalidRunError, UnfitError
 from harness.kafka.model import PartitionState
@@ -67,6 +69,15 @@ def test_an_assessment_names_what_is_unfit(tmp_path: Path) -> None:
     assert "would take 2 of 3 nodes" in tried["no-quorum.roles-a"]
     only = unfit(hosts_of(tmp_path, 'allow = ["pause"]'), cases_of(hosts))
     assert "needs 'cut'" in only["isolate-a.roles-a"] and "pause-broker1.roles-here" not in only
+
+
+def test_a_plan_says_when_faults_end_by_themselves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not before the last proof of a fault, and a node may need long to end and to start."""
+    for limits, seconds in (('allow = ["cut"]', 65), (ALL, 200)):
+        _plan(hosts_of(tmp_path, limits), HostsOptions(plan=True), ["isolate-a"], Progress(quiet=True))
+        assert f"each fault ends by itself {seconds} s after" in capsys.readouterr().out
 
 
 def test_a_start_command_that_was_changed_is_tried_again(tmp_path: Path) -> None:
