@@ -352,6 +352,7 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
     from studies.assess.outcome import repeated_failure
     from studies.assess.series import forecast
     from studies.series.capacity import Machine, choose
+    from studies.series.planned import alone
 
     topology, cases, left = work.topology(), work.cases(), work.left()
     choice = choose(parallel, len(left), Machine.here(), topology, usual=len(left))
@@ -375,18 +376,19 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
             keep = partial(_keep, work, choice.clusters)
             without_failing("the page so far was not written", progress.say, keep)
 
-    with progress.phase("runs", "running", watch.state):
-        stopped = bool(left) and work.run(choice.clusters, ended, watch.may_start)
-    repeated = repeated_failure(work.series.runs)
-    if repeated and work.left() and not stopped:
-        for sentence in _stopped(repeated, work, choice.clusters):
-            progress.say(sentence)
-    if stopped and not work.series.runs:
-        raise StoppedError(
-            "interrupted before the first run had ended; everything that was started has been ended."
-        )
-    with progress.phase("measures", "measuring the runs"):
-        document = _keep(work, choice.clusters)
+    with alone(work.series.path):
+        with progress.phase("runs", "running", watch.state):
+            stopped = bool(left) and work.run(choice.clusters, ended, watch.may_start)
+        repeated = repeated_failure(work.series.runs)
+        if repeated and work.left() and not stopped:
+            for sentence in _stopped(repeated, work, choice.clusters):
+                progress.say(sentence)
+        if stopped and not work.series.runs:
+            raise StoppedError(
+                "interrupted before the first run had ended; everything that was started has been ended."
+            )
+        with progress.phase("measures", "measuring the runs"):
+            document = _keep(work, choice.clusters)
     page = work.series.path / INDEX
     if as_json:
         echo(json.dumps(document, indent=2))
@@ -403,12 +405,11 @@ def _carry_out(work: Assessment, parallel: int, progress: Progress, *, budget: B
 
 def _keep(work: Assessment, parallel: int) -> dict[str, Any]:
     """Write what is known by now as JSON, Markdown and page; returns the document."""
-    from report import assessment as report
-    from report.page.assessment import assessment_page
+    from report.kinds import ASSESSMENTS
 
     document = work.document(parallel)
-    page = assessment_page(document, page_links(work.series.path / INDEX))
-    work.keep(document, {"assessment.md": report.markdown(document), INDEX: page})
+    page = ASSESSMENTS.page(document, page_links(work.series.path / INDEX))
+    work.keep(document, {"assessment.md": ASSESSMENTS.markdown(document), INDEX: page})
     return document
 
 

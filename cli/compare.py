@@ -37,9 +37,9 @@ def compare(
     What the differences come to is said first. Nothing is judged again; the exit code is 0.
     """
     from report.comparison import show_comparison
-    from studies.assess.series import DOCUMENT
+    from report.model.shapes import ASSESSMENT
 
-    assessments = [(folder / DOCUMENT).is_file() for folder in (one, other)]
+    assessments = [(folder / ASSESSMENT).is_file() for folder in (one, other)]
     if assessments[0] != assessments[1]:
         raise UsageError(
             f"{one if assessments[0] else other} is an assessment, and {other if assessments[0] else one} is "
@@ -74,10 +74,10 @@ def _assessments(one: Path, other: Path, html: Path | None) -> tuple[AssessmentC
     """The same of two assessments."""
     from report.assessment import read_assessment
     from report.model.compare_assessments import compare_assessments
+    from report.model.shapes import ASSESSMENT
     from report.page.comparison import assessments_page
-    from studies.assess.series import DOCUMENT
 
-    documents = read_assessment(one / DOCUMENT), read_assessment(other / DOCUMENT)
+    documents = read_assessment(one / ASSESSMENT), read_assessment(other / ASSESSMENT)
     comparison = compare_assessments(*documents, (str(one), str(other)))
     if html is None:
         return comparison, ""

@@ -29,6 +29,7 @@ from run.scenario import Scenario
 from run.scenario_file import read_places
 from studies.series.folder import SeriesFolder
 from studies.series.plan import parse_modes, parse_versions, plan
+from studies.series.planned import alone
 from studies.series.summary import grid
 
 
@@ -110,13 +111,14 @@ def matrix(
     old = None if resume is None else SeriesFolder.resume(resume)
     series = open_series("matrix", jobs, scenarios, cluster, night, options.parallel, progress, old)
     folder = series.folder
-    stopped = run_series(series, progress)
-    done = folder.runs
-    document = json.dumps([asdict(run) for run in done], indent=2)
-    if done:
-        folder.keep("matrix.json", document)
-        folder.keep("matrix.md", report.matrix_markdown(grid(done)))
-    write_documents(series)
+    with alone(folder.path):
+        stopped = run_series(series, progress)
+        done = folder.runs
+        document = json.dumps([asdict(run) for run in done], indent=2)
+        if done:
+            folder.keep("matrix.json", document)
+            folder.keep("matrix.md", report.matrix_markdown(grid(done)))
+        write_documents(series)
     folder.remove_if_empty(stopped=stopped)
     if as_json:
         echo(document)

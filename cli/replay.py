@@ -165,6 +165,12 @@ def replay(
     if kind:
         progress.say(f"the finding: {kind}")
 
+    def keep(tally: Tally) -> dict[str, Any]:
+        document = tally.document(kind) | {"score": score(source.schedule)}
+        write_plain(folder / REPLAY, json.dumps(document, indent=2) + "\n")
+        write_plain(folder / INDEX, replay_page(document, page_links(folder / INDEX)))
+        return document
+
     def ended(one: JudgedRun[RunFinding], hit: bool, tally: Tally) -> None:
         outcome = f"{len(one.findings)} groups of findings"
         if kind:
@@ -172,34 +178,33 @@ def replay(
         if not one.summary.judged:
             outcome = f"{one.summary.verdict}: {next(iter(one.summary.reasons), '')}"
         progress.say(f"{tally.runs + tally.unjudged} ({one.summary.seconds:.0f} s): {outcome}")
+        without_failing("the page so far was not written", progress.say, partial(keep, tally))
 
     decide = until_decided()
 
     def enough(tally: Tally) -> bool:
         return bool(kind) and decide(tally) and not every
 
-    try:
-        with (
-            progress.phase("runs", "repeating the schedule"),
-            alone(folder),
-            Fleet(SCHEDULES, place, folder / "runs", parallel) as fleet,
-        ):
-            tally = repeated(
-                fleet,
-                job,
-                parallel=parallel,
-                most=repeat,
-                enough=enough,
-                kind=kind,
-                ended=ended,
-            )
-    except KeyboardInterrupt:
-        raise StoppedError(INTERRUPTED) from None
-    document = tally.document(kind) | {"score": score(source.schedule)}
-    write_plain(folder / REPLAY, json.dumps(document, indent=2) + "\n")
-    if tally.shown is not None:
-        add_page(tally.shown, progress.say)
-    write_plain(folder / INDEX, replay_page(document, page_links(folder / INDEX)))
+    with alone(folder):
+        try:
+            with (
+                progress.phase("runs", "repeating the schedule"),
+                Fleet(SCHEDULES, place, folder / "runs", parallel) as fleet,
+            ):
+                tally = repeated(
+                    fleet,
+                    job,
+                    parallel=parallel,
+                    most=repeat,
+                    enough=enough,
+                    kind=kind,
+                    ended=ended,
+                )
+        except KeyboardInterrupt:
+            raise StoppedError(INTERRUPTED) from None
+        if tally.shown is not None:
+            add_page(tally.shown, progress.say)
+        document = keep(tally)
     if as_json:
         echo(json.dumps(document, indent=2))
     else:
@@ -270,6 +275,7 @@ def shrink(
 
 def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: bool, as_json: bool) -> int:
     from studies.search.shrinking import finish
+    from studies.series.planned import alone
     from studies.steps.step import described
 
     progress.say(f"the finding: {work.plan.finding.kind}")
@@ -283,19 +289,20 @@ def _shrink(work: Shrinking, progress: Progress, parallel: int, *, steps_only: b
         keep = partial(_keep, work, work.smallest(), progress)
         without_failing("the page so far was not written", progress.say, keep)
 
-    try:
-        with progress.phase("runs", "making the schedule smaller"):
-            smallest = work.run(parallel, tried, steps_only=steps_only)
-    except KeyboardInterrupt:
-        smallest = work.smallest()
-        if smallest.digest in work.tests:
-            progress.say(f"the smallest so far: {finish(work, smallest, with_story=False)}")
-        raise StoppedError(
-            f"interrupted after {len(work.tests)} schedules; everything that was started has been ended. To "
-            f"continue, use --resume {work.path}."
-        ) from None
-    file = finish(work, smallest)
-    document = _keep(work, smallest, progress, file)
+    with alone(work.path):
+        try:
+            with progress.phase("runs", "making the schedule smaller"):
+                smallest = work.run(parallel, tried, steps_only=steps_only)
+        except KeyboardInterrupt:
+            smallest = work.smallest()
+            if smallest.digest in work.tests:
+                progress.say(f"the smallest so far: {finish(work, smallest, with_story=False)}")
+            raise StoppedError(
+                f"interrupted after {len(work.tests)} schedules; everything that was started has been ended. "
+                f"To continue, use --resume {work.path}."
+            ) from None
+        file = finish(work, smallest)
+        document = _keep(work, smallest, progress, file)
     if as_json:
         echo(json.dumps(document, indent=2))
     else:

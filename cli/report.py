@@ -1,4 +1,4 @@
-"""`acked report`: the report of a stored run, as a page, Markdown, JUnit XML or JSON."""
+"""`acked report`: the report of a stored run or series, as a page, Markdown, JUnit XML or JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def report(
 ) -> None:
     """Write the page of a judged run: what happened, who believed what, the logs, the claims, the findings.
 
-    The page is one HTML file that needs no network. Nothing is judged again. For a series, write its index.
+    The page is one HTML file that needs no network. Nothing is judged again. A series
+    (a night, an assessment, a search and so on) has a page of its own kind.
 
     JSON, Markdown and JUnit XML are printed, unless --output names a file.
     """
@@ -47,20 +48,15 @@ def report(
     from studies.browse.pages import is_series
 
     series = is_series(run)
-    if series and chosen:
-        raise UsageError(
-            f"{run} is a series, and {chosen[0]} reports one run; "
-            "`acked summary` writes the Markdown and the JUnit XML of a series."
-        )
     try:
-        if series:
-            _index(run, output, open_page=open_page)
-        elif chosen:
-            text = _document(run, chosen[0])
+        if chosen:
+            text = _series(run, chosen[0], output) if series else _document(run, chosen[0])
             if output is None:
                 echo(text, nl=False)
             else:
                 write_output(output, text, "--output")
+        elif series:
+            _index(run, output, open_page=open_page)
         else:
             from report.page.write import write_page
 
@@ -82,6 +78,14 @@ def _document(run: Path, form: str) -> str:
     if form == "--json":
         return json.dumps(model.as_json(), indent=1) + "\n"
     return run_markdown(model) if form == "--markdown" else run_junit(model)
+
+
+def _series(folder: Path, form: str, output: Path | None) -> str:
+    """The same of a series. Its links are relative to ``output``, or to its own folder."""
+    from cli.pages import INDEX, page_links
+    from studies.browse.pages import series_document
+
+    return series_document(folder, form.removeprefix("--"), page_links(output or folder / INDEX))
 
 
 def show(file: Path, *, open_page: bool) -> None:

@@ -314,6 +314,7 @@ def _run_many(
     from run.scenario_file import read_places
     from studies.series.folder import SeriesFolder
     from studies.series.plan import as_before, own_jobs
+    from studies.series.planned import alone
     from studies.series.summary import add_up, by_scenario
 
     night, repeat = Night.read(options), options.repeat
@@ -339,20 +340,21 @@ def _run_many(
         names += [name for name in ended if name not in names]
         return [(name, add_up(ended[name]) if name in ended else None) for name in names]
 
-    stopped = run_series(series, progress)
-    done = folder.runs
-    verdict = worst(run.verdict for run in done)
-    worst_of = "worst verdict: " if len(done) > 1 else ""
-    if done:
-        facts = {
-            "parallel": series.clusters,
-            "repeat": repeat,
-            "interrupted": stopped,
-            "seconds": round(time.monotonic() - progress.started, 1),
-        }
-        folder.keep("all.json", json.dumps({**facts, "runs": [asdict(run) for run in done]}, indent=2))
-        folder.keep("all.md", report.markdown([line for line in lines() if line[1] is not None]))
-    write_documents(series)
+    with alone(folder.path):
+        stopped = run_series(series, progress)
+        done = folder.runs
+        verdict = worst(run.verdict for run in done)
+        worst_of = "worst verdict: " if len(done) > 1 else ""
+        if done:
+            facts = {
+                "parallel": series.clusters,
+                "repeat": repeat,
+                "interrupted": stopped,
+                "seconds": round(time.monotonic() - progress.started, 1),
+            }
+            folder.keep("all.json", json.dumps({**facts, "runs": [asdict(run) for run in done]}, indent=2))
+            folder.keep("all.md", report.markdown([line for line in lines() if line[1] is not None]))
+        write_documents(series)
     folder.remove_if_empty(stopped=stopped)
     if output.as_json:
         echo(json.dumps([asdict(run) for run in done], indent=2))

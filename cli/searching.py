@@ -18,11 +18,13 @@ from harness.console import Console, Progress, echo
 from harness.errors import EXIT_AS_DECLARED, EXIT_UNKNOWN, EXIT_VIOLATED, StoppedError
 from harness.plain_files import write_plain
 from report import search as report
-from report.page.search import search_page
+from report.page.search import search_comparison_page, search_page
+from report.words.found import finding_in_words
 from studies.search.comparison import SearchComparison, Side
 from studies.search.hunt import Search, SearchPlan, TriedSchedule
 from studies.search.schedule import Schedule
 from studies.series.budget import Budget
+from studies.series.planned import alone
 
 _EXPECTED_S = 40.0
 """The length of a run in seconds, before any has been measured."""
@@ -85,17 +87,31 @@ def search(
             f"{len(work.known)} states reached; {len(work.corpus)} schedules to mutate"
         ]
 
-    with progress.phase("runs", "searching", lines):
-        stopped = work.run(limits.parallel, ended, limits.may_start, extra)
-    for folder in {Path(group.folder) for group in work.groups()}:
-        if (folder / "history").is_dir() and not (folder / "report.html").is_file():
-            add_page(folder, progress.say)
-    document = _keep(work, limits.budget.elapsed_s)
+    with alone(work.path):
+        with progress.phase("runs", "searching", lines):
+            stopped = work.run(limits.parallel, ended, limits.may_start, extra)
+        _add_pages(work, progress)
+        document = _keep(work, limits.budget.elapsed_s)
     _show(document, report.show_search, work.path, as_json=as_json)
     if stopped:
         raise _stopped(len(work.records), work.path)
     outcomes = ((group["finding"]["weight"], group["finding"]["promise"]) for group in document["groups"])
     return _exit_code(outcomes, bool(document["not_judged"]))
+
+
+def _add_pages(work: Search, progress: Progress) -> None:
+    """The pages of the runs that were the first to show something."""
+    for folder in {Path(group.folder) for group in work.groups()}:
+        if (folder / "history").is_dir() and not (folder / "report.html").is_file():
+            add_page(folder, progress.say)
+
+
+def _keep_comparison(work: SearchComparison, side: Side, seconds: float) -> dict[str, Any]:
+    """Write what a comparison and the search of one of its sides have come to; returns the document."""
+    _keep(side.search, seconds)
+    document, page = work.document(seconds), work.path / INDEX
+    write_plain(page, search_comparison_page(document, page_links(page)))
+    return document
 
 
 def _keep(work: Search, seconds: float) -> dict[str, Any]:
@@ -118,14 +134,20 @@ def compare(
     def ended(side: Side, record: TriedSchedule) -> None:
         limits.ran(record)
         progress.say(f"{side.name}: {_outcome_line(record, side.search)}")
+        keep = partial(_keep_comparison, work, side, limits.budget.elapsed_s)
+        without_failing("the page so far was not written", progress.say, keep)
 
     def lines() -> list[str]:
         counts = ", ".join(f"{side.name}: {len(side.search.records)}" for side in work.sides)
         return [f"schedules of {counts}{limits.left}"]
 
-    with progress.phase("runs", "comparing", lines):
-        stopped = work.run(limits.parallel, ended, limits.may_start, extra)
-    document = work.document(limits.budget.elapsed_s)
+    with alone(work.path):
+        with progress.phase("runs", "comparing", lines):
+            stopped = work.run(limits.parallel, ended, limits.may_start, extra)
+        for side in work.sides:
+            _add_pages(side.search, progress)
+        for side in work.sides:
+            document = _keep_comparison(work, side, limits.budget.elapsed_s)
     _show(document, report.show_comparison, work.path, as_json=as_json)
     if stopped:
         raise _stopped(document["schedules"], work.path)
@@ -136,7 +158,7 @@ def compare(
 def _outcome_line(record: TriedSchedule, work: Search) -> str:
     """A record as a line of text."""
     fresh = [finding for finding in record.findings if work.is_new(finding, record)]
-    what = "; ".join(f"{one.weight}: {report.in_words(asdict(one))} ({one.count})" for one in fresh)
+    what = "; ".join(f"{one.weight}: {finding_in_words(asdict(one))} ({one.count})" for one in fresh)
     if not record.judged:
         what = f"{record.verdict}: {next(iter(record.reasons), '')}"
     origin = f"mutated from {record.parent}" if record.parent else "fresh"

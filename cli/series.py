@@ -319,7 +319,14 @@ def write_documents(series: Series) -> None:
 
     options, runs = series.night, series.folder.runs
     earlier = runs_before(series.runs, options.earlier)
-    night = night_of(runs, flaky(runs), not_run=not_run(series), earlier=earlier, title=series.folder.title)
+    night = night_of(
+        runs,
+        flaky(runs),
+        not_run=not_run(series),
+        earlier=earlier,
+        kind=series.folder.kind,
+        time=series.folder.time,
+    )
     if options.junit is not None:
         write_output(options.junit, junit(night, link=page_links(options.junit)), "--junit")
     if runs:

@@ -43,8 +43,15 @@ def summary(
     series = [_read(file) for file in files]
     runs = _each_once(run for one in series for run in located(one))
     missing = [job for one in series for job in one.not_run()]
-    title = f"night of {len(series)} series" if len(series) > 1 else series[0].title
-    night = night_of(runs, flaky(runs), not_run=missing, earlier=before, title=title)
+    kinds = {one.kind for one in series}
+    night = night_of(
+        runs,
+        flaky(runs),
+        not_run=missing,
+        earlier=before,
+        kind=kinds.pop() if len(kinds) == 1 else "night",
+        time=series[0].time if len(series) == 1 else "",
+    )
     text = summary_markdown(night, link=page_links(summary or Path("summary.md")))
     if junit is not None:
         write_output(junit, xml.junit(night, link=page_links(junit)), "--junit")

@@ -1,4 +1,4 @@
-"""The table of an assessment, on the terminal and as Markdown.
+"""The table of an assessment, on the terminal and for its other forms.
 
 Works on the document that `assessment.json` holds.
 """
@@ -125,14 +125,6 @@ def table(document: AssessmentDocument, *, whole: bool = False) -> RowTable:
         named_by=4 if _has_topics(document) else 3,
         grouped_by=1,
     )
-
-
-def markdown(document: AssessmentDocument) -> str:
-    """What was assessed, the table, its legend, and the consequences."""
-    what = [f"* {label}: {text}" for label, text in document["header"].items()]
-    words = "\n".join(f"* {sentence}" for sentence in (*document["consequences"], *verdict(document)))
-    meanings = "\n".join(f"* {line}" for line in legend(document))
-    return "\n".join((*what, "", table(document, whole=True).markdown(), "", meanings, "", words)) + "\n"
 
 
 def _columns(document: AssessmentDocument) -> list[Column]:

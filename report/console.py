@@ -10,6 +10,7 @@ from rich.text import Text
 
 from harness.console import Console, wrapped
 from harness.errors import printable
+from report.markdown import plain
 
 NONE = "–"
 """Stands where a row has no value."""
@@ -70,7 +71,9 @@ class RowTable:
             f"{column.heading}: {' / '.join(column.parts)}" if column.parts else column.heading
             for column in self.columns
         ]
-        rows = [[" / ".join(value.plain for value in _values(cell)) for cell in row] for row in self.rows]
+        rows = [
+            [plain(" / ".join(value.plain for value in _values(cell))) for cell in row] for row in self.rows
+        ]
         lines = [headings, ["---"] * len(headings), *rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -1,16 +1,18 @@
-"""Runs as JUnit XML, which CI systems show as tests: a series run by run, one run claim by claim."""
+"""JUnit XML, which CI systems show as tests: a series run by run, one run claim by claim, others by part."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from report.model.model import Claim, FindingGroup, ReportModel
+from report.model.model import Claim, FindingGroup, ReportModel, Tone
 from report.model.night import CaseRun, Night
 from report.night import Link, no_link
 from report.words.claims import deviation
 
+_ELEMENTS_BY_TONE: Mapping[Tone, str] = {"broken": "failure", "undecided": "error", "void": "error"}
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"violated": "failure", "unfit": "skipped"}
 """The JUnit element of some verdicts. Other verdicts except `as declared` are an `error`."""
@@ -76,6 +78,30 @@ def run_junit(model: ReportModel) -> str:
     if not unexpected:
         case("no finding" if imported else "no finding but those that the scenario expects", "", "")
     return _document(suite, kinds, model.run.duration_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A part of a result of several runs that a CI system shows as a test."""
+
+    name: str
+    tone: Tone
+    """`broken` is a failure; `undecided` and `void` are errors."""
+    text: str
+    skipped: bool = False
+
+
+def outcomes_junit(kind: str, outcomes: Iterable[Outcome]) -> str:
+    """A test suite with a test case for each outcome of a result of this kind."""
+    suite = ElementTree.Element("testsuite", name=_clean(kind))
+    kinds = []
+    for one in outcomes:
+        case = _case(suite, _clean(one.name), _clean(kind).replace(" ", "-"))
+        element = "skipped" if one.skipped else _ELEMENTS_BY_TONE.get(one.tone, "")
+        if element:
+            kinds.append(element)
+            ElementTree.SubElement(case, element, message=_clean(one.text))
+    return _document(suite, kinds, 0.0)
 
 
 def _facts(run: CaseRun, link: Link) -> Iterator[str]:

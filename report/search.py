@@ -5,10 +5,8 @@ Works on the documents that these commands write.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
@@ -17,11 +15,11 @@ from rich.text import Text
 from checkers.verdict import NOT_JUDGED
 from harness.console import Console
 from report.console import NONE, Column, RowTable
-from report.model.shapes import SearchShape, shaped
+from report.model.searched import SearchDocument
 from report.terminal import short_path
+from report.words.found import finding_in_words
 from report.words.reached import reached_in_words
 
-SearchDocument = Mapping[str, Any]
 _STYLES = {"new": "bold red", "unknown": "yellow", "known": "", "not promised": "dim"}
 _MOST = 12
 _RARE = 2
@@ -34,11 +32,6 @@ _LEGEND = (
 
 
 _LEGEND_OF_SIDES = "≠: the rates of the sides differ; =: chance may explain the difference"
-
-
-def read_search(file: Path) -> SearchDocument:
-    """A stored `search.json`. Raises BadDataError if it is damaged."""
-    return shaped(file, SearchShape)
 
 
 def show_search(document: SearchDocument, console: Console) -> None:
@@ -86,7 +79,7 @@ def findings(document: SearchDocument) -> RowTable:
         finding = group["finding"]
         rows.append(
             (
-                in_words(finding, group.get("brief", "")),
+                finding_in_words(finding, group.get("brief", "")),
                 finding["settings"] or NONE,
                 Text(finding["weight"], _STYLES[finding["weight"]]),
                 f"{group['runs']} of {group['of']}",
@@ -96,23 +89,6 @@ def findings(document: SearchDocument) -> RowTable:
             )
         )
     return RowTable(columns=columns, rows=rows)
-
-
-def in_words(finding: Mapping[str, Any], promise: str = "") -> str:
-    """A group of findings: its class and its cause, and the ``promise`` of Kafka that it is about."""
-    name, bug = str(finding["name"]), str(finding["known_bug"])
-    text = name.replace("_", " ").replace("-", " ")
-    if finding["cause"]:
-        cause = str(finding["cause"])
-        kind = re.fullmatch(r"[a-z_]+", cause)
-        text += (
-            ", cause not known" if cause == "not known" else f": {cause.replace('_', ' ') if kind else cause}"
-        )
-    if bug:
-        return f"{text} (known bug: {bug})"
-    if finding["promise"] == "broken":
-        return f"{text} (breaks a promise{': ' if promise else ''}{promise})"
-    return f"{text} ({promise})" if promise else text
 
 
 def _first_runs(groups: Sequence[Mapping[str, Any]], console: Console) -> None:
@@ -133,7 +109,9 @@ def _first_runs(groups: Sequence[Mapping[str, Any]], console: Console) -> None:
         _print_command(console, command_line("report", folder))
         for group in of_schedule:
             settings = group["finding"]["settings"]
-            text = in_words(group["finding"], group.get("brief", "")) + (f"; {settings}" if settings else "")
+            text = finding_in_words(group["finding"], group.get("brief", "")) + (
+                f"; {settings}" if settings else ""
+            )
             console.paragraph(escape(text), lead="  finding: ")
             for line in commands(group)[1:]:
                 _print_command(console, line)
@@ -176,20 +154,21 @@ def compared(document: SearchDocument) -> RowTable:
         weight = Text(group["weight"], _STYLES[group["weight"]])
         finding = group["finding"]
         apart = "≠" if group["apart"] else "="
-        rows.append((in_words(finding), finding["settings"] or NONE, apart, weight, *rates))
+        rows.append((finding_in_words(finding), finding["settings"] or NONE, apart, weight, *rates))
     return RowTable(columns=columns, rows=rows)
 
 
 def differences(document: SearchDocument) -> Iterator[str]:
     """The schedules whose results differ between the sides, in sentences."""
     apart = document["differences"]
+    said = {group["signature"]: finding_in_words(group["finding"]) for group in document["groups"]}
     yield (
         f"{' and '.join(document['sides'])}: {document['schedules']} schedules on all sides, "
         f"{document['judged']} of them judged on all; {len(apart)} differ in their findings"
     )
     for one in apart[:_MOST]:
         parts = [
-            f"{side['side']}: {'; '.join(side['alone'])}"
+            f"{side['side']}: {'; '.join(said.get(name, name) for name in side['alone'])}"
             if side["alone"]
             else f"{side['side']}: {'nothing else' if side['verdict'] not in NOT_JUDGED else side['verdict']}"
             for side in one["sides"]
@@ -260,7 +239,7 @@ def show_replay(document: SearchDocument, console: Console) -> None:
         console.paragraph(f"{document['runs']} runs{unjudged}")
     if document["findings"]:
         console.print()
-        _table_of_replay(document).show(console)
+        replayed(document).show(console)
     if document.get("run"):
         console.print()
         console.paragraph("The page of a run that shows it, and a search for the smallest such schedule:")
@@ -268,14 +247,15 @@ def show_replay(document: SearchDocument, console: Console) -> None:
             _print_command(console, command_line(command, short_path(document["run"])))
 
 
-def _table_of_replay(document: SearchDocument) -> RowTable:
+def replayed(document: SearchDocument) -> RowTable:
+    """A row for each group of findings of a replay."""
     columns = (
         *(Column(heading="finding", prose=True), Column(heading="with", prose=True)),
         *(Column(heading="weight"), Column(heading="runs"), Column(heading="rate (%)", right=True)),
     )
     rows = [
         (
-            *(in_words(one["example"]), one["example"]["settings"] or NONE),
+            *(finding_in_words(one["example"]), one["example"]["settings"] or NONE),
             Text(one["weight"], _STYLES[one["weight"]]),
             f"{one['runs']} of {document['runs']}",
             _percent(*one["interval"]),

@@ -16,9 +16,11 @@ from report.model.compare_assessments import compare_assessments
 from report.model.gather import report_model
 from report.model.night import night_of
 from report.page.assessment import assessment_page
+from report.page.bisect import bisect_page
 from report.page.comparison import assessments_page, comparison_page
 from report.page.index import index_page
-from report.page.search import search_page
+from report.page.repeated import replay_page, shrink_page
+from report.page.search import search_comparison_page, search_page
 from report.page.write import write_page
 from studies.series.summary import RunSummary, flaky
 from tests.histories import History
@@ -31,6 +33,77 @@ SCORE = [
     {"says": "kill a follower and erase partition 0 there", "from_s": 12.0, "to_s": 14.0, "waits": False},
     {"says": "elect the preferred leader", "from_s": 14.0, "to_s": None, "waits": False},
 ]
+SHRUNK = {
+    "finding": "lost: deposed leader",
+    "weight": "new",
+    "steps_before": 3,
+    "steps": ["pause the leader"],
+    "score_before": [SCORE[0], *(step | {"removed": True} for step in SCORE[1:])],
+    "score": SCORE[:1],
+    "tests": [
+        {"passes": True, "hits": 8, "runs": 8, "steps": 3, "size": 93_831, "seconds": 310.0},
+        {"passes": True, "hits": 7, "runs": 8, "steps": 1, "size": 31_277, "seconds": 300.0},
+    ],
+    "tried": 2,
+    "runs": 16,
+    "run": "runs/schedule/1",
+    "scenario": "runs/shrink/1/lost_1.py",
+    "scenario_name": "lost_1.py",
+}
+REPLAYED = {
+    "finding": "lost: deposed leader",
+    "hits": 9,
+    "runs": 10,
+    "not_judged": 0,
+    "interval": [0.6, 0.98],
+    "decision": "comes back",
+    "run": "runs/schedule/1",
+    "score": SCORE,
+    "findings": [
+        {
+            "weight": "new",
+            "runs": 9,
+            "interval": [0.6, 0.98],
+            "example": {
+                "name": "lost",
+                "cause": "deposed leader",
+                "known_bug": "",
+                "promise": "broken",
+                "settings": "acks=all",
+                "weight": "new",
+                "count": 4,
+            },
+        }
+    ],
+}
+BISECTED = {
+    "scenario": "hw-truncation-by-version",
+    "mode": "zookeeper",
+    "claim": "m2-lost",
+    "says": "A follower that restarts truncates its log to the high watermark, and m2 is lost.",
+    "versions": ["0.10.2.2", "0.11.0.3", "1.0.2", "1.1.1", "2.0.1", "2.7.1"],
+    "runs": [
+        {
+            "version": version,
+            "status": status,
+            "observed": "1 of 1 messages lost" if status == "confirmed" else "0 of 1 messages lost",
+            "verdict": "as declared",
+            "reasons": [],
+            "seconds": 41.5,
+            "folder": "runs/x/1",
+        }
+        for version, status in (
+            ("0.10.2.2", "confirmed"),
+            ("2.7.1", "refuted"),
+            ("1.0.2", "refuted"),
+            ("0.11.0.3", "refuted"),
+        )
+    ],
+    "last_before": "0.10.2.2",
+    "first": "0.11.0.3",
+    "over": True,
+    "problem": "",
+}
 RECORDED = {
     "title": "A cluster of others",
     "lab": "attached",
@@ -51,6 +124,10 @@ def every_page(folder: Path) -> Mapping[str, Path]:
     texts = {
         "assessment": assessment_page(stored("assessment")),
         "search": search_page(_long_search()),
+        "searches": search_comparison_page(long_comparison()),
+        "shrink": shrink_page(SHRUNK),
+        "replay": replay_page(REPLAYED),
+        "bisect": bisect_page(BISECTED, lambda run: "../run/report.html"),
         "assessments": _two_assessments(),
         "comparison": _comparison(runs["run"], runs["recording"]),
         "series": _series(),
@@ -81,6 +158,64 @@ def _long_search() -> Any:
     ]
     document["saturation"] = [30 + number // 2 for number in range(SCHEDULES)]
     return document
+
+
+def long_comparison() -> Any:
+    """Of 300 schedules on two versions, each of which differs."""
+    finding = stored("search")["groups"][0]["finding"]
+    rates = [
+        [
+            {"side": "3.6.2", "runs": runs, "of": 300, "low": 0.1, "high": 0.3, "first": 1}
+            for runs in (60, 60)
+        ],
+        [
+            {"side": "4.3.1", "runs": runs, "of": 300, "low": low, "high": 0.3, "first": 1}
+            for runs, low in ((0, 0.0), (55, 0.1))
+        ],
+    ]
+    groups = [
+        {
+            "signature": name,
+            "finding": finding | {"cause": name},
+            "weight": weight,
+            "promise": promise,
+            "apart": apart,
+            "sides": [rates[0][at], rates[1][at]],
+        }
+        for at, (name, weight, promise, apart) in enumerate(
+            (
+                ("two controllers led", "new", "broken", True),
+                ("deposed leader", "not promised", "not promised", False),
+            )
+        )
+    ]
+    plan = {"mode": "kraft", "seed": 5}
+    differences = [
+        {
+            "number": number,
+            "sides": [
+                {
+                    "side": side,
+                    "verdict": "as declared",
+                    "folder": f"runs/compare/1/{at}/runs/schedule/{number}",
+                    "alone": ["two controllers led"] if at == 1 else [],
+                }
+                for at, side in enumerate(("3.6.2", "4.3.1"), start=1)
+            ],
+            "steps": [step["says"] for step in SCORE],
+            "score": SCORE,
+        }
+        for number in range(1, SCHEDULES + 1)
+    ]
+    return {
+        "sides": ["3.6.2", "4.3.1"],
+        "plans": {"3.6.2": plan | {"version": "3.6.2"}, "4.3.1": plan | {"version": "4.3.1"}},
+        "schedules": SCHEDULES,
+        "judged": SCHEDULES,
+        "seconds": 9000.0,
+        "groups": groups,
+        "differences": differences,
+    }
 
 
 def _imported(folder: Path) -> Path:
@@ -116,7 +251,7 @@ def _series() -> str:
             ("kraft-zombie-controller", "unknown", 0, ["claim 'zombie' has no evidence"]),
         )
     ]
-    night = night_of(runs, flaky(runs), not_run=[], earlier=[], title="all 2026-11-22")
+    night = night_of(runs, flaky(runs), not_run=[], earlier=[], time="2026-11-22")
     return index_page(night, runs)
 
 

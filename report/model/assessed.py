@@ -112,8 +112,8 @@ def opening(document: AssessmentDocument, costs: Sequence[FaultCost]) -> Opening
     faults = counted(len({line["says"] for line in document["lines"]}), "fault")
     return Opening(
         kind="assessment",
-        tone=worst([one.tone for one in measured]),
-        answer=_answer(described, measured),
+        tone=worst([*(one.tone for one in measured), *_behaviour(document)]) if measured else "void",
+        answer=" ".join((*_behaved(document), _answer(described, measured))) if measured else _NOTHING,
         asked=f"What does each of {faults} cost? {document['header'].get('cluster', document['kafka'])}",
         sure=" ".join(_sure(document)),
         more=[
@@ -125,17 +125,53 @@ def opening(document: AssessmentDocument, costs: Sequence[FaultCost]) -> Opening
     )
 
 
+_NOTHING = "No fault was measured, so nothing is known."
+_BEHAVED = {
+    "as declared": "Kafka behaved as documented.",
+    "violated": "Something happened that no fault explains.",
+    "unknown": "The runs do not decide whether Kafka kept all its promises.",
+}
+
+
+def _behaved(document: AssessmentDocument) -> Iterator[str]:
+    """What the runs say about Kafka."""
+    if _broken(document):
+        yield "Kafka broke a promise."
+    elif document.get("verdict") in _BEHAVED:
+        yield _BEHAVED[document["verdict"]]
+
+
+def _behaviour(document: AssessmentDocument) -> Iterator[Tone]:
+    """An assessment with runs that are not as declared is never green."""
+    if _broken(document):
+        yield "broken"
+    elif document.get("verdict", "as declared") != "as declared":
+        yield "undecided"
+
+
+def _broken(document: AssessmentDocument) -> bool:
+    """Whether a promise was broken, to any producer."""
+    return any(one["promise"] == "broken" for line in document["lines"] for one in line["settings"].values())
+
+
 def _answer(described: str, measured: Sequence[FaultCost]) -> str:
     """What the described producer loses, and how long it waits."""
-    if not measured:
-        return "No fault was measured, so nothing is known."
-    losing = sum(one.tone in ("cost", "broken") for one in measured)
-    losses = f"{losing if losing else 'none'} of {len(measured)} faults {'loses' if losing < 2 else 'lose'}"
+    losing = sorted((one for one in measured if one.losses[0].lost), key=lambda one: one.losses[0].lost or 0)
+    if len(measured) == 1:
+        losses = f"{measured[0].says} loses {losing[0].losses[0] if losing else 'no'} acknowledged messages"
+    elif not losing:
+        losses = f"none of {len(measured)} faults loses acknowledged messages"
+    else:
+        lose = "loses" if len(losing) == 1 else "lose"
+        losses = (
+            f"{len(losing)} of {len(measured)} faults {lose} acknowledged messages, up to "
+            f"{losing[-1].losses[0]} ({losing[-1].says})"
+        )
     longest = max(measured, key=lambda one: one.worst_write_s)
     until = any(one.until_heal and one.seconds == longest.worst_write_s for one in longest.writes)
     ending = ", until the fault was healed" if until else ""
     return (
-        f"With {described} (your setting), {losses} acknowledged messages. The longest time without a write "
+        f"With {described} (your setting), {losses}. The longest time without a write "
         f"is {longest.worst_write_s:.0f} s ({longest.says}){ending}."
     )
 

@@ -17,19 +17,16 @@ from typing import Any
 
 import msgspec
 
+from report.kinds import KINDS
 from report.model.compare import RunComparison
 from report.model.compare_assessments import AssessmentComparison
 from report.model.model import SCHEMA, ReportModel
 from report.model.night import Night
-from report.model.shapes import AssessmentShape, ReplayShape, SearchShape, ShrinkShape
 
 FILE = Path(__file__).parents[2] / "docs" / "report.schema.json"
 RESULTS = FILE.with_name("results.schema.json")
 DOCUMENTS: Mapping[str, Any] = {
-    "assessment.json": AssessmentShape,
-    "search.json": SearchShape,
-    "replay.json": ReplayShape,
-    "shrink.json": ShrinkShape,
+    **{kind.file: kind.shape for kind in KINDS},
     "night.json": Night,
     "acked compare --json, of runs": RunComparison,
     "acked compare --json, of assessments": AssessmentComparison,

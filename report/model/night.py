@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any, Protocol
@@ -32,7 +32,6 @@ TONES: Mapping[str, Tone] = {
 _SLOWER, _SLOWER_S = 1.5, 10.0
 _CHANGES = 2
 """A case that has failed since some day, or that was mended, has changed once; a flaky one more often."""
-_KINDS = {"all": "night", "": "night"}
 
 
 class ReportedDisagreement(Protocol):
@@ -120,11 +119,13 @@ class PlannedCase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Night:
-    """A series, beside those before it."""
+class _Told:
+    """What a series says beside those before it."""
 
-    opening: Opening
-    title: str
+    kind: str
+    """`night` or `matrix`."""
+    time: str
+    """That of its folder; empty for several series."""
     runs: tuple[CaseRun, ...]
     """In the order in which they ended."""
     worst: str
@@ -149,6 +150,13 @@ class Night:
     cases: tuple[Case, ...]
     """By name."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class Night(_Told):
+    """A series, beside those before it."""
+
+    opening: Opening
+
     def as_json(self) -> dict[str, Any]:
         """The night as plain values."""
         return asdict(self)
@@ -160,7 +168,8 @@ def night_of(
     *,
     not_run: Sequence[ReportedJob] = (),
     earlier: Sequence[ReportedRun] = (),
-    title: str = "",
+    kind: str = "night",
+    time: str = "",
 ) -> Night:
     """The model of a series.
 
@@ -175,9 +184,9 @@ def night_of(
     worst_verdict = max((run.verdict for run in runs), key=_badness, default="unknown")
     counts = Counter(run.verdict for run in runs)
     compared = sum(map(len, before.values()))
-    night = Night(
-        opening=Opening(kind="", tone="kept", answer="", asked="", sure=""),
-        title=title,
+    told = _Told(
+        kind=kind,
+        time=time,
         runs=tuple(map(_run, runs)),
         worst=worst_verdict,
         counts={verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
@@ -195,7 +204,7 @@ def night_of(
         cases=tuple(_case(name, now[name], before.get(name, [])) for name in sorted(now)),
     )
     ended = max((run.ended for run in runs), default="")
-    return _with_opening(night, ended)
+    return Night(opening=_opening(told, ended), **vars(told))
 
 
 def by_case(runs: Iterable[ReportedRun]) -> dict[str, list[ReportedRun]]:
@@ -214,51 +223,58 @@ def _before(runs: Sequence[ReportedRun], earlier: Sequence[ReportedRun]) -> Iter
             yield run
 
 
-def _with_opening(night: Night, ended: str) -> Night:
-    kind, _, time = night.title.partition(" ")
-    planned = sum(one.runs for one in night.not_run)
+def _opening(told: _Told, ended: str) -> Opening:
+    planned = sum(one.runs for one in told.not_run)
     when = f"ended {ended.replace('T', ' ').replace('+00:00', ' UTC')}" if ended else ""
-    which = f" {', '.join(filter(None, (night.title, when)))}" if night.title or when else ""
-    sure = [f"{counted(len(night.runs), 'run')}{f'; {planned} planned and not run' if planned else ''}."]
+    which = ", ".join(filter(None, (f"{told.kind} {told.time}" if told.time else "", when)))
+    sure = [f"{counted(len(told.runs), 'run')}{f'; {planned} planned and not run' if planned else ''}."]
     sure.append(
-        f"Compared with {counted(night.compared, 'run')} of earlier series."
-        if night.compared
+        f"Compared with {counted(told.compared, 'run')} of earlier series."
+        if told.compared
         else "There is no earlier series to compare with."
     )
-    if night.unsteady:
-        sure.append(f"{counted(len(night.unsteady), 'case')} had more than one outcome.")
-    return replace(
-        night,
-        opening=Opening(
-            kind=_KINDS.get(kind, kind),
-            tone=TONES.get(night.worst, "undecided"),
-            word=night.worst,
-            answer=" ".join(_answer(night)),
-            asked=f"Does each of {counted(len(night.cases), 'case')} turn out as declared?{which}",
-            sure=" ".join(sure),
-            more=[("all runs", "#runs"), ("the runs as data", "runs.jsonl")],
-        ),
+    if told.unsteady:
+        sure.append(f"{counted(len(told.unsteady), 'case')} had more than one outcome.")
+    cases = len(told.cases)
+    asked = "Does the case" if cases == 1 else f"Does each of {cases} cases"
+    return Opening(
+        kind=told.kind,
+        tone=TONES.get(told.worst, "undecided"),
+        word=told.worst,
+        answer=" ".join(_answer(told)),
+        asked=f"{asked} turn out as declared?{f' ({which})' if which else ''}",
+        sure=" ".join(sure),
+        more=[("all runs", "#runs"), ("the runs as data", "runs.jsonl")],
     )
 
 
-def _answer(night: Night) -> Iterator[str]:
+_ENDINGS = (
+    (("violated",), "fails", "fail"),
+    (("unknown",), "is not decided", "are not decided"),
+    (("invalid", "crashed"), "has no result", "have no result"),
+)
+"""What came of cases that are not as declared: only those that are violated have failed."""
+
+
+def _answer(told: _Told) -> Iterator[str]:
     """What is new first."""
-    if not night.runs:
+    if not told.runs:
         yield "Nothing was run."
         return
-    new, old = (list(dict.fromkeys(one.name for one in of)) for of in (night.new, night.old))
-    if new:
-        since = " that did not fail before" if night.compared else ""
-        yield f"{_cases(len(new), 'fails', 'fail')}{since}: {some(new, 3)}."
-    elif night.compared:
-        yield "Nothing new fails."
-    if old:
-        yield f"{_cases(len(old), 'fails', 'fail')} as before: {some(old, 3)}."
-    if night.again:
-        yield f"{_cases(len(night.again), 'is', 'are')} as declared again: {some(night.again, 3)}."
-    left_out = {one.name for one in night.unfit}
-    good = len(night.cases) - len({*new, *old} | left_out)
-    rest = " other" if new or old else ""
+    for runs, before in ((told.new, False), (told.old, True)):
+        for verdicts, one, several in _ENDINGS:
+            names = list(dict.fromkeys(run.name for run in runs if run.verdict in verdicts))
+            if names:
+                were = "was" if len(names) == 1 else "were"
+                since = " as before" if before else f" that {were} as declared before" * bool(told.compared)
+                yield f"{_cases(len(names), one, several)}{since}: {some(names, 3)}."
+    if told.compared and not told.new:
+        yield "Nothing is new."
+    if told.again:
+        yield f"{_cases(len(told.again), 'is', 'are')} as declared again: {some(told.again, 3)}."
+    left_out = {one.name for one in (*told.new, *told.old, *told.unfit)}
+    good = len(told.cases) - len(left_out)
+    rest = " other" if told.new or told.old else ""
     if good:
         yield f"{f'{good}{rest} cases are' if good > 1 else f'One{rest} case is'} as declared."
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from report.model.model import Tone, counted
-from report.model.opening import Opening
+from report.model.model import counted
+from report.model.opening import Opening, worst
+from report.model.searched import WEIGHT_TONES
 
 RepeatedDocument = Mapping[str, Any]
-_TONES: Mapping[str, Tone] = {"new": "broken", "unknown": "undecided"}
-"""By the weight of a finding; others are known, or not promised to be prevented."""
 _DECISIONS = {
     "comes back": ": it does so regularly",
     "does not come back": ": it does so rarely, if at all",
@@ -25,8 +24,6 @@ def replay_opening(document: RepeatedDocument) -> Opening:
     """How often the finding came back."""
     runs, hits, (low, high) = document["runs"], document["hits"], document["interval"]
     weights = [one["weight"] for one in document["findings"]]
-    tones = [_TONES.get(weight, "cost") for weight in weights]
-    tone: Tone = "broken" if "broken" in tones else "undecided" if "undecided" in tones else "cost"
     finding = document["finding"]
     answer = (
         f"It came back in {hits} of {counted(runs, 'run')}{_DECISIONS.get(document['decision'], '')}."
@@ -37,7 +34,7 @@ def replay_opening(document: RepeatedDocument) -> Opening:
     rate = f"The rate is {low:.0%} to {high:.0%} with 95 % confidence." if finding else ""
     return Opening(
         kind="replay",
-        tone=tone if weights else "kept",
+        tone=worst([WEIGHT_TONES[weight] for weight in weights], none="kept" if runs else "void"),
         word="reproduced" if hits else "not reproduced" if finding else "repeated",
         answer=answer,
         asked=f"Does a schedule show it again? {finding}" if finding else "What does a schedule show?",
@@ -60,7 +57,7 @@ def shrink_opening(document: RepeatedDocument) -> Opening:
     smaller = "all were needed" if before == left else f"{before - left} were not needed"
     return Opening(
         kind="shrinking",
-        tone=_TONES.get(document.get("weight", ""), "cost"),
+        tone=WEIGHT_TONES.get(document.get("weight", ""), "cost"),
         word="smallest schedule",
         answer=f"{counted(left, 'step')} of {before} {enough} to show it; {smaller}.",
         asked=f"What is the smallest schedule that shows it? {document['finding']}",

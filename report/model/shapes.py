@@ -253,6 +253,79 @@ class SearchShape(TypedDict, total=False):
     saturation: list[int]
 
 
+class _SideRate(TypedDict):
+    side: str
+    runs: WholeCount
+    of: WholeCount
+    low: float
+    high: float
+    first: int | None
+
+
+class _ComparedGroup(TypedDict):
+    signature: str
+    finding: _SearchFinding
+    weight: Literal["new", "unknown", "known", "not promised"]
+    promise: str
+    apart: bool
+    sides: list[_SideRate]
+
+
+class _SideResult(TypedDict):
+    side: str
+    verdict: str
+    folder: str
+    alone: list[str]
+
+
+class _DifferingSchedule(TypedDict, total=False):
+    number: Required[int]
+    sides: Required[list[_SideResult]]
+    steps: list[str]
+    score: list[_ScoredStep]
+
+
+class CompareShape(TypedDict):
+    """`compare.json`, of a comparison of searches. ``sides`` has their names, each a key of ``plans``."""
+
+    sides: Annotated[list[str], Meta(min_length=2)]
+    plans: dict[str, _SearchPlan]
+    schedules: WholeCount
+    judged: WholeCount
+    seconds: float
+    groups: list[_ComparedGroup]
+    differences: list[_DifferingSchedule]
+
+
+class _BisectRun(TypedDict):
+    version: str
+    status: str
+    observed: str
+    verdict: str
+    reasons: list[str]
+    seconds: float
+    folder: str
+
+
+class BisectShape(TypedDict):
+    """`bisect.json`: the runs in the order in which they ended."""
+
+    scenario: str
+    mode: str
+    claim: str
+    says: str
+    versions: list[str]
+    """Oldest first."""
+    runs: list[_BisectRun]
+    last_before: str
+    """The last version before the change, as far as it is known; empty: not known yet."""
+    first: str
+    """The first version after it; empty: not known yet, or nothing changes."""
+    over: bool
+    problem: str
+    """Why it ended without an answer; empty if it did not."""
+
+
 def require_shape(document: Mapping[str, Any], shape: Any, file: Path, remedy: str = DAMAGED) -> None:
     """Raise BadDataError, naming the file, for a stored document of another shape."""
     try:
@@ -321,6 +394,8 @@ class ReplayShape(TypedDict, total=False):
 
 RUN, DECLARED, JUDGEMENT = "run.json", "claims.json", "judgement.json"
 SEARCH = "search.json"
+COMPARE = "compare.json"
 SHRINK, REPLAY = "shrink.json", "replay.json"
-"""The outcomes of a search, a shrinking and a replay, in their folders."""
+BISECT, ASSESSMENT = "bisect.json", "assessment.json"
+"""The outcomes of a search, a comparison of searches, a shrinking and so on, in their folders."""
 SHAPES: Mapping[str, Any] = {RUN: ManifestShape, DECLARED: DeclarationShape, JUDGEMENT: JudgementShape}

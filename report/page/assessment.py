@@ -54,7 +54,8 @@ def assessment_page(document: AssessmentDocument, link: Link = lambda run: "") -
         outages=outages,
         drawn=bool(drawn),
         legend=legend(document),
-        verdict=verdict(document),
+        verdict=document.get("verdict", ""),
+        others=verdict(document)[1:],
     )
 
 

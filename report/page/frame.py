@@ -14,10 +14,6 @@ AROUND = "<!--around-->"
 """Where `acked serve` puts links to the list, and to the results before and after this one."""
 
 
-_KINDS = {"assess": "assessment", "shrink": "shrinking", "all": "index", "matrix": "index"}
-"""The classes of pages whose folders have another name."""
-
-
 def framed(template: str, opening: Opening, script_name: str = "", **content: object) -> str:
     """A page as one self-contained HTML file. ``template`` extends `frame.html.j2`."""
     style, script = asset("page.css"), asset(script_name) if script_name else ""
@@ -46,7 +42,8 @@ def placed(page: str, links: Sequence[tuple[str, str]]) -> str:
     return page.replace(AROUND, shown, 1)
 
 
-def inner(page: str, kind: str) -> str:
-    """What the live view of a page shows: its header and its main part, in an element of its kind."""
+def inner(page: str) -> str:
+    """What the live view of a page shows: its header and its main part, in an element of the page's class."""
+    kind = page.partition('<body class="')[2].partition('"')[0]
     shown = page[page.index("<header") : page.rindex("</main>")].replace("<main>", "<div>", 1)
-    return f'<div class="{html.escape(_KINDS.get(kind, kind))}">{shown}</div></div>'
+    return f'<div class="{kind}">{shown}</div></div>'

@@ -14,9 +14,8 @@ from report.page.legend import legend_keys
 from report.page.logs import logs_picture
 from report.page.matrix import link_matrix
 from report.page.svg import LEADERS, PATTERNS, hue_of
+from report.page.template import STATUS_ICONS
 from report.page.timeline import controller_timeline, partition_timeline, rates_timeline
-
-STATUS_ICONS = {"confirmed": "✓", "refuted": "≠", "not reproduced": "○", "unknown": "?"}
 
 
 def page(model: ReportModel) -> str:

@@ -8,7 +8,8 @@ from report.model.model import counted
 from report.model.repeated import RepeatedDocument, replay_opening, shrink_opening
 from report.page.frame import framed
 from report.page.score import lanes
-from report.search import command_line, in_words
+from report.search import command_line
+from report.words.found import finding_in_words
 
 Link = Callable[[str], str]
 """From a run folder to the address of its page; empty if it has none."""
@@ -17,7 +18,13 @@ Link = Callable[[str], str]
 def replay_page(document: RepeatedDocument, link: Link = lambda run: "") -> str:
     """The page of a replay as one self-contained HTML file. ``document`` is `replay.json`."""
     findings = [
-        (in_words(one["example"]), one["example"]["settings"], one["weight"], one["runs"], one["interval"])
+        (
+            finding_in_words(one["example"]),
+            one["example"]["settings"],
+            one["weight"],
+            one["runs"],
+            one["interval"],
+        )
         for one in document["findings"]
     ]
     run = document["run"]

@@ -1,4 +1,8 @@
-"""The page of a search: its findings, the schedules that showed them first, and what was explored."""
+"""The pages of a search and of a comparison of searches.
+
+A search has its findings, the schedules that showed them first, and what was explored; a comparison has the
+rates of each side, and the schedules whose results differ.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from report.model.model import Tone, counted
-from report.model.opening import Opening, worst
+from checkers.verdict import NOT_JUDGED
+from report.model.searched import WEIGHT_TONES, comparison_opening, search_opening
 from report.page.frame import framed
 from report.page.score import lanes
 from report.page.svg import picture, tag, text
-from report.search import commands, in_words, summary
+from report.search import command_line, commands, summary
+from report.terminal import short_path
+from report.words.found import finding_in_words
 
-_TONES: Mapping[str, Tone] = {
-    "new": "broken",
-    "unknown": "undecided",
-    "known": "cost",
-    "not promised": "cost",
-}
-"""By the weight of a finding."""
 _WIDTH, _CURVE_HEIGHT = 760.0, 120.0
 
 
@@ -32,60 +31,18 @@ def search_page(document: Mapping[str, Any], link: Callable[[str], str] = lambda
     groups = document["groups"]
     return framed(
         "search.html.j2",
-        _opening(document),
+        search_opening(document),
         document=document,
         plan=document["plan"],
-        groups=[(group, _TONES[group["finding"]["weight"]], _said(group)) for group in groups],
+        groups=[(group, WEIGHT_TONES[group["finding"]["weight"]], _said(group)) for group in groups],
         schedules=list(_schedules(groups, link)),
         explored=list(summary(document)),
         curve=_curve(document.get("saturation") or ()),
     )
 
 
-def _opening(document: Mapping[str, Any]) -> Opening:
-    plan, groups = document["plan"], document["groups"]
-    left = "".join(f", {count} {verdict}" for verdict, count in document["not_judged"].items())
-    new = {group["finding"]["weight"] for group in groups}
-    return Opening(
-        kind="search",
-        tone=worst([_TONES[weight] for weight in new], none="kept" if document["judged"] else "void"),
-        word="findings" if groups else "no findings" if document["judged"] else "no result",
-        answer=_headline(document),
-        asked=f"Do random schedules of faults make Kafka {plan['version']}, {plan['mode']}, break a promise? "
-        f"Seed {plan['seed']}.",
-        sure=f"{counted(document['schedules'], 'schedule')}, {document['judged']} judged{left}. Each ran "
-        f"once: `acked replay` says how often a finding comes back. "
-        f"{counted(len(document['not_exercised']), 'promise')} not put to the test.",
-        more=[
-            ("findings", "#findings"),
-            *([("schedules", "#schedules")] if groups else []),
-            ("what was explored", "#explored"),
-            ("as data", "search.json"),
-        ],
-    )
-
-
-def _headline(document: Mapping[str, Any]) -> str:
-    judged, groups = document["judged"], document["groups"]
-    broken = sum(group["finding"]["promise"] == "broken" for group in groups)
-    unexplained = sum(group["finding"]["weight"] == "new" for group in groups) - broken
-    runs = f"{judged} random schedule{'' if judged == 1 else 's'} of faults"
-    if not judged:
-        return "No schedule was judged, so the search says nothing about Kafka."
-    if broken:
-        promises = "a promise" if broken == 1 else f"promises in {broken} ways"
-        return f"In {runs}, Kafka broke {promises}."
-    if unexplained:
-        return f"In {runs}, Kafka broke no promise; {_count(unexplained, 'kind of finding')} unexplained."
-    return f"In {runs}, Kafka broke no promise."
-
-
-def _count(number: int, what: str) -> str:
-    return f"one {what} is" if number == 1 else f"{number} {what.replace('kind', 'kinds')}s are"
-
-
 def _said(group: Mapping[str, Any]) -> str:
-    return in_words(group["finding"], group.get("brief", ""))
+    return finding_in_words(group["finding"], group.get("brief", ""))
 
 
 def _schedules(groups: Sequence[Mapping[str, Any]], link: Callable[[str], str]) -> Iterator[dict[str, Any]]:
@@ -127,4 +84,38 @@ def _curve(saturation: Sequence[int]) -> Markup | None:
         ],
         "States and events reached, by schedule",
         "saturation",
+    )
+
+
+def search_comparison_page(document: Mapping[str, Any], link: Callable[[str], str] = lambda run: "") -> str:
+    """The page of a comparison of searches as one HTML file. ``document`` is `compare.json`."""
+    said = {group["signature"]: finding_in_words(group["finding"]) for group in document["groups"]}
+    rows = [(group, WEIGHT_TONES[group["weight"]], said[group["signature"]]) for group in document["groups"]]
+    return framed(
+        "searches.html.j2",
+        comparison_opening(document),
+        document=document,
+        tables=[
+            (title, some)
+            for title, apart in (("What differs", True), ("What does not differ by more than chance", False))
+            if (some := [row for row in rows if row[0]["apart"] is apart])
+        ],
+        differences=[
+            {
+                "number": one["number"],
+                "sides": [
+                    (
+                        side,
+                        [said.get(name, name) for name in side["alone"]],
+                        link(side["folder"]),
+                        command_line("replay", short_path(side["folder"])),
+                    )
+                    for side in one["sides"]
+                ],
+                "steps": one.get("steps") or (),
+                "score": lanes(one.get("score") or ()),
+            }
+            for one in document["differences"]
+        ],
+        unjudged=NOT_JUDGED,
     )

@@ -23,6 +23,8 @@ ICONS = {
     "unfit": "–",
 }
 """A sign for each verdict, so that nobody has to tell it by colour."""
+STATUS_ICONS = {"confirmed": "✓", "refuted": "≠", "not reproduced": "○", "unknown": "?"}
+"""A sign for each answer to a claim."""
 TONES: Mapping[Tone, tuple[str, str]] = {
     "kept": ("✓", "as documented"),
     "cost": ("◌", "as documented"),

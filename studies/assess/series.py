@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.kafka.versions import DEFAULT, LASTING, KafkaVersion, kafka_version
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
+from report.model.shapes import ASSESSMENT
 from run.session import plan_run, prepare
 from run.settings import AppliedSettings
 from studies.assess.battery import Case, battery
@@ -34,8 +35,6 @@ from studies.series.forecast import Forecast
 from studies.series.job import Job, Place
 from studies.series.plan import remaining
 from studies.series.summary import RunSummary
-
-DOCUMENT = "assessment.json"
 
 _AROUND_S = 8.0
 """A run without its fault, on a cluster that is up: clients, recovery, final logs."""
@@ -260,7 +259,7 @@ class Assessment:
 
     def keep(self, document: Mapping[str, Any], reports: Mapping[str, str]) -> None:
         """Write `assessment.json`, and reports of it by the names of their files."""
-        self.series.keep(DOCUMENT, json.dumps(document, indent=2))
+        self.series.keep(ASSESSMENT, json.dumps(document, indent=2))
         for name, text in reports.items():
             self.series.keep(name, text)
 

@@ -40,12 +40,12 @@ from harness.errors import AckedError, BadDataError, UsageError
 from harness.openmetrics import CONTENT_TYPE
 from report.assessment import read_assessment
 from report.model.compare_assessments import compare_assessments
+from report.model.shapes import ASSESSMENT
 from report.page.comparison import assessments_page
 from report.page.frame import inner, placed
 from report.page.live import live_fragment, live_page, message_fragment
 from report.page.shelf import Listing, message_page, shelf_page
 from run.metrics import openmetrics
-from studies.assess.series import DOCUMENT
 from studies.browse.live import LiveRun
 from studies.browse.pages import series_page
 from studies.browse.shelf import DATA, MOST, PAGES, Entry, Selection, Shelf, plain_file, selected
@@ -215,7 +215,7 @@ class _Server:
         if not entry.series:
             return _pictures(run)
         try:
-            return inner(series_page(entry.folder, self._shelf.link(entry)), entry.name)
+            return inner(series_page(entry.folder, self._shelf.link(entry)))
         except AckedError as error:
             return message_fragment(error.message)
 
@@ -417,7 +417,7 @@ def _compared(one: Entry, other: Entry) -> str:
 
 
 def _compared_assessments(one: Entry, other: Entry) -> str:
-    documents = read_assessment(one.folder / DOCUMENT), read_assessment(other.folder / DOCUMENT)
+    documents = read_assessment(one.folder / ASSESSMENT), read_assessment(other.folder / ASSESSMENT)
     comparison = compare_assessments(*documents, (one.address, other.address))
     return assessments_page(comparison, *documents, _addresses(one, other))
 

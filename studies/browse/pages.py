@@ -1,47 +1,60 @@
-"""The page of a series of any kind, from what its command has written so far."""
+"""The forms of a series of any kind, from what its command has written so far."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from pathlib import Path
 
 from harness.errors import BadDataError
-from report.assessment import read_assessment
-from report.model.night import night_of
-from report.model.shapes import REPLAY, SEARCH, SHRINK, ReplayShape, ShrinkShape, shaped
-from report.page.assessment import assessment_page
+from report.junit import junit
+from report.kinds import Link, kind_of
+from report.model.night import Night, night_of
+from report.night import summary_markdown
 from report.page.index import index_page
-from report.page.repeated import replay_page, shrink_page
-from report.page.search import search_page
-from report.search import read_search
-from studies.assess.series import DOCUMENT
 from studies.series.folder import PLANNED, SeriesFolder, runs_before
 from studies.series.summary import FILE, flaky
 
-Link = Callable[[str], str]
-"""From a run folder to the address of its page; empty if it has none."""
+FORMS = ("json", "markdown", "junit")
 
 
 def is_series(folder: Path) -> bool:
     """Whether a folder is that of a series with a page."""
-    return any((folder / name).is_file() for name in (DOCUMENT, SEARCH, SHRINK, REPLAY, FILE, PLANNED))
+    return kind_of(folder) is not None or any((folder / name).is_file() for name in (FILE, PLANNED))
 
 
 def series_page(folder: Path, link: Link) -> str:
     """The page as one self-contained HTML file. Raises BadDataError for a damaged series, or for none."""
-    if (folder / DOCUMENT).is_file():
-        return assessment_page(read_assessment(folder / DOCUMENT), link)
-    if (folder / SEARCH).is_file():
-        return search_page(read_search(folder / SEARCH), link)
-    if (folder / SHRINK).is_file():
-        return shrink_page(shaped(folder / SHRINK, ShrinkShape), link)
-    if (folder / REPLAY).is_file():
-        return replay_page(shaped(folder / REPLAY, ReplayShape), link)
+    if kind := kind_of(folder):
+        return kind.page(kind.read(folder), link)
+    series = _series(folder)
+    return index_page(_night(series), series.runs, link)
+
+
+def series_document(folder: Path, form: str, link: Link) -> str:
+    """A series in one of the `FORMS`. Raises BadDataError as `series_page` does."""
+    if kind := kind_of(folder):
+        document = kind.read(folder)
+        if form == "json":
+            return json.dumps(document, indent=1) + "\n"
+        return kind.markdown(document) if form == "markdown" else kind.junit(document)
+    night = _night(_series(folder))
+    if form == "json":
+        return json.dumps(night.as_json(), indent=1) + "\n"
+    return summary_markdown(night, link=link) if form == "markdown" else junit(night, link=link)
+
+
+def _series(folder: Path) -> SeriesFolder:
     if not is_series(folder):
         raise BadDataError(f"{folder.parent.name}/{folder.name} has no page yet: no run of it has ended.")
-    series = SeriesFolder(folder)
-    earlier = runs_before(folder.resolve().parent.parent)
-    night = night_of(
-        series.runs, flaky(series.runs), not_run=series.not_run(), earlier=earlier, title=series.title
+    return SeriesFolder(folder)
+
+
+def _night(series: SeriesFolder) -> Night:
+    return night_of(
+        series.runs,
+        flaky(series.runs),
+        not_run=series.not_run(),
+        earlier=runs_before(series.path.resolve().parent.parent),
+        kind=series.kind,
+        time=series.time,
     )
-    return index_page(night, series.runs, link)

@@ -20,8 +20,11 @@ from urllib.parse import quote
 import msgspec
 
 from harness.errors import AckedError, BadDataError, json_file
+from report.kinds import kind_of
 from report.model.headline import Headline, headline
-from studies.assess.series import DOCUMENT
+from report.model.model import Tone
+from report.model.shapes import ASSESSMENT
+from studies.series.folder import KINDS
 from studies.series.stored import (
     StoredRun,
     StoredSeries,
@@ -44,12 +47,17 @@ DATA = {
     "schedule.json": "application/json",
     "assessment.json": "application/json",
     "search.json": "application/json",
+    "compare.json": "application/json",
+    "bisect.json": "application/json",
+    "matrix.json": "application/json",
     "shrink.json": "application/json",
     "night.json": "application/json",
     "replay.json": "application/json",
     "runs.jsonl": "application/x-ndjson",
     "junit.xml": "application/xml",
     "summary.md": "text/markdown",
+    "assessment.md": "text/markdown",
+    "matrix.md": "text/markdown",
 }
 """Files of runs and of series that may be downloaded, with their types."""
 
@@ -108,6 +116,15 @@ class _Judgement(msgspec.Struct):
     findings_by_class: dict[str, int] | None = None
 
 
+class _Opening(msgspec.Struct):
+    tone: Tone
+    answer: str
+
+
+class _Night(msgspec.Struct):
+    opening: _Opening
+
+
 class Shelf:
     """The entries of a folder, read again when they are older than `LISTED_S`. Thread-safe."""
 
@@ -143,23 +160,27 @@ class Shelf:
             return self._entries
 
     def entry(self, address: str) -> Entry:
-        """The run or series of an address; `<kind>/<time>/runs/<name>/<time>` is a run of a series.
+        """The run or series of an address.
 
-        Raises BadDataError if nothing is stored there.
+        `<kind>/<time>/runs/<name>/<time>` is a run of a series, `compare/<time>/1` a search of a comparison,
+        which has runs as well. Raises BadDataError if nothing is stored there.
         """
         entries = self.entries()
         if address in entries:
             return entries[address]
         parts = address.split("/")
-        series = entries.get("/".join(parts[:2]))
-        if series is not None and series.series and len(parts) == 5 and parts[2] == "runs":
+        series, inside = entries.get("/".join(parts[:2])), parts[2:]
+        run = inside[1:] if inside and inside[0].isdecimal() else inside
+        if series is not None and series.series and (not run or (len(run), run[0]) == (3, "runs")):
             folder = series.folder
-            for name in parts[2:]:
+            for name in inside:
                 if name not in _names(folder) or (folder / name).is_symlink():
                     break
                 folder = folder / name
             else:
-                return replace(_of_run(read_run(folder), time.time()), address=address)
+                if run:
+                    return replace(_of_run(read_run(folder), time.time()), address=address)
+                return replace(_of_series(read_series(folder)), address=address, name="search")
         raise BadDataError("No run is stored under this address; the list shows those that are.")
 
     def around(self, entry: Entry) -> list[tuple[str, str]]:
@@ -167,7 +188,10 @@ class Shelf:
         parts = entry.address.split("/")
         links = [("all results", "/")]
         if len(parts) > 2:
-            return [*links, (f"its {parts[0]}", f"/runs/{quote('/'.join(parts[:2]))}/")]
+            links.append((f"its {KINDS.get(parts[0], parts[0])}", f"/runs/{quote('/'.join(parts[:2]))}/"))
+            if parts[2].isdecimal() and len(parts) > 3:
+                links.append(("its search", f"/runs/{quote('/'.join(parts[:3]))}/"))
+            return links
         alike = [
             one for one in self.entries().values() if one.name == entry.name and one.series == entry.series
         ]
@@ -183,7 +207,11 @@ class Shelf:
 
         def address(run: str) -> str:
             name, time_of = Path(run).parent.name, Path(run).name
-            for place, prefix in ((entry.folder / "runs", f"{entry.address}/runs/"), (self.runs, "")):
+            side = Path(run).parents[2].name if len(Path(run).parents) > 2 else ""
+            places = [(entry.folder / "runs", f"{entry.address}/runs/"), (self.runs, "")]
+            if side.isdecimal() and side in _names(entry.folder):
+                places.insert(0, (entry.folder / side / "runs", f"{entry.address}/{side}/runs/"))
+            for place, prefix in places:
                 if name in _names(place) and time_of in _names(place / name):
                     return f"/runs/{quote(f'{prefix}{name}/{time_of}')}/"
             return ""
@@ -244,15 +272,27 @@ def _of_series(series: StoredSeries) -> Entry:
         kafka=series.kafka,
         mode=series.mode,
         outcome="under way" if series.under_way else series.verdict or counts or "not over",
-        headline=Headline("undecided", f"{ended} runs" + (f": {counts}" if counts else "")),
+        headline=_first_sentence(series.folder)
+        or Headline("undecided", f"{ended} runs" + (f": {counts}" if counts else "")),
         findings=(),
         lost=0,
         size_bytes=series.size_bytes,
         under_way=series.under_way,
         series=True,
         judged=not series.under_way,
-        comparable=(series.folder / DOCUMENT).is_file(),
+        comparable=(series.folder / ASSESSMENT).is_file(),
     )
+
+
+def _first_sentence(folder: Path) -> Headline | None:
+    """What the page of a series begins with, as far as its document has been written; None: not at all."""
+    with suppress(AckedError, msgspec.ValidationError, LookupError, TypeError, ValueError, AttributeError):
+        if kind := kind_of(folder):
+            opening = kind.opening(kind.read(folder))
+            return Headline(opening.tone, opening.answer)
+        stored = msgspec.convert(json_file(folder / "night.json"), _Night).opening
+        return Headline(stored.tone, stored.answer)
+    return None
 
 
 def selected(entries: Iterable[Entry], wanted: Selection) -> list[Entry]:

@@ -22,16 +22,17 @@ from typing import Any
 import msgspec
 
 from harness.errors import BadDataError
-from harness.plain_files import require_plain
+from harness.plain_files import require_plain, write_plain
+from report.model.shapes import COMPARE
 from studies.search.findings import WEIGHTS, RunFinding
-from studies.search.hunt import RecurringFinding, Search, SearchPlan, TriedSchedule
+from studies.search.hunt import RecurringFinding, Search, SearchPlan, TriedSchedule, told
 from studies.search.rates import wilson
-from studies.search.schedule import Schedule
+from studies.search.schedule import FILE, Schedule
 from studies.series import planned
 from studies.series.fleet import MOST_RUNS
 from studies.series.folder import SeriesFolder
 
-SIDES, OUTCOME = "comparison.json", "compare.json"
+SIDES = "comparison.json"
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,16 @@ class SearchComparison:
         ``may_start`` gets the number of schedules that have begun in this call, and the number of runs that
         will be left to do if another one begins. ``extra`` are carried out first.
         """
+        with planned.alone(self.path):
+            return self._run(parallel, ended, may_start, extra)
+
+    def _run(
+        self,
+        parallel: int,
+        ended: Callable[[Side, TriedSchedule], None],
+        may_start: Callable[[int, int], bool],
+        extra: Sequence[Schedule],
+    ) -> bool:
         first, *others = self.sides
         leader, many = first.search, len(self.sides)
         before = len(leader.records)
@@ -121,7 +132,7 @@ class SearchComparison:
             "groups": self._groups(),
             "differences": self._differences(both),
         }
-        (self.path / OUTCOME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        write_plain(self.path / COMPARE, json.dumps(document, indent=2) + "\n")
         return document
 
     def _on_all_sides(self) -> dict[int, list[TriedSchedule]]:
@@ -183,7 +194,13 @@ class SearchComparison:
                 }
                 for side, record, own in zip(self.sides, records, signatures, strict=True)
             ]
-            ranked.append((_most(apart), number, {"number": number, "sides": sides}))
+            ranked.append(
+                (
+                    _most(apart),
+                    number,
+                    {"number": number, "sides": sides, **told(Path(records[0].folder) / FILE)},
+                )
+            )
         return [difference for _, _, difference in sorted(ranked, key=lambda one: one[:2])]
 
 

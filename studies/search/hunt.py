@@ -337,7 +337,7 @@ class Search:
                     "signature": group.finding.signature,
                     "brief": _BRIEFS.get(group.finding.row, ""),
                     "option": self._option(group),
-                    **_told(Path(group.folder) / FILE),
+                    **told(Path(group.folder) / FILE),
                 }
                 for group in self.groups()
             ],
@@ -351,7 +351,7 @@ class Search:
         return document
 
 
-def _told(file: Path) -> dict[str, Any]:
+def told(file: Path) -> dict[str, Any]:
     """The steps of a stored schedule in words and as a score; nothing if it cannot be read."""
     with suppress(BadDataError):
         schedule = read(file)

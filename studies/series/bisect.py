@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.versions import KafkaVersion, kafka_version
@@ -15,25 +16,12 @@ DECIDED = ("confirmed", "refuted")
 
 @dataclass(frozen=True)
 class ClaimChange:
-    """Where a claim changes."""
+    """Where a claim changes; both are empty if it is the same at both ends."""
 
-    claim: str
-    last_before: str
+    last_before: str = ""
     """The last version before the change."""
-    first: str
-    """The first version after the change; empty if the claim is the same at both ends."""
-    statuses: tuple[tuple[str, str, str], ...]
-    """Version, status and observation of each run, in the order in which they ran."""
-
-    def sentence(self) -> str:
-        """The answer."""
-        status = {version: status for version, status, _ in self.statuses}
-        if not self.first:
-            return f"{self.claim} is {status[self.last_before]} in all versions that were tried."
-        return (
-            f"{self.claim} changes in {self.first}: {status[self.last_before]} in {self.last_before}, "
-            f"{status[self.first]} in {self.first}."
-        )
+    first: str = ""
+    """The first version after it."""
 
 
 def candidates(
@@ -67,28 +55,68 @@ def search(claim: str, versions: Sequence[str], run: Callable[[str], RunSummary]
 
     Raises InvalidRunError if a run does not decide the claim.
     """
-    decided: dict[str, tuple[str, str]] = {}
+    decided: dict[str, str] = {}
 
     def status(version: str) -> str:
         if version not in decided:
             summary = run(version)
-            outcome = summary.claims.get(claim, "missing")
+            outcome = status_in(summary, claim)
             if outcome not in DECIDED or not summary.judged:
                 raise InvalidRunError(
                     f"The run on {version} does not decide claim {claim!r} ({outcome}, verdict "
                     f"{summary.verdict}); see {summary.folder}."
                 )
-            decided[version] = (outcome, summary.observed.get(claim, ""))
-        return decided[version][0]
+            decided[version] = outcome
+        return decided[version]
 
     low, high = 0, len(versions) - 1
     before = status(versions[low])
-    changed = status(versions[high]) != before
-    while changed and high - low > 1:
+    if status(versions[high]) == before:
+        return ClaimChange()
+    while high - low > 1:
         middle = (low + high) // 2
         if status(versions[middle]) == before:
             low = middle
         else:
             high = middle
-    statuses = tuple((version, outcome, observed) for version, (outcome, observed) in decided.items())
-    return ClaimChange(claim, versions[low], versions[high] if changed else "", statuses)
+    return ClaimChange(versions[low], versions[high])
+
+
+def status_in(run: RunSummary, claim: str) -> str:
+    """The answer of a run to a claim."""
+    return run.claims.get(claim, "missing")
+
+
+def bisect_document(
+    scenario: Scenario,
+    mode: str,
+    claim: str,
+    versions: Sequence[str],
+    runs: Sequence[RunSummary],
+    change: ClaimChange | None = None,
+    problem: str = "",
+) -> dict[str, Any]:
+    """What `bisect.json` holds. ``change``: the answer, once it is known; ``problem``: why there is none."""
+    return {
+        "scenario": scenario.name,
+        "mode": mode,
+        "claim": claim,
+        "says": next(entry.says for entry in scenario.claims if entry.name == claim),
+        "versions": list(versions),
+        "runs": [
+            {
+                "version": run.version,
+                "status": status_in(run, claim),
+                "observed": run.observed.get(claim, ""),
+                "verdict": run.verdict,
+                "reasons": list(run.reasons),
+                "seconds": round(run.seconds, 1),
+                "folder": run.folder,
+            }
+            for run in runs
+        ],
+        "last_before": change.last_before if change else "",
+        "first": change.first if change else "",
+        "over": change is not None or bool(problem),
+        "problem": problem,
+    }

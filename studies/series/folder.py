@@ -22,6 +22,10 @@ PLAN, CLUSTER = "plan.json", "cluster.toml"
 """Files of a series that has a plan: the plan, and the cluster file that it was made with."""
 
 
+KINDS = {"all": "night", "assess": "assessment", "compare": "comparison", "shrink": "shrinking"}
+"""What series are called, by the name of the folder above, where that is another one."""
+
+
 @dataclass(frozen=True)
 class _PlannedJob:
     """A line of `PLANNED`."""
@@ -43,10 +47,15 @@ class SeriesFolder:
         self.runs = read_summaries([self.file]) if self.file.exists() else []
 
     @property
-    def title(self) -> str:
-        """The kind of the series and its time."""
-        place = self.path.resolve()
-        return f"{place.parent.name} {place.name}"
+    def kind(self) -> str:
+        """What the series is called: `night`, `matrix` and so on."""
+        kind = self.path.resolve().parent.name
+        return KINDS.get(kind, kind)
+
+    @property
+    def time(self) -> str:
+        """The name of the folder: the UTC time at which the series began."""
+        return self.path.resolve().name
 
     @classmethod
     def create(cls, runs: Path, kind: str) -> SeriesFolder:

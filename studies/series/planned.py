@@ -97,8 +97,13 @@ def alone(folder: Path, within_s: float = 5.0) -> Iterator[None]:
     """Keep other processes from working in a folder meanwhile: two would write lines for the same jobs.
 
     The folder itself is locked, because its files are replaced. Raises UsageError if another process still
-    works in it after ``within_s``. The processes of one that was killed end within a second.
+    works in it after ``within_s``. The processes of one that was killed end within a second. A command holds
+    the folder until its last page is written; what it calls may ask for the folder again.
     """
+    place = folder.resolve()
+    if place in _HELD:
+        yield
+        return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
@@ -107,9 +112,15 @@ def alone(folder: Path, within_s: float = 5.0) -> Iterator[None]:
             raise UsageError(
                 f"Another process works in {folder}; end it, or wait until it has ended, and resume then."
             ) from None
+        _HELD.add(place)
         yield
     finally:
+        _HELD.discard(place)
         os.close(descriptor)
+
+
+_HELD: set[Path] = set()
+"""The folders that this process works in."""
 
 
 def worked_in(folder: Path) -> bool:

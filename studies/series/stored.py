@@ -112,7 +112,7 @@ class StoredSeries:
 
     @property
     def kind(self) -> str:
-        """`all`, `matrix`, `assess`, `search`, `compare`, `replay` or `shrink`."""
+        """`all`, `matrix`, `assess`, `search`, `compare`, `replay`, `shrink` or `bisect`."""
         return self.folder.parent.name
 
 
@@ -143,13 +143,20 @@ def read_series(folder: Path) -> StoredSeries:
         folder=folder,
         kafka=plan.version or "",
         mode=plan.mode or "",
-        ended=sum(_lines(folder / name) for name in _LINES) or replayed.runs or 0,
+        ended=sum(map(_lines, _files_of_runs(folder))) or replayed.runs or 0,
         planned=planned,
         outcomes=dict(_outcomes(folder, assessment, replayed)),
         size_bytes=_written(folder)[0],
         verdict=assessment.verdict or "",
         under_way=worked_in(folder),
     )
+
+
+def _files_of_runs(folder: Path) -> Iterator[Path]:
+    """The files with a line for each run; each side of a comparison has one."""
+    yield from (folder / name for name in _LINES)
+    if (folder / "comparison.json").is_file():
+        yield from (side / "schedules.jsonl" for side in folder.iterdir() if side.name.isdecimal())
 
 
 def _outcomes(folder: Path, assessment: _Assessment, replayed: _Replay) -> Iterator[tuple[str, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -152,10 +154,14 @@ def test_a_series_at_work_is_not_resumed_by_another_process(
     at_work = carry_out([A, B], {A: ["as declared"], B: ["Ctrl-C"]})
     monkeypatch.setattr(module, "alone", partial(alone, within_s=0.0))
     before = {file: file.read_bytes() for file in at_work.folder.path.iterdir()}
-    with alone(at_work.folder.path):
+    other = os.open(at_work.folder.path, os.O_RDONLY)  # as if another process had opened it
+    fcntl.flock(other, fcntl.LOCK_EX)
+    try:
         at_work.folder.plan([A, B])
         with pytest.raises(UsageError, match="Another process works in"):
             carry_out([B], {B: ["as declared"]}, SeriesFolder.resume(at_work.folder.path))
+    finally:
+        os.close(other)
     assert {file: file.read_bytes() for file in at_work.folder.path.iterdir()} == before
     carry_out([A, B], {B: ["as declared"]}, SeriesFolder.resume(at_work.folder.path))
 

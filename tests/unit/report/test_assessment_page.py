@@ -41,7 +41,8 @@ def rows(document: Any) -> list[tuple[str, str]]:
 
 def test_a_loss_of_the_producer_for_comparison_is_no_cost(document: Any) -> None:
     assert headline(document).startswith(
-        "With acks=all (your setting), none of 2 faults loses acknowledged messages."
+        "Kafka behaved as documented. With acks=all (your setting), none of 2 faults loses acknowledged "
+        "messages."
     )
     assert "(az1 isolated), until the fault was healed" in headline(document)
     assert rows(document) == [("kept", "az1 isolated"), ("kept", "az1 killed")]
@@ -51,11 +52,30 @@ def test_a_fault_that_costs_is_first_and_a_broken_promise_before_it(document: An
     killed = next(line for line in document["lines"] if line["says"] == "az1 killed")
     killed["settings"]["acks=all"] |= {"lost": 12_345, "outcome": "lost", "promise": "not promised"}
     assert rows(document)[0] == ("cost", "az1 killed")
-    assert headline(document).startswith("With acks=all (your setting), 1 of 2 faults loses")
+    assert (
+        "With acks=all (your setting), 1 of 2 faults loses acknowledged messages, up to 12,345 (az1 killed)."
+        in headline(document)
+    )
     assert "<strong>12,345</strong>" in assessment_page(document)
     isolated = document["lines"][0]
     isolated["settings"]["acks=all"] |= {"lost": 1, "outcome": "lost", "promise": "broken"}
     assert rows(document) == [("broken", "az1 isolated"), ("cost", "az1 killed")]
+    assert headline(document).startswith("Kafka broke a promise.")
+
+
+def test_one_fault_is_named(document: Any) -> None:
+    document["lines"] = [line for line in document["lines"] if line["says"] == "az1 killed"]
+    assert "(your setting), az1 killed loses no acknowledged messages." in headline(document)
+
+
+def test_what_is_not_as_declared_is_never_green(document: Any) -> None:
+    """Nor does the verdict stand there twice."""
+    document |= {"verdict": "unknown"}
+    assert headline(document).startswith("The runs do not decide whether Kafka kept all its promises.")
+    page = assessment_page(document)
+    assert '<header class="verdict t-undecided"' in page and page.count(">unknown</strong>") == 1
+    document["lines"][0]["settings"]["acks=1"]["promise"] = "broken"
+    assert '<header class="verdict t-broken"' in assessment_page(document)
 
 
 def test_what_was_not_measured_says_why(document: Any) -> None:

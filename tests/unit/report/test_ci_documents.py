@@ -31,7 +31,7 @@ def junit(runs: Sequence[RunSummary], not_run: Sequence[Job] = (), **others: Any
 
 
 def night(runs: Sequence[RunSummary], earlier: Sequence[RunSummary]) -> Night:
-    return night_of(runs, flaky(runs), earlier=earlier, title="all 2026")
+    return night_of(runs, flaky(runs), earlier=earlier, time="2026")
 
 
 def at(day: int, verdict: str = "as declared", scenario: str = "a", **values: object) -> RunSummary:
@@ -41,13 +41,18 @@ def at(day: int, verdict: str = "as declared", scenario: str = "a", **values: ob
 def test_what_is_new_is_the_first_sentence() -> None:
     said = night([at(9, "violated"), at(9, scenario="b")], [at(8), at(8, scenario="b")]).opening
     assert said.answer == (
-        "One case fails that did not fail before: a on 2.7.1 zookeeper. One other case is as declared."
+        "One case fails that was as declared before: a on 2.7.1 zookeeper. One other case is as declared."
     )
     assert (said.kind, said.tone, said.word) == ("night", "broken", "violated")
     said = night([at(9, "unknown")], [at(8, "unknown")]).opening
-    assert said.answer == "Nothing new fails. One case fails as before: a on 2.7.1 zookeeper."
+    assert said.answer == "One case is not decided as before: a on 2.7.1 zookeeper. Nothing is new."
+    several = night([at(9, "crashed"), at(9, "violated", "b")], [at(8), at(8, "violated", "b")]).opening
+    assert several.answer == (
+        "One case has no result that was as declared before: a on 2.7.1 zookeeper. One case fails as before: "
+        "b on 2.7.1 zookeeper."
+    )
     assert night([at(9)], [at(8, "crashed")]).opening.answer.startswith(
-        "Nothing new fails. One case is as declared again: a on 2.7.1 zookeeper."
+        "Nothing is new. One case is as declared again: a on 2.7.1 zookeeper."
     )
     alone = night([at(9, "violated")], [])
     assert alone.opening.answer == "One case fails: a on 2.7.1 zookeeper."

@@ -18,10 +18,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(problem()), reason=pr
 WIDTHS = (390, 768, 1280, 1920)
 KINDS = (
     *("run", "transactions", "recording", "import", "assessment", "assessments", "search", "comparison"),
-    "series",
+    *("series", "searches", "shrink", "replay", "bisect"),
 )
 MB = 1_000_000
-MOST_BYTES = {"assessment": 2 * MB, "search": 3 * MB}
+MOST_BYTES = {"assessment": 2 * MB, "search": 3 * MB, "searches": 3 * MB}
 """Of others, 1 MB."""
 
 

@@ -33,14 +33,14 @@ def run(scenario: str = "a", verdict: str = "as declared", **values: Any) -> dic
 def index_page(
     runs: list[dict[str, Any]],
     *,
-    title: str,
+    time: str = "1",
     earlier: list[dict[str, Any]] | None = None,
     missing: int = 0,
     link: Callable[[str], str] = lambda folder: "",
 ) -> str:
     summaries, before = ([RunSummary(**one) for one in some or []] for some in (runs, earlier))
     planned = [Job(scenario="planned", version="2.7.1", mode="zookeeper")] * missing
-    night = night_of(summaries, flaky(summaries), not_run=planned, earlier=before, title=title)
+    night = night_of(summaries, flaky(summaries), not_run=planned, earlier=before, time=time)
     return page_of(night, summaries, link=link)
 
 
@@ -53,7 +53,7 @@ def words(html: str) -> str:
 
 
 def test_worst_scenario_comes_first_and_names_the_page() -> None:
-    html = index_page([run("a"), run("b", "violated", lost=3), run("c", "unknown")], title="all 1")
+    html = index_page([run("a"), run("b", "violated", lost=3), run("c", "unknown")])
     assert re.findall(r'<th scope="row">(\w+)</th>', html) == ["b", "c", "a"]
     assert "<h1>violated</h1>" in html
     assert "✗ 1 violated" in words(html)
@@ -70,7 +70,6 @@ def test_reasons_stand_above_the_table() -> None:
             run("b", "violated", version="3.9.1", reasons=why, folder="none"),
             run("c"),
         ],
-        title="all 1",
         link=lambda folder: "" if folder == "none" else f"../{folder}",
     )
     section = html[html.index("<h2>Not as declared") : html.index("<h2>All runs")]
@@ -80,39 +79,37 @@ def test_reasons_stand_above_the_table() -> None:
         "? unknown a on 2.7.1 zookeeper : y (20 s, its pictures )",
     ]
     assert section.count("<a ") == 2 * 2
-    assert "Not as declared" not in index_page([run("a")], title="all 1")
+    assert "Not as declared" not in index_page([run("a")])
 
 
 def test_what_does_not_fit_comes_last_and_claims_no_numbers() -> None:
     why = ["b needs a further AZ"]
-    html = index_page([run("b", "unfit", reasons=why), run("c"), run("a", "unknown")], title="all 1")
+    html = index_page([run("b", "unfit", reasons=why), run("c"), run("a", "unknown")])
     assert re.findall(r'<th scope="row">(\w+)</th>', html) == ["a", "c", "b"]
     assert "– 1 unfit" in words(html)
     assert "– unfit b on 2.7.1 zookeeper : needs a further AZ" in words(html)
     assert cells(html)[-1].count("lost") == 0
-    assert "<h1>unfit</h1>" in index_page([run("b", "unfit", reasons=why)], title="all 1")
+    assert "<h1>unfit</h1>" in index_page([run("b", "unfit", reasons=why)])
 
 
 def test_the_strip_is_explained_where_there_is_one() -> None:
-    assert "The strip" not in index_page([run()], title="all 1")
+    assert "The strip" not in index_page([run()])
     before = [run(ended="2026-01-04T01:00:00+00:00")]
-    assert "The strip" in index_page([run()], title="all 1", earlier=before)
+    assert "The strip" in index_page([run()], earlier=before)
 
 
 def test_cell_whose_runs_disagree_shows_both() -> None:
-    html = index_page(
-        [run(lost=2, seconds=18), run(lost=9, seconds=31), run(verdict="violated", lost=4)], title="all 1"
-    )
+    html = index_page([run(lost=2, seconds=18), run(lost=9, seconds=31), run(verdict="violated", lost=4)])
     (cell,) = cells(html)
     assert 'class="flicker"' in cell
     assert words(cell).startswith("✗ violated ×1 ✓ as declared ×2")
     assert "2–9 lost · 18–31 s" in words(cell)
-    assert 'class="flicker"' not in index_page([run(), run()], title="all 1")
+    assert 'class="flicker"' not in index_page([run(), run()])
 
 
 def test_cell_whose_runs_answer_a_claim_differently_shows_both_answers() -> None:
     answers = ("confirmed", "refuted", "confirmed")
-    html = index_page([run(claims={"x": answer, "y": "refuted"}) for answer in answers], title="all 1")
+    html = index_page([run(claims={"x": answer, "y": "refuted"}) for answer in answers])
     (cell,) = cells(html)
     assert 'class="flicker"' in cell
     assert "claim x: 2 confirmed, 1 refuted" in words(cell)
@@ -120,12 +117,12 @@ def test_cell_whose_runs_answer_a_claim_differently_shows_both_answers() -> None
 
 
 def test_runs_that_were_not_judged_say_nothing_about_losses() -> None:
-    html = index_page([run(lost=3), run(verdict="crashed"), run("b", "invalid")], title="all 1")
+    html = index_page([run(lost=3), run(verdict="crashed"), run("b", "invalid")])
     assert [re.findall(r"[^ ]+ lost", words(cell)) for cell in cells(html)] == [["3 lost"], []]
 
 
 def test_clients_have_columns_of_their_own() -> None:
-    html = index_page([run(lost=1), run(verdict="violated", client="java", reasons=["y"])], title="matrix 1")
+    html = index_page([run(lost=1), run(verdict="violated", client="java", reasons=["y"])], time="matrix 1")
     assert re.findall(r"<th>2.7.1<br>(.*?)</th>", html) == ["zookeeper", "zookeeper, java"]
     assert "flicker" not in "".join(cells(html))
     assert "a on 2.7.1 zookeeper with java : y" in words(html)
@@ -141,13 +138,13 @@ def test_the_strip_shows_runs_of_earlier_series_alone() -> None:
         {**own, "folder": "moved"},
         run(verdict="crashed", ended="2026-01-06T01:00:00+00:00"),
     ]
-    html = index_page([own], title="all 1", earlier=others)
+    html = index_page([own], earlier=others)
     assert re.findall(r'title="([^"]*)">.</span>', html) == ["2026-01-04: violated"]
 
 
 def test_columns_are_versions_in_their_order_and_empty_cells_stay_empty() -> None:
     runs = [run(version="3.10.0"), run("b", version="3.9.1"), run("b")]
-    html = index_page(runs, title="matrix 1")
+    html = index_page(runs, time="matrix 1")
     head = re.findall(r"<th>(\d[\d.]*)<br>", html)
     assert head == ["2.7.1", "3.9.1", "3.10.0"]
     assert sum('class="none"' in cell for cell in cells(html)) == 3
@@ -155,7 +152,7 @@ def test_columns_are_versions_in_their_order_and_empty_cells_stay_empty() -> Non
 
 def test_series_in_which_each_scenario_has_its_own_version_has_no_empty_cells() -> None:
     runs = [run("a"), run("b", version="3.9.1"), run("c", version="3.6.2", mode="kraft")]
-    html = index_page(runs, title="all 1")
+    html = index_page(runs)
     assert [words(cell).split(" ✓")[0] for cell in cells(html)] == [
         "2.7.1 zookeeper",
         "3.9.1 zookeeper",
@@ -165,7 +162,7 @@ def test_series_in_which_each_scenario_has_its_own_version_has_no_empty_cells() 
 
 def test_only_runs_with_a_page_have_a_link() -> None:
     links = {"runs/a/1": "../../a/1/report.html"}
-    html = index_page([run("a"), run("b")], title="all 1", link=lambda folder: links.get(folder, ""))
+    html = index_page([run("a"), run("b")], link=lambda folder: links.get(folder, ""))
     hrefs = [at["href"] for tag, at in Elements(html).found if tag == "a"]
     assert hrefs == ["#runs", "runs.jsonl", "../../a/1/report.html"]
 
@@ -178,14 +175,14 @@ def test_strip_shows_earlier_nights_alone() -> None:
         run("b", "crashed", ended="2026-01-04T02:00:00+00:00"),
         now,
     ]
-    html = index_page([now], title="all 1", earlier=earlier)
+    html = index_page([now], earlier=earlier)
     strip = re.findall(r'title="([\d-]+: [a-z ]+)">', html)
     assert strip == ["2026-01-03: violated", "2026-01-04: as declared"]
 
 
 def test_index_is_whole_escaped_and_refers_to_nothing() -> None:
     evil = '<script>"x"</script>'
-    html = index_page([run(evil, evil, version=evil, mode=evil)], title=evil, missing=2)
+    html = index_page([run(evil, evil, version=evil, mode=evil)], time=evil, missing=2)
     elements = Elements(html)
     assert (elements.open, elements.wrong) == ([], [])
     assert "<script" not in html
@@ -196,8 +193,6 @@ def test_index_is_whole_escaped_and_refers_to_nothing() -> None:
 def test_a_cell_counts_findings_about_transactions_and_groups() -> None:
     """By class, as a range where runs differ; runs that were not judged do not count."""
     torn = run(lost=2, findings={"torn_transaction": 1, "replay": 2})
-    html = index_page(
-        [torn, run(lost=2, findings={"replay": 2}), run(verdict="crashed", lost=2)], title="all 1"
-    )
+    html = index_page([torn, run(lost=2, findings={"replay": 2}), run(verdict="crashed", lost=2)])
     assert "2 lost · 2 replay · 0–1 torn transaction · 20 s" in words(cells(html)[0])
-    assert "0 lost · 20 s" in words(cells(index_page([run()], title="all 1"))[0])
+    assert "0 lost · 20 s" in words(cells(index_page([run()]))[0])

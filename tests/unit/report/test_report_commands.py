@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import shutil
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
@@ -15,7 +17,9 @@ from typer.testing import CliRunner
 from cli.commands import app
 from cli.pages import add_page
 from harness.errors import BadDataError, UsageError
+from report.markdown import plain
 from report.page import write
+from tests.pages import BISECTED, REPLAYED, SHRUNK, long_comparison, stored
 
 RunJudge = Callable[[str], Path]
 
@@ -51,9 +55,34 @@ def test_a_report_has_one_form_at_a_time(judged: RunJudge, tmp_path: Path) -> No
         acked("report", folder, "--junit", "--json")
     with pytest.raises(UsageError, match="no page that --open could show"):
         acked("report", folder, "--junit", "--open")
-    (tmp_path / "runs.jsonl").write_text("")
-    with pytest.raises(UsageError, match="is a series, and --markdown reports one run"):
-        acked("report", tmp_path, "--markdown")
+
+
+def test_every_series_has_each_form(tmp_path: Path) -> None:
+    """JSON is its document; Markdown and JUnit XML begin with what its page begins with."""
+    documents = {
+        "assessment.json": stored("assessment"),
+        "search.json": stored("search"),
+        "compare.json": long_comparison(),
+        "shrink.json": SHRUNK,
+        "replay.json": REPLAYED,
+        "bisect.json": BISECTED,
+        "runs.jsonl": {"scenario": "a", "version": "2.7.1", "mode": "zookeeper", "verdict": "unknown"},
+    }
+    for file, document in documents.items():
+        folder = tmp_path / "runs" / "x" / file
+        folder.mkdir(parents=True)
+        (folder / file).write_text(json.dumps(document) + "\n")
+        told = json.loads(acked("report", folder, "--json"))
+        if file != "runs.jsonl":
+            assert told == json.loads(json.dumps(document))
+        page = Path(acked("report", folder).removeprefix("Page: ").strip()).read_text(encoding="utf-8")
+        answer = html.unescape(page.partition('<p class="headline">')[2].partition("</p>")[0])
+        assert answer and plain(answer) in acked("report", folder, "--markdown")
+        suite = ElementTree.fromstring(acked("report", folder, "--junit").encode())[0]
+        assert int(suite.get("tests", "0")) == len(suite) > 0
+    output = tmp_path / "night.md"
+    assert acked("report", folder, "--markdown", "--output", output) == ""
+    assert "1 unknown" in output.read_text()
 
 
 def test_series_has_an_index(tmp_path: Path) -> None:

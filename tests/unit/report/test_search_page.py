@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.errors import BadDataError
+from report.model.shapes import SearchShape, shaped
 from report.page.search import search_page
-from report.search import read_search
 from tests.browser import chromium, problem
 from tests.page_layout import layout_faults
 
@@ -82,7 +82,7 @@ def test_a_damaged_file_is_refused(document: Any, tmp_path: Path, change: dict[s
     file = tmp_path / "search.json"
     file.write_text(json.dumps(document | change))
     with pytest.raises(BadDataError, match="is malformed"):
-        read_search(file)
+        shaped(file, SearchShape)
 
 
 @pytest.mark.browser

@@ -29,6 +29,7 @@ from studies.series.planned import alone
 from tests.axe import barriers, out_of_reach
 from tests.browser import chromium
 from tests.page_layout import layout_faults
+from tests.pages import long_comparison
 
 TIME = "2026-11-28T01-00-00"
 NASTY = 'x"><script>alert(1)</script>'
@@ -374,6 +375,42 @@ def test_an_assessment_under_way_is_shown_as_it_grows(tmp_path: Path) -> None:
             assert next(text for _, text in events if "2 of 3 runs have ended." in text)
         assert next(kind for kind, _ in events if kind != "message") == "over"
         assert b"2 of 3 runs have ended." in server.get(f"/runs/{address}/")[1]
+
+
+def test_a_comparison_of_searches_leads_to_its_searches_and_their_runs(tmp_path: Path) -> None:
+    """By addresses below its own; what is not there, or a link, has none."""
+    folder = tmp_path / "compare" / TIME
+    run = folder / "1" / "runs" / "schedule" / TIME
+    run.mkdir(parents=True)
+    (folder / "2").mkdir()
+    (folder / "3").symlink_to(tmp_path)
+    (folder / "comparison.json").write_text('["3.6.2", "4.3.1"]')
+    document = long_comparison()
+    document["differences"] = document["differences"][:1]
+    document["differences"][0]["sides"][0]["folder"] = f"runs/compare/{TIME}/1/runs/schedule/{TIME}"
+    (folder / "compare.json").write_text(json.dumps(document))
+    (folder / "1" / "search.json").write_text((ASSESSED.parent / "search.json").read_text())
+    (run / "run.json").write_text("{}")
+    (run / "judgement.json").write_text('{"verdict": "as declared"}')
+    (run / "report.html").write_text("<!--around-->the run")
+    address = f"/runs/compare/{TIME}"
+    with serving(tmp_path) as server:
+        (entry,) = server.json("/runs.json")
+        assert entry["headline"].startswith("Kafka broke a promise with 3.6.2, and none with 4.3.1.")
+        assert (entry["tone"], entry["under_way"]) == ("broken", False)
+        page = server.get(f"{address}/")[1].decode()
+        assert f'href="{address}/1/runs/schedule/{TIME}/"' in page and 'href="1/index.html"' in page
+        inner = server.get(f"{address}/1/index.html")[1].decode()
+        assert (
+            "In 8 random schedules of faults" in inner and f'<a href="{address}/">its comparison</a>' in inner
+        )
+        text = server.get(f"{address}/1/runs/schedule/{TIME}/")[1].decode()
+        assert text == (
+            f'<a href="/">all results</a> <a href="{address}/">its comparison</a> '
+            f'<a href="{address}/1/">its search</a>the run'
+        )
+        for absent in ("2/runs/schedule/x", "3", "4", "1/runs", "x/runs/schedule/x"):
+            assert server.get(f"{address}/{absent}/")[0].status == 404, absent
 
 
 def test_pages_lead_to_those_around_them(tmp_path: Path) -> None:

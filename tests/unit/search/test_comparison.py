@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,12 +12,14 @@ from msgspec.structs import replace
 from harness.cluster.settings import NO_SETTINGS
 from harness.errors import BadDataError, UsageError
 from report import search as report
+from report.kinds import KINDS, kind_of
 from run.client_choice import LIBRDKAFKA, parse_client
 from studies.search.comparison import SIDES, SearchComparison, Side
 from studies.search.findings import RunFinding
 from studies.search.hunt import SearchPlan, TriedSchedule
 from studies.search.schedule import Schedule
 from studies.series.fleet import MOST_RUNS
+from studies.series.planned import worked_in
 from tests.unit.search.conftest import World
 
 ZOMBIE = RunFinding(
@@ -78,7 +81,7 @@ def test_what_tells_the_sides_apart_comes_first(world: World) -> None:
     assert said[0] == (
         "3.6.2 and 4.3.1: 9 schedules on all sides, 9 of them judged on all; 9 differ in their findings"
     )
-    assert said[1] == f"schedule 1: 3.6.2: {ZOMBIE.signature} | 4.3.1: nothing else"
+    assert said[1] == "schedule 1: 3.6.2: lost (known bug: KAFKA-15489) | 4.3.1: nothing else"
     assert len(report.compared(document).rows) == 2
 
 
@@ -159,3 +162,56 @@ def test_the_sides_of_a_comparison() -> None:
     ):
         with pytest.raises(UsageError, match=sentence):
             sides_of(text, kafka, client)
+
+
+COMPARISONS = next(kind for kind in KINDS if kind.file == "compare.json")
+
+
+def compared(world: World, older: tuple[RunFinding, ...], newer: tuple[RunFinding, ...]) -> Any:
+    """A stored comparison of nine schedules, read again."""
+    world.finds = lambda schedule, turn: older if world.version == "3.6.2" else newer
+    comparison = made(world)
+    ran(comparison, 9)
+    comparison.document(1.0)
+    assert kind_of(comparison.path) is COMPARISONS
+    return COMPARISONS.read(comparison.path)
+
+
+def test_a_comparison_begins_with_what_kafka_did(world: World) -> None:
+    document = compared(world, (EXPECTED, ZOMBIE), (EXPECTED,))
+    opening = COMPARISONS.opening(document)
+    assert opening.answer == (
+        "Kafka broke a promise with 3.6.2, and none with 4.3.1. They differ: “lost (known bug: KAFKA-15489)” "
+        "came in 9 of 9 runs with 3.6.2 and 0 of 9 runs with 4.3.1."
+    )
+    assert (opening.tone, opening.word) == ("cost", "they differ")
+    page = COMPARISONS.page(document, lambda run: "there.html")
+    assert page.count("<h2>What d") == 2 and page.count('<h3 id="schedule-') == 9
+    assert '<a href="1/index.html">the search with 3.6.2</a>' in page
+    assert page.count('<span class="lane">') == sum(len(one["score"]) for one in document["differences"])
+    assert "| lost (known bug: KAFKA-15489) | acks=all | ≠ | known | 9 of 9" in COMPARISONS.markdown(document)
+    junit = COMPARISONS.junit(document)
+    assert 'tests="3"' in junit and junit.count("<failure") == 1, "a broken promise fails"
+
+
+def test_a_comparison_without_difference_says_so(world: World) -> None:
+    document = compared(world, (EXPECTED,), (EXPECTED,))
+    assert COMPARISONS.opening(document).answer == (
+        "Kafka broke no promise with 3.6.2 and 4.3.1. No finding is more frequent with one than chance "
+        "explains."
+    )
+    assert "Nothing was found with any." in COMPARISONS.opening(document | {"groups": []}).answer
+    nothing = COMPARISONS.opening(document | {"judged": 0, "groups": []})
+    assert (nothing.tone, nothing.word) == ("void", "no result")
+
+
+def test_a_comparison_and_its_searches_are_under_way_together(world: World) -> None:
+    comparison = made(world)
+    at_work: list[bool] = []
+    stopped = comparison.run(
+        1,
+        lambda side, record: at_work.append(worked_in(comparison.path) and worked_in(side.search.path)),
+        lambda begun, runs: begun < 1,
+    )
+    assert (stopped, at_work) == (False, [True, True])
+    assert not worked_in(comparison.path)

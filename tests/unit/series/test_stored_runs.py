@@ -95,6 +95,8 @@ def test_every_kind_of_series_is_listed(tmp_path: Path) -> None:
             "search.json": '{"groups": [{"finding": {"weight": "new"}}, {"finding": {"weight": "known"}}]}',
         },
         "compare/2026-01-03": {"comparison.json": "{}", "compare.json": '{"groups": [{"weight": "new"}]}'},
+        "compare/2026-01-03/1": {"schedules.jsonl": "{}\n" * 3},
+        "compare/2026-01-03/2": {"schedules.jsonl": "{}\n" * 2},
         "replay/2026-01-02": {"replay.json": '{"hits": 0, "runs": 4}'},
         "shrink/2026-01-01": {"tests.jsonl": "{}\n", "smallest.json": '{"steps": [1, 2]}'},
     }
@@ -108,7 +110,7 @@ def test_every_kind_of_series_is_listed(tmp_path: Path) -> None:
     ] == [
         ("all/2026-01-05", "", 0, 3, {}),
         ("search/2026-01-04", "4.3.1", 7, 0, {"known findings": 1, "new findings": 1}),
-        ("compare/2026-01-03", "", 0, 0, {"new findings": 1}),
+        ("compare/2026-01-03", "", 5, 0, {"new findings": 1}),
         ("replay/2026-01-02", "", 4, 0, {"came back": 0}),
         ("shrink/2026-01-01", "", 1, 0, {"steps left": 2}),
     ]
