@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from report.model.model import Claim, FindingGroup, ReportModel, Tone
 from report.model.night import CaseRun, Night
 from report.night import Link, no_link
-from report.words.claims import deviation
+from report.words.claims import deviation_of
 
 _ELEMENTS_BY_TONE: Mapping[Tone, str] = {"broken": "failure", "undecided": "error", "void": "error"}
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -67,9 +67,7 @@ def run_junit(model: ReportModel) -> str:
     kind = "" if verdict.verdict == "as declared" else _ELEMENTS.get(verdict.verdict, "error")
     case("verdict", kind, "; ".join(verdict.reasons) or verdict.verdict)
     for claim in model.claims:
-        expected = [claim.instead] if claim.instead_kind == "erratum" else [claim.says]
-        sentence = deviation(claim.says, claim.status, claim.observed, expected)
-        case(f"claim {claim.name}", _kind_of(claim), sentence)
+        case(f"claim {claim.name}", _kind_of(claim), deviation_of(claim))
     imported = model.run.imported
     unexpected_by = "nobody expects" if imported else "the scenario does not expect"
     unexpected = [group for group in model.groups if not group.expected]

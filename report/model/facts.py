@@ -50,7 +50,7 @@ def sentences(
     are known. ``consequences`` say, by the number of a fault, what it did to the lost messages.
     """
     void = verdict in ("invalid", "crashed")
-    sentences = [f"The run is {verdict}, so it says nothing about Kafka."] if void else []
+    sentences: list[str] = []
     if faults or not (imported or recorded):
         sentences += _of_faults(faults, consequences or {})
     sentences += _of_zombies(list(zombies), partitions)

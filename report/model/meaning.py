@@ -20,10 +20,6 @@ _OF_IMPORT = {
     "violated": "Something happened that does not happen to a healthy cluster; the findings say what.",
     "unknown": "The history does not decide what became of every message.",
 }
-_VOID = {
-    "invalid": "A precondition does not hold, or a fault did not take effect.",
-    "crashed": "The run ended early.",
-}
 
 
 def meaning(
@@ -36,12 +32,14 @@ def meaning(
 ) -> str:
     """What the verdict means for a run, so that nobody overlooks an expected loss.
 
+    Empty for a run that says nothing about Kafka, which the headline says.
+
     With ``by_promises``, the promises of Kafka decided, and not a scenario's declaration. An ``imported``
     history declares nothing.
     """
     if verdict != "as declared":
         of = _OF_IMPORT if imported else _OF_PROMISES if by_promises else _OF_DECLARATION
-        return {**of, **_VOID}.get(verdict, "")
+        return of.get(verdict, "")
     if imported:
         return "Nothing went wrong, and no acknowledged message was lost."
     begin = "Kafka kept what it promises" if by_promises else "Everything happened as the scenario declares"

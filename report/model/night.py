@@ -266,7 +266,7 @@ def _answer(told: _Told) -> Iterator[str]:
             names = list(dict.fromkeys(run.name for run in runs if run.verdict in verdicts))
             if names:
                 were = "was" if len(names) == 1 else "were"
-                since = " as before" if before else f" that {were} as declared before" * bool(told.compared)
+                since = ", as before" if before else f" that {were} as declared before" * bool(told.compared)
                 yield f"{_cases(len(names), one, several)}{since}: {some(names, 3)}."
     if told.compared and not told.new:
         yield "Nothing is new."

@@ -16,6 +16,7 @@ from report.page.matrix import link_matrix
 from report.page.svg import LEADERS, PATTERNS, hue_of
 from report.page.template import STATUS_ICONS
 from report.page.timeline import controller_timeline, partition_timeline, rates_timeline
+from report.words.claims import deviation_of
 
 
 def page(model: ReportModel) -> str:
@@ -62,6 +63,9 @@ def page(model: ReportModel) -> str:
             for sentence in model.verdict.sentences
             if not (model.verdict.meaning and sentence == model.verdict.said_by_meaning)
         ],
+        deviations=[deviation_of(claim) for claim in model.claims if not claim.as_declared]
+        if model.verdict.tone != "void"
+        else [],
         older=any(
             replica.older
             for story in model.partitions
@@ -82,9 +86,14 @@ def opening(model: ReportModel) -> Opening:
     kind = "import" if run.imported else "recording" if run.lab == "attached" else "run"
     claims = f"{counted(len(model.claims), 'claim')} judged." if model.claims else ""
     again = "" if run.imported else "One run shows one outcome; repeating it shows how far outcomes vary."
+    if verdict.tone == "void":
+        claims, again = "Nothing follows from this run. Repeat it when the reason below is mended.", ""
+    otherwise = verdict.verdict == "violated" and verdict.tone == "undecided" and not run.imported
     return Opening(
         kind=kind,
         tone=verdict.tone,
+        word="not as declared" if otherwise else "",
+        sign="≠" if otherwise else "",
         answer=verdict.headline,
         asked=run.title or run.scenario,
         sure=" ".join(part for part in (claims, again) if part),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from report.model.model import Claim
+
 
 def deviation(says: str, status: str, observed: str, expected: Sequence[str]) -> str:
     """The claim's sentence, what was observed, and what the scenario expects.
@@ -17,6 +19,12 @@ def deviation(says: str, status: str, observed: str, expected: Sequence[str]) ->
     elif expected:
         parts.append(_ended(f"Expected instead: {', or: '.join(expected)}"))
     return " ".join(parts)
+
+
+def deviation_of(claim: Claim) -> str:
+    """The same of a claim of a report."""
+    expected = [claim.instead] if claim.instead_kind == "erratum" else [claim.says]
+    return deviation(claim.says, claim.status, claim.observed, expected)
 
 
 def _ended(text: str) -> str:

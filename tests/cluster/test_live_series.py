@@ -42,8 +42,8 @@ LOSING = Schedule(
 )
 TEXTS = """root => [...root.querySelectorAll("h1, h2, h3, p, li, th, td, summary")]
     .filter(one => !one.closest(".around") && !one.matches("#state, .live > main > p"))
-    .map(one => one.textContent.replace(/\\s+/g, " ").trim())"""
-"""What a page says, without the links to what is around it."""
+    .map(one => one.textContent.replace(/\\s+/g, " ").replace(/, \\d+ an hour/, "").trim())"""
+"""What a page says, without links to what is around it, and without the pace, which time changes."""
 WATCH = f"""
 const texts = {TEXTS};
 new MutationObserver(() => {{

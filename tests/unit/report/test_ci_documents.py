@@ -45,11 +45,11 @@ def test_what_is_new_is_the_first_sentence() -> None:
     )
     assert (said.kind, said.tone, said.word) == ("night", "broken", "violated")
     said = night([at(9, "unknown")], [at(8, "unknown")]).opening
-    assert said.answer == "One case is not decided as before: a on 2.7.1 zookeeper. Nothing is new."
+    assert said.answer == "One case is not decided, as before: a on 2.7.1 zookeeper. Nothing is new."
     several = night([at(9, "crashed"), at(9, "violated", "b")], [at(8), at(8, "violated", "b")]).opening
     assert several.answer == (
-        "One case has no result that was as declared before: a on 2.7.1 zookeeper. One case fails as before: "
-        "b on 2.7.1 zookeeper."
+        "One case has no result that was as declared before: a on 2.7.1 zookeeper. One case fails, as "
+        "before: b on 2.7.1 zookeeper."
     )
     assert night([at(9)], [at(8, "crashed")]).opening.answer.startswith(
         "Nothing is new. One case is as declared again: a on 2.7.1 zookeeper."

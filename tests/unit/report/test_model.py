@@ -18,6 +18,7 @@ from report.model.beliefs import believed_at
 from report.model.gather import report_model
 from report.model.messages import availability
 from report.model.model import SCHEMA, ReportModel
+from report.page.render import page
 from report.terminal import block_in_words
 from tests.runs.judged import RUNS
 
@@ -270,7 +271,10 @@ def test_run_that_crashed_early_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "judgement.json").write_text(json.dumps({"verdict": "crashed", "reasons": ["no Java"]}))
     model = report_model(tmp_path)
     assert model.verdict.verdict == "crashed"
-    assert model.verdict.sentences[0] == "The run is crashed, so it says nothing about Kafka."
+    assert model.verdict.headline == "The run ended early, so it says nothing about Kafka."
+    assert (model.verdict.meaning, model.verdict.sentences[0]) == ("", "No fault was injected.")
+    html = page(model)
+    assert html.count("says nothing about Kafka") == 1 and "Nothing follows from this run." in html
     assert model.verdict.reasons == ("no Java",)
     assert model.partitions == ()
 

@@ -175,7 +175,7 @@ def test_every_verdict_has_a_sign_and_a_word(judged: RunJudge, tmp_path: Path) -
         (folder / "judgement.json").write_text(json.dumps({**stored, "verdict": verdict}))
         model = report_model(folder)
         html = page(model)
-        icon, word = TONES[model.verdict.tone]
+        icon, word = ("≠", "not as declared") if verdict == "violated" else TONES[model.verdict.tone]
         assert f"<h1>{word}</h1>" in html
         assert f'<span class="icon" aria-hidden="true">{icon}</span>' in html
         assert f">{verdict}</strong>" in html
@@ -228,6 +228,24 @@ def test_invalid_run_shows_first_what_the_fault_lacked(
     assert "broker1 → broker2: named by the fault, which had no effect on it" in html
     assert "broker1 → broker3: named by the fault, not proven dead all the time" in html
     assert '<article class="fault-proof not-held">' in html
+
+
+def test_a_claim_that_is_not_as_declared_is_told_in_words(judged: RunJudge, tmp_path: Path) -> None:
+    """With what was observed; a run that broke no promise is decided, and is not as declared."""
+    folder = tmp_path / "run"
+    shutil.copytree(judged("leader-az-isolated"), folder)
+    stored = json.loads((folder / "judgement.json").read_text())
+    claim = stored["claims"][0] | {"as_declared": False, "status": "refuted", "observed": "3 of 9 lost"}
+    changed = {
+        "verdict": "violated",
+        "reasons": ["claim 'x' is refuted"],
+        "claims": [claim, *stored["claims"][1:]],
+    }
+    (folder / "judgement.json").write_text(json.dumps(stored | changed))
+    html = page(report_model(folder))
+    why = html.partition("Why violated</strong>")[2].partition("</div>")[0]
+    assert f"<p>{claim['says']} Observed: 3 of 9 lost (refuted)." in unescape(why)
+    assert "<h1>not as declared</h1>" in html and "not decided" not in html.partition("<main>")[0]
 
 
 def test_history_without_watermarks_has_no_picture_of_them(judged: RunJudge) -> None:
