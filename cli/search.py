@@ -194,7 +194,8 @@ def search(
             progress=progress,
         )
         if on_hosts is not None:
-            raise typer.Exit(searching.search(on_hosts, progress, limits.read(), [], as_json=as_json))
+            one_cluster = replace(limits, parallel=1).read()
+            raise typer.Exit(searching.search(on_hosts, progress, one_cluster, [], as_json=as_json))
         return
     extra = corpus_of(corpus) if corpus else []
     work: Search | SearchComparison

@@ -62,9 +62,9 @@ class Limits:
             f"{self.most} schedules" if self.most else "",
             f"{self.budget.seconds / 60:.0f} min" if math.isfinite(self.budget.seconds) else "",
         )
+        runs = f"{self.parallel} clusters side by side" if self.parallel > 1 else "one after the other"
         return (
-            f"{plan.mode}, seed {plan.seed}: {' or '.join(filter(None, limits))}, {self.parallel} clusters "
-            f"side by side; {path} keeps them"
+            f"{plan.mode}, seed {plan.seed}: {' or '.join(filter(None, limits))}, {runs}; {path} keeps them"
         )
 
 
