@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 
 _CATCH_UP_S = 15.0
 """How long followers may take to catch up after the last heal, with the base configuration."""
-_READ_BACK_S = 60.0
-"""How long the final reader may take to read everything."""
+_READ_BACK_S, _READ_BACK_PER_S = 60.0, 50_000
+"""How long the final reader may take to read everything: so long, and a second more for so many records."""
 STREAM_PARTITIONS = 3
 """Each AZ's broker leads one partition of the background stream."""
 
@@ -547,7 +547,11 @@ class _Run:
         topics = [topic for topic in stage.existing_topics() if not topic.internal]
         partitions = [key for topic in topics for key in topic.topic_partitions]
         az = "az2" if "az2" in stage.clients else next(iter(stage.clients))
-        result = stage.read_all(az, partitions, _READ_BACK_S)
+        ends = (
+            max(stage.observer.recorded_end(broker, key) or 0 for broker in self.setup.brokers)
+            for key in partitions
+        )
+        result = stage.read_all(az, partitions, _READ_BACK_S + sum(ends) / _READ_BACK_PER_S)
         if not result.complete:
             self.progress.say(f"the final reader did not reach the end: {result.errors or 'time-out'}")
             stage.journal.write_many("unobserved", list(unread(result)))

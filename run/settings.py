@@ -50,6 +50,8 @@ from workloads.protocol.results import Configuration
 _ZSTD_SINCE = (2, 1)
 """The inter-broker protocol from which on brokers accept zstd (KIP-110)."""
 _BROKER_DEFAULTS = {of_topics: of_brokers for of_brokers, of_topics in TOPIC_DEFAULTS.items()}
+_ASSIGNMENTS_NAMED = 6
+"""The assignments of a topic's partitions that a note names one by one, at most."""
 _ZOOKEEPER_ONLY = ("zookeeper.",)
 _KRAFT_ONLY = ("controller.quorum.", "broker.session.timeout.ms", "broker.heartbeat.interval.ms")
 """Beginnings of broker properties that exist in one metadata mode only; the other mode ignores them."""
@@ -156,10 +158,7 @@ def apply(
         *compressed,
         *kept,
         *warnings,
-        *(
-            f"topic {topic.name}: replicas {', '.join(map(str, topic.assignment))}"
-            for topic in with_config.own_topics
-        ),
+        *(f"topic {topic.name}: {_assigned(topic)}" for topic in with_config.own_topics),
     )
     return AppliedSettings(
         scenario=replace(scenario.at(timings), setup=with_config),
@@ -293,6 +292,16 @@ def _effective(
         **{key: Setting(key=key, value=value, place="the scenario") for key, value in scenario.items()},
         **users,
     }
+
+
+def _assigned(topic: Topic) -> str:
+    """The replicas of a topic's partitions; of many partitions the different assignments."""
+    different = [*dict.fromkeys(topic.assignment)]
+    if len(different) > _ASSIGNMENTS_NAMED:
+        return f"{topic.partitions} partitions with {len(different)} different assignments"
+    if topic.partitions <= _ASSIGNMENTS_NAMED:
+        return f"replicas {', '.join(map(str, topic.assignment))}"
+    return f"{topic.partitions} partitions with replicas {', '.join(map(str, different))}"
 
 
 def _origins(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from harness.clock import now_ns
 from harness.cluster.client_settings import NONE
-from harness.cluster.model import StartedCluster, first_answer
+from harness.cluster.model import StartedCluster, first_answer, known_states
 from harness.cluster.processes import Processes
 from harness.cluster.setup import Setup
 from harness.cluster.timings import BASE, Timings
@@ -528,8 +528,10 @@ class Stage:
         Raises WaitTimeoutError if the metadata store does not answer.
         """
         incomplete = []
-        for key in (key for topic in self.existing_topics() for key in topic.topic_partitions):
-            state = self.state(*key)
+        keys = [key for topic in self.existing_topics() for key in topic.topic_partitions]
+        states = known_states(self.cluster, keys)
+        for key in keys:
+            state = states.get(key)
             if state is None:
                 raise WaitTimeoutError(f"The metadata store does not state the ISR of {key}.")
             alive = all(self.lab.alive(broker_name(member)) for member in state.replicas or ())
@@ -541,8 +543,10 @@ class Stage:
         self, partitions: Iterable[TopicPartition]
     ) -> Iterator[tuple[TopicPartition, PartitionState | None]]:
         """Those without a leader or a full ISR, with their state; None if the metadata store states none."""
-        for key in partitions:
-            state = self.cluster.partition(*key)
+        keys = list(partitions)
+        states = self.cluster.partitions(keys)
+        for key in keys:
+            state = states.get(key)
             if state is None or state.leader < 0 or not state.isr_is_full:
                 yield key, state
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.cluster.model import Cluster, first_answer
+from harness.cluster.model import Cluster, known_states
 from harness.errors import WaitTimeoutError
 from harness.history.journal import Journal
 from harness.kafka.model import PartitionState, Topic, TopicPartition
@@ -154,12 +153,4 @@ class Watch:
 
     def states(self, without: Collection[str] = ()) -> dict[TopicPartition, PartitionState]:
         """States of the partitions in the metadata store, as far as it answers."""
-        states = {}
-        answers = True
-        for key, _ in self._created(without):
-            ask = partial(self._cluster.partition, *key)
-            state = first_answer(ask, f"the leader of {key}") if answers else ask()
-            answers = state is not None
-            if state is not None:
-                states[key] = state
-        return states
+        return known_states(self._cluster, [key for key, _ in self._created(without)])

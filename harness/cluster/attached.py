@@ -279,17 +279,19 @@ class AttachedCluster:
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
         """A partition as the brokers state it: of the newest leader epoch, and in it as the leader does."""
         key = TopicPartition(topic, partition)
-        stated = [
-            (one.node_id, state)
-            for one, answer in self._all(lambda target: metadata(target, [topic], dialect=self.dialect))
-            if (state := answer.partitions.get(key)) is not None
-        ]
-        newest = max(
-            stated,
-            key=lambda pair: (pair[1].leader_epoch or 0, pair[0] == pair[1].leader),
-            default=None,
-        )
-        return None if newest is None else newest[1]
+        return self.partitions([key]).get(key)
+
+    def partitions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """Partitions as the brokers state them, each as in `partition`, with one request to each broker."""
+        wanted = set(keys)
+        topics = sorted({key.topic for key in wanted})
+        newest: dict[TopicPartition, tuple[tuple[int, bool], PartitionState]] = {}
+        for one, answer in self._all(lambda target: metadata(target, topics, dialect=self.dialect)):
+            for key, state in answer.partitions.items():
+                rank = state.leader_epoch or 0, one.node_id == state.leader
+                if key in wanted and (key not in newest or rank > newest[key][0]):
+                    newest[key] = rank, state
+        return {key: state for key, (_, state) in newest.items()}
 
     def roles(self) -> Mapping[str, str]:
         """The controller, where clients are told."""

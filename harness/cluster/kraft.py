@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from harness.cluster.kraft_quorum import QuorumProbe, leaders
@@ -59,7 +59,12 @@ class KRaftCluster:
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
         """A partition as the most current broker states it; None while the quorum has no leader."""
-        return self.quorum.partition(topic, partition)
+        key = TopicPartition(topic, partition)
+        return self.partitions([key]).get(key)
+
+    def partitions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """Partitions as the most current broker states them; none while the quorum has no leader."""
+        return self.quorum.partitions(keys)
 
     def operator_host(self) -> str:
         """A broker that forwards operator requests to the current leader of the quorum."""

@@ -54,10 +54,11 @@ class QuorumProbe:
                 return view
         return None
 
-    def partition(self, topic: str, partition: int) -> PartitionState | None:
-        """One partition as the most current broker describes it."""
-        view = self.metadata([topic])
-        return None if view is None else view.partitions.get(TopicPartition(topic, partition))
+    def partitions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """Partitions as the most current broker describes them."""
+        wanted = set(keys)
+        view = self.metadata(sorted({key.topic for key in wanted})) if wanted else None
+        return {} if view is None else {k: state for k, state in view.partitions.items() if k in wanted}
 
     def knows_itself(self, host: Host) -> bool:
         """Whether a broker answers and lists itself as live: it has caught up and is not fenced."""

@@ -6,7 +6,7 @@ configuration, which takes effect when a scenario stops and starts them. No node
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from harness.cluster.kraft_start import StartedKRaftCluster
@@ -16,7 +16,7 @@ from harness.cluster.setup import Setup
 from harness.cluster.zookeeper_start import StartedZooKeeperCluster
 from harness.errors import InvalidRunError, UsageError
 from harness.kafka.config import MIGRATION_ENABLED, ZOOKEEPER_SESSION, connect_string, quorum_properties
-from harness.kafka.model import PartitionState, Topic
+from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.lab.model import Host
 from harness.waiting import wait_until
 from harness.zookeeper.session import ZooKeeperSession
@@ -166,6 +166,10 @@ class MigratingCluster:
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
         """A partition's state in the metadata store; None if unknown, or if it does not answer."""
         return self._store.partition(topic, partition)
+
+    def partitions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """The states of several partitions in the metadata store, as far as they are known."""
+        return self._store.partitions(keys)
 
     def roles(self) -> Mapping[str, str]:
         """Current holder of each role, for the manifest."""

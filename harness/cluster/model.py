@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from harness.errors import WaitTimeoutError
-from harness.kafka.model import PartitionState, Topic
+from harness.kafka.model import PartitionState, Topic, TopicPartition
 from harness.kafka.versions import KafkaVersion
 from harness.waiting import wait_until
 
@@ -31,6 +31,19 @@ def first_answer(ask: Callable[[], T | None], what: str) -> T | None:
         )
     except WaitTimeoutError:
         return None
+
+
+def known_states(cluster: Cluster, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+    """The states of partitions in the metadata store, those that it names within 5 s."""
+    wanted, known = set(keys), dict[TopicPartition, PartitionState]()
+
+    def all_known() -> bool | None:
+        known.update(cluster.partitions(sorted(wanted - known.keys())))
+        return wanted <= known.keys() or None
+
+    if wanted:
+        first_answer(all_known, "the states of the partitions")
+    return known
 
 
 class Distribution(Protocol):
@@ -81,6 +94,12 @@ class Cluster(Protocol):
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
         """A partition's state in the metadata store; None if unknown, or if it does not answer."""
+
+    def partitions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """The states of several partitions; those that are unknown are left out, all if it does not answer.
+
+        It costs one request for all of them where the metadata store can answer so.
+        """
 
     def roles(self) -> Mapping[str, str]:
         """Current holder of each role, for the manifest."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from harness.cluster.model import BOOT_S, first_answer
 from harness.errors import InvalidRunError
@@ -66,12 +67,24 @@ class ZooKeeperCluster:
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
         """The partition by its znodes; None if they do not exist or no ZooKeeper node answers."""
+        key = TopicPartition(topic, partition)
+        return self.partitions([key]).get(key)
+
+    def partitions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """Partitions by their znodes; those that do not exist are left out, all if no node answers."""
+        assignments: dict[str, Any] = {}
+        states = {}
         try:
-            value = self._session.read_json(state_path(TopicPartition(topic, partition)))
-            assignment = self._session.read_json(topic_path(topic))
+            for key in keys:
+                value = self._session.read_json(state_path(key))
+                if key.topic not in assignments:
+                    assignments[key.topic] = self._session.read_json(topic_path(key.topic))
+                assignment = assignments[key.topic]
+                if value is not None and assignment is not None:
+                    states[key] = assigned_state(value, assignment, key.partition)
         except NoZooKeeperAnswerError:
-            return None
-        return None if value is None or assignment is None else assigned_state(value, assignment, partition)
+            return {}
+        return states
 
     def roles(self) -> Mapping[str, str]:
         """The controller, and the mode of each ZooKeeper node."""

@@ -101,7 +101,7 @@ class Observer:
     def recorded_end(self, broker: int, key: TopicPartition) -> int | None:
         """Offset up to which a replica's records are in the history; None for one that is not followed."""
         tail = self._tails.get(broker)
-        return None if tail is None or key not in self._replicas_of(broker) else tail.end(key)
+        return None if tail is None or key not in self.views.replicas_of(broker) else tail.end(key)
 
     def reached_ns(self, broker: int, key: TopicPartition) -> int | None:
         """When the end of a replica's log was reached last; None for never, or one that is not followed."""
@@ -142,7 +142,7 @@ class Observer:
                 TransactionPoller(
                     node.node_id,
                     Connection(node.endpoint, ANSWER_WITHIN_S),
-                    partial(self._replicas_of, node.node_id),
+                    partial(self.views.replicas_of, node.node_id),
                     self._journal,
                     self._transactional_id,
                 )
@@ -160,24 +160,9 @@ class Observer:
         else:
             return None
 
-        def replicas() -> tuple[TopicPartition, ...]:
-            return self._replicas_of(node.node_id)
-
+        replicas = partial(self.views.replicas_of, node.node_id)
         return TailPoller(
             node.name, node.node_id, source, replicas, self._journal, self._bodies, self._watched
-        )
-
-    def _replicas_of(self, broker: int) -> tuple[TopicPartition, ...]:
-        return tuple(
-            sorted(
-                {
-                    view.topic_partition
-                    for view in self.views.all("partition")
-                    if view.topic_partition is not None
-                    and view.state is not None
-                    and broker in (view.state.replicas or ())
-                }
-            )
         )
 
     def _run(self, poller: Poller) -> None:

@@ -7,6 +7,7 @@ mark, when it first answered a question that was asked later: only that can deny
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -81,6 +82,8 @@ class Views:
         self._latest: dict[_Key, View] = {}
         self._since: dict[_Key, int] = {}
         self._answered: dict[str, _Answer] = {}
+        self._replicas: dict[int, tuple[TopicPartition, ...]] | None = None
+        """What `replicas_of` answers, until a source states something else about a partition."""
         self._due: dict[str, int] = {}
         """By source the time of a mark: its next answer to a question asked later is written."""
         self._lock = threading.RLock()
@@ -99,6 +102,8 @@ class Views:
             ]
             fresh = [view for view in views if self._latest.get(view.key) != view]
             rows += [view.row(ns, look.asked_ns) for view in fresh if self._differs(view)]
+            if any(view.subject == "partition" for view in fresh):
+                self._replicas = None
             for view in fresh:
                 self._latest[view.key] = view
                 self._since[view.key] = ns
@@ -171,10 +176,17 @@ class Views:
                 if about == subject and on == topic_partition and source.startswith(prefix)
             ]
 
-    def all(self, subject: Subject) -> list[View]:
-        """The last statements of every source about every such subject."""
+    def replicas_of(self, broker: int) -> tuple[TopicPartition, ...]:
+        """The partitions of which a broker has a replica by the last statement of any source, sorted."""
         with self._lock:
-            return [view for view in self._latest.values() if view.subject == subject]
+            if self._replicas is None:
+                found: defaultdict[int, set[TopicPartition]] = defaultdict(set)
+                for view in self._latest.values():
+                    if view.topic_partition is not None and view.state is not None:
+                        for member in view.state.replicas or ():
+                            found[member].add(view.topic_partition)
+                self._replicas = {member: tuple(sorted(keys)) for member, keys in found.items()}
+            return self._replicas.get(broker, ())
 
     def of(self, source: str) -> SourceView:
         """The statements of one source (`broker1`), or of all sources of a kind (`zookeeper`, `broker`)."""

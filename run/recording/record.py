@@ -474,9 +474,10 @@ class _Attempt:
 
         def complete() -> bool:
             self._look(seen)
-            states = [self.cluster.partition(*key) for key in self.partitions]
+            states = self.cluster.partitions(self.partitions)
             return self.incarnations.gone or all(
-                state is not None and state.leader >= 0 and state.isr_is_full for state in states
+                key in states and states[key].leader >= 0 and states[key].isr_is_full
+                for key in self.partitions
             )
 
         try:

@@ -14,6 +14,8 @@ from harness.kafka.wire.metadata import BrokerMetadata
 from harness.kafka.wire.quorum import LeaderAndEpoch, QuorumInfo
 from harness.lab.layout import three_azs
 
+KEY = TopicPartition("t", 0)
+
 HOSTS = three_azs("kraft")
 CONTROLLERS, BROKERS = HOSTS.role("controller"), HOSTS.role("broker")
 NOT_LEADER = QuorumInfo(error=6)
@@ -44,7 +46,7 @@ def probe(
 
 def view(leader: int, epoch: int) -> BrokerMetadata:
     state = PartitionState(leader=leader, leader_epoch=epoch, isr=(1, 2, 3), replicas=(1, 2, 3))
-    return BrokerMetadata(1, (1, 2, 3), {TopicPartition("t", 0): state})
+    return BrokerMetadata(1, (1, 2, 3), {KEY: state})
 
 
 def test_of_two_that_claim_to_lead_the_later_epoch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +69,7 @@ def test_no_leader_is_said_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = probe(monkeypatch, {"controller3": NOT_LEADER}, {"broker1": view(1, 0)})
     assert asked.describe() is None
     assert asked.most_current_brokers() == ()
-    assert asked.partition("t", 0) is None
+    assert asked.partitions([KEY]).get(KEY) is None
 
 
 def test_the_broker_that_follows_the_leader_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +79,7 @@ def test_the_broker_that_follows_the_leader_is_believed(monkeypatch: pytest.Monk
     views = {"broker1": view(1, 1), "broker2": view(2, 0), "broker3": view(2, 0)}
     asked = probe(monkeypatch, {"controller1": new, "controller2": old}, views)
     assert [host.name for host in asked.most_current_brokers()] == ["broker1", "broker2"]
-    state = asked.partition("t", 0)
+    state = asked.partitions([KEY]).get(KEY)
     assert state is not None
     assert (state.leader, state.leader_epoch) == (1, 1)
 
@@ -86,7 +88,7 @@ def test_a_broker_that_does_not_answer_is_passed_over(monkeypatch: pytest.Monkey
     """The best informed broker was just killed, so the next one is asked."""
     quorum = QuorumInfo(leader=11, epoch=1, observers=((1, 60), (2, 58)))
     asked = probe(monkeypatch, {"controller1": quorum}, {"broker2": view(2, 3)})
-    state = asked.partition("t", 0)
+    state = asked.partitions([KEY]).get(KEY)
     assert state is not None
     assert state.leader == 2
 

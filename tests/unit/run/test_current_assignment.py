@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 import run.watch
+from harness.cluster import model
 from harness.cluster.timings import BASE
 from harness.errors import WaitTimeoutError
 from harness.history.assemble import assemble
@@ -34,11 +35,17 @@ MOVED = PartitionState(leader=2, leader_epoch=3, isr=(2, 3), replicas=(2, 3))
 PENDING = PartitionState(leader=1, leader_epoch=2, isr=(1,), replicas=(1, 3, 2))
 
 
+def answering(state: PartitionState | None) -> dict[str, Any]:
+    """What a metadata store says of every partition."""
+    return {
+        "partition": lambda *_: state,
+        "partitions": lambda keys: {} if state is None else dict.fromkeys(keys, state),
+    }
+
+
 def stage_in(state: PartitionState | None, *, dead: tuple[str, ...] = ()) -> Stage:
     """A stage whose only partition was created on brokers 1 and 2, and is in this state now."""
-    cluster: Any = SimpleNamespace(
-        mode="kraft", poll_s=0.01, partition=lambda *_: state, check_alive=lambda: None
-    )
+    cluster: Any = SimpleNamespace(mode="kraft", poll_s=0.01, check_alive=lambda: None, **answering(state))
     views = SimpleNamespace(
         of=lambda _: SimpleNamespace(partition=lambda *_: state, reachable=lambda: True),
         select=lambda *_: [],
@@ -122,9 +129,9 @@ def test_the_final_logs_are_those_of_the_current_replicas(
         return ()
 
     monkeypatch.setattr(run.watch, "final_dump", final_dump)
-    monkeypatch.setattr(run.watch, "first_answer", lambda ask, _what: ask())
+    monkeypatch.setattr(model, "first_answer", lambda ask, _what: ask())
     targets = Targets.of(THREE_AZS.topology("zookeeper"), (1, 2, 3), lambda _: Folder(tmp_path))
-    cluster: Any = SimpleNamespace(partition=lambda *_: state)
+    cluster: Any = SimpleNamespace(**answering(state))
     Watch(targets, cluster, (CREATED,), Mock(), Mock(describe_transactions=None)).dump(tmp_path)
     assert read == [{KEY: replicas}]
 
@@ -137,9 +144,9 @@ def test_what_the_observer_has_not_seen_of_the_final_logs_is_a_fact(
     logs.append(ReplicaLog(topic_partition=KEY, broker=4, leo=None))
     monkeypatch.setattr(run.watch, "final_dump", lambda *_, **__: tuple(logs))
     monkeypatch.setattr(run.watch, "_CATCH_UP_S", 0.2)
-    monkeypatch.setattr(run.watch, "first_answer", lambda ask, _what: ask())
+    monkeypatch.setattr(model, "first_answer", lambda ask, _what: ask())
     targets = Targets.of(THREE_AZS.topology("zookeeper"), (1, 2, 3), lambda _: Folder(tmp_path))
-    cluster: Any = SimpleNamespace(partition=lambda *_: MOVED)
+    cluster: Any = SimpleNamespace(**answering(MOVED))
     with Journal(tmp_path / "journal" / "harness.jsonl") as journal:
         watch = Watch(targets, cluster, (CREATED,), journal, Mock(describe_transactions=None))
         ends = {1: 10, 2: 7, 3: None, 4: 0}
@@ -174,3 +181,17 @@ def test_zookeeper_states_which_replicas_move() -> None:
     moving = {**topic, "adding_replicas": {"0": [3]}, "removing_replicas": {"0": [2]}}
     assert assigned_state(value, moving, 0).moving == (3, 2)
     assert not assigned_state(value, moving, 0).isr_is_full
+
+
+def test_hundreds_of_partitions_take_one_question() -> None:
+    """And one more for those that the metadata store did not name at first."""
+    asked: list[list[TopicPartition]] = []
+    keys = [TopicPartition("t", number) for number in range(300)]
+
+    def partitions(wanted: list[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        asked.append(wanted)
+        return {key: MOVED for key in wanted if key.partition < 299 or len(asked) > 1}
+
+    cluster: Any = SimpleNamespace(partitions=partitions)
+    assert model.known_states(cluster, keys) == dict.fromkeys(keys, MOVED)
+    assert asked == [keys, keys[299:]]

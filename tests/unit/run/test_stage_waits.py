@@ -27,7 +27,13 @@ def shows(source: str, *isr: int) -> View:
 
 
 def stage_of(views: Views, mode: str, partition: Callable[[str, int], PartitionState]) -> Stage:
-    cluster = SimpleNamespace(mode=mode, poll_s=0.01, partition=partition, check_alive=lambda: None)
+    cluster = SimpleNamespace(
+        mode=mode,
+        poll_s=0.01,
+        partition=partition,
+        partitions=lambda keys: {key: partition(*key) for key in keys},
+        check_alive=lambda: None,
+    )
     return Stage(
         setup=Mock(timings=BASE),
         lab=Mock(),
