@@ -96,7 +96,7 @@ class Cluster(Protocol):
         """A partition's state in the metadata store; None if unknown, or if it does not answer."""
 
     def partitions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        """The states of several partitions; those that are unknown are left out, all if it does not answer.
+        """The states of several partitions, without those that are unknown or not answered.
 
         It costs one request for all of them where the metadata store can answer so.
         """

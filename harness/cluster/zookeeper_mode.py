@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from harness.cluster.model import BOOT_S, first_answer
@@ -71,10 +72,10 @@ class ZooKeeperCluster:
         return self.partitions([key]).get(key)
 
     def partitions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        """Partitions by their znodes; those that do not exist are left out, all if no node answers."""
+        """Partitions by their znodes; left out are those without, and all after one without an answer."""
         assignments: dict[str, Any] = {}
         states = {}
-        try:
+        with suppress(NoZooKeeperAnswerError):  # what was answered until then need not be asked again
             for key in keys:
                 value = self._session.read_json(state_path(key))
                 if key.topic not in assignments:
@@ -82,8 +83,6 @@ class ZooKeeperCluster:
                 assignment = assignments[key.topic]
                 if value is not None and assignment is not None:
                     states[key] = assigned_state(value, assignment, key.partition)
-        except NoZooKeeperAnswerError:
-            return {}
         return states
 
     def roles(self) -> Mapping[str, str]:
