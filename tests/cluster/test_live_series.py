@@ -191,6 +191,7 @@ def a_run_that_loses(tmp_path: Path, runs: Path) -> Path:
     file = tmp_path / FILE
     file.write_bytes(LOSING.encode())
     done = acked("replay", file, "--repeat", "1", "--parallel", "1", "--runs", runs, "--json")
+    assert done.status in (0, 1), done.stderr  # a busy machine may leave an unexplained ERROR
     assert any(one["example"]["name"] == "lost" for one in done.json()["findings"]), done.stderr
     (folder,) = (one.parent for one in runs.glob("replay/*/runs/schedule/2*/judgement.json"))
     return folder
