@@ -20,6 +20,7 @@ def bisect_opening(document: BisectDocument) -> Opening:
     tone: Tone = "void" if problem else "kept" if over and first else "undecided"
     tried = counted(len(document["runs"]), "run")
     left = len(document["versions"]) - len(document["runs"])
+    untried = f"{counted(left, 'version')} not tried" if left else "every version was tried"
     return Opening(
         kind="bisect",
         tone=tone,
@@ -33,7 +34,7 @@ def bisect_opening(document: BisectDocument) -> Opening:
         answer=" ".join(_answer(document)),
         asked=f"In which Kafka version does this turn out differently? {document['says']} "
         f"({document['scenario']}, claim {document['claim']}, {document['mode']})",
-        sure=f"{tried}, each of another version; {counted(left, 'version')} not tried. One run shows one "
+        sure=f"{tried}, each of another version; {untried}. One run shows one "
         "outcome of a version, and a claim that changes more than once between the ends is not looked for.",
         more=[("runs", "#runs"), ("as data", "bisect.json")],
     )
@@ -55,9 +56,6 @@ def _answer(document: BisectDocument) -> Iterator[str]:
             f"The claim is {status.get(before, 'not known')} up to {before}, and "
             f"{status.get(first, 'not known')} from {first} on."
         )
-        observed = {run["version"]: run["observed"] for run in document["runs"]}
-        if observed.get(before) and observed.get(first):
-            yield f"Observed: {observed[before]} in {before}; {observed[first]} in {first}."
     else:
         oldest, newest = document["versions"][0], document["versions"][-1]
         same = status.get(oldest, "not known")

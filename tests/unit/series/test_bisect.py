@@ -90,8 +90,7 @@ def document(answers: Mapping[str, str], change: ClaimChange | None = None, prob
             "",
             "kept",
             "changes in 3.7.0",
-            "The claim is confirmed up to 3.6.2, and refuted from 3.7.0 on. Observed: 3 of 9 in 3.6.2; "
-            "3 of 9 in 3.7.0.",
+            "The claim is confirmed up to 3.6.2, and refuted from 3.7.0 on.",
         ),
         (
             {"3.6.2": "confirmed", "3.9.1": "confirmed"},
