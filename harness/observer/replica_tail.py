@@ -16,12 +16,16 @@ import numpy.typing as npt
 
 from harness.history.sightings import ROW, Rows
 from harness.kafka.batches import CONTROL
+from harness.kafka.headers import Headers
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.logs import FetchResult
 from harness.observer.bodies import Bodies, DecodedBodies
 
 FETCH_BYTES = 4 << 20
 """Larger than any batch that brokers accept by default; a batch that does not fit would look truncated."""
+
+_KEPT_BYTES = 1 << 14
+"""The longest answer that is kept, to compare the next one with it."""
 
 REMEMBERED = 20_000
 """Batches of a replica that a look can go back to, at least; each takes 48 bytes."""
@@ -85,6 +89,8 @@ class ReplicaTail:
     """This look has found a batch that was seen before, and none that differs since."""
     _back: int = 1
     """How many batches before the last the look began."""
+    _last: Headers | None = None
+    """The last answer, if it was short."""
     _unlinked: int | None = None
     """Offset of the last batch before new ones that came without it: the next look begins there."""
 
@@ -159,7 +165,7 @@ class ReplicaTail:
         return gone
 
     def _compare(self, fetched: FetchResult, ns: int) -> tuple[Rows, tuple[Gone, ...]]:
-        log = self.bodies.headers(fetched)
+        log = self._headers(fetched)
         first, start, came = self._position, self.start, len(log.rows)
         if not came and fetched.cut_short:
             self.max_bytes *= 2
@@ -185,6 +191,14 @@ class ReplicaTail:
         if known_end and (ends or fetched.high_watermark <= self.end):
             self.leo = self.end
         return seen, gone
+
+    def _headers(self, fetched: FetchResult) -> Headers:
+        """What was fetched; of a log that is quiet that is the same as the last time."""
+        if self._last is None or self._last.raw != fetched.raw:
+            log = self.bodies.headers(fetched)
+            self._last = log if len(fetched.raw) <= _KEPT_BYTES else None
+            return log
+        return self._last
 
     def _remove_before(self, log_start: int) -> tuple[Gone, ...]:
         """Records that retention or a request removed."""

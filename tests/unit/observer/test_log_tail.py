@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from harness.history.sightings import SUFFIX
 from harness.history.tables import read_table
 from harness.host_files import Folder
 from harness.kafka.batches import parse
+from harness.kafka.headers import Headers
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.dialect import MODERN
 from harness.kafka.wire.logs import FetchResult
@@ -117,6 +119,27 @@ def test_new_records_are_reported_once() -> None:
     log.append(stored(2))
     follower.follow(log)
     assert follower.events == [("seen", 0), ("seen", 1), ("seen", 2)]
+
+
+def test_a_quiet_log_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hundreds of partitions most logs are quiet at most looks."""
+    follower, log = Follower(), [stored(0), stored(1)]
+    read = follower.tail.bodies.headers
+    asked: list[bytes] = []
+
+    def headers(fetched: FetchResult) -> Headers:
+        asked.append(fetched.raw)
+        return read(fetched)
+
+    monkeypatch.setattr(follower.tail.bodies, "headers", headers)
+    follower.follow(log)
+    for _ in range(5):
+        follower.tail.look()
+        follower.tail.update(replace(answer(log, follower.tail.start), limit_bytes=1 << 30), 1)
+    assert asked.count(log[-1]) == 1
+    log[-1] = stored(1, epoch=1)
+    follower.follow(log)
+    assert follower.events == [("seen", 0), ("seen", 1), ("gone", 1), ("seen", 1)]
 
 
 def test_a_truncation_is_reported() -> None:
