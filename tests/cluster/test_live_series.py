@@ -38,7 +38,7 @@ LOSING = Schedule(
     controller="controller2",
     topics=(TopicPlan(name="t"),),
     producers=(Producer(az="az1", acks=1, idempotent=False), Producer(az="az2")),
-    steps=(CUT, Step(fault="elect-preferred", when=Moment(after_s=12.0))),
+    steps=(CUT, Step(fault="elect_preferred", when=Moment(after_s=12.0))),
 )
 TEXTS = """root => [...root.querySelectorAll("h1, h2, h3, p, li, th, td, summary")]
     .filter(one => !one.closest(".around") && !one.matches("#state, .live > main > p"))
