@@ -17,6 +17,7 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -62,8 +63,6 @@ class SoakSample:
     """Cores of producers and readers, and of their journals."""
     cluster: float
     """Cores of brokers and controllers."""
-    spark: float
-    """Cores of Spark's JVM."""
 
     def __str__(self) -> str:
         cores = (f"{one.name} {getattr(self, one.name):.2f}" for one in fields(self)[1:])
@@ -77,10 +76,12 @@ class SoakMeter:
     _used: dict[tuple[int, str], float] = field(default_factory=dict)
     _measured_ns: int = 0
 
-    def sample(self, pid: int, folder: Path) -> SoakSample:
-        """Measure now. Raises OSError if the process has ended."""
+    def sample(self, pid: int, folder: Path) -> SoakSample | None:
+        """Measure now; None: the load is over, and Spark judges. Raises OSError if the process has ended."""
         stat_of(Path(f"/proc/{pid}/stat"))
         below, clients = family(pid), set[int]()
+        if any("SparkSubmit" in command_of(child) for child in below):
+            return None
         for child in below:
             if any(name.endswith("/client.jsonl") for name in opened_by(child)):
                 clients |= family(child)
@@ -102,7 +103,7 @@ class SoakMeter:
 
 
 def _kind(command: str) -> str:
-    kinds = {" BatchDecoder": "recording", "kafka.Kafka": "cluster", "SparkSubmit": "spark"}
+    kinds = {" BatchDecoder": "recording", "kafka.Kafka": "cluster"}
     return next((kind for text, kind in kinds.items() if text in command), "others")
 
 
@@ -147,18 +148,17 @@ def _size(file: Path) -> int:
 
 
 def measured(
-    pid: int, folder: Path, sample: Callable[[int, Path], Sample | SoakSample], lines: int
+    pid: int, folder: Path, sample: Callable[[int, Path], Sample | SoakSample | None], lines: int
 ) -> Sequence[Sample | SoakSample]:
-    """Sample until the process ends, and print every so many samples."""
+    """Sample until the process ends, or what is measured of it, or until Ctrl-C; print every so many."""
     began, pause, samples = now_ns(), threading.Event(), list[Sample | SoakSample]()
-    while True:
-        try:
-            samples.append(sample(pid, folder))
-        except OSError:
-            return samples
-        if (len(samples) - 1) % lines == 0:
-            print(f"{(now_ns() - began) / 60e9:5.0f} min  {samples[-1]}", flush=True)
-        pause.wait(_EVERY_S)
+    with suppress(OSError, KeyboardInterrupt):
+        while (one := sample(pid, folder)) is not None:
+            samples.append(one)
+            if (len(samples) - 1) % lines == 0:
+                print(f"{(now_ns() - began) / 60e9:5.0f} min  {one}", flush=True)
+            pause.wait(_EVERY_S)
+    return samples
 
 
 def main() -> None:
