@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from harness.history.row_journal import create
 
@@ -38,7 +38,8 @@ ROW_BYTES = _ROW.size
 _ABSENT = -1
 
 
-class ReceivedRecord(NamedTuple):
+@dataclass(kw_only=True, slots=True)
+class ReceivedRecord:
     """One row: a record, the poll that returned it, and the transaction in which the application polled."""
 
     topic: str
@@ -82,16 +83,15 @@ class ReadJournal:
                 file.write(rows)
 
     def _packed(self, record: ReceivedRecord) -> bytes:
-        topic, partition, ns, offset, epoch, writer, seq, poll, txn_writer, txn = record
         return _ROW.pack(
-            ns,
-            offset,
-            _ABSENT if seq is None else seq,
-            _ABSENT if txn is None else txn,
-            self._topics[topic],
-            partition,
-            _ABSENT if epoch is None else epoch,
-            _ABSENT if writer is None else writer,
-            poll,
-            _ABSENT if txn_writer is None else txn_writer,
+            record.ns,
+            record.offset,
+            _ABSENT if record.seq is None else record.seq,
+            _ABSENT if record.txn is None else record.txn,
+            self._topics[record.topic],
+            record.partition,
+            _ABSENT if record.epoch is None else record.epoch,
+            _ABSENT if record.writer is None else record.writer,
+            record.poll,
+            _ABSENT if record.txn_writer is None else record.txn_writer,
         )

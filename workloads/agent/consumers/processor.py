@@ -8,6 +8,7 @@ processing.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Message
@@ -125,7 +126,7 @@ class Processor(GroupMember):
         self._written += 1
         producer.send(output, place.partition, label, self._outcomes.append)
         writer = self._command.producer.writer if self._txn is not None else None
-        return received._replace(txn_writer=writer, txn=self._txn)
+        return replace(received, txn_writer=writer, txn=self._txn)
 
     def _end(self) -> None:
         """End the unit: commit its output and its offsets, or go back if the output failed."""

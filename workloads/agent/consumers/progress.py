@@ -70,14 +70,14 @@ class ReadProgress:
         progress.position = offset + 1
         writer, seq = named(value) or (None, None)
         return ReceivedRecord(
-            partition.topic,
-            partition.partition,
-            now_ns() if ns is None else ns,
-            offset,
-            epoch if epoch is not None and epoch >= 0 else None,
-            writer,
-            seq,
-            self.poll,
+            topic=partition.topic,
+            partition=partition.partition,
+            ns=now_ns() if ns is None else ns,
+            offset=offset,
+            epoch=epoch if epoch is not None and epoch >= 0 else None,
+            writer=writer,
+            seq=seq,
+            poll=self.poll,
         )
 
     def note(self, code: int, text: str) -> None:
