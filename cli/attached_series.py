@@ -89,7 +89,13 @@ def assessment_on_hosts(
 
 
 def search_on_hosts(
-    options: HostsOptions, *, seed: int, rate: float | None, runs: Path, progress: Progress
+    options: HostsOptions,
+    *,
+    seed: int,
+    rate: float | None,
+    resume: Path | None,
+    runs: Path,
+    progress: Progress,
 ) -> HostsSearch | None:
     """The search that the options ask for, after the user has agreed; None if it was only to be shown.
 
@@ -103,14 +109,20 @@ def search_on_hosts(
 
     with guarded(), answering():
         hosts = _hosts(options, rate, progress)
-        plan = replace(plan_of(hosts, seed=seed), lab=LAB)
+        before = None if resume is None else HostsSearch.resumed(resume, hosts)
+        plan = replace(plan_of(hosts, seed=before.plan.seed if before else seed), lab=LAB)
+        if before is not None and before.plan != plan:
+            raise UsageError(
+                f"{resume} was searched on Kafka {before.plan.version} ({before.plan.mode}), and the cluster "
+                f"of {hosts.file.given} is Kafka {plan.version} ({plan.mode}); name another file."
+            )
         lines = [*described(hosts, plan), *how_it_ends(hosts.file, time_to_live_s(hosts.fault_s()))]
         for line in lines:
             echo(line, err=not options.plan)
         if options.plan:
             return None
         _require(hosts, options, progress)
-        return HostsSearch.begin(runs, plan, hosts)
+        return before or HostsSearch.begin(runs, plan, hosts)
 
 
 def require_no_lab(lab: str, folder: Path) -> None:

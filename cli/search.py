@@ -181,15 +181,18 @@ def search(
     given = settings.read()
     attached.require_hosts()
     if attached.given:
-        others = (target, client, build, compare, resume, corpus)
-        if given or others != (SearchTargetOptions(), ClientOptions(), BuildOptions(), None, None, None):
+        others = (target, client, build, compare, corpus)
+        if given or others != (SearchTargetOptions(), ClientOptions(), BuildOptions(), None, None):
             raise UsageError("--hosts: the cluster runs already; leave out what describes one.")
+        if resume is not None and space.seed is not None:
+            raise UsageError("--resume continues a search as it was planned; leave --seed out.")
         if space.faults or space.producers or space.safe:
             raise UsageError("--hosts: the file's limits.allow chooses the faults; leave --faults out.")
         on_hosts = search_on_hosts(
             attached,
             seed=secrets.randbelow(1_000_000) if space.seed is None else space.seed,
             rate=space.rate,
+            resume=resume,
             runs=place.runs,
             progress=progress,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,13 @@ class HostsSearch(Search):
         if not possible(usable(hosts)):
             raise UnfitError(f"limits.allow of {hosts.file.given} leaves no fault for a search.")
         return cls(path=planned.create(runs, "search", plan, None).path, plan=plan, hosts=hosts)
+
+    @classmethod
+    def resumed(cls, path: Path, hosts: AttachedHosts) -> HostsSearch:
+        """One that has ended or was interrupted. Raises BadDataError if the folder holds none."""
+        before = Search.resume(path)
+        kept = {each.name: getattr(before, each.name) for each in fields(before) if each.init}
+        return cls(**kept, hosts=hosts)
 
     def space(self) -> Space:
         """What schedules are made of: roles, hosts and AZs of the file, and allowed faults."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -21,7 +22,7 @@ from studies.attached.assessment import cases_of, holds, unfit
 from studies.attached.search import HostsSearch, usable
 from studies.attached.steps import Aims, on_hosts
 from studies.search.grammar import fresh
-from studies.search.hunt import SearchPlan
+from studies.search.hunt import RECORDS, SearchPlan, TriedSchedule
 from studies.steps.step import Step
 from tests.unit.recording.test_breaking_of_others import _BOTH, cluster_of, hosts_file
 
@@ -78,6 +79,17 @@ def test_a_plan_says_when_faults_end_by_themselves(
     for limits, seconds in (('allow = ["cut"]', 65), (ALL, 200)):
         _plan(hosts_of(tmp_path, limits), HostsOptions(plan=True), ["isolate-a"], Progress(quiet=True))
         assert f"each fault ends by itself {seconds} s after" in capsys.readouterr().out
+
+
+def test_a_search_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    """With the schedules that it has carried out."""
+    hosts = hosts_of(tmp_path, ALL)
+    plan = SearchPlan(seed=7, version="3.9.1", mode="kraft-combined", settings={})
+    begun = HostsSearch.begin(tmp_path / "runs", plan, hosts)
+    tried = TriedSchedule(number=1, digest="d", folder="f", verdict="as declared", seconds=60.0)
+    (begun.path / RECORDS).write_bytes(msgspec.json.encode(tried) + b"\n")
+    resumed = HostsSearch.resumed(begun.path, hosts)
+    assert (resumed.plan, resumed.records, resumed.hosts) == (plan, [tried], hosts)
 
 
 def test_a_start_command_that_was_changed_is_tried_again(tmp_path: Path) -> None:
