@@ -25,6 +25,7 @@ from harness.kafka.versions import version_key
 Row = dict[str, Any]
 """A row of a table, by column; the schema says which type each value has."""
 DATA_LOSS = tuple(name for name, mechanism in MECHANISMS.items() if mechanism.loses_data)
+HINDERS_REPLICATION = tuple(name for name, mechanism in MECHANISMS.items() if mechanism.hinders_replication)
 """Mechanisms of faults that take data from a replica's disk."""
 
 _VERSION = re.compile(r"\d+(\.\d+)*([@+]|$)")

@@ -14,10 +14,12 @@ from nemesis.processes.pausing import ProcessPause
 from nemesis.scheduled import ScheduledFault
 from nemesis.storage.power import FullDisk, PowerCut
 from nemesis.storage.replicas import Wipe
+from nemesis.storage.slow import SlowDisk, StalledDisk
 
 _ALL: tuple[type[ScheduledFault], ...] = (
     *(Cut, Flapping, Loss, Throttle, Kill, Stop, ProcessPause, PowerCut, Wipe, RollingRestart),
     *(ElectPreferred, ElectUnclean, Reassign, Configure, MoveController, Delay, FullDisk),
+    *(StalledDisk, SlowDisk),
 )
 FAULTS: Mapping[str, type[ScheduledFault]] = MappingProxyType({kind.mechanism: kind for kind in _ALL})
 """By name. Another order makes other schedules from the same seeds."""

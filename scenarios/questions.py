@@ -80,6 +80,11 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "kraft-elr-cleared-no-elr",
     ),
     "What if disks lose power or data?": (
+        "leader-disk-stalled",
+        "kraft-leader-disk-stalled",
+        "follower-disk-stalled",
+        "kraft-controller-disk-stalled",
+        "zookeeper-disk-stalled",
         "power-cut",
         "power-cut-flushed",
         "last-replica-wiped",

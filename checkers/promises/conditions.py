@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from checkers.convergence import STUCK
-from checkers.evidence import DATA_LOSS, broker_of, whole_number
+from checkers.evidence import DATA_LOSS, HINDERS_REPLICATION, broker_of, whole_number
 from checkers.partition.messages import FOREVER
 from checkers.promises.case import FindingContext, went_ahead
 from harness.errors import json_object
@@ -445,7 +445,7 @@ def _fault_stands(case: FindingContext) -> Answer:
     ends = [r.ns for r in case.facts.replicas.get(case.where, ()) if r.ns is not None]
     end = max(ends, default=FOREVER - 1)
     for fault in case.facts.faults:
-        if fault.kind in (*_LINK_KINDS, "storage") and fault.mechanism in _LASTING and fault.until_ns > end:
+        if fault.mechanism in HINDERS_REPLICATION and fault.until_ns > end:
             if fault.stated:
                 return unknown(f"`{fault.name}` was stated, and nobody stated that it was healed")
             return Answer(True, f"`{fault.name}` was never healed")
@@ -455,9 +455,6 @@ def _fault_stands(case: FindingContext) -> Answer:
         if case.facts.attached and case.facts.is_out_of_service(int(broker), end):
             return unknown(f"why broker{broker} did not answer at the end is not known")
     return Answer(False, "every fault was healed")
-
-
-_LASTING = ("cut", "flap", "hold", "disconnect", "loss", "delay", "throttle", "disk_full")
 
 
 def _time_to_rejoin(case: FindingContext) -> Answer:

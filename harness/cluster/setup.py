@@ -47,7 +47,7 @@ class Setup:
     format_features: Mapping[str, str] = field(default_factory=dict)
     """KRaft features that are set when the data folders are formatted, by name and level."""
     volatile_disks: tuple[str, ...] = ()
-    """Brokers that get a disk of their own whose power can be cut (emulated where the machine cannot)."""
+    """Hosts that get a disk of their own, whose power can be cut (emulated where the machine cannot)."""
     stream_rate: float = 10.0
     """Messages per second of the background stream in each AZ; 0 for none."""
     stream_topic: str = "stream"

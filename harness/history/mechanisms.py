@@ -21,6 +21,8 @@ class Mechanism:
     """Its family."""
     loses_data: bool = False
     """It takes data from a replica's disk."""
+    hinders_replication: bool = False
+    """While it is in force, replicas may be unable to follow, although their processes run."""
     clause: str = ""
     """What it did, for a sentence that goes on with the time: `{hosts} was killed`, also with `{partitions}`.
 
@@ -31,18 +33,34 @@ class Mechanism:
 
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {
-        "cut": Mechanism(kind="link", says="packets of the links are dropped or rejected"),
-        "flap": Mechanism(kind="link", says="the links are cut and restored in turn"),
+        "cut": Mechanism(
+            kind="link", hinders_replication=True, says="packets of the links are dropped or rejected"
+        ),
+        "flap": Mechanism(
+            kind="link", hinders_replication=True, says="the links are cut and restored in turn"
+        ),
         "hold": Mechanism(
             kind="link",
+            hinders_replication=True,
             says="packets of single connections over the links are dropped, and new connections work",
         ),
         "disconnect": Mechanism(
-            kind="link", says="the hosts lose their network interface", clause="{hosts} had no network"
+            kind="link",
+            hinders_replication=True,
+            says="the hosts lose their network interface",
+            clause="{hosts} had no network",
         ),
-        "loss": Mechanism(kind="degrade", says="a share of the packets of the links is lost"),
-        "delay": Mechanism(kind="degrade", says="packets of the hosts or links arrive late"),
-        "throttle": Mechanism(kind="degrade", says="packets of the hosts or links pass at a limited rate"),
+        "loss": Mechanism(
+            kind="degrade", hinders_replication=True, says="a share of the packets of the links is lost"
+        ),
+        "delay": Mechanism(
+            kind="degrade", hinders_replication=True, says="packets of the hosts or links arrive late"
+        ),
+        "throttle": Mechanism(
+            kind="degrade",
+            hinders_replication=True,
+            says="packets of the hosts or links pass at a limited rate",
+        ),
         "kill": Mechanism(
             kind="process",
             says="the hosts' processes end by SIGKILL",
@@ -84,8 +102,21 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         ),
         "disk_full": Mechanism(
             kind="storage",
+            hinders_replication=True,
             says="no byte can be added to the hosts' disks",
             clause="The disk of {hosts} was full",
+        ),
+        "disk_stalled": Mechanism(
+            kind="storage",
+            hinders_replication=True,
+            says="reads, writes or fsyncs on the hosts' disks wait until healed",
+            clause="The disk of {hosts} stalled",
+        ),
+        "disk_slow": Mechanism(
+            kind="storage",
+            hinders_replication=True,
+            says="each read, write or fsync on the hosts' disks takes longer",
+            clause="The disk of {hosts} was slow",
         ),
         "elect_preferred": Mechanism(says="the preferred leaders of the partitions are elected"),
         "elect_unclean": Mechanism(says="leaders of the partitions are elected, in sync or not"),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from harness.kafka.model import TopicPartition
 from nemesis.fault import Injection
 from nemesis.processes.killing import Restart, running
 from nemesis.registry import FaultRegistry
+from nemesis.storage.hold import OPERATIONS, Operation
 from nemesis.storage.power import FullDisk, How, PowerCut
 from nemesis.storage.replicas import FlippedByte, Wipe
+from nemesis.storage.slow import SlowDisk, StalledDisk
 
 
 class Storage:
-    """Power cuts, wiped and damaged replicas, full disks."""
+    """Power cuts, wiped and damaged replicas, full and slow disks."""
 
     def __init__(self, registry: FaultRegistry) -> None:
         """Reached as `Nemesis.storage`."""
@@ -50,3 +52,17 @@ class Storage:
     def fill_disk(self, host: str) -> Injection:
         """Fill the host's disk until healed; the host must have a disk of its own."""
         return self._registry.add(FullDisk(self._registry, host))
+
+    def stall_disk(self, host: str, operations: Sequence[Operation] = OPERATIONS) -> Injection:
+        """Let reads, writes or fsyncs on the host's disk wait until healed; all else of the host goes on.
+
+        The host must have a disk of its own, of the kind `fuse`. A process that is killed while one of its
+        operations waits ends when the fault is healed.
+        """
+        return self._registry.add(StalledDisk(self._registry, host, operations))
+
+    def slow_disk(
+        self, host: str, delay_ms: float, operations: Sequence[Operation] = OPERATIONS
+    ) -> Injection:
+        """Let each read, write or fsync on the host's disk take longer until healed. As `stall_disk`."""
+        return self._registry.add(SlowDisk(self._registry, host, operations, delay_ms / 1000))

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.errors import UnfitError
 from harness.waiting import wait_until
 from nemesis.storage.disk import DiskKind, copy, mounted, run
+from nemesis.storage.hold import FULL, HELD, HOLD, Held, Hold
 
 _MOUNT_WITHIN_S = 10.0
 
@@ -23,18 +24,18 @@ class FuseDisk:
         """Its two trees lie beside ``mount``."""
         self.mount = mount
         self._cache, self._durable = mount.with_suffix(".cache"), mount.with_suffix(".durable")
-        self._log, self._full = mount.with_suffix(".log"), mount.with_suffix(".full")
+        self._log, self._control = mount.with_suffix(".log"), mount.with_suffix(".control")
         self._daemon: subprocess.Popen[bytes] | None = None
         self.powered = True
 
     def attach(self) -> None:
         """Start the daemon and wait for the mount."""
-        for folder in (self.mount, self._cache, self._durable):
+        for folder in (self.mount, self._cache, self._durable, self._control):
             folder.mkdir(parents=True, exist_ok=True)
         argv = (sys.executable, "-m", "nemesis.storage.layer", str(self._cache), str(self._durable))
         with self._log.open("ab") as log:
             self._daemon = subprocess.Popen(
-                (*argv, str(self.mount), str(self._full)),
+                (*argv, str(self.mount), str(self._control)),
                 stdin=subprocess.PIPE,  # never written to: its end tells the daemon that we are gone
                 stdout=log,
                 stderr=log,
@@ -67,11 +68,24 @@ class FuseDisk:
 
     def fill(self) -> None:
         """Tell the daemon to refuse every operation that makes a file longer."""
-        self._full.touch()
+        (self._control / FULL).touch()
 
     def free(self) -> None:
         """Tell it to go on."""
-        self._full.unlink(missing_ok=True)
+        (self._control / FULL).unlink(missing_ok=True)
+
+    def hold(self, hold: Hold) -> None:
+        """Tell the daemon to make operations take longer."""
+        hold.write(self._control / HOLD)
+
+    def release(self) -> None:
+        """Tell it to let them go on. Safe to call twice."""
+        (self._control / HOLD).unlink(missing_ok=True)
+
+    @property
+    def held(self) -> Held:
+        """The operations that the present hold, or the last one, has made wait."""
+        return Held.read(self._control / HELD)
 
     def detach(self) -> None:
         """Unmount, end the daemon and remove both trees."""
@@ -81,8 +95,7 @@ class FuseDisk:
             self._daemon.kill()
             self._daemon.wait()
         self._daemon = None
-        self.free()
-        for folder in (self._cache, self._durable):
+        for folder in (self._cache, self._durable, self._control):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _check_daemon(self) -> None:

@@ -74,8 +74,18 @@ class Case:
 
     @property
     def needs_disks(self) -> bool:
-        """Whether it needs disks from which the harness can take unflushed data or free space."""
+        """Whether it needs disks that the harness can fill, slow down, or take unflushed data from."""
         return any(fault.needs_disks for fault in self.faults)
+
+    def disks(self, topology: Topology) -> tuple[str, ...]:
+        """The hosts that need a disk of their own."""
+        return tuple(
+            host
+            for step, fault in zip(self.steps, self.faults, strict=True)
+            if fault.needs_disks
+            for host in step.targets
+            if topology.host(host).role in fault.roles
+        )
 
     def lasting(self, hold_s: float) -> tuple[Step, ...]:
         """Its steps, each of which lasts so long."""

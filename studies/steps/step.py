@@ -133,6 +133,8 @@ _ACTIONS = {
     "configure": "change the configuration of the topic of partition {partition}",
     "move_controller": "elect another controller",
     "disk_full": "fill the disk of {hosts}",
+    "disk_stalled": "stall the disk of {hosts}",
+    "disk_slow": "delay each operation on the disk of {hosts} by {value:g} ms",
 }
 """By kind of fault; partitions count through all topics."""
 

@@ -101,9 +101,16 @@ class Bench:
         results = self.lab.execute_all({host.name: (argv, "") for host in self.lab.topology.hosts})
         return {f"{host} {pid}" for host, result in results.items() for pid in result.stdout.split()}
 
-    def moments(self, injection: Injection) -> list[str]:
+    def rows(self, injection: Injection) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in self.journal_path.read_text().splitlines()]
-        return [r["moment"] for r in rows if r["table"] == "faults" and r["fault"] == injection.number]
+        return [row for row in rows if row["table"] == "faults" and row["fault"] == injection.number]
+
+    def moments(self, injection: Injection) -> list[str]:
+        return [row["moment"] for row in self.rows(injection)]
+
+    def healed(self, injection: Injection) -> Any:
+        """What the proof that nothing is left of it has recorded."""
+        return json.loads(self.rows(injection)[-1]["evidence"])
 
 
 CASES: dict[str, Callable[[Bench], Any]] = {}

@@ -6,6 +6,9 @@ import errno
 import os
 import shutil
 import struct
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +111,69 @@ def full_disk(bench: Bench) -> Any:
     if not fits:
         refused_to(UnfitError, "cannot be filled", lambda: bench.nemesis.storage.fill_disk("broker1"))
     return {"disks": fits}
+
+
+def _timed(act: Callable[[], object]) -> tuple[threading.Thread, list[float]]:
+    """The operation in a thread of its own, and how long it took, once it has ended."""
+    seconds: list[float] = []
+    since = time.monotonic()
+    thread = threading.Thread(target=lambda: (act(), seconds.append(time.monotonic() - since)), daemon=True)
+    thread.start()
+    return thread, seconds
+
+
+@case
+def stalled_and_slow_disk(bench: Bench) -> Any:
+    """What is named waits, everything else goes on, and what waited is done when the disk answers again."""
+    host = "broker1"
+    if host in bench.without_disk:
+        return {"unfit": bench.without_disk[host], "needs": DISKS[host]}
+    data = bench.lab.data_dir(host) / "data"
+    log = data / "held"
+    other = data / "other"
+    log.write_bytes(b"x")
+    other.write_bytes(b"o")
+    inside = bench.lab.inside(host, log)
+    evidence: dict[str, Any] = {}
+    fsyncs = bench.nemesis.storage.stall_disk(host, ["fsyncs"])
+    with fsyncs as injection, log.open("ab", buffering=0) as file:
+        since = time.monotonic()
+        file.write(b"y")
+        assert log.read_bytes() == b"xy"
+        assert time.monotonic() - since < 0.2, "a write or a read waited"
+        waiting, seconds = _timed(lambda: os.fsync(file.fileno()))
+        waiting.join(0.5)
+        assert waiting.is_alive(), "fsync did not wait"
+        injection.heal()
+        waiting.join(2)
+        assert seconds, "fsync did not end"
+        assert seconds[0] >= 0.5, seconds
+    assert bench.moments(injection) == FOUR
+    evidence["stalled"] = bench.healed(injection)
+    assert evidence["stalled"]["held"]["fsyncs"] == 2, evidence  # the probe and ours
+    with bench.nemesis.storage.stall_disk(host, ["writes"]) as injection:
+        waiting, seconds = _timed(
+            lambda: bench.lab.execute(host, ("sh", "-c", f"echo z >> {inside}; mkdir {inside}.d"))
+        )
+        waiting.join(0.5)
+        assert waiting.is_alive(), "a write of the host itself did not wait"
+        assert other.read_bytes() == b"o"
+        injection.heal()
+        waiting.join(2)
+        assert seconds, "the write did not end"
+        assert log.read_bytes() == b"xyz\n"
+        assert log.with_suffix(".d").is_dir()
+    with bench.nemesis.storage.slow_disk(host, 100) as injection:
+        since = time.monotonic()
+        assert log.read_bytes() == b"xyz\n"
+        assert 0.1 <= time.monotonic() - since < 2
+    assert bench.moments(injection) == FOUR
+    evidence["slow"] = bench.healed(injection)
+    since = time.monotonic()
+    log.read_bytes()
+    assert time.monotonic() - since < 0.1, "the disk is slow although it was healed"
+    refused_to(UnfitError, "cannot be slowed down", lambda: bench.nemesis.storage.stall_disk("broker2"))
+    return evidence
 
 
 @case

@@ -28,6 +28,7 @@ FIRST_ON_COMPOSE = frozenset(
         "restarted_container_is_cut_before_its_process",
         *("rate_limit", "delay", "killed_and_started_again", "stopped", "paused"),
         *("power_cut_emulated", "power_cut_of_ext4", "power_cut_of_xfs", "full_disk"),
+        "stalled_and_slow_disk",
         *("wiped_and_damaged_replica", "clean_end"),
     }
 )

@@ -96,9 +96,8 @@ def test_names_are_unique_and_the_order_starts_with_one_case_of_each_fault(layou
         if case.kind not in first:
             first.append(case.kind)
         elif len(first) < len(kinds):
-            node = (
-                case.kind in ("kill", "pause", "throttle", "delay") and case.steps[0].targets[0] != "broker1"
-            )
+            on_nodes = ("kill", "pause", "throttle", "delay", "disk_stalled", "disk_slow")
+            node = case.kind in on_nodes and case.steps[0].targets[0] != "broker1"
             assert case.kind == "isolate" or node, f"{case.name} is too early"
 
 

@@ -34,7 +34,7 @@ def test_random_schedules_have_the_faults_of_their_mode_that_have_a_weight() -> 
     assert "move_controller" in names["zookeeper"]
     assert names["zookeeper"] - names["kraft"] == {"move_controller"}
     assert names["kraft"] == names["kraft-combined"]
-    assert set(FAULTS) - names["zookeeper"] == {"delay", "disk_full"}
+    assert set(FAULTS) - names["zookeeper"] == {"delay", "disk_full", "disk_stalled", "disk_slow"}
 
 
 def test_no_two_placements_have_the_same_name_or_rank() -> None:

@@ -25,6 +25,7 @@ from nemesis.nemesis import Nemesis
 from nemesis.network.degrade import Degrade
 from nemesis.operator import Operator
 from nemesis.storage.faults import Storage
+from nemesis.storage.fuse import FuseDisk
 
 HOSTS = {host.name for host in TOPOLOGY.hosts}
 LINK = re.compile(r"(\S+) -> ([^\s:]+)(:\d+)?")
@@ -79,7 +80,7 @@ def nemesis(tmp_path: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Iter
     lab = StubLab(tmp_path)
     for host in ("broker1", "broker3"):
         (lab.data_dir(host) / "data" / "t-0").mkdir(parents=True)
-    disks = SimpleNamespace(get=lambda host: SimpleNamespace(kind="fuse", mount=tmp_path))
+    disks = SimpleNamespace(get=lambda host: FuseDisk(tmp_path))
     yield Nemesis(lab, rows.journal, disks=disks)  # type: ignore[arg-type]
 
 
@@ -149,6 +150,16 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         lambda n: n.storage.corrupt("broker1", "t", 1),
         "damage",
         {"hosts": ["broker1"], "partitions": ["t/0"], "offset": 1},
+    ),
+    "stall_disk": (
+        lambda n: n.storage.stall_disk("broker1", ["fsyncs"]),
+        "disk_stalled",
+        {"hosts": ["broker1"], "disks": {"broker1": "fuse"}, "operations": ["fsyncs"]},
+    ),
+    "slow_disk": (
+        lambda n: n.storage.slow_disk("broker1", 20),
+        "disk_slow",
+        {"hosts": ["broker1"], "delay_ms": 20},
     ),
     "fill_disk": (lambda n: n.storage.fill_disk("broker1"), "disk_full", {"hosts": ["broker1"]}),
     "elect": (on_operator(lambda o: o.elect("t")), "elect_preferred", {"partitions": ["t/0"]}),

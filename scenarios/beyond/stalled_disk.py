@@ -1,0 +1,288 @@
+"""A disk stalls while its process runs and its network works: a failure that heartbeats do not show.
+
+In one of four runs a leader, as soon as its disk answered, took both followers out of the ISR, since it had not
+handled their requests, and was alone in it for 0.1 s. Which thread gets the log's lock first decides that, so
+no claim speaks of it.
+"""
+
+from __future__ import annotations
+
+from checkers.claims.builders import (
+    both,
+    controller_changes,
+    controller_stays,
+    does_not_answer,
+    mark,
+    messages,
+    messages_where,
+    opposite,
+    partition,
+    quorum_controller,
+)
+from harness.cluster.setup import Setup
+from harness.kafka.model import Topic
+from run.scenario import Claim, Erratum, Scenario
+from run.stage import Stage
+from scenarios.steps import require_controller, seed, settle, stand
+
+T = "t"
+PT = partition(T)
+HELD = messages(label="held%")
+_SECTION = "beyond the articles"
+_IN_TIME = messages_where(f"{HELD.where} AND done_ns <= {mark('standing')}", of=HELD, until="standing")
+_LATE = messages_where(f"{HELD.where} AND done_ns > {mark('standing')}", of=HELD, since="standing")
+
+
+def _stalled(stage: Stage, host: str, *, waiting: tuple[int, ...]) -> None:
+    """Stall the disk of a host for longer than a session and than a follower may lag, with writes that wait."""
+    for_s = stage.timings.quorum_cut_s + stage.timings.lag_s
+    producers = [
+        stage.producer(
+            "az1",
+            f"az1-acks{'-all' if acks == -1 else acks}",
+            "broker1",
+            acks=acks,
+            request_timeout_s=2 * for_s,
+        )
+        for acks in waiting
+    ]
+    for producer in producers:
+        producer.must_send(T, "before")
+    disk = stage.nemesis.storage.stall_disk(host).inject()
+    since = stage.mark("stalled", f"the disk of {host} stalls")
+    writes = [producer.send_later(T, f"held{number}") for number, producer in enumerate(producers)]
+    stand(stage, since, for_s)
+    stage.mark("standing", "the last moment of the stall")
+    disk.heal()
+    stage.mark("healed", "the disk answers again")
+    for write in writes:
+        write.result(timeout=2 * for_s)
+    settle(stage)
+
+
+def _leader(stage: Stage) -> None:
+    seed(stage, T)
+    _stalled(stage, "broker1", waiting=(1, -1))
+
+
+def _follower(stage: Stage) -> None:
+    seed(stage, T)
+    _stalled(stage, "broker3", waiting=(-1,))
+
+
+def _controller(stage: Stage) -> None:
+    """The metadata log of the active controller cannot grow, and a broker dies, which it would have to note."""
+    seed(stage, T)
+    require_controller(stage, "controller2")
+    disk = stage.nemesis.storage.stall_disk("controller2").inject()
+    since = stage.mark("stalled", "the disk of the active controller stalls")
+    stage.nemesis.kill("broker3")
+    stage.wait_for_isr(T, 1, 2, within_s=stage.timings.quorum_cut_s + stage.timings.session_end_s)
+    stage.producer("az1", "az1-acks-all", "broker1", acks=-1).must_send(T, "during")
+    stand(stage, since, stage.timings.quorum_cut_s)
+    stage.mark("standing", "the last moment of the stall")
+    disk.heal()
+    stage.mark("healed", "the disk answers again")
+    stage.restart("broker3")
+    stage.wait_converged(T, within_s=stage.timings.converge_s)
+    settle(stage)
+
+
+def _zookeeper(stage: Stage) -> None:
+    """The transaction log of ZooKeeper's leader cannot grow, and a broker dies, which ZooKeeper has to note."""
+    seed(stage, T)
+    disk = stage.nemesis.storage.stall_disk("zookeeper2").inject()
+    since = stage.mark("stalled", "the disk of ZooKeeper's leader stalls")
+    stage.nemesis.kill("broker3")
+    stage.wait_for_isr(T, 1, 2, within_s=stage.timings.change_s + stage.timings.quorum_cut_s)
+    stage.producer("az1", "az1-acks-all", "broker1", acks=-1).must_send(T, "during")
+    stand(stage, since, stage.timings.cut_s)
+    stage.mark("standing", "the last moment of the stall")
+    disk.heal()
+    stage.mark("healed", "the disk answers again")
+    stage.restart("broker3")
+    stage.wait_converged(T, within_s=stage.timings.converge_s)
+    settle(stage)
+
+
+_KEPT = Claim(
+    name="acks-all-safe",
+    section=_SECTION,
+    says="Nothing acknowledged with acks=all is lost.",
+    holds=messages(acks=-1).none_lost(at_risk_after="stalled", at_least=1),
+)
+_WHOLE = Claim(
+    name="whole-again",
+    section=_SECTION,
+    says="When the disk answers again, all replicas are in sync, and the leader is the same.",
+    holds=PT.is_led_by(1, isr=(1, 2, 3), at="converged"),
+)
+_LEADER_CLAIMS = (
+    Claim(
+        name="leader-stays",
+        section=_SECTION,
+        says="The leader stays the leader for as long as its disk stalls: its heartbeats go on.",
+        holds=both(
+            PT.stays(since="stalled", until="standing", what="leader, epoch"),
+            PT.is_led_by(1, epoch=0, at="standing"),
+        ),
+    ),
+    Claim(
+        name="silent",
+        section=_SECTION,
+        says="It answers nobody, not even requests that need no disk: its threads wait for the log.",
+        holds=does_not_answer("broker1", at="standing"),
+    ),
+    Claim(
+        name="writes-wait",
+        section=_SECTION,
+        says="Writes to it, with acks=1 too, end when the disk answers again, and are kept.",
+        holds=both(_LATE.acknowledged(at_least=2), _LATE.kept(at_least=2)),
+    ),
+    Claim(
+        name="leaves-other-isrs",
+        section=_SECTION,
+        says="It leaves the ISR of the partition that another broker leads.",
+        holds=both(
+            partition("stream", 1).has_isr(2, 3, at="standing"),
+            partition("stream", 1).has_isr(1, 2, 3, at="converged"),
+        ),
+    ),
+    _WHOLE,
+    _KEPT,
+)
+HW_AFTER_SHRINK = "3.1.0"
+"""First version whose leader raises the high watermark when a shrunk ISR is in force (KAFKA-13091)."""
+
+
+def _setup(disk: str, **options: object) -> Setup:
+    return Setup(topics=(Topic(T, (1, 2, 3)),), volatile_disks=(disk,), **options)  # type: ignore[arg-type]
+
+
+SCENARIOS = (
+    Scenario(
+        name="leader-disk-stalled",
+        title="The disk of the leader stalls",
+        article="beyond",
+        section="gray disk 1",
+        body=_leader,
+        setup=_setup("broker1", quorum="one node"),
+        claims=_LEADER_CLAIMS,
+        faults=("stall the disk of broker1",),
+        outcome="nobody takes over: the partition stands still until the disk answers; nothing is lost",
+        versions=("2.7.1", "3.9.1"),
+    ),
+    Scenario(
+        name="kraft-leader-disk-stalled",
+        title="The disk of the leader stalls, on KRaft",
+        article="beyond",
+        section="gray disk 2",
+        body=_leader,
+        setup=_setup("broker1", quorum="one node"),
+        claims=_LEADER_CLAIMS,
+        faults=("stall the disk of broker1",),
+        kafka="4.3.1",
+        mode="kraft",
+        outcome="nobody takes over: the partition stands still until the disk answers; nothing is lost",
+    ),
+    Scenario(
+        name="follower-disk-stalled",
+        title="The disk of a follower stalls",
+        article="beyond",
+        section="gray disk 3",
+        body=_follower,
+        setup=_setup("broker3", quorum="one node"),
+        claims=(
+            Claim(
+                name="leaves-the-isr",
+                section=_SECTION,
+                says="It leaves the ISR, as a follower that is cut off does.",
+                holds=PT.is_led_by(1, isr=(1, 2), epoch=0, at="standing"),
+            ),
+            Claim(
+                name="acks-all-goes-on",
+                section=_SECTION,
+                says="With that, writes with acks=all that waited for it are acknowledged.",
+                holds=both(_IN_TIME.acknowledged(), opposite(_LATE.acknowledged())),
+                erratum=Erratum(
+                    says="A write that nothing follows waits until the disk answers again.",
+                    because="when the smaller ISR is in force, nothing raises the high watermark until 3.1.0 "
+                    "(KAFKA-13091)",
+                    holds=_LATE.acknowledged(),
+                    before=HW_AFTER_SHRINK,
+                ),
+            ),
+            _WHOLE,
+            _KEPT,
+        ),
+        faults=("stall the disk of broker3",),
+        outcome="it leaves the ISR; up to 3.0, writes that waited for it wait until its disk answers",
+        versions=("2.7.1", "3.9.1"),
+    ),
+    Scenario(
+        name="kraft-controller-disk-stalled",
+        title="The disk of the active controller stalls",
+        article="beyond",
+        section="gray disk 4",
+        body=_controller,
+        setup=_setup("controller2"),
+        claims=(
+            Claim(
+                name="another-controller",
+                section=_SECTION,
+                says="Another controller is elected: a controller whose log stands still answers no fetch of the quorum.",
+                holds=both(
+                    controller_changes(since="stalled", until="standing"),
+                    opposite(quorum_controller(2).leads(at="standing")),
+                ),
+            ),
+            Claim(
+                name="resigns-late",
+                section=_SECTION,
+                says="The old one resigns when its disk answers again.",
+                holds=quorum_controller(2).resigned(after="standing", before="converged"),
+            ),
+            Claim(
+                name="metadata-goes-on",
+                section=_SECTION,
+                says="A broker that dies meanwhile leaves the ISR, and acks=all goes on.",
+                holds=both(
+                    PT.is_led_by(1, isr=(1, 2), epoch=0, at="standing"), messages(label="during").kept()
+                ),
+            ),
+            _WHOLE,
+            _KEPT,
+        ),
+        faults=("stall the disk of controller2", "kill broker3"),
+        kafka="4.3.1",
+        mode="kraft",
+        outcome="another controller takes over; no leader moves, and nothing is lost",
+        versions=("3.9.1", "4.3.1"),
+    ),
+    Scenario(
+        name="zookeeper-disk-stalled",
+        title="The disk of ZooKeeper's leader stalls",
+        article="beyond",
+        section="gray disk 5",
+        body=_zookeeper,
+        setup=_setup("zookeeper2"),
+        claims=(
+            Claim(
+                name="metadata-goes-on",
+                section=_SECTION,
+                says="A broker that dies meanwhile leaves the ISR, and acks=all goes on.",
+                holds=both(PT.is_led_by(1, isr=(1, 2), at="standing"), messages(label="during").kept()),
+            ),
+            Claim(
+                name="controller-stays",
+                section=_SECTION,
+                says="The controller keeps its session.",
+                holds=controller_stays(since="stalled", until="standing"),
+            ),
+            _WHOLE,
+            _KEPT,
+        ),
+        faults=("stall the disk of zookeeper2", "kill broker3"),
+        outcome="ZooKeeper goes on with its other nodes: metadata changes, and nothing is lost",
+    ),
+)
