@@ -39,6 +39,8 @@ SMALL = (
     "log_events",
     "processes",
     "groups",
+    "shares",
+    "share_states",
     "transactions",
     "producer_ids",
     "replicas",

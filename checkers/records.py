@@ -79,6 +79,12 @@ CAUSES: Mapping[str, str] = MappingProxyType(
         "coordinator_loading": "the coordinator was loading the offsets log",
         "member_fenced": "a member was fenced",
         "slow_rebalance": "`seconds` passed from the first join until a member was assigned the partition",
+        # Share groups
+        "share_state_fault": "`fault` took records of the log of stored states",
+        "new_share_leader": "`broker` was elected in `epoch`, and knows of no record in a member's hands",
+        "share_session_fault": "`fault` was in force: a leader takes records back from a member that is gone",
+        "done_before": "`reader` had settled it with `answer`, and a leader confirms whatever is done",
+        "delivery_limit": "it was delivered `limit` times",
         "unexplained": "not known: nothing in the history explains it",
         # The end of the run
         "isr_change_unanswered": "the leader's request to change the ISR never took effect",

@@ -72,6 +72,12 @@ TRANSACTIONS_AND_GROUPS = (
     "group_stalled",
     "offset_outside",
     "double_ownership",
+    "accept_lost",
+    "not_delivered",
+    "over_delivered",
+    "held_twice",
+    "lock_outlived",
+    "archived",
     "skip",
     "replay",
 )

@@ -54,6 +54,7 @@ from run.placement import hosts_of, place
 from run.scenario import Scenario
 from run.sessions import connected, place_sessions, steered
 from run.settings import AppliedSettings, apply, check_took_effect, explained_refusal, producer_origins
+from run.shares import note_stored
 from run.stage import Stage
 from run.standing import RunningCluster, StandingCluster
 from run.watch import Watch
@@ -495,6 +496,8 @@ class _Run:
             self.progress.say(f"not delivered before the final logs are read: {', '.join(left)}")
         self._note_memory(stage)
         self._settle(stage)
+        if self.setup.share_log:
+            note_stored(stage)
         if self.rolling is not None:
             self._end_clients(stage)
             self.rolling.finish(watch)

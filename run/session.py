@@ -208,6 +208,11 @@ def ignores(scenario: Scenario, version: KafkaVersion) -> str:
             f"{scenario.name} sets {groups[0]} for groups of KIP-848, which Kafka {version.label} does not "
             "have by default; use 4.0.1 or newer."
         )
+    if scenario.setup.share_log and not version.share_groups:
+        return (
+            f"{scenario.name} needs share groups (KIP-932), which Kafka {version.label} does not have for "
+            "production; use 4.2.0 or newer."
+        )
     return ""
 
 

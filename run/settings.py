@@ -115,7 +115,7 @@ def apply(
     with_config = replace(
         setup,
         broker_config=broker_config,
-        controller_config=values(users),
+        controller_config={**setup.controller_config, **values(users)},
         topics=tuple(_configured(topic, settings, kept) for topic in setup.topics),
         stream_config=_configured(stream, settings, kept).config,
         own_topics=own_topics(

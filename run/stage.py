@@ -39,9 +39,17 @@ from run.clients import NO_CLIENTS, UserClients, choose, stream_spec
 from run.group_offsets import GroupOffsets
 from run.producer import Producer
 from run.transactional import TransactionalProducer
-from workloads.client.client import BackgroundConsumer, Client, Stream
+from workloads.client.client import BackgroundConsumer, Client, ShareMember, Stream
 from workloads.protocol.results import ReadResult
-from workloads.protocol.spec import ClientProgram, ConsumerSpec, Isolation, ProducerSpec, StreamLoad, Via
+from workloads.protocol.spec import (
+    ClientProgram,
+    ConsumerSpec,
+    Isolation,
+    ProducerSpec,
+    ShareAnswer,
+    StreamLoad,
+    Via,
+)
 
 _NEWS_S = 8.0
 """How long the news of a new ISR may take to reach every broker: below IBP 2.7 a leader collects changes of
@@ -334,6 +342,27 @@ class Stage:
         if commit_every_s:
             member = replace(member, via="librdkafka", commit_every_s=commit_every_s)
         return self.clients[az].start_consumer(member)
+
+    def start_share_member(
+        self,
+        az: str,
+        group: str,
+        topic: str,
+        *,
+        partitions: int = 1,
+        name: str = "",
+        answers: Sequence[ShareAnswer] = ("accept",),
+        config: Mapping[str, str | int | float | bool] | None = None,
+    ) -> ShareMember:
+        """Start a member of a share group (KIP-932) in one AZ: the Java client, or the user's program.
+
+        It acknowledges each record after the poll that returned it: one that is delivered for the first time
+        by ``answers``, by its offset in turn, and all others with `accept`. ``config`` has properties by
+        librdkafka's names.
+        """
+        spec = self._member(az, group, topic, partitions, name or f"{az}-share", config)
+        via = self._through(az, "program" if self.library == "program" else "java")
+        return self.clients[az].start_share_member(replace(spec, via=via, answers=tuple(answers)))
 
     def start_processor(
         self,

@@ -110,6 +110,12 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "server-side-rebalance-during-cut",
         "static-member-az-isolated",
     ),
+    "What does *accepted* mean in a share group?": (
+        "share-no-fault",
+        "share-leader-killed",
+        "share-coordinator-killed",
+        "share-member-isolated",
+    ),
     "Do transactions stay whole?": (
         "exactly-once-az-isolated",
         "exactly-once-coordinator-killed",

@@ -39,8 +39,9 @@ from checkers.partition.logs import reference_of
 from checkers.partition.messages import Ints, SendArrays, blocks_of
 from checkers.partition.replicas import differences, odd_records
 from checkers.partition.watched import HighWatermarks, Sighted, truncated
+from checkers.shares.findings import KeptMessage, share_findings
 from checkers.tables.arrays import group_events
-from checkers.tables.output import TRANSACTION_PARTS, TRANSACTION_RECORD, PartWriter, write
+from checkers.tables.output import FINDING, TRANSACTION_PARTS, TRANSACTION_RECORD, PartWriter, write
 from checkers.tables.rows import (
     counted,
     life_of,
@@ -226,6 +227,8 @@ def _of_logs_and_reads(
     yield of_differences(partition, differences(partition, logs, reported))
     if partition.watched:
         yield of_truncations(partition, truncated(partition, logs, *_observed(job, messages)))
+    if any(job.evidence.tables[name].num_rows for name in ("shares", "share_states")):
+        yield _of_shares(job, messages, fates)
     yield undetermined(partition, int(np.count_nonzero(fates.fate == CODE["undetermined"])))
     if len(reads):
         reference = reference_of(partition, logs)
@@ -234,6 +237,16 @@ def _of_logs_and_reads(
         ahead = steps.take(np.flatnonzero(~steps.back))
         ahead = ahead.take(np.lexsort((ahead.offset, ahead.low, ahead.reader, ahead.ns)))
         yield of_skips(partition, job.evidence, ahead, missed(ahead, reference, sends, reads))
+
+
+def _of_shares(job: JudgingContext, messages: PartitionMessages, fates: Fates) -> pa.Table:
+    """Findings about share groups, which are handed messages one by one."""
+    chosen = np.flatnonzero((fates.fate == CODE["kept"]) & (messages.sends.transaction < 0))
+    acked_ns = numbers(messages.table, "done_ns")[chosen].tolist()
+    offsets = fates.found_offset[chosen].tolist()
+    kept = [KeptMessage(offset=at, acked_ns=ns) for at, ns in zip(offsets, acked_ns, strict=True)]
+    rows = share_findings(job.evidence, messages.where, kept)
+    return pa.Table.from_pylist([{"expected": False, **row} for row in rows], schema=FINDING)
 
 
 def _observed(job: JudgingContext, messages: PartitionMessages) -> tuple[Sighted, HighWatermarks]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from checkers.convergence import STUCK
@@ -15,7 +16,7 @@ from checkers.evidence import DATA_LOSS, HINDERS_REPLICATION, broker_of, whole_n
 from checkers.partition.messages import FOREVER
 from checkers.promises.case import FindingContext, went_ahead
 from harness.errors import json_object
-from harness.kafka.model import OFFSETS_LOG
+from harness.kafka.model import OFFSETS_LOG, SHARE_LOG
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
 
 ISR_TIME_NS = 30 * 10**9
@@ -414,12 +415,13 @@ def _offset_acks(case: FindingContext) -> Answer:
     return Answer(value != "-1", f"offsets.commit.required.acks={value}")
 
 
-def _offsets_lost(case: FindingContext) -> Answer:
+def _committed_lost(log: str, case: FindingContext) -> Answer:
+    """Something took committed messages from an internal topic."""
     undecided: Answer | None = None
-    places = [place for place in case.facts.states if place[0] == OFFSETS_LOG]
+    places = [place for place in case.facts.states if place[0] == log]
     if not places and not case.facts.faults:
         return Answer(False, "no fault was injected")
-    for topic, partition in places or [(OFFSETS_LOG, 0)]:
+    for topic, partition in places or [(log, 0)]:
         blank = dict.fromkeys(case.finding)
         inner = FindingContext({**blank, "topic": topic, "partition": partition, "class": "lost"}, case.facts)
         for answer in (
@@ -430,7 +432,8 @@ def _offsets_lost(case: FindingContext) -> Answer:
             if answer.holds:
                 return answer
             undecided = answer if answer.holds is None else undecided
-    return undecided or Answer(False, "nothing took committed messages from the offsets topic")
+    what = "the offsets topic" if log == OFFSETS_LOG else log
+    return undecided or Answer(False, f"nothing took committed messages from {what}")
 
 
 def both(first: Answer, second: Answer) -> Answer:
@@ -655,7 +658,23 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
     "committed offsets may be lost": Condition(
         "the offsets topic had an unclean election, or all its in-sync replicas were down and lost data",
-        _offsets_lost,
+        partial(_committed_lost, OFFSETS_LOG),
+    ),
+    "committed share states were lost": Condition(
+        "the same for `__share_group_state`", partial(_committed_lost, SHARE_LOG)
+    ),
+    "a new leader took over the share partition": Condition(
+        "the finding's cause says so: an election lies between the deliveries", _cause_is("new_share_leader")
+    ),
+    "a member of the share group was gone": Condition(
+        "the finding's cause says so: a fault was in force between the deliveries",
+        _cause_is("share_session_fault"),
+    ),
+    "the share group was done with the record": Condition(
+        "the finding's cause says so: a member had accepted or rejected it before", _cause_is("done_before")
+    ),
+    "the record had reached its delivery limit": Condition(
+        "the finding's cause says so", _cause_is("delivery_limit")
     ),
     "a replaced coordinator answered": Condition(
         "the finding's cause says so: it asked a coordinator that another broker had replaced",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from checkers.promises.bugs import KNOWN, KnownBug
 from checkers.promises.conditions import CONDITIONS
 from checkers.promises.settings import DISASTERS, SETTINGS, cell
-from checkers.promises.table import LOSS_CLASSES, ROWS, STATEMENTS, PromiseRow, StatementSource
+from checkers.promises.table import LOSS_CLASSES, ROWS, SHARES, STATEMENTS, PromiseRow, StatementSource
 
 _HEAD = """\
 # What Kafka promises
@@ -68,6 +68,7 @@ _SUBJECTS: tuple[tuple[str, tuple[str, ...]], ...] = (
             *("commit_lost", "stale_offset", "offset_expired", "double_ownership", "offset_outside"),
         ),
     ),
+    ("Share groups", SHARES),
     ("The run itself", ("process_exit", "server_error", "config_mismatch")),
 )
 

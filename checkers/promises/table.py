@@ -23,6 +23,8 @@ STRAY = ("foreign", "misrouted", "overwritten")
 
 COMMITS = ("replay", "commit_lost", "stale_offset")
 """Classes about the committed offsets of a group."""
+SHARES = ("accept_lost", "not_delivered", "over_delivered", "held_twice", "lock_outlived", "archived")
+"""Classes about the records that share groups are handed."""
 TRANSACTIONS = ("lost_transaction", "torn_transaction", "hanging_transaction")
 """Classes about what ended a transaction."""
 
@@ -57,6 +59,7 @@ ISOLATION = _docs("consumer configuration `isolation.level`")
 RECORDS = _docs("Implementation, Messages, Record batch (`crc`)")
 RETENTION = _docs("topic configurations `retention.ms`, `retention.bytes` and `cleanup.policy`")
 COMPACTION = _docs("Design, Log Compaction; topic configuration `delete.retention.ms`")
+KIP_932 = StatementSource("KIP-932, Queues for Kafka: In-flight records, Durable share-partition state")
 KIP_107 = StatementSource("KIP-107, Add deleteRecordsBefore() API in AdminClient")
 KIP_98 = StatementSource("KIP-98, Exactly Once Delivery and Transactional Messaging")
 KIP_101 = StatementSource("KIP-101, Alter Replication Protocol to use Leader Epoch (KAFKA-1211)")
@@ -620,6 +623,99 @@ ROWS: tuple[PromiseRow, ...] = (
         "from it, or does not poll, learns late that it has lost its partitions. Its commits are refused; "
         "other effects of its work are not.",
         sources=(_docs("consumer configurations `session.timeout.ms` and `max.poll.interval.ms`"),),
+    ),
+    # ---- share groups
+    PromiseRow(
+        name="accepts-after-lost-states",
+        classes=("accept_lost",),
+        when=("committed share states were lost",),
+        promised=False,
+        brief="what took committed records of `__share_group_state` took accepts with them",
+        says="An accept is a record of `__share_group_state`, which is replicated like any topic. What "
+        "loses committed records there loses accepts. The records are delivered again.",
+        sources=(KIP_932, REPLICATION),
+    ),
+    PromiseRow(
+        name="accepts",
+        classes=("accept_lost",),
+        when=(),
+        promised=True,
+        brief="an accept that was carried out is stored and replicated",
+        says="The leader of a partition answers an acknowledgement after its new state has been stored in "
+        "`__share_group_state` and replicated. A record that was accepted is not delivered again.",
+        sources=(KIP_932,),
+    ),
+    PromiseRow(
+        name="deliveries-over-failovers",
+        classes=("over_delivered", "held_twice"),
+        when=("a new leader took over the share partition",),
+        promised=False,
+        brief="a new leader knows neither of records in members' hands nor of their last deliveries",
+        says="That a record is in a member's hands is in the memory of the partition's leader alone. A new "
+        "leader hands it to the next member, and counts that delivery as if the last one had not been.",
+        sources=(KIP_932,),
+    ),
+    PromiseRow(
+        name="records-of-gone-members",
+        classes=("held_twice",),
+        when=("a member of the share group was gone",),
+        promised=False,
+        brief="a leader takes records back from a member whose connection is gone",
+        says="A leader keeps records for a member as long as their share session lasts. When it ends, the "
+        "records are available again, whatever is left of the time of the lock.",
+        sources=(KIP_932,),
+    ),
+    PromiseRow(
+        name="late-acknowledgement-of-done-records",
+        classes=("lock_outlived",),
+        when=("the share group was done with the record",),
+        promised=False,
+        brief="a leader confirms acknowledgements of records before the start offset",
+        says="A leader refuses an acknowledgement of a record that is available again or in another member's "
+        "hands. If the group is done with the record, and the start offset is beyond it, the leader confirms "
+        "the acknowledgement, whoever sends it. It changes nothing.",
+        sources=(KIP_932, StatementSource("`SharePartition.acknowledge` in Kafka 4.4")),
+    ),
+    PromiseRow(
+        name="one-holder",
+        classes=("over_delivered", "held_twice", "lock_outlived"),
+        when=(),
+        promised=True,
+        brief="a record is in the hands of one member, for the time of the lock, up to a number of times",
+        says="A record that a member has been handed is locked for `share.record.lock.duration.ms`, and no "
+        "other member is handed it meanwhile. Then the member's acknowledgement is refused. It is delivered "
+        "`share.delivery.count.limit` times at most.",
+        sources=(KIP_932,),
+    ),
+    PromiseRow(
+        name="archived-at-the-limit",
+        classes=("archived",),
+        when=("the record had reached its delivery limit",),
+        promised=False,
+        brief="a record that was delivered as often as the limit allows is archived",
+        says="After `share.delivery.count.limit` deliveries without an accept, a share group gives a record "
+        "up, whoever released it or let its lock run out.",
+        sources=(KIP_932,),
+    ),
+    PromiseRow(
+        name="archived",
+        classes=("archived",),
+        when=(),
+        promised=True,
+        brief="a share group is done with a record only if a member says so, or at the limit",
+        says="A record that was neither accepted nor rejected stays available until the limit of deliveries "
+        "is reached, or until retention removes it.",
+        sources=(KIP_932,),
+    ),
+    PromiseRow(
+        name="share-availability",
+        classes=("not_delivered",),
+        when=(),
+        promised=False,
+        brief="Kafka does not say how soon a share group is handed a record",
+        says="A share group needs the leader of the partition, its coordinator, and the leader of its "
+        "partition of `__share_group_state` to be handed records. Kafka does not say how long that may take.",
+        sources=(KIP_932,),
     ),
     # ---- transactions
     PromiseRow(

@@ -20,6 +20,8 @@ from harness.kafka.versions import KafkaVersion, version_key
 SOURCES = Path(__file__).parents[2] / "workloads" / "java"
 OLDEST = "2.4"
 """The oldest kafka-clients that the Java client compiles against."""
+OF_SHARES, SHARES_SINCE = "ShareReader.java", "4.2"
+"""The source file that needs share consumers, and the version from which on kafka-clients has all of them."""
 _LIBRARIES = ("kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni", "jackson", "jose4j")
 """Jackson and jose4j read the tokens of OAUTHBEARER."""
 _HEAP_MIB = (16, 256)
@@ -49,7 +51,7 @@ def java_client(version: KafkaVersion, *, say: Say = lambda text: None) -> JavaC
         )
     kafka = resolve(version, say=say, make_archives=False)
     program = JavaProgram(
-        sources=tuple(sorted(SOURCES.glob("*.java"))),
+        sources=_sources(version),
         about=f"the Java client of Kafka {version.version}",
         java=kafka.java,
         jars=tuple(libraries_among(kafka.jars)),
@@ -59,6 +61,12 @@ def java_client(version: KafkaVersion, *, say: Say = lambda text: None) -> JavaC
     )
     shelf = cache_dir() / f"java-client-{version.version}"
     return JavaClient(version.version, (*program.argv(shelf, say), program.main))
+
+
+def _sources(version: KafkaVersion) -> tuple[Path, ...]:
+    """The source files that compile against a version."""
+    sharing = version_key(version.version) >= version_key(SHARES_SINCE)
+    return tuple(file for file in sorted(SOURCES.glob("*.java")) if sharing or file.name != OF_SHARES)
 
 
 def libraries_among(jars: Iterable[Path]) -> list[Path]:

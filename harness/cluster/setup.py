@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, Topic
+from harness.kafka.model import OFFSETS_LOG, SHARE_LOG, TRANSACTION_LOG, Topic
 from harness.lab.layout import Role
 
 Quorum = Literal["every AZ", "one node"]
@@ -19,6 +19,12 @@ ONE_TRANSACTION_PARTITION = {
 """Only with these do brokers know that the topic has one partition, and look for every id in partition 0."""
 ONE_OFFSETS_PARTITION = {"offsets.topic.num.partitions": "1"}
 """The same for groups."""
+ONE_SHARE_PARTITION = {
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+}
+"""The same for the state of share groups."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +77,11 @@ class Setup:
     coordinates all groups. Empty: brokers create it when a client asks for a coordinator."""
     offsets_log_config: Mapping[str, str] = field(default_factory=dict)
     """Configuration of `__consumer_offsets`, in addition to its compaction."""
+    share_log: tuple[int, ...] = ()
+    """Brokers that hold `__share_group_state`, created beforehand with one partition; the first of them
+    coordinates the state of all share groups. Empty: brokers create it when a share group needs it."""
+    share_log_config: Mapping[str, str] = field(default_factory=dict)
+    """Configuration of `__share_group_state`, in addition to min.insync.replicas=2."""
     follows: tuple[str, ...] = ()
     """Settings of the brokers that decide the shape of its topics, as in production (`num.partitions`)."""
     without: tuple[Literal["groups", "transactions"], ...] = ()
@@ -87,6 +98,9 @@ class Setup:
         if self.offsets_log:
             config = {"cleanup.policy": "compact", **self.offsets_log_config}
             topics.append(Topic(OFFSETS_LOG, self.offsets_log, config=config))
+        if self.share_log:
+            config = {"cleanup.policy": "delete", "min.insync.replicas": "2", **self.share_log_config}
+            topics.append(Topic(SHARE_LOG, self.share_log, config=config))
         return tuple(topics)
 
     @property
@@ -95,11 +109,12 @@ class Setup:
         return {
             **(ONE_TRANSACTION_PARTITION if self.transaction_log else {}),
             **(ONE_OFFSETS_PARTITION if self.offsets_log else {}),
+            **(ONE_SHARE_PARTITION if self.share_log else {}),
         }
 
     @property
     def coordinator_config(self) -> Mapping[str, str]:
         """The broker properties, among those that it sets, by which it chooses coordinators."""
         asked = {**self.broker_config, **self.internal_config}
-        coordinator_keys = (*ONE_TRANSACTION_PARTITION, *ONE_OFFSETS_PARTITION)
+        coordinator_keys = (*ONE_TRANSACTION_PARTITION, *ONE_OFFSETS_PARTITION, *ONE_SHARE_PARTITION)
         return {key: asked[key] for key in coordinator_keys if key in asked}

@@ -432,6 +432,80 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 ),
             ),
             Table(
+                "shares",
+                "What the members of share groups (KIP-932) were handed, how they acknowledged it, and what "
+                "brokers answered: a row for each record and event.",
+                (
+                    _NS,
+                    _need("group", "text", "share group"),
+                    _need("reader", "int", "the member's number, unique in the run, also among `reads`"),
+                    Column("member", "text", "the member's name (client.id)"),
+                    _need(
+                        "event",
+                        "text",
+                        "`started` and `stopped`: the member, without a record; `acquired`: a poll returned "
+                        "the record; `acknowledged`: the member is about to acknowledge it; `answered`: it "
+                        "learnt what came of that",
+                    ),
+                    Column("topic", "text", "topic name; null with `started` and `stopped`"),
+                    Column("partition", "int", "partition number"),
+                    Column("offset", "long", "offset of the record"),
+                    Column(
+                        "delivery_count",
+                        "int",
+                        "with `acquired`: how often the record was acquired so far, as the broker counts; "
+                        "null: not known",
+                    ),
+                    Column(
+                        "lock_ms",
+                        "int",
+                        "with `acquired`: how long the broker keeps it for the member; null: not known",
+                    ),
+                    Column("poll", "long", "with `acquired`: number of the member's poll that returned it"),
+                    Column("writer", "int", "with `acquired`: writer named in the message"),
+                    Column("seq", "long", "with `acquired`: sequence named in the message"),
+                    Column(
+                        "answer",
+                        "text",
+                        "with `acknowledged` and `answered`: `accept`, `release`, `reject` or `renew`",
+                    ),
+                    Column("asked_ns", "long", "with `answered`: when the member acknowledged it"),
+                    Column(
+                        "error",
+                        "int",
+                        "with `answered`: Kafka's error code, negative where the client gives none; 0: the "
+                        "broker has carried it out",
+                    ),
+                ),
+            ),
+            Table(
+                "share_states",
+                "The records of `__share_group_state` at the end of the run, in the log of the leader: what "
+                "was stored about each share group and partition. A row for each batch of offsets that a "
+                "record names, and one without offsets for a record that names none.",
+                (
+                    _need("group", "text", "share group"),
+                    _TOPIC,
+                    _PARTITION,
+                    Column("ns", "long", "when the log was read; the same in all rows"),
+                    _need("log_offset", "long", "offset of the record in `__share_group_state`"),
+                    Column("timestamp_ms", "long", "timestamp of the record (wall clock, ms)"),
+                    Column("snapshot", "flag", "it replaces everything before it; false: it adds to that"),
+                    Column("snapshot_epoch", "int", "number of the snapshot that it is or adds to"),
+                    Column("state_epoch", "int", "of a snapshot: rises when the group's offsets are reset"),
+                    Column("leader_epoch", "int", "leader epoch of the partition that wrote it; -1: none"),
+                    Column(
+                        "start_offset",
+                        "long",
+                        "share-partition start offset: all before it is done; -1: unchanged",
+                    ),
+                    Column("first_offset", "long", "first offset of the batch; null: no batch"),
+                    Column("last_offset", "long", "last offset of the batch"),
+                    Column("state", "text", "`available`, `acknowledged` or `archived`"),
+                    Column("delivery_count", "int", "how often the records of the batch were acquired"),
+                ),
+            ),
+            Table(
                 "transactions",
                 "Events of transactional producers.",
                 (
@@ -674,10 +748,11 @@ TABLES: Mapping[str, Table] = MappingProxyType(
             ),
             Table(
                 "configs",
-                "Effective configuration of brokers and topics, and the cluster's features, as read back.",
+                "Effective configuration of brokers and topics, what was set for share groups, and the "
+                "cluster's features.",
                 (
-                    _need("scope", "text", "`broker`, `topic` or `cluster`"),
-                    _need("name", "text", "`broker1`, the topic name, or `features`"),
+                    _need("scope", "text", "`broker`, `topic`, `group` or `cluster`"),
+                    _need("name", "text", "`broker1`, the name of topic or group, or `features`"),
                     _need("key", "text", "configuration key"),
                     Column("value", "text", "effective value"),
                     Column("asked", "text", "value that was set; null: none, the default applies"),

@@ -27,6 +27,7 @@ ZOOKEEPER_PEER_PORTS = (2888, 3888)
 
 TRANSACTION_LOG = "__transaction_state"
 OFFSETS_LOG = "__consumer_offsets"
+SHARE_LOG = "__share_group_state"
 """Internal topics of the coordinators of transactions and of groups."""
 
 NO_LEADER = -1

@@ -77,6 +77,8 @@ class KafkaVersion:
     """ELR (KIP-966) is on in a new cluster."""
     server_side_groups: bool = False
     """Groups may use the protocol of KIP-848: by default from 4.0 on."""
+    share_groups: bool = False
+    """Share groups (KIP-932) are on in a new cluster, for production: from 4.2 on."""
     pre_vote: bool = False
     """A controller that returns requests a pre-vote before it raises the epoch (KIP-996)."""
     resigns_when_cut_off: bool = False
@@ -185,7 +187,13 @@ _V4_0 = replace(
     min_java=17,
 )
 _V4_1 = replace(_V4_0, version="4.1.0", eligible_leader_replicas=True)
-_V4_2 = replace(_V4_1, version="4.2.0", logging=_log4j2("2.25.3"), spins_without_controller=True)
+_V4_2 = replace(
+    _V4_1,
+    version="4.2.0",
+    logging=_log4j2("2.25.3"),
+    spins_without_controller=True,
+    share_groups=True,
+)
 _V4_2_2 = replace(_V4_2, version="4.2.2", logging=_log4j2("2.25.5"))
 _V4_3 = replace(_V4_2, version="4.3.1", logging=_log4j2("2.25.4"))
 _V4_4 = replace(_V4_3, version="4.4.0", logging=_log4j2("2.25.5"))

@@ -79,6 +79,30 @@ SAID: Mapping[str, tuple[str, str]] = {
         "two members of a group owned {} partition at the same time",
         "two members of a group owned a partition at the same time, {} times",
     ),
+    "accept_lost": (
+        "records that a member had accepted were available to their share group again, {} time",
+        "records that a member had accepted were available to their share groups again, {} times",
+    ),
+    "not_delivered": (
+        "a share group was not handed records that were available, {} time",
+        "share groups were not handed records that were available, {} times",
+    ),
+    "over_delivered": (
+        "a share group was handed records more often than its limit allows, {} time",
+        "share groups were handed records more often than their limits allow, {} times",
+    ),
+    "held_twice": (
+        "two members of a share group had the same records in their hands, {} time",
+        "two members of a share group had the same records in their hands, {} times",
+    ),
+    "lock_outlived": (
+        "a member acknowledged records after its time with them had ended, and nobody refused, {} time",
+        "members acknowledged records after their time with them had ended, and nobody refused, {} times",
+    ),
+    "archived": (
+        "a share group is done with records that no member accepted or rejected, {} time",
+        "share groups are done with records that no member accepted or rejected, {} times",
+    ),
     "lost_transaction": (
         "{} transaction that was reported as committed was aborted",
         "{} transactions that were reported as committed were aborted",

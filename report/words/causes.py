@@ -238,6 +238,14 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "coordinator_loading": "coordinator loading: __consumer_offsets was being loaded",
     "member_fenced": "member fenced",
     "slow_rebalance": "rebalance: {seconds:.1f} s passed from the first join until a member was assigned it",
+    "share_state_fault": "stored states lost: `{fault_name}` took records of __share_group_state",
+    "new_share_leader": "new leader: broker{broker} was elected in epoch {epoch}, and knows of no record "
+    "in a member's hands",
+    "share_session_fault": "member gone: `{fault_name}` was in force, and a leader takes records back from a "
+    "member that is gone",
+    "done_before": "done before: reader {reader} had acknowledged it with {answer}, and a leader confirms "
+    "whatever is before the start offset",
+    "delivery_limit": "delivery limit: it was delivered {limit} times",
     "unexplained": "not known: nothing in the history explains it",
     "isr_change_unanswered": "ISR change never answered",
     "isr_never_expanded": "ISR never expanded",

@@ -119,6 +119,12 @@ def _circle(facts: FindingRow, _row: FindingRow) -> str:
     )
 
 
+def _shared(facts: FindingRow, _row: FindingRow) -> str:
+    count = facts["deliveries"]
+    readers = f" (reader {', '.join(map(str, facts['readers']))})" if facts["readers"] else ""
+    return f"delivered {count} {'time' if count == 1 else 'times'}{readers}"
+
+
 SENTENCES: Mapping[str, Callable[[FindingRow, FindingRow], str]] = {
     "diverged": _diverged,
     "truncated": _truncated,
@@ -132,6 +138,9 @@ SENTENCES: Mapping[str, Callable[[FindingRow, FindingRow], str]] = {
     "double_ownership": lambda facts, _: (
         f"readers {facts['readers'][0]} and {facts['readers'][1]} owned it together for "
         f"{facts['seconds']:.1f} s"
+    ),
+    **dict.fromkeys(
+        ("accept_lost", "not_delivered", "over_delivered", "held_twice", "lock_outlived", "archived"), _shared
     ),
     "group_stalled": lambda facts, _: f"nobody owned it for {facts['seconds']:.1f} s",
     "group_reset": lambda facts, _: (

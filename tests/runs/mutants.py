@@ -854,6 +854,39 @@ def readers_wait_for_ever(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def shares_come_once(recorded: Recorded) -> Recorded | None:
+    """No record is handed to a member of a share group a second time."""
+    kept, seen = [], set()
+    for row in sorted(recorded.rows("shares"), key=lambda row: int(row["ns"])):
+        place = (row["group"], row["topic"], row["partition"], row["offset"])
+        if row["event"] == "acquired" and place in seen:
+            continue
+        if row["event"] == "acquired":
+            seen.add(place)
+        kept.append(row)
+    return recorded.having(shares=kept)
+
+
+@mutant
+def shares_are_answered_otherwise(recorded: Recorded) -> Recorded | None:
+    """Acknowledgements of members of share groups that were carried out are refused, and vice versa."""
+    rows = recorded.rows("shares")
+    for row in rows:
+        if row["event"] == "answered":
+            row["error"] = 0 if row["error"] else 121
+    return recorded.having(shares=rows)
+
+
+@mutant
+def shares_come_again(recorded: Recorded) -> Recorded | None:
+    """A minute after the last event, members of share groups are handed again all that they were handed."""
+    rows = recorded.rows("shares")
+    end = max((row["ns"] for row in rows), default=0) + 60 * S
+    again = [row | {"ns": end} for row in rows if row["event"] == "acquired"]
+    return recorded.having(shares=[*rows, *again])
+
+
+@mutant
 def commits_answered_otherwise(recorded: Recorded) -> Recorded | None:
     """After the fault, acknowledged commits are refused, and vice versa."""
     rows = recorded.rows("groups")

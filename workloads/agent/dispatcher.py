@@ -11,11 +11,13 @@ from harness.history.journal import Journal
 from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.commands import (
+    AnswerRecords,
     Command,
     CommitOffset,
     ConsumerProgress,
     DescribeProgram,
     FetchOffset,
+    HoldRecords,
     Ping,
     ProducerCommand,
     Read,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from workloads.agent.consumers.reading import LibrdkafkaConsumer
     from workloads.agent.programs.consumers import ProgramConsumer
     from workloads.agent.programs.process import RunningProgram
+    from workloads.agent.programs.shares import ShareConsumer
 
 _PROGRAM_END_S = 3.0
 
@@ -46,7 +49,9 @@ class Dispatcher:
         self._recorder = recorder
         self._producers: dict[int, AgentProducer] = {}
         """By their numbers in the history, as the consumers."""
-        self._consumers: dict[int, LibrdkafkaConsumer | ProgramConsumer] = {}
+        self._consumers: dict[int, LibrdkafkaConsumer | ProgramConsumer | ShareConsumer] = {}
+        self._sharing: dict[int, ShareConsumer] = {}
+        """Those among them that belong to a share group."""
         self._programs: dict[str, RunningProgram] = {}
         """By their ``via``."""
 
@@ -64,6 +69,10 @@ class Dispatcher:
                 return self._read(spec, within_s)
             case CommitOffset() | FetchOffset():
                 return self._group_offset(command)
+            case HoldRecords(reader):
+                return self._share_consumer(reader).hold
+            case AnswerRecords():
+                return lambda: self._share_consumer(command.reader).answer(command)
             case ConsumerProgress(reader):
                 reply(self._consumer(reader).progress())
             case StopConsumer(reader, within_s):
@@ -163,7 +172,12 @@ class Dispatcher:
         from workloads.agent.consumers.assigned import AssignedConsumer
         from workloads.agent.consumers.group_member import GroupMember
 
-        if spec.via in PROGRAMS:
+        if spec.answers:
+            from workloads.agent.programs.shares import ShareConsumer
+
+            sharing = ShareConsumer(self._journal, spec, self._program(spec.via))
+            self._consumers[spec.reader] = self._sharing[spec.reader] = sharing
+        elif spec.via in PROGRAMS:
             from workloads.agent.programs.consumers import ProgramConsumer
 
             self._consumers[spec.reader] = ProgramConsumer(self._journal, spec, self._program(spec.via))
@@ -179,7 +193,14 @@ class Dispatcher:
         self._consumers[command.consumer.reader] = Processor(self._recorder, command)
         self._consumers[command.consumer.reader].start()
 
-    def _consumer(self, reader: int) -> LibrdkafkaConsumer | ProgramConsumer:
+    def _share_consumer(self, reader: int) -> ShareConsumer:
+        self._consumer(reader)
+        try:
+            return self._sharing[reader]
+        except KeyError:
+            raise UsageError(f"Consumer {reader} is in no share group, so it holds no records.") from None
+
+    def _consumer(self, reader: int) -> LibrdkafkaConsumer | ProgramConsumer | ShareConsumer:
         try:
             return self._consumers[reader]
         except KeyError:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from workloads.client.agent_process import AgentProcess
 from workloads.protocol.commands import (
+    AnswerRecords,
     ConsumerProgress,
     CountStream,
+    HoldRecords,
     StopConsumer,
     StopPinnedWrites,
     StopStream,
     WaitPinnedWrites,
 )
 from workloads.protocol.results import PinnedWritesResult, ReadResult, StreamCounts
-from workloads.protocol.spec import ConsumerSpec, ProducerSpec
+from workloads.protocol.spec import ConsumerSpec, ProducerSpec, ShareAnswer
 
 
 class Stream:
@@ -65,3 +67,15 @@ class BackgroundConsumer:
     def stop(self, within_s: float = 5.0) -> ReadResult:
         """Stop it; a group member leaves its group."""
         return self._agent.call(StopConsumer(self.consumer.reader, within_s))
+
+
+class ShareMember(BackgroundConsumer):
+    """A member of a share group in a client: it acknowledges each record until it is stopped (KIP-932)."""
+
+    def hold(self) -> None:
+        """Let it keep what its next poll returns, and poll no more until `answer`; its heartbeats go on."""
+        self._agent.call(HoldRecords(self.consumer.reader))
+
+    def answer(self, answer: ShareAnswer, within_s: float = 10.0) -> None:
+        """Let it acknowledge what it holds, wait for the answers, which may be refusals, and go on."""
+        self._agent.call(AnswerRecords(reader=self.consumer.reader, answer=answer, within_s=within_s))

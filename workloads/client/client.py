@@ -10,7 +10,7 @@ from typing import TypeVar
 from harness.kafka.model import Endpoint
 from harness.lab.model import ClientHosts
 from workloads.client.agent_process import JOURNAL, AgentProcess, take_journals
-from workloads.client.background import BackgroundConsumer, PinnedWrites, Stream
+from workloads.client.background import BackgroundConsumer, PinnedWrites, ShareMember, Stream
 from workloads.protocol.commands import (
     Command,
     Ping,
@@ -24,7 +24,7 @@ from workloads.protocol.commands import (
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import LIBRARIES, ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad
 
-__all__ = ["BackgroundConsumer", "Client", "PinnedWrites", "Stream", "take_journals"]
+__all__ = ["BackgroundConsumer", "Client", "PinnedWrites", "ShareMember", "Stream", "take_journals"]
 
 R = TypeVar("R")
 
@@ -87,6 +87,11 @@ class Client:
         """Start a consumer that reads until it is stopped; it is a group member if it names a group."""
         self.call(StartConsumer(consumer))
         return BackgroundConsumer(self._agent, consumer)
+
+    def start_share_member(self, consumer: ConsumerSpec) -> ShareMember:
+        """Start a consumer with ``answers`` as a member of its share group."""
+        self.call(StartConsumer(consumer))
+        return ShareMember(self._agent, consumer)
 
     def start_processor(
         self, consumer: ConsumerSpec, producer: ProducerSpec, *, output: str, every_s: float

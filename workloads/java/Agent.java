@@ -53,7 +53,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 public final class Agent {
     private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), false);
     private static final Map<Integer, Producer> PRODUCERS = new ConcurrentHashMap<>();
-    private static final Map<Integer, Consumer> CONSUMERS = new ConcurrentHashMap<>();
+    private static final Map<Integer, Reader> READERS = new ConcurrentHashMap<>();
     private static final ScheduledExecutorService LATER = Executors.newSingleThreadScheduledExecutor(Agent::daemon);
 
     private Agent() {}
@@ -64,7 +64,7 @@ public final class Agent {
         hello.put("protocol", 1);
         hello.put("client", "kafka-clients");
         hello.put("version", version());
-        hello.put("features", List.of("idempotence", "transactions", "groups", "streams"));
+        hello.put("features", features());
         hello.put("ns", System.nanoTime()); // CLOCK_MONOTONIC on Linux
         print(Map.of("hello", hello));
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -81,6 +81,16 @@ public final class Agent {
             }
         }
         System.exit(0);
+    }
+
+    private static List<String> features() {
+        List<String> features = new ArrayList<>(List.of("idempotence", "transactions", "groups", "streams"));
+        try {
+            Class.forName("ShareReader");
+            features.add("shares");
+        } catch (ClassNotFoundException before42) { // it is compiled only where the library has share groups
+        }
+        return features;
     }
 
     /** The library's version. The class that states it has been in two packages; the file has not moved. */
@@ -101,11 +111,20 @@ public final class Agent {
                 break;
             case "create_consumer":
                 Consumer consumer = new Consumer(request);
-                CONSUMERS.put(consumer.number, consumer);
+                READERS.put(consumer.number, consumer);
                 consumer.start();
                 break;
+            case "create_share_consumer":
+                Reader sharing = shareReader(request);
+                READERS.put(request.number("consumer"), sharing);
+                sharing.start();
+                break;
+            case "hold_records":
+            case "answer_records":
+                READERS.get(request.number("consumer")).carryOut(request);
+                break;
             case "close_consumer":
-                Consumer closed = CONSUMERS.get(request.number("consumer"));
+                Reader closed = READERS.get(request.number("consumer"));
                 daemon(() -> {
                     closed.close(request.within());
                     request.done();
@@ -126,7 +145,7 @@ public final class Agent {
     private static void quit(Request request) throws InterruptedException {
         List<Thread> closing = new ArrayList<>();
         PRODUCERS.values().forEach(producer -> closing.add(daemon(() -> producer.close(request.within()))));
-        CONSUMERS.values().forEach(consumer -> closing.add(daemon(() -> consumer.close(request.within()))));
+        READERS.values().forEach(consumer -> closing.add(daemon(() -> consumer.close(request.within()))));
         closing.forEach(Thread::start);
         for (Thread thread : closing) {
             thread.join(request.within().toMillis() + 500);
@@ -134,13 +153,21 @@ public final class Agent {
         request.done();
     }
 
-    private static Thread daemon(Runnable work) {
+    private static Reader shareReader(Request request) {
+        try {
+            return (Reader) Class.forName("ShareReader").getDeclaredConstructor(Request.class).newInstance(request);
+        } catch (ReflectiveOperationException before42) {
+            throw new IllegalArgumentException("This version of kafka-clients has no share consumers");
+        }
+    }
+
+    static Thread daemon(Runnable work) {
         Thread thread = new Thread(work);
         thread.setDaemon(true);
         return thread;
     }
 
-    private static void print(Object line) {
+    static void print(Object line) {
         StringBuilder text = new StringBuilder();
         Json.write(line, text);
         text.append('\n');
@@ -150,7 +177,7 @@ public final class Agent {
         }
     }
 
-    private static Map<String, Object> described(Throwable error, boolean abortable) {
+    static Map<String, Object> described(Throwable error, boolean abortable) {
         Map<String, Object> found = new TreeMap<>();
         found.put("exception", error.getClass().getSimpleName());
         found.put("text", withCause(error));
@@ -172,7 +199,7 @@ public final class Agent {
     }
 
     /** A request of the harness. A request without an id has no answer. */
-    private static final class Request {
+    static final class Request {
         final String op;
         private final Map<String, Object> fields;
 
@@ -239,6 +266,18 @@ public final class Agent {
             if (has("id")) {
                 print(Map.of("id", fields.get("id"), key, content));
             }
+        }
+    }
+
+    /** What receives records until it is closed. */
+    interface Reader {
+        void start();
+
+        void close(Duration within);
+
+        /** Do what a request asks of this reader, then answer. */
+        default void carryOut(Request request) {
+            throw new IllegalArgumentException("A consumer cannot " + request.op);
         }
     }
 
@@ -434,11 +473,12 @@ public final class Agent {
         }
 
         private static Object member(int number) {
-            Consumer member = CONSUMERS.get(number);
-            if (member == null || member.metadata == null) {
+            Reader reader = READERS.get(number);
+            Object metadata = reader instanceof Consumer ? ((Consumer) reader).metadata : null;
+            if (metadata == null) {
                 throw new IllegalStateException("Consumer " + number + " is no member of a group yet");
             }
-            return member.metadata;
+            return metadata;
         }
 
         /** Start a stream; the answer follows when it has ended. */
@@ -486,7 +526,7 @@ public final class Agent {
     }
 
     /** One KafkaConsumer and the thread that polls it. */
-    private static final class Consumer implements ConsumerRebalanceListener {
+    private static final class Consumer implements Reader, ConsumerRebalanceListener {
         private static final Method GROUP_METADATA = groupMetadata();
         final int number;
         private final Request request;
@@ -501,11 +541,13 @@ public final class Agent {
             this.number = request.number("consumer");
         }
 
-        void start() {
+        @Override
+        public void start() {
             daemon(this::run).start();
         }
 
-        void close(Duration within) {
+        @Override
+        public void close(Duration within) {
             stop = true; // not a wakeup, which would also cut off the answers to commits
             try {
                 ended.await(within.toMillis(), TimeUnit.MILLISECONDS);

@@ -27,7 +27,15 @@ from workloads.protocol.results import (
     StreamCounts,
     TransactionEnd,
 )
-from workloads.protocol.spec import ClientProgram, ConsumerSpec, ProducerSpec, Route, StreamLoad, Via
+from workloads.protocol.spec import (
+    ClientProgram,
+    ConsumerSpec,
+    ProducerSpec,
+    Route,
+    ShareAnswer,
+    StreamLoad,
+    Via,
+)
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -226,6 +234,22 @@ class StartProcessor(Command[None]):
     """The topic that it writes to; the partition numbers are those of the input."""
     every_s: float
     """Length of a unit, after which offsets are committed."""
+
+
+@dataclass(frozen=True)
+class HoldRecords(Command[None]):
+    """Let a share consumer keep the records of its next poll, and poll no more until `AnswerRecords`."""
+
+    reader: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerRecords(Command[None]):
+    """Let a share consumer acknowledge the records that it holds, wait for the answers, and go on."""
+
+    reader: int
+    answer: ShareAnswer
+    within_s: float = 10.0
 
 
 @dataclass(frozen=True)

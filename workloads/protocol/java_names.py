@@ -65,6 +65,24 @@ def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
     return properties
 
 
+_OF_GROUPS = (
+    *("auto.offset.reset", "enable.auto.commit", "group.protocol", "isolation.level"),
+    *("partition.assignment.strategy", "session.timeout.ms"),
+)
+"""Properties of consumers that share consumers refuse: the brokers decide them for each share group."""
+
+
+def share_consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
+    """The complete properties of a share consumer that acknowledges each record (KIP-932)."""
+    config = {key: value for key, value in spec.librdkafka_config().items() if key not in _OF_GROUPS}
+    timeout = config.pop("socket.timeout.ms", None)
+    properties = _properties(spec, config)
+    if timeout is not None:
+        properties["request.timeout.ms"] = _text(timeout)
+    properties.setdefault("max.poll.records", "100")
+    return {**properties, "share.acknowledgement.mode": "explicit"}
+
+
 def _properties(spec: ProducerSpec | ConsumerSpec, config: Mapping[str, ConfigValue]) -> dict[str, str]:
     """The properties by Java's names, with Java's own way of writing what security needs."""
     security = spec.brokers[0].security

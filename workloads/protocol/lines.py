@@ -29,7 +29,8 @@ SHOWN = 60
 _LONGEST_READ = 1 << 12
 """Characters of them in which a secret is looked for."""
 STREAMS = "streams"
-FEATURES = ("idempotence", "transactions", "groups", STREAMS)
+SHARES = "shares"
+FEATURES = ("idempotence", "transactions", "groups", STREAMS, SHARES)
 """Features that a program may have beyond plain producers and consumers; words of `Hello.features`."""
 LACKS = ("assign",)
 """Features of a plain client that a program may lack; words of `Hello.lacks`."""
@@ -108,6 +109,38 @@ class GroupEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """With `assigned`: the id under which the group's coordinator knows the member."""
 
 
+class AcquiredEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Records that one poll of a share consumer returned."""
+
+    consumer: Number
+    records: tuple[tuple[str, Number, LongNumber, Number | None, str | None], ...]
+    """Topic, partition, offset, delivery count, value."""
+    lock_ms: Number | None = None
+    """How long the broker keeps them for the consumer."""
+    ns: LongNumber | None = None
+
+
+class AcknowledgedEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A share consumer is about to acknowledge records."""
+
+    consumer: Number
+    answer: Literal["accept", "release", "reject", "renew"]
+    partitions: tuple[tuple[str, Number, tuple[LongNumber, ...]], ...]
+    """Topic, partition, offsets."""
+    ns: LongNumber | None = None
+
+
+class AnsweredEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of acknowledgements of a share consumer."""
+
+    consumer: Number
+    partitions: tuple[tuple[str, Number, tuple[LongNumber, ...]], ...]
+    """Topic, partition, offsets."""
+    error: Failure | None = None
+    """None: the broker has carried them out."""
+    ns: LongNumber | None = None
+
+
 class ProblemEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An error after which the consumer continues."""
 
@@ -115,11 +148,15 @@ class ProblemEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     error: Failure
 
 
-Event: TypeAlias = OutcomeEvent | RecordsEvent | GroupEvent | ProblemEvent
+ShareEvent: TypeAlias = AcquiredEvent | AcknowledgedEvent | AnsweredEvent
+Event: TypeAlias = OutcomeEvent | RecordsEvent | GroupEvent | ShareEvent | ProblemEvent
 _EVENTS: Mapping[str, type[Event]] = {
     "outcome": OutcomeEvent,
     "records": RecordsEvent,
     "group": GroupEvent,
+    "acquired": AcquiredEvent,
+    "acknowledged": AcknowledgedEvent,
+    "answered": AnsweredEvent,
     "problem": ProblemEvent,
 }
 

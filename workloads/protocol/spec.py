@@ -20,6 +20,8 @@ Via = Literal["raw", "librdkafka", "java", "program"]
 own that speak the client protocol (`workloads.protocol.lines`)."""
 LIBRARIES = ("librdkafka", "java", "program")
 """The libraries that run complete clients."""
+ShareAnswer = Literal["accept", "release", "reject", "renew"]
+"""How a share consumer acknowledges a record (KIP-932; `renew`: KIP-1222)."""
 PROGRAMS = ("java", "program")
 """The libraries that speak the client protocol."""
 ConfigValue: TypeAlias = str | int | float | bool
@@ -238,6 +240,9 @@ class ConsumerSpec:
     partitions: tuple[TopicPartition, ...]
     """The partitions to assign; a group member subscribes to their topics."""
     group: str = ""
+    answers: tuple[ShareAnswer, ...] = ()
+    """Of a share consumer: how it acknowledges a record that is delivered for the first time, by its offset
+    in turn. It accepts all others. Empty: no share consumer, and ``group`` is a consumer group."""
     commit: bool = True
     """A group member commits its offsets after each poll that returned records."""
     commit_every_s: float = 0.0

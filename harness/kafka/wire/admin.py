@@ -35,6 +35,8 @@ from harness.kafka.wire.dialect import MODERN, Dialect
 
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
 """Types of an update of a feature."""
+_OF_TOPIC, _OF_GROUP = 2, 32
+"""Types of what has a configuration."""
 _DELETE_BY_ID = 6
 """The version of DeleteTopics from which on it takes the ids of topics."""
 
@@ -283,17 +285,43 @@ def alter_topic_config(
     """
     if dialect.incremental_alter_configs is None:
         raise UnfitError("This Kafka version cannot set single properties of a topic (before 2.3).")
+    return _alter_config(target, _OF_TOPIC, topic, values, dialect, timeout_s)
+
+
+def alter_group_config(
+    target: Target,
+    group: str,
+    values: Mapping[str, str],
+    *,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> RequestResult:
+    """Set properties of a group, which need not exist yet (KIP-848, KIP-932); its others stay.
+
+    ``target`` may be any broker.
+    """
+    return _alter_config(target, _OF_GROUP, group, values, dialect, timeout_s)
+
+
+def _alter_config(
+    target: Target,
+    kind: int,
+    name: str,
+    values: Mapping[str, str],
+    dialect: Dialect,
+    timeout_s: float | None,
+) -> RequestResult:
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     asked = resource(
-        resource_type=2,
-        resource_name=topic,
+        resource_type=kind,
+        resource_name=name,
         configs=[
-            resource.AlterableConfig(name=name, config_operation=0, value=value)
-            for name, value in values.items()
+            resource.AlterableConfig(name=key, config_operation=0, value=value)
+            for key, value in values.items()
         ],
     )
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
-    version = dialect.incremental_alter_configs
+    version = dialect.incremental_alter_configs or 0
     answer = exchange(target, request, IncrementalAlterConfigsResponse, version, timeout_s)
     response = answer.responses[0]
     return RequestResult(response.error_code, response.error_message or "")

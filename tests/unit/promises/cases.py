@@ -597,6 +597,56 @@ CASES: dict[str, Callable[[], Expected]] = {
         _offsets(Run(), "1"), "commit_lost", "not promised", "offset-commit-acks"
     ),
     "two owners": lambda: Expected(Run(), "double_ownership", "not promised", "ownership"),
+    # ---- share groups
+    "an accept lost": lambda: Expected(Run(), "accept_lost", "broken", "accepts"),
+    "an accept lost in an unclean election of the log of states": lambda: Expected(
+        Run()
+        .config("unclean.leader.election.enable", "true", "broker", "broker1")
+        .add(
+            "views",
+            ns=S,
+            source="broker1",
+            subject="partition",
+            topic="__share_group_state",
+            partition=0,
+            epoch=0,
+        )
+        .add(
+            "log_events",
+            ns=S,
+            host="broker2",
+            kind="unclean_election",
+            topic="__share_group_state",
+            partition=0,
+        ),
+        "accept_lost",
+        "not promised",
+        "accepts-after-lost-states",
+    ),
+    "handed to two": lambda: Expected(Run(), "held_twice", "broken", "one-holder"),
+    "handed to two by two leaders": lambda: Expected(
+        Run(), "held_twice", "not promised", "deliveries-over-failovers", {"cause": "new_share_leader"}
+    ),
+    "handed to two when one was gone": lambda: Expected(
+        Run(), "held_twice", "not promised", "records-of-gone-members", {"cause": "share_session_fault"}
+    ),
+    "delivered too often": lambda: Expected(Run(), "over_delivered", "broken", "one-holder"),
+    "delivered too often by two leaders": lambda: Expected(
+        Run(), "over_delivered", "not promised", "deliveries-over-failovers", {"cause": "new_share_leader"}
+    ),
+    "acknowledged too late": lambda: Expected(Run(), "lock_outlived", "broken", "one-holder"),
+    "acknowledged too late, and done before": lambda: Expected(
+        Run(),
+        "lock_outlived",
+        "not promised",
+        "late-acknowledgement-of-done-records",
+        {"cause": "done_before"},
+    ),
+    "archived": lambda: Expected(Run(), "archived", "broken", "archived"),
+    "archived at the limit": lambda: Expected(
+        Run(), "archived", "not promised", "archived-at-the-limit", {"cause": "delivery_limit"}
+    ),
+    "available for long": lambda: Expected(Run(), "not_delivered", "not promised", "share-availability"),
     "an offset expired": lambda: Expected(Run(), "offset_expired", "not promised", "offset-retention"),
     "an offset outside of a watched log": lambda: Expected(
         Run(), "offset_outside", "not promised", "offset-outside-log"

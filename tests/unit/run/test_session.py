@@ -151,6 +151,13 @@ def test_a_scenario_with_server_side_groups_does_not_fit_an_older_version() -> N
         prepare(scenario, lab="embedded", kafka="3.9.1")
 
 
+def test_a_scenario_with_share_groups_does_not_fit_an_older_version() -> None:
+    scenario = find("share-no-fault")
+    assert "use 4.2.0 or newer" in ignores(scenario, kafka_version("4.1.0"))
+    for version in ("4.2.0", "4.2.2", "4.3.1", "4.4.0"):
+        assert ignores(scenario, kafka_version(version)) == ""
+
+
 def test_a_scenario_with_an_unclean_election_does_not_fit_an_early_kraft() -> None:
     """KRaft before 3.9 elects uncleanly only if an operator asks for it, whatever is configured."""
     for name, topic in (

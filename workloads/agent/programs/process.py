@@ -22,11 +22,10 @@ from workloads.protocol.lines import (
     LONGEST_LINE,
     Event,
     Failure,
-    GroupEvent,
     Hello,
     OutcomeEvent,
+    ProblemEvent,
     ProgramAnswer,
-    RecordsEvent,
     parse_hello,
     parse_line,
     quoted_line,
@@ -221,7 +220,7 @@ class RunningProgram:
         handler = self._handlers.get((kind, number))
         if handler is None:
             raise ValueError(f"there is no {kind} {number}")
-        stated = line.ns if isinstance(line, OutcomeEvent | RecordsEvent | GroupEvent) else None
+        stated = None if isinstance(line, ProblemEvent) else line.ns
         if stated is not None and not self._started_ns <= stated <= ns:
             raise ValueError(f"it says that it happened at {stated} ns, but now it is {ns} ns")
         handler(line, ns if stated is None else stated)

@@ -1,0 +1,350 @@
+"""Beyond the articles: share groups (KIP-932) under faults, and without.
+
+One partition of a topic, a share group with members in az1 and az3. The partition's leader, the coordinator of
+the stored states and the group's coordinator are three brokers, so that a fault hits one of them alone.
+"""
+
+from __future__ import annotations
+
+from checkers.claims.builders import both, messages, partition
+from checkers.claims.builders.shares import shared
+from harness.cluster.setup import Setup
+from harness.kafka.model import SHARE_LOG, Topic
+from harness.waiting import wait_until
+from run.producer import Producer
+from run.scenario import Claim, Expected, Scenario
+from run.shares import configure_share_group, wait_until_done
+from run.stage import Stage
+from scenarios.steps import settle, stand
+from workloads.client.client import ShareMember
+from workloads.protocol.spec import ShareAnswer
+
+T, GROUP = "t", "g"
+PT, LOG = partition(T), partition(SHARE_LOG)
+RECORDS = shared(GROUP, T)
+LEADER, COORDINATOR, OTHER = "broker1", "broker2", "broker3"
+_SHORT_S, _MIDDLE_S, _LONG_S = 5.0, 12.0, 20.0
+"""Times of locks: one that soon ends, one that outlasts the proof of a cut, and one that outlasts a failover."""
+_DONE_S = 60.0
+
+
+def _group(
+    stage: Stage, *, az1: tuple[ShareAnswer, ...] = ("accept",), lock_s: float = _SHORT_S
+) -> tuple[Producer, ShareMember, ShareMember]:
+    """A producer that goes on through failovers, and two members that have been handed records."""
+    configure_share_group(
+        stage,
+        GROUP,
+        share_auto_offset_reset="earliest",
+        share_record_lock_duration_ms=str(int(lock_s * 1000)),
+    )
+    writer = stage.producer(
+        "az2", "az2-writer", via="librdkafka", acks=-1, retries=1000, idempotent=True, delivery_timeout_s=60.0
+    )
+    one = stage.start_share_member("az1", GROUP, T, answers=az1)
+    other = stage.start_share_member("az3", GROUP, T)
+    for member in (one, other):
+        _send_until(stage, writer, member, member.progress().count + 1, "first")
+    return writer, one, other
+
+
+def _send_until(stage: Stage, writer: Producer, member: ShareMember, count: int, label: str) -> None:
+    """Send messages until a member has been handed ``count`` records."""
+
+    def enough() -> bool:
+        for _ in range(5):
+            writer.must_send(T, label)
+        return member.progress().count >= count
+
+    wait_until(
+        enough,
+        within_s=60.0,
+        awaiting=f"{member.consumer.name} to be handed {count} records",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def _send(writer: Producer, label: str, count: int = 40) -> None:
+    for number in range(count):
+        writer.must_send(T, f"{label}{number}")
+
+
+def _hold(stage: Stage, writer: Producer, member: ShareMember) -> None:
+    """Let a member keep the records that it is handed next."""
+    member.hold()
+    _send_until(stage, writer, member, member.progress().count + 1, "held")
+
+
+def _end(stage: Stage) -> None:
+    wait_until_done(stage, GROUP, T, within_s=_DONE_S)
+    stage.mark("done", "the group is done with every record")
+    settle(stage)
+
+
+def _no_fault(stage: Stage) -> None:
+    """Members accept, release, renew and reject; one keeps records longer than the lock lasts."""
+    writer, one, other = _group(stage, az1=("accept", "release", "renew", "reject"))
+    _send(writer, "plain", 200)
+    wait_until_done(stage, GROUP, T, within_s=_DONE_S)
+    one.stop()
+    _hold(stage, writer, other)
+    held = stage.mark("held", "a member keeps what it was handed")
+    stand(stage, held, _SHORT_S + 3.0)
+    stage.mark("lock-over", "its lock has ended")
+    other.answer("accept")
+    stage.mark("late", "it has accepted what it had")
+    _end(stage)
+
+
+def _leader_killed(stage: Stage) -> None:
+    """The partition's leader dies while a member has records in its hands."""
+    writer, _one, other = _group(stage, lock_s=_LONG_S)
+    _hold(stage, writer, other)
+    stage.mark("held", "a member keeps what it was handed")
+    stage.kill(LEADER)
+    stage.mark("killed", "the partition's leader is dead")
+    stage.wait_for_leader(T, not_on=LEADER)
+    stage.mark("moved", "another broker leads")
+    _send(writer, "after")
+    handed = stage.mark("handed-on", "the new leader has handed on what the member has")
+    stand(stage, handed, 1.0)
+    other.answer("accept")
+    stage.mark("late", "the member has accepted what it had")
+    stage.restart(LEADER)
+    stage.mark("back", "the old leader is back")
+    _end(stage)
+
+
+def _coordinator_killed(stage: Stage) -> None:
+    """The coordinator of the stored states dies."""
+    writer, _one, _other = _group(stage)
+    stage.kill(COORDINATOR)
+    stage.mark("killed", "the coordinator of the stored states is dead")
+    _send(writer, "during")
+    stage.wait_for_leader(SHARE_LOG, not_on=COORDINATOR)
+    stage.mark("moved", "another broker coordinates")
+    _send(writer, "moved")
+    stage.restart(COORDINATOR)
+    stage.mark("back", "it is back")
+    _send(writer, "after")
+    _end(stage)
+
+
+def _member_isolated(stage: Stage) -> None:
+    """A member is cut off with records in its hands, and acknowledges them when it is back."""
+    writer, one, other = _group(stage, lock_s=_MIDDLE_S)
+    _hold(stage, writer, one)
+    stage.mark("held", "a member keeps what it was handed")
+    handed = other.progress().count
+    with stage.nemesis.isolate("clients@az1"):
+        cut = stage.mark("cut", "the member is cut off")
+        wait_until(
+            lambda: other.progress().count > handed,
+            within_s=30.0,
+            awaiting="the other member to be handed the records",
+            abort=stage.cluster.check_alive,
+        )
+        _send(writer, "during")
+        stand(stage, cut, _MIDDLE_S + 4.0)
+        stage.mark("lock-over", "the last moment of the cut")
+    stage.mark("healed", "the links are back")
+    one.answer("accept", within_s=15.0)
+    stage.mark("late", "the member has accepted what it had")
+    _send(writer, "after")
+    _end(stage)
+
+
+def _claim(name: str, says: str, holds: str) -> Claim:
+    return Claim(name=name, section="beyond the articles", says=says, holds=holds)
+
+
+_SETTLED = _claim(
+    "every-record-done",
+    "A member accepts or rejects every message that was acknowledged; none is left out.",
+    RECORDS.are_settled(at_least=50),
+)
+_LIMITS = {
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "500",
+}
+"""The controllers check the properties of groups by their own limits."""
+_SETUP = Setup(
+    topics=(Topic(T, (1, 2, 3), config={"min.insync.replicas": "2"}),),
+    controller="broker3",
+    exactly=("broker", "controller"),
+    share_log=(2, 3, 1),
+    offsets_log=(3, 1, 2),
+    broker_config={
+        **_LIMITS,
+        "group.share.session.timeout.ms": "6000",
+        "group.share.heartbeat.interval.ms": "1000",
+    },
+    controller_config=_LIMITS,
+    stream_rate=2.0,
+)
+
+
+SCENARIOS = (
+    Scenario(
+        name="share-no-fault",
+        title="A share group without a fault: accept, release, renew, reject, and a lock that ends",
+        article="beyond",
+        section="share groups",
+        body=_no_fault,
+        setup=_SETUP,
+        claims=(
+            _claim(
+                "every-record-once",
+                "Members accept or reject each message that was acknowledged, once.",
+                RECORDS.are_settled(at_least=200, once=True),
+            ),
+            _claim(
+                "released-again",
+                "A record that a member releases is handed out again.",
+                RECORDS.come_again("release", again=True, at_least=5),
+            ),
+            _claim(
+                "rejected-never",
+                "A record that a member rejects is not handed out again, and neither is one that it accepts.",
+                both(
+                    RECORDS.come_again("reject", again=False, at_least=5),
+                    RECORDS.come_again("accept", again=False, at_least=100),
+                ),
+            ),
+            _claim(
+                "renewed-stays",
+                "A record whose lock a member renews stays in its hands (KIP-1222).",
+                RECORDS.come_again("renew", again=False, at_least=5),
+            ),
+            _claim(
+                "lock-ends",
+                "What a member keeps longer than the lock lasts is handed out again, with a higher delivery count.",
+                RECORDS.are_handed_on(by="az3-share", to=("az3-share",), after="held", before="done"),
+            ),
+            _claim(
+                "late-accept-refused",
+                "When the member accepts it after that time, the broker refuses (INVALID_RECORD_STATE).",
+                RECORDS.late_answers(121, by="az3-share", since="held", after="lock-over", before="late"),
+            ),
+        ),
+        kafka="4.4.0",
+        mode="kraft",
+        outcome="every record is accepted or rejected once; what was kept too long is handed on",
+    ),
+    Scenario(
+        name="share-leader-killed",
+        title="The leader of a partition dies while a member of a share group has its records in hand",
+        article="beyond",
+        section="share groups",
+        body=_leader_killed,
+        setup=_SETUP,
+        claims=(
+            _SETTLED,
+            _claim(
+                "another-leads",
+                "Another broker is elected, and nothing that was acknowledged with acks=all is lost.",
+                both(
+                    PT.is_led_by((2, 3), at="moved"), messages("az2-writer").none_lost(at_risk_after="killed")
+                ),
+            ),
+            _claim(
+                "handed-on-anew",
+                "The new leader hands on what the member still has, long before its lock ends, and counts the "
+                "deliveries anew.",
+                RECORDS.are_handed_on(
+                    by="az3-share", to=("az1-share",), after="killed", before="handed-on", counted="anew"
+                ),
+            ),
+            _claim(
+                "late-accept-refused",
+                "When the member accepts what it had, it is refused (NOT_LEADER_OR_FOLLOWER).",
+                RECORDS.late_answers(6, by="az3-share", since="held", after="handed-on", before="late"),
+            ),
+        ),
+        expected=(
+            Expected("held_twice", f"topic = '{T}'", "a new leader knows of no record in a member's hands"),
+        ),
+        faults=(f"kill {LEADER}",),
+        kafka="4.4.0",
+        mode="kraft",
+        outcome="nothing is lost; a record that a member has in hand is handed to another one as well",
+    ),
+    Scenario(
+        name="share-coordinator-killed",
+        title="The coordinator of a share group's stored states dies",
+        article="beyond",
+        section="share groups",
+        body=_coordinator_killed,
+        setup=_SETUP,
+        claims=(
+            _claim(
+                "every-accept-confirmed",
+                "Every accept is confirmed, also those that have to wait for the next coordinator.",
+                RECORDS.are_settled(at_least=100, once=True),
+            ),
+            _claim(
+                "accepted-stays",
+                "The next coordinator knows what was accepted: no such record is handed out again.",
+                RECORDS.come_again("accept", again=False, at_least=100),
+            ),
+            _claim(
+                "another-coordinates",
+                "Another broker leads the log of states, and nothing that was acknowledged with acks=all is lost.",
+                both(
+                    LOG.is_led_by((1, 3), at="moved"),
+                    messages("az2-writer").none_lost(at_risk_after="killed"),
+                ),
+            ),
+        ),
+        faults=(f"kill {COORDINATOR}",),
+        kafka="4.4.0",
+        mode="kraft",
+        outcome="members wait for the next coordinator; nothing is lost, and nothing is handed out twice",
+    ),
+    Scenario(
+        name="share-member-isolated",
+        title="A member of a share group is cut off with records in hand, and acknowledges them too late",
+        article="beyond",
+        section="share groups",
+        body=_member_isolated,
+        setup=_SETUP,
+        claims=(
+            _SETTLED,
+            _claim(
+                "handed-on",
+                "When the lock of what it has ends, the other member is handed it, with a higher delivery count.",
+                RECORDS.are_handed_on(
+                    by="az1-share",
+                    to=("az3-share",),
+                    after="cut",
+                    before="lock-over",
+                    not_within_s=1.0,
+                ),
+            ),
+            _claim(
+                "late-accept-confirmed",
+                "When the member is back and accepts what it had, the broker confirms that, although another member "
+                "has accepted the record: it is before the start offset, and the broker looks no further.",
+                RECORDS.late_answers(0, by="az1-share", since="held", after="healed", before="late"),
+            ),
+            _claim(
+                "nobody-else-notices",
+                "Leader and ISR stay, and nothing that was acknowledged with acks=all is lost.",
+                both(
+                    PT.is_led_by(1, isr=(1, 2, 3), at="lock-over"),
+                    messages("az2-writer").none_lost(at_risk_after="cut", at_least=40),
+                ),
+            ),
+        ),
+        expected=(
+            Expected(
+                "lock_outlived", f"topic = '{T}'", "the record was done, and the broker looked no further"
+            ),
+        ),
+        faults=("isolate clients@az1",),
+        kafka="4.4.0",
+        mode="kraft",
+        outcome="the other member processes what it had; its own accept, which is too late, is confirmed",
+    ),
+)
