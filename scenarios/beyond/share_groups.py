@@ -202,20 +202,20 @@ SCENARIOS = (
             _claim(
                 "released-again",
                 "A record that a member releases is handed out again.",
-                RECORDS.come_again("release", again=True, at_least=5),
+                RECORDS.come_again("release", again=True, at_least=2),
             ),
             _claim(
                 "rejected-never",
                 "A record that a member rejects is not handed out again, and neither is one that it accepts.",
                 both(
-                    RECORDS.come_again("reject", again=False, at_least=5),
+                    RECORDS.come_again("reject", again=False, at_least=2),
                     RECORDS.come_again("accept", again=False, at_least=100),
                 ),
             ),
             _claim(
                 "renewed-stays",
                 "A record whose lock a member renews stays in its hands (KIP-1222).",
-                RECORDS.come_again("renew", again=False, at_least=5),
+                RECORDS.come_again("renew", again=False, at_least=2),
             ),
             _claim(
                 "lock-ends",
