@@ -20,6 +20,7 @@ from studies.attached.fleet import HostsFleet
 from studies.attached.process import HostsOrder
 from studies.attached.steps import on_hosts, possible
 from studies.search.findings import RunFinding, findings_of
+from studies.search.grammar import fresh
 from studies.search.hunt import Search, SearchPlan, TriedSchedule
 from studies.search.runs import job_of, schedule_of
 from studies.search.schedule import Schedule
@@ -87,7 +88,10 @@ class HostsSearch(Search):
 
     def _next(self, space: Space, number: int) -> Job:
         job = super()._next(space, number)
-        return job_of(self.plan, self._on_hosts(schedule_of(job)), number, job.parent)
+        if (drawn := self._on_hosts(schedule_of(job))).steps:
+            return job_of(self.plan, drawn, number, job.parent)
+        # Nothing of its parent's is allowed any more: the file may be another than when the search began.
+        return job_of(self.plan, self._on_hosts(fresh(space, self.plan.seed, number)), number)
 
     def _on_hosts(self, schedule: Schedule) -> Schedule:
         plan = plan_recording(self.hosts.cluster, for_s=1.0, rate=1.0, size_bytes=100)

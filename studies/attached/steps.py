@@ -23,7 +23,7 @@ from nemesis.scheduled import ScheduledFault
 from run.attached.cases import BETWEEN_RESTARTS_S, Act, Aim, controller_of, ended
 from studies.search.schedule import Producer, Schedule, TopicPlan
 from studies.steps.aims import hosts_named, links_between, sides_of
-from studies.steps.step import OTHERS, Moment, Step, described, link_title
+from studies.steps.step import OTHERS, Arrow, Moment, Step, described, link_title
 
 ROLLING = "restart"
 """The mechanism of a rolling restart."""
@@ -50,7 +50,10 @@ def ability_of(step: Step) -> str:
 
 
 def on_hosts(schedule: Schedule, allow: Iterable[str], *, partitions: int, fault_s: float) -> Schedule:
-    """The schedule as it is carried out there: allowed faults at times, and the clients of a recording."""
+    """The schedule as it is carried out there: allowed faults at times, and the clients of a recording.
+
+    A cut in a direction that is not allowed becomes one that is, if there is one.
+    """
     allowed = set(allow)
     return replace(
         schedule,
@@ -60,14 +63,21 @@ def on_hosts(schedule: Schedule, allow: Iterable[str], *, partitions: int, fault
         steps=tuple(
             replace(
                 step,
+                arrow=_allowed_arrow(step, allowed),
                 partition=step.partition % partitions,
                 when=Moment(after_s=min(step.when.after_s, _LONGEST_WAIT_S)),
                 until=Moment(after_s=min(max(step.until.after_s, _SHORTEST_S), fault_s)),
             )
             for step in schedule.steps
-            if ability_of(step) in allowed
+            if allowed & set(ABILITIES.get(step.fault, ()))
         ),
     )
+
+
+def _allowed_arrow(step: Step, allowed: set[str]) -> Arrow:
+    if step.fault != "cut" or ability_of(step) in allowed:
+        return step.arrow
+    return "<->" if "cut" in allowed else "->"
 
 
 @dataclass(frozen=True, kw_only=True)

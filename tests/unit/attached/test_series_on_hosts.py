@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from studies.attached.search import HostsSearch, usable
 from studies.attached.steps import Aims, on_hosts
 from studies.search.grammar import fresh
 from studies.search.hunt import RECORDS, SearchPlan, TriedSchedule
+from studies.search.runs import schedule_of
 from studies.steps.step import Step
 from tests.unit.recording.test_breaking_of_others import _BOTH, cluster_of, hosts_file
 
@@ -163,3 +165,19 @@ def test_a_schedule_keeps_what_is_allowed(tmp_path: Path) -> None:
     assert kinds == {"cut", "pause", "kill", "stop"}
     with pytest.raises(UnfitError, match="leaves no fault"):
         HostsSearch.begin(tmp_path, plan, hosts_of(tmp_path, "allow = []"))
+
+
+@pytest.mark.parametrize(("allow", "arrows"), [(["cut"], {"<->"}), (["one-way"], {"->", "<-"})])
+def test_a_schedule_is_never_empty(tmp_path: Path, allow: list[str], arrows: set[str]) -> None:
+    """A cut has a direction that is allowed; a search that goes on with fewer faults draws anew."""
+    attached = hosts_of(tmp_path, f"allow = {allow}".replace("'", '"'))
+    plan = SearchPlan(seed=7, version="3.9.1", mode="kraft-combined", settings={})
+    search = HostsSearch(path=tmp_path, plan=plan, hosts=attached)
+    search._on_hosts = partial(on_hosts, allow=usable(attached), partitions=3, fault_s=15.0)  # type: ignore[method-assign]
+    space = search.space()
+    for number in range(40):
+        (first, *rest) = schedule_of(search._next(space, number)).steps
+        assert {one.arrow for one in (first, *rest)} <= arrows
+    paused = replace(fresh(space, 7, 1), steps=(Step(fault="pause", targets=("leader",)),))
+    search.corpus = {1: paused}
+    assert all(schedule_of(search._next(space, number)).steps for number in range(40))
