@@ -14,7 +14,7 @@ from typing import Generic, Self
 
 import msgspec
 
-from harness.errors import UnfitError, WaitTimeoutError
+from harness.errors import UnfitError, WaitTimeoutError, cause_of
 from harness.waiting import wait_until
 from run.attached.guard import WHOLE_S, whole
 from run.attached.hosts import AttachedHosts
@@ -23,7 +23,7 @@ from studies.attached.process import HostsOrder
 from studies.series.fleet import FindingT, JudgedRun
 from studies.series.job import Job
 from studies.series.judging import JobRun, Judge
-from studies.series.processes import LOG
+from studies.series.processes import LOG, LostClusterError
 from studies.series.summary import RunSummary
 
 _LIMIT_S = 900.0
@@ -104,16 +104,11 @@ class HostsFleet(Generic[FindingT]):
                 stdout=log,
                 stderr=log,
             )
-            try:
-                process.wait(_LIMIT_S)
-            except BaseException:  # Ctrl-C reaches it as well: it heals first, and ends then
-                process.terminate()
-                try:
-                    process.wait(_END_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()  # the dead man's switch of each host ends what is in force
-                    process.wait()
-                raise
+            problem = _waited_for(process)
+        if problem and folder.manifest().get("status") == "running":
+            error = LostClusterError(f"The process of the run {problem}")
+            said = f"{error.message}; see {folder.path / LOG}"
+            folder.update(status="crashed", problem=said, cause=cause_of(error))
         run = JobRun(job, folder.path, time.monotonic() - began)
         summary: RunSummary = self._judge.judged(run)
         found = self.findings(job, folder.path) if summary.judged else ()
@@ -132,3 +127,25 @@ class HostsFleet(Generic[FindingT]):
             raise UnfitError(
                 f"After {WHOLE_S:.0f} s not every ISR of the cluster is full: nothing further is broken."
             ) from None
+
+
+def _waited_for(process: subprocess.Popen[bytes]) -> str:
+    """What is wrong with how it ended, for the user; empty if nothing is."""
+    try:
+        status = process.wait(_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return f"did not end within {_LIMIT_S:.0f} s"
+    except BaseException:  # Ctrl-C reaches it as well: it heals first, and ends then
+        _end(process)
+        raise
+    return f"ended with status {status}" if status else ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()  # the dead man's switch of each host ends what is in force
+        process.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -19,12 +20,15 @@ from run.attached import cases, guard
 from run.attached.hosts import AttachedHosts, lab_of
 from run.attached.starting import note_tried, tried_file, untried
 from run.clients import NO_CLIENTS
+from studies.attached import fleet
 from studies.attached.assessment import cases_of, holds, unfit
+from studies.attached.process import HostsOrder
 from studies.attached.search import HostsSearch, usable
 from studies.attached.steps import Aims, on_hosts
 from studies.search.grammar import fresh
 from studies.search.hunt import RECORDS, SearchPlan, TriedSchedule
 from studies.search.runs import schedule_of
+from studies.series.job import Job
 from studies.steps.step import Step
 from tests.unit.recording.test_breaking_of_others import _BOTH, cluster_of, hosts_file
 
@@ -181,3 +185,24 @@ def test_a_schedule_is_never_empty(tmp_path: Path, allow: list[str], arrows: set
     paused = replace(fresh(space, 7, 1), steps=(Step(fault="pause", targets=("leader",)),))
     search.corpus = {1: paused}
     assert all(schedule_of(search._next(space, number)).steps for number in range(40))
+
+
+@pytest.mark.parametrize(
+    ("program", "says"), [("exit 7", "ended with status 7"), ("exec sleep 60", "did not end within 1 s")]
+)
+def test_a_run_whose_process_cannot_tell_has_crashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, says: str
+) -> None:
+    """By what became of the process; where its output is is said, and the series goes on."""
+    script = tmp_path / "program"
+    script.write_text(f"#!/bin/sh\n{program}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    monkeypatch.setattr(fleet, "_LIMIT_S", 1.0)
+    hosts = hosts_of(tmp_path, ALL)
+    order = HostsOrder(hosts="", cluster_id="", folder="", rate=1.0, title="", steps=())
+    runs = fleet.HostsFleet[None](hosts=hosts, runs=tmp_path / "runs", order=lambda *_: order)
+    job = Job(scenario="schedule", version="4.4.0", mode="kraft-combined")
+    summary = runs._carried_out(job, order).summary
+    assert summary.verdict == "crashed", summary
+    assert f"The process of the run {says}; see {tmp_path}" in summary.reasons[0], summary
