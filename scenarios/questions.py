@@ -100,7 +100,12 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "hw-truncation-diverges",
         "hw-truncation-by-version",
     ),
-    "What do readers see?": ("reader-stale-leader-java", "reader-stale-leader-librdkafka"),
+    "What do readers see?": (
+        "reader-stale-leader-java",
+        "reader-stale-leader-librdkafka",
+        "reader-of-stale-follower",
+        "reader-of-stale-follower-java",
+    ),
     "Do consumer groups keep their place?": (
         "offsets-commit-lost",
         "offsets-commit-lost-unclean",
