@@ -47,6 +47,14 @@ CREATE OR REPLACE TEMP VIEW groups AS
 SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
 FROM read_parquet(getvariable('runs') || '/history/groups.parquet/*.parquet', filename = true, union_by_name = true);
 
+CREATE OR REPLACE TEMP VIEW shares AS
+SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
+FROM read_parquet(getvariable('runs') || '/history/shares.parquet/*.parquet', filename = true, union_by_name = true);
+
+CREATE OR REPLACE TEMP VIEW share_states AS
+SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
+FROM read_parquet(getvariable('runs') || '/history/share_states.parquet/*.parquet', filename = true, union_by_name = true);
+
 CREATE OR REPLACE TEMP VIEW transactions AS
 SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
 FROM read_parquet(getvariable('runs') || '/history/transactions.parquet/*.parquet', filename = true, union_by_name = true);
