@@ -195,6 +195,7 @@ class Breaking:
             raise InvalidRunError(f"Nothing was broken, to spare others: {harm}.")
         try:
             aim = act.aim()
+            self._require_free(aim)
             together = [*(one.aim for one in self._open), aim]
             self.fits(together)
             self.guard.require_room_for(together)
@@ -213,6 +214,16 @@ class Breaking:
         self.say(f"{aim.title}: in force, and proven")
         if not act.lasts_s:
             self._heal(one)
+
+    def _require_free(self, aim: Aim) -> None:
+        """Raise InvalidRunError if another fault in force has paused or ended one of the processes."""
+        if aim.links:
+            return
+        names = {host.name for host in aim.hosts}
+        for before in (one.aim for one in self._open if not one.aim.links):
+            for host in before.hosts:
+                if host.name in names:
+                    raise InvalidRunError(f"{before.title} is in force, and {host.name} has one process.")
 
     def _heal(self, one: _Open) -> None:
         self._open.remove(one)

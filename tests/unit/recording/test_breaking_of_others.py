@@ -310,6 +310,26 @@ def test_a_fault_that_somebody_has_ended_ends_the_run(
     assert fault.did == ["inject", "heal"]
 
 
+def test_a_process_has_one_fault_at_a_time(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that pause or end it, the second is left out; a cut of its links is another matter."""
+    _without_own(stating)
+    file = three(tmp_path)
+    cluster, faults = cluster_of(file), [Fault(), Fault(), Fault()]
+    names = ("leader-paused", "leader-paused", "leader-az-isolated")
+    aims = [
+        replace(aim_of(name, file, cluster), make=lambda _nemesis, _start, fault=fault: fault)  # type: ignore[misc,arg-type]
+        for name, fault in zip(names, faults, strict=True)
+    ]
+    acts = [Act(aim=lambda aim=aim: aim, says=aim.title, lasts_s=600.0) for aim in aims]  # type: ignore[misc]
+    with broken(tmp_path, acts, monkeypatch, skips=True) as (work, said):
+        _until(work, lambda: faults[2].did)
+        (left,) = [text for text in said if "left out" in text]
+    assert [one.did for one in faults] == [["inject"], [], ["inject"]]
+    assert "left out: pause broker" in left and "has one process" in left
+
+
 def test_faults_end_with_the_window_of_the_day(
     tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
