@@ -19,6 +19,7 @@ from checkers.transactions.answers import ReportedTransactions, transactions_of
 from checkers.transactions.debts import Debt, debts_of
 from harness.errors import BadDataError, json_object, json_value, quoted
 from harness.history.mechanisms import MECHANISMS
+from harness.history.time_zero import TimeZero, time_zero
 from harness.kafka.model import TopicPartition, broker_id
 from harness.kafka.versions import version_key
 
@@ -98,7 +99,7 @@ class Evidence:
     debts: tuple[Debt, ...] = ()
     """Markers that coordinators still had to write."""
     start_ns: int = 0
-    """The earliest time in any small table; times are shown relative to it."""
+    """The earliest time in any small table."""
     kafka: tuple[int, ...] | None = None
     """Kafka's version as a sort key; None: not known."""
 
@@ -106,6 +107,11 @@ class Evidence:
     def acks(self) -> dict[int, int]:
         """The acks of each producer, by its number; -1: all."""
         return {number: writer["acks"] for number, writer in self.writers.items()}
+
+    @cached_property
+    def zero(self) -> TimeZero:
+        """What times that are shown count from."""
+        return time_zero(self.rows("faults"), self.rows("processes"), self.start_ns)
 
     @cached_property
     def producer_id_expiration_ns(self) -> int:

@@ -198,6 +198,7 @@ def judge_history(
         promises=promises,
         unobserved=tuple(unobserved[:SAMPLE]),
         findings=tuple(sample),
+        first_fault=evidence.zero.fault,
         phases_s=clock.laps,
     )
 

@@ -114,7 +114,10 @@ class Judgement:
     """How often each `SeenEvent` was seen in a recording of a cluster that acked did not start; None for
     other runs. If all are 0, nothing was seen to break, and no loss says little."""
     findings: tuple[Mapping[str, Any], ...] = ()
-    """At most 200 of them, unexpected ones first; all are in `findings.parquet`."""
+    """At most 200 of them, unexpected ones first; all are in `findings.parquet`. ``acked_s`` counts from the
+    first fault in force; without one, from the first event."""
+    first_fault: str = ""
+    """The name of the first fault in force; empty: there was none."""
     phases_s: Mapping[str, float] = field(default_factory=dict)
     """Duration of each phase of the judgement, in seconds."""
     run: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from report.model.model import Claim, FindingGroup, ReportModel, WriterFates, acks_in_words, counted
+from report.words.times import counted_from
 
 _SHOWN_GROUPS = 20
 _SIGNS = "\\`*_<>|[]#"
@@ -33,6 +34,7 @@ def _parts(model: ReportModel) -> Iterator[str]:
     sentences = (*verdict.sentences, *verdict.why, *verdict.also)
     if sentences:
         yield "### What happened\n\n" + _list(sentences)
+        yield plain(counted_from(model.zero.fault, model.zero.utc))
     if model.claims:
         rows = [(_result(claim), _statement(claim), claim.section, claim.observed) for claim in model.claims]
         yield "### Claims\n\n" + _table(("result", "claim", "section", "observed"), rows)

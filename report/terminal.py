@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from harness.console import Console
 from harness.errors import AckedError, sentence
+from harness.history.time_zero import in_seconds
 from report.console import NONE, Column, RowTable
 from report.model.model import (
     BlockedReaders,
@@ -21,6 +22,7 @@ from report.model.model import (
     acks_in_words,
 )
 from report.model.recorded import RecordedAvailability
+from report.words.times import counted_from
 
 _STATUS_STYLE = {
     "confirmed": "green",
@@ -57,7 +59,11 @@ def show(
     _claims(model.claims, out)
     _fates(model.writers, out)
     _findings(model, out)
-    _blocked(blocked or model.blocked, out)
+    blocked = blocked or model.blocked
+    _blocked(blocked, out)
+    if blocked or any(group.shown[0].acked_s is not None for group in model.groups[:SHOWN_GROUPS]):
+        text = counted_from(model.zero.fault, model.zero.utc)
+        out.paragraph(text, style="dim")
     _promises(model.promises, out)
     if model.verdict.seen:
         out.print(escape(model.verdict.seen), soft_wrap=True)
@@ -202,7 +208,7 @@ def _blocked(blocked: Sequence[BlockedReaders], out: Console) -> None:
 def block_in_words(one: BlockedReaders) -> str:
     """When readers were blocked, where, and by which transaction, in a sentence."""
     brokers = " and ".join(f"broker{number}" for number in one.brokers)
-    until = "until the run ended" if one.to_s is None else f"until {one.to_s:.1f} s"
+    until = "until the run ended" if one.to_s is None else f"until {in_seconds(one.to_s)}"
     records = "1 record" if one.behind == 1 else f"{one.behind} records"
     who = "a record of no known transaction"
     if one.transaction:
@@ -210,7 +216,7 @@ def block_in_words(one: BlockedReaders) -> str:
         who = f"transaction {one.transaction}{of}, reported as {one.reported or 'unknown'}"
     return (
         f"{one.place} at offset {one.offset} on {brokers}: blocked for {one.seconds:.1f} s, from "
-        f"{one.from_s:.1f} s {until}, by {who}; it held back up to {records}"
+        f"{in_seconds(one.from_s)} {until}, by {who}; it held back up to {records}"
     )
 
 
@@ -269,7 +275,7 @@ def describe(finding: Finding) -> str:
     if finding.acked_by is not None and finding.acks != 0:
         text += f" by broker{finding.acked_by}"
     if finding.acked_s is not None:
-        text += f" at {finding.acked_s:.2f} s"
+        text += f" at {in_seconds(finding.acked_s, 2)}"
     if finding.during:
         text += f" during `{finding.during}`"
     if finding.last_broker is not None:

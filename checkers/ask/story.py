@@ -54,14 +54,15 @@ def story(session: SparkSession, run_dir: Path | str, message: str, cause_of: Ca
     last = max(ns for ns, _ in own) if life["fate"] in BENIGN or removed else None  # its fate is settled
     shown, later = _relevant(others, since=life["sent_ns"], until=last)
     events = [*own, *shown]
-    start_ns = evidence.start_ns or life["sent_ns"]
+    zero_ns = evidence.zero.ns or life["sent_ns"]
     name = f"{life['writer']}/{life['seq']}" + (f" ({life['label']})" if life["label"] else "")
     fate = life["fate"].replace("_", " ")
     where = f"{life['topic']}/{life['partition']}"
     unrelated = f"({later} later events are not about this message)"
     return [
         StoryLine("", f"Message {name} of {life['writer_name'] or 'an unnamed writer'} to {where}: {fate}"),
-        *(StoryLine.at((ns - start_ns) / 1e9, text) for ns, text in sorted(events)),
+        StoryLine.zero(evidence.zero),
+        *(StoryLine.at((ns - zero_ns) / 1e9, text) for ns, text in sorted(events)),
         *([StoryLine.about("", unrelated)] if later else []),
         StoryLine.about(IN_THE_END, _ending(life, _read_replicas(evidence, life))),
         StoryLine.about(CAUSE, cause_of(life) or _without_cause(life)),

@@ -16,7 +16,8 @@ from checkers.spark.reader_views import readable_since
 from checkers.spark.views import register, table_frame
 from checkers.tables.output import FINDING, TRANSACTION_TABLES, ddl
 from checkers.tables.source import Source, open_source
-from harness.errors import UsageError
+from harness.errors import UsageError, quoted
+from harness.history.time_zero import TimeZero, in_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,8 +43,14 @@ class StoryLine(NamedTuple):
 
     @classmethod
     def at(cls, seconds: float, text: str) -> StoryLine:
-        """What happened so long after the beginning of the run."""
-        return cls(f"{seconds:10.3f} s  ", text)
+        """What happened so long after time zero."""
+        return cls(f"{in_seconds(seconds, 3):>12}  ", text)
+
+    @classmethod
+    def zero(cls, zero: TimeZero) -> StoryLine:
+        """What times count from."""
+        began = f"the first fault, {quoted(zero.fault)}, began" if zero.fault else "the history began"
+        return cls.about("at 0 s", began)
 
     @classmethod
     def about(cls, subject: str, text: str) -> StoryLine:
@@ -78,7 +85,7 @@ def transaction_story(
     end = max((ns for ns, _ in own), default=0)
     begin = min((ns for ns, _ in own), default=0)
     around = [event for event in _around(evidence) if begin <= event[0] <= end]
-    start_ns = evidence.start_ns or begin
+    zero_ns = evidence.zero.ns or begin
     name = f"Transaction {number} of {fate['writer_name'] or f'writer {writer}'}" + (
         f" (transactional.id {fate['transactional_id']})" if fate["transactional_id"] else ""
     )
@@ -89,7 +96,8 @@ def transaction_story(
         StoryLine(
             "", f"{name}: reported as {fate['reported']}, {fate['visible'] or 'nothing'} of it readable"
         ),
-        *(StoryLine.at((ns - start_ns) / 1e9, text) for ns, text in sorted([*own, *around])),
+        StoryLine.zero(evidence.zero),
+        *(StoryLine.at((ns - zero_ns) / 1e9, text) for ns, text in sorted([*own, *around])),
         *(StoryLine.about(IN_THE_END, text) for text in endings),
         StoryLine.about(CAUSE, _cause(session, folder, fate, cause_of)),
     ]

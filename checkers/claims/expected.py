@@ -137,9 +137,7 @@ def _rows(path: str) -> int:
         return int(parquet.metadata.num_rows)
 
 
-def sample_findings(
-    findings: str, limit: int, start_ns: int, acks: Mapping[int, int]
-) -> list[dict[str, Any]]:
+def sample_findings(findings: str, limit: int, zero_ns: int, acks: Mapping[int, int]) -> list[dict[str, Any]]:
     """Up to ``limit`` findings, `described`: unexpected ones first, then by place."""
     chosen: list[tuple[tuple[Any, ...], int, dict[str, Any]]] = []
     taken = 0
@@ -154,22 +152,22 @@ def sample_findings(
                     place = (row["expected"], *where)  # a finding about the run has no partition
                     chosen.append((place, taken, row))
             chosen = heapq.nsmallest(limit, chosen)
-    return described((row for _, _, row in sorted(chosen, key=lambda c: c[:2])), start_ns, acks)
+    return described((row for _, _, row in sorted(chosen, key=lambda c: c[:2])), zero_ns, acks)
 
 
 def described(
-    rows: Iterable[Mapping[str, Any]], start_ns: int, acks: Mapping[int, int]
+    rows: Iterable[Mapping[str, Any]], zero_ns: int, acks: Mapping[int, int]
 ) -> list[dict[str, Any]]:
     """Findings in the form that people are shown.
 
-    ``acked_s`` counts from ``start_ns``; ``message`` names the message, ``fault`` the fault in force;
+    ``acked_s`` counts from ``zero_ns``; ``message`` names the message, ``fault`` the fault in force;
     ``acks`` is what its producer waited for.
     """
     return [
         {
             **row,
             "message": _message(row),
-            "acked_s": None if row["acked_ns"] is None else round((row["acked_ns"] - start_ns) / 1e9, 3),
+            "acked_s": None if row["acked_ns"] is None else round((row["acked_ns"] - zero_ns) / 1e9, 3),
             "fault": row["acked_during"],
             "acks": acks.get(row["writer"]),
         }

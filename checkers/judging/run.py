@@ -138,7 +138,7 @@ class Results:
 
     def sample(self, limit: int) -> list[dict[str, Any]]:
         """Up to ``limit`` findings for people, unexpected ones first."""
-        return sample_findings(self._findings, limit, self.evidence.start_ns, self.evidence.acks)
+        return sample_findings(self._findings, limit, self.evidence.zero.ns, self.evidence.acks)
 
     def keep(self, out: str) -> None:
         """Put everything into the folder ``out``. Called last."""

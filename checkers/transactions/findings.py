@@ -301,7 +301,7 @@ def _hanging(case: _Case, record: Row) -> Cause:
     if debt is not None:
         place = f"{record['topic']}/{record['partition']}"
         what = f"broker{debt.broker} stated {debt.state}; {place} still lacks its marker"
-        at_s = round((debt.ns - case.evidence.start_ns) / 1e9, 3)
+        at_s = round((debt.ns - case.evidence.zero.ns) / 1e9, 3)
         return Cause(
             kind="coordinator_not_finished",
             facts={"broker": debt.broker, "state": debt.state, "at_s": at_s, "partition": place},

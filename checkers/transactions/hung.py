@@ -56,7 +56,7 @@ def hung_transactions(evidence: Evidence) -> Iterator[dict[str, Any]]:
             longest = _overlap(span, _over(span.row, states_by_producer.get(span.row["producer_id"], [])))
             if longest is not None and span.row["transaction_start"] not in reported:
                 reported.add(span.row["transaction_start"])
-                yield _finding(span.row, longest, evidence.start_ns)
+                yield _finding(span.row, longest, evidence.zero.ns)
 
 
 def _where(row: Row) -> tuple[str, int, int, int]:
@@ -132,8 +132,8 @@ def _overlap(span: _Span, others: Iterator[_Span]) -> _Span | None:
     return longest
 
 
-def _finding(state: Row, longest: _Span, start_ns: int) -> dict[str, Any]:
-    since, until = ((ns - start_ns) / 1e9 for ns in (longest.from_ns, longest.until_ns))
+def _finding(state: Row, longest: _Span, zero_ns: int) -> dict[str, Any]:
+    since, until = ((ns - zero_ns) / 1e9 for ns in (longest.from_ns, longest.until_ns))
     return {
         "class": "hung_transaction",
         "topic": state["topic"],

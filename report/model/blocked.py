@@ -62,12 +62,12 @@ def blocked_readers(
 
 
 def blocked_in(folder: str) -> tuple[BlockedReaders, ...]:
-    """The blocks of a judged run folder, in seconds since its first event; none without such a folder."""
+    """The blocks of a judged run folder, by the times of its page; none without such a folder."""
     path = Path(folder)
     if not (path / "transaction_fates.parquet").exists():
         return ()
     tables = RunTables(path)
-    zero_ns = tables.zero_ns()
+    zero_ns = tables.time_zero().ns
     return blocked_readers(tables, lambda ns: round((ns - zero_ns) / 1e9, 4))
 
 

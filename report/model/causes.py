@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from harness.history.time_zero import in_seconds
 from harness.kafka.model import broker_name
 from report.model.chains import CAUSE_UNKNOWN, Chain, kind_of, leaders_of, most_held
 from report.model.messages import LOST
@@ -107,8 +108,8 @@ def _acknowledged(one: Chain, asked: str) -> str:
     if begin is None:
         return with_acks
     if end is None or f"{begin:.1f}" == f"{end:.1f}":
-        return f"{with_acks} at {begin:.1f} s"
-    return f"{with_acks} from {begin:.1f} s to {end:.1f} s"
+        return f"{with_acks} at {in_seconds(begin)}"
+    return f"{with_acks} from {in_seconds(begin)} to {in_seconds(end)}"
 
 
 def _deposed(one: Chain, asked: str) -> str:
@@ -120,13 +121,13 @@ def _deposed(one: Chain, asked: str) -> str:
     sentences = [f"{old} acknowledged {_which(one)}{_acknowledged(one, asked)}."]
     cut_s = one.power.get(number)
     if cut_s is not None:
-        sentences.append(f"{new} had {them}, too, and lost {them} in the power cut at {cut_s:.1f} s.")
+        sentences.append(f"{new} had {them}, too, and lost {them} in the power cut at {in_seconds(cut_s)}.")
     if one.gone and one.kind != _AFTER_HEAL:
         sentences.append(f"{_capital(one.gone)}.")
     if one.elected_s is not None:
         after = one.acked_from_s is not None and one.acked_from_s > one.elected_s
         had = "had led" if after else "led"
-        sentences.append(f"{new} {had} from {one.elected_s:.1f} s" + _lacked(one, number, them) + ".")
+        sentences.append(f"{new} {had} from {in_seconds(one.elected_s)}" + _lacked(one, number, them) + ".")
     elif cut_s is None:
         sentences.append(f"{new} led{_lacked(one, number, them)}.")
     if one.kind == _AFTER_HEAL:
@@ -161,7 +162,7 @@ def _power_cut(one: Chain, asked: str) -> str:
     they = "it" if one.count == 1 else "they"
     at: dict[str, list[str]] = {}
     for broker, cut_s in sorted(one.power.items()):
-        at.setdefault(f"{cut_s:.1f} s", []).append(f"broker{broker}")
+        at.setdefault(f"{in_seconds(cut_s)}", []).append(f"broker{broker}")
     who = "; ".join(f"{listed(brokers)} lost power at {when}" for when, brokers in at.items())
     by = listed([f"broker{broker}" for broker in one.acked_by]) or "the leader"
     verb = "was" if one.count == 1 else "were"
@@ -196,7 +197,8 @@ def _apart_at(one: Chain) -> str:
     for broker, name in (one.also or {}).items():
         if name != label:
             sentences.append(
-                f"broker{broker} had {name}, too, and lost it in the power cut at {one.power[broker]:.1f} s."
+                f"broker{broker} had {name}, too, and lost it in the power cut at "
+                f"{in_seconds(one.power[broker])}."
             )
     return " ".join(sentences)
 

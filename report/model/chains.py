@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.records import NOT_KNOWN
+from harness.history.time_zero import in_seconds
 from harness.kafka.model import broker_name
 from report.model.beliefs import ToSeconds, Zombie
 from report.model.messages import LOST
@@ -266,7 +267,7 @@ class _History:
         if unregistered is None:
             return ""
         if unregistered[0].startswith("zookeeper"):
-            return f"broker{old}'s ZooKeeper session had ended by {unregistered[1]:.1f} s"
+            return f"broker{old}'s ZooKeeper session had ended by {in_seconds(unregistered[1])}"
         return f"broker{old} was fenced: {successor}'s metadata no longer listed it as alive"
 
     def _unaware(self, place: str, number: int, elected_s: float) -> str:
@@ -295,7 +296,7 @@ class _History:
             ):
                 return (
                     f"{old} still followed {one.source}, which {one.elected} had replaced at "
-                    f"{one.from_s:.1f} s, so it learned of the election only at {until[0]:.1f} s"
+                    f"{in_seconds(one.from_s)}, so it learned of the election only at {in_seconds(until[0])}"
                 )
         return ""
 

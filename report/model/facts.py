@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.mechanisms import MECHANISMS
+from harness.history.time_zero import in_seconds
 from report.model.beliefs import ToSeconds, Zombie
 from report.model.messages import LOST
 from report.model.model import (
@@ -86,16 +87,16 @@ def _of_faults(faults: Sequence[Fault], consequences: Mapping[int, str]) -> list
 def fault_in_words(fault: Fault) -> str:
     """A sentence that says what a fault did and when."""
     if fault.stated:
-        until = "" if fault.to_s is None else f", and its end at {fault.to_s:.1f} s"
-        return f"Somebody stated “{fault.name}” at {fault.from_s:.1f} s{until}."
+        until = "" if fault.to_s is None else f", and its end at {in_seconds(fault.to_s)}"
+        return f"Somebody stated “{fault.name}” at {in_seconds(fault.from_s)}{until}."
     if not fault.injected:
-        return f"“{fault.name}” did not take effect at {fault.from_s:.1f} s."
+        return f"“{fault.name}” did not take effect at {in_seconds(fault.from_s)}."
     if not fault.proven:
-        begun = f"“{fault.name}” was injected at {fault.from_s:.1f} s"
+        begun = f"“{fault.name}” was injected at {in_seconds(fault.from_s)}"
         return f"{begun}, and did not last until it was healed; its proof says why."
-    times = f"at {fault.from_s:.1f} s"
+    times = f"at {in_seconds(fault.from_s)}"
     if fault.to_s is not None:
-        times = f"from {fault.from_s:.1f} s to {fault.to_s:.1f} s"
+        times = f"from {in_seconds(fault.from_s)} to {in_seconds(fault.to_s)}"
     hit = {**fault.details, "hosts": fault.hosts, "partitions": fault.partitions, "links": fault.links}
     said = clause(fault.mechanism, hit)
     if not said:
@@ -105,8 +106,8 @@ def fault_in_words(fault: Fault) -> str:
         return f"{said} {times}."
     started = "were started" if len(fault.hosts) > 1 else "was started"
     late = fault.to_s - fault.from_s > SHORT_S
-    back = f" and {started} again at {fault.to_s:.1f} s" if late else ""
-    return f"{said} at {fault.from_s:.1f} s{back}."
+    back = f" and {started} again at {in_seconds(fault.to_s)}" if late else ""
+    return f"{said} at {in_seconds(fault.from_s)}{back}."
 
 
 def _of_zombies(zombies: Sequence[tuple[str, Zombie]], partitions: Sequence[PartitionStory]) -> list[str]:

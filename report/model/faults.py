@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.errors import BadDataError, json_value
+from harness.history.time_zero import begun_ns
 from report.model.beliefs import ToSeconds
 from report.model.model import Fault, Proof
 from report.model.tables import Row
@@ -31,8 +32,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 def faults(rows: Iterable[Row], processes: Iterable[Row], seconds: ToSeconds) -> tuple[Fault, ...]:
     """The faults of a run by the rows of their moments, sorted by time.
 
-    ``processes`` tell when processes ended: a power cut or a kill begins with the end of the first process,
-    not with the proof that it took effect.
+    ``processes`` tell when processes ended, and so when power cuts and kills began.
     """
     ends = [row for row in processes if row["event"] == "killed"]
     moments: dict[int, dict[str, Row]] = {}
@@ -48,14 +48,6 @@ def _fault(number: int, by_moment: Mapping[str, Row], ends: Sequence[Row], secon
     links = _texts(targets.get("links"))
     hosts = _texts(targets.get("hosts"))
     injected = "injected" in by_moment
-    begun_ns = begun["ns"]
-    if injected and begun["mechanism"] in ("kill", "power_cut") and "injecting" in by_moment:
-        within = (
-            row["ns"]
-            for row in ends
-            if row["host"] in hosts and by_moment["injecting"]["ns"] <= row["ns"] <= begun["ns"]
-        )
-        begun_ns = min(within, default=begun_ns)
     lasting = begun["kind"] != "operator" and (
         ended is not None or begun["kind"] != "process" or not injected
     )
@@ -64,7 +56,7 @@ def _fault(number: int, by_moment: Mapping[str, Row], ends: Sequence[Row], secon
         name=begun["name"],
         kind=begun["kind"],
         mechanism=begun["mechanism"] or "",
-        from_s=seconds(begun_ns),
+        from_s=seconds(begun_ns(by_moment, hosts, ends) if injected else begun["ns"]),
         to_s=seconds(ended["ns"]) if ended else None,
         lasting=lasting,
         injected=injected,

@@ -35,6 +35,7 @@ from report.model.model import (
     ReportModel,
     Run,
     Unobserved,
+    Zero,
 )
 from report.model.other_findings import explanations
 from report.model.removals import consequences, elections, turns
@@ -88,7 +89,8 @@ class _ModelBuilder:
         self.judgement = self.tables.json("judgement.json")
         self.small = {name: self.tables.rows(name) for name in WITH_TIME}
         self.life = self.tables.table("life", COLUMNS)
-        self.zero_ns = self.tables.zero_ns()
+        self.zero = self.tables.time_zero()
+        self.zero_ns, self.start_ns = self.zero.ns, self.tables.start_ns()
         self.findings = self.tables.table("findings", _FINDING_COLUMNS)
         self.marks = tuple(
             Mark(self.seconds(row["ns"]), row["name"], _mark_text(row["text"] or row["name"]))
@@ -100,7 +102,7 @@ class _ModelBuilder:
         self.faults = faults_of(self.small["faults"], self.small["processes"], self.seconds)
 
     def seconds(self, ns: int) -> float:
-        """A time of the history in seconds since its first event."""
+        """A time of the history in seconds from time zero."""
         return round((ns - self.zero_ns) / 1e9, 4)
 
     def model(self) -> ReportModel:
@@ -144,6 +146,7 @@ class _ModelBuilder:
         verdict = verdict_of(self.judgement, groups, imported=imported)
         return ReportModel(
             run=self._run(from_s, to_s),
+            zero=Zero(self.zero.fault, self._utc(self.zero_ns, "milliseconds")),
             verdict=replace(
                 verdict,
                 sentences=sentences(
@@ -253,13 +256,6 @@ class _ModelBuilder:
     def _run(self, from_s: float, to_s: float) -> Run:
         manifest = self.manifest
         declared = self.tables.json("claims.json")
-        anchor: Mapping[str, Any] = manifest.get("anchor") or {}
-        started = ""
-        if "wall_ns" in anchor:
-            anchor_ns = int(anchor["monotonic_ns"])
-            # A run under way has no tables yet; the anchor was taken as it began.
-            wall_ns = int(anchor["wall_ns"]) + (self.zero_ns or anchor_ns) - anchor_ns
-            started = datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="seconds")
         scenario = self._scenario()
         durations: Mapping[str, float] = manifest.get("durations") or {}
         kafka, mode, lab = (str(manifest.get(key) or "") for key in ("kafka", "mode", "lab"))
@@ -274,7 +270,7 @@ class _ModelBuilder:
             folder=str(self.folder),
             status=str(manifest.get("status") or ""),
             problem=str(manifest.get("problem") or ""),
-            started=started,
+            started=self._utc(self.start_ns, "seconds"),
             duration_s=round(float(durations.get("scenario") or to_s - from_s), 1) if scenario else 0.0,
             azs={str(key): str(value) for key, value in (manifest.get("azs") or {}).items()},
             roles={str(key): str(value) for key, value in (manifest.get("roles") or {}).items()},
@@ -285,6 +281,16 @@ class _ModelBuilder:
             imported=not scenario,
             limits=limits_in_words(manifest.get("recording")),
         )
+
+    def _utc(self, ns: int, timespec: str) -> str:
+        """A time of the history in ISO 8601; empty without a clock anchor."""
+        anchor: Mapping[str, Any] = self.manifest.get("anchor") or {}
+        if "wall_ns" not in anchor:
+            return ""
+        anchor_ns = int(anchor["monotonic_ns"])
+        # A run under way has no tables yet; the anchor was taken as it began.
+        wall_ns = int(anchor["wall_ns"]) + (ns or anchor_ns) - anchor_ns
+        return datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec=timespec)
 
     def _scenario(self) -> str:
         """Empty for a history that another program recorded."""
@@ -306,7 +312,7 @@ class _ModelBuilder:
             moments += [self.seconds(limits["min"]), self.seconds(limits["max"])]
         if not moments:
             moments = [self.seconds(int(row["ns"])) for row in self.small["views"]] or [0.0]
-        start = max(0.0, min(moments) - _BEFORE_S)
+        start = max(self.seconds(self.start_ns), min(moments) - _BEFORE_S)
         return round(start, 2), round(max(*moments, start + 1.0) + _AFTER_S, 2)
 
     def _places(self) -> list[tuple[str, int]]:

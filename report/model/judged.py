@@ -1,4 +1,4 @@
-"""From a judgement to a `ReportModel` without times and pictures, for reports that need no history."""
+"""From a judgement to a `ReportModel` without pictures, for reports that need no history."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from report.model.facts import claim_of, lost_messages, promises_of
 from report.model.headline import headline
 from report.model.meaning import meaning
-from report.model.model import Finding, FindingGroup, ReportModel, Run, Verdict, WriterFates
+from report.model.model import Finding, FindingGroup, ReportModel, Run, Verdict, WriterFates, Zero
 from report.words.causes import cause_of, facts_of
 from report.words.details import detail_in_words
 from report.words.seen import seen_in_words
@@ -25,6 +25,7 @@ def judged_model(judgement: Mapping[str, Any]) -> ReportModel:
     return ReportModel(
         run=Run(scenario=str(judgement.get("scenario") or ""), folder=str(judgement.get("run") or "")),
         verdict=verdict_of(judgement, groups),
+        zero=Zero(str(judgement.get("first_fault") or "")),
         claims=tuple(claim_of(one, None, {}) for one in judgement.get("claims") or ()),
         promises=promises_of(judgement.get("promises") or ()),
         writers=writers_of(judgement),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.history.time_zero import TimeZero
 from report.model.beliefs import ToSeconds, lanes, leaders_by_epoch, splits
 from report.model.faults import faults as faults_of
 from report.model.gather import offsets_by_broker
@@ -22,7 +23,11 @@ class LiveModel:
 
     from_s: float
     to_s: float
-    """Seconds since the first event, between which the pictures lie."""
+    """Seconds from time zero, between which the pictures lie."""
+    fault: str
+    """The name of the first fault in force, from which times count; empty: there is none yet."""
+    lasted_s: float
+    """Since the run began."""
     marks: Sequence[Mark]
     faults: Sequence[Fault]
     partition: PartitionStory | None
@@ -39,24 +44,29 @@ def live_model(
     rows: Mapping[str, Sequence[Row]],
     acknowledged: Mapping[str, Mapping[int, int]],
     *,
-    zero_ns: int,
+    zero: TimeZero,
+    start_ns: int,
     now_ns: int,
 ) -> LiveModel:
     """The model of the rows of journals so far.
 
-    ``rows`` by table, each in the order of time; ``acknowledged`` by AZ and by second since ``zero_ns``.
+    ``rows`` by table, each in the order of time; ``acknowledged`` by AZ and by second from time zero.
+    The run began at ``start_ns``.
     """
 
     def seconds(ns: int) -> float:
-        return round((ns - zero_ns) / 1e9, 4)
+        return round((ns - zero.ns) / 1e9, 4)
 
-    to_s = max(seconds(now_ns), 1.0)
-    from_s = max(0.0, to_s - WINDOW_S)
+    begun_s = seconds(start_ns)
+    to_s = max(seconds(now_ns), begun_s + 1.0)
+    from_s = max(begun_s, to_s - WINDOW_S)
     marks = [Mark(seconds(row["ns"]), row["name"], row["text"] or row["name"]) for row in rows["marks"]]
     controllers = lanes(rows["views"], seconds, to_s, None)
     return LiveModel(
         from_s=from_s,
         to_s=to_s,
+        fault=zero.fault,
+        lasted_s=to_s - begun_s,
         marks=[mark for mark in marks if mark.s >= from_s],
         faults=faults_of(rows["faults"], rows["processes"], seconds),
         partition=_partition(rows, seconds, from_s, to_s),
@@ -100,5 +110,5 @@ def _partition(
 
 
 def _rate(az: str, per_second: Mapping[int, int], from_s: float) -> AcknowledgedRate:
-    shown = ((float(second), count) for second, count in sorted(per_second.items()) if second >= from_s)
+    shown = ((float(second), count) for second, count in sorted(per_second.items()) if second + 1 > from_s)
     return AcknowledgedRate(az=az, acks="", per_second=tuple(shown))

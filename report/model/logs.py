@@ -165,7 +165,7 @@ def _records(
             lost=lost,
         )
         gone = row.get("gone_ns")
-        seen_s = 0.0 if at_end is not None else seconds(row["seen_ns"])
+        seen_s = -math.inf if at_end is not None else seconds(row["seen_ns"])
         records.append(_Sighting(record, row["broker"], seen_s, None if gone is None else seconds(gone)))
     return records
 

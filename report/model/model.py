@@ -1,7 +1,8 @@
 """The shape of a report: frozen data classes that become JSON as they are.
 
-Times are seconds since the first event of the run, as in the other outputs. `SCHEMA` rises when a field
-changes its meaning or goes away; a new field needs no new version.
+Times are seconds from time zero, negative before it: the first fault in force or, without one, the first
+event of the run (`Zero`); `acked story` and the terminal count alike. `SCHEMA` rises when a field changes its
+meaning or goes away; a new field needs no new version.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,16 @@ class Run:
     """Whether another program recorded the history; `scenario` is then the name of its folder."""
     limits: tuple[str, ...] = ()
     """What is not known of the cluster of a recording, in sentences."""
+
+
+@dataclass(frozen=True)
+class Zero:
+    """The moment from which all times of a report count, in seconds; times before it are negative."""
+
+    fault: str = ""
+    """The name of the first fault in force, which began then; empty: the history began then."""
+    utc: str = ""
+    """ISO 8601, to the millisecond; empty if the manifest has no clock anchor."""
 
 
 NO_AZ = "?"
@@ -555,6 +566,8 @@ class ReportModel:
 
     run: Run
     verdict: Verdict
+    zero: Zero = Zero()
+    """What times count from."""
     from_s: float = 0.0
     to_s: float = 0.0
     """The stretch of time that pictures show."""

@@ -124,6 +124,7 @@ class JudgementShape(TypedDict, total=False):
     fates_by_writer: list[_Writer] | None
     findings_by_class: dict[str, WholeCount] | None
     promises: list[_Promise] | None
+    first_fault: str | None
 
 
 class _Pause(TypedDict, total=False):

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from checkers.tables.output import FINDING, LIFE, TRANSACTION, TRANSACTION_RECORD
 from harness.errors import DAMAGED, BadDataError, json_file
 from harness.history.schema import SCHEMA_VERSION, TABLES, readable
+from harness.history.time_zero import TimeZero, time_zero
 from harness.plain_files import require_plain
 from report.model.shapes import JUDGEMENT, RUN, SHAPES, require_shape
 from report.words.stored import REMEDY
@@ -172,7 +173,11 @@ class RunTables:
             rows.sort(key=lambda row: int(row["ns"]))
         return rows
 
-    def zero_ns(self) -> int:
+    def time_zero(self) -> TimeZero:
+        """What times of the run count from."""
+        return time_zero(self.rows("faults"), self.rows("processes"), self.start_ns())
+
+    def start_ns(self) -> int:
         """The time of the first event of the run or, without any event, of the first message."""
         earliest = [self._earliest(name, "ns") for name in WITH_TIME]
         times = [ns for ns in earliest if ns is not None]

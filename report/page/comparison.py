@@ -214,7 +214,7 @@ def _pictures(one: ReportModel, other: ReportModel) -> list[tuple[str, str, list
         for label, model, of in (("A", one, story), ("B", other, twin)):
             from_s, to_s, zero_s = aligned.window(model)
             since = f"“{aligned.mark}”" if aligned.mark else "the pictures begin"
-            picture = partition_timeline(of, model.faults, model.marks, from_s, to_s, zero_s, since)
+            picture = partition_timeline(of, model.faults, model.marks, from_s, to_s, zero_s, since=since)
             drawn.append((label, picture))
         pictures.append((story.name, aligned.mark, drawn))
     return pictures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from harness.history.time_zero import in_seconds
 from report.model.model import Story, StoryEvent
 from report.page.svg import fit, picture, tag, text
 
@@ -25,7 +26,7 @@ def ladder(story: Story) -> Markup:
     y = 44.0
     rungs: list[Markup] = []
     for event in story.events:
-        rungs.append(text(_TIME - 12, y + 4, f"{event.s:.2f} s", "tick", text_anchor="end"))
+        rungs.append(text(_TIME - 12, y + 4, f"{in_seconds(event.s, 2)}", "tick", text_anchor="end"))
         rungs += _rung(event, columns, y, room)
         y += _STEP
     end = y - 8

@@ -10,6 +10,7 @@ from report.page.shelf import own_page
 from report.page.svg import PATTERNS
 from report.page.template import environment
 from report.page.timeline import controller_timeline, partition_timeline, rates_timeline
+from report.words.times import zero_of_axis
 
 
 def live_page(address: str, name: str, title: str, kafka: str, mode: str) -> tuple[str, str]:
@@ -28,16 +29,18 @@ def live_page(address: str, name: str, title: str, kafka: str, mode: str) -> tup
 
 def live_fragment(model: LiveModel) -> str:
     """The pictures, as HTML."""
-    times = (model.from_s, model.to_s)
+    times, since = (model.from_s, model.to_s), zero_of_axis(model.fault)
     parts = []
     if model.rates:
-        parts.append(("Messages acknowledged", rates_timeline(model.rates, model.faults, *times)))
+        parts.append(
+            ("Messages acknowledged", rates_timeline(model.rates, model.faults, *times, since=since))
+        )
     if model.partition is not None:
-        picture = partition_timeline(model.partition, model.faults, model.marks, *times)
+        picture = partition_timeline(model.partition, model.faults, model.marks, *times, since=since)
         parts.append((f"Who leads {model.partition.name}", picture))
     if model.controllers:
         picture = controller_timeline(
-            model.controllers, model.controller_splits, model.faults, model.marks, *times
+            model.controllers, model.controller_splits, model.faults, model.marks, *times, since=since
         )
         parts.append(("Who is the controller", picture))
     total = grouped(model.acknowledged)
@@ -47,7 +50,7 @@ def live_fragment(model: LiveModel) -> str:
         for title, picture in parts
     )
     state = Markup('<p class="meta">{:.0f} s · {} messages acknowledged{}</p>').format(
-        model.to_s, total, last
+        model.lasted_s, total, last
     )
     return str(state + pictures)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from harness.history.time_zero import in_seconds
 from report.model.model import LogColumn, LogFigure, Panel, ReplicaRecord, ReplicaState
 from report.page.svg import block, fit, joined, picture, tag, text, titled, wrapped
 
@@ -76,7 +77,7 @@ def logs_picture(figure: LogFigure, leaders: Mapping[int, int], name: str) -> Ma
 
 def _heading(panel: Panel, caption: Sequence[str], x: float, y: float, width: float) -> list[Markup]:
     return [
-        text(x, y + 15, f"{panel.s:.1f} s", "panelname"),
+        text(x, y + 15, f"{in_seconds(panel.s)}", "panelname"),
         text(x + width - 46, y + 15, fit(panel.name, width - 110, 11), "panelmark", text_anchor="end"),
         *(text(x, y + 31 + _LINE * number, line, "paneltext") for number, line in enumerate(caption)),
     ]
@@ -163,7 +164,7 @@ def _replica(
     if replica.silent:
         left, wide = x + room.left + 1, at - x - room.left - 2
         parts.append(tag("rect", x=left, y=y + 0.5, width=wide, height=_ROW - 1, class_="notknown"))
-        since = "" if replica.since_s is None else f" since {replica.since_s:.1f} s"
+        since = "" if replica.since_s is None else f" since {in_seconds(replica.since_s)}"
         words = next(
             (one for one in (f"not known{since}", f"?{since}", "?") if fit(one, wide - 4, 11) == one), "?"
         )

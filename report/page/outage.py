@@ -13,6 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from harness.history.time_zero import in_seconds
 from report.page.svg import joined, tag, text, titled
 
 _CLIPPED_AT = 2.0
@@ -96,7 +97,7 @@ def outage(line: Mapping[str, Any], azs: Mapping[str, str], window: Window, labe
     for s in window.ticks():
         place = window.x(s)
         anchor = "start" if s - window.from_s < 2 else "middle"
-        words = "fault" if s == 0 else f"{s} s"
+        words = "fault" if s == 0 else in_seconds(s, 0)
         parts.append(
             tag("text", words, x=place, y=base + 13, class_="tick", text_anchor=anchor),
         )
@@ -152,5 +153,5 @@ def _bars(counts: Sequence[int], line: Mapping[str, Any], window: Window, words:
             height=f"{tall:.1f}%",
             class_="write more" if count > usual * _CLIPPED_AT else "write",
         )
-        bars.append(titled(bar, f"{words}, {begin} s: {count} acknowledged") if words else bar)
+        bars.append(titled(bar, f"{words}, {in_seconds(begin, 0)}: {count} acknowledged") if words else bar)
     return bars

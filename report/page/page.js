@@ -4,7 +4,7 @@
   root.classList.add("has-js");
   const all = (query, where) => Array.from((where || document).querySelectorAll(query));
 
-  // A moment or a period, shown in every timeline: #t=9.9, #t=3.1-12.7, #t=3.1-
+  // A moment or a period, shown in every timeline: #t=9.9, #t=-3.1-12.7, #t=3.1-
   const show = (from, to) => {
     for (const svg of all("svg.timeline")) {
       const [start, end, left, right] = ["from", "to", "left", "right"].map((key) => Number(svg.dataset[key]));
@@ -30,7 +30,7 @@
 
   const follow = () => {
     const hash = decodeURIComponent(location.hash.slice(1));
-    const time = /^t=(\d+(?:\.\d+)?)(?:(-)(\d+(?:\.\d+)?)?)?$/.exec(hash);
+    const time = /^t=(-?\d+(?:\.\d+)?)(?:(-)(-?\d+(?:\.\d+)?)?)?$/.exec(hash);
     if (time) {
       const to = time[3] ? Number(time[3]) : time[2] ? Infinity : null;
       show(Number(time[1]), to);
@@ -81,7 +81,9 @@
         for (const other of all("thead th", table)) other.removeAttribute("aria-sort");
         head.setAttribute("aria-sort", rising ? "ascending" : "descending");
         const body = table.tBodies[0];
-        const order = new Intl.Collator("en", { numeric: true }).compare;
+        const collator = new Intl.Collator("en", { numeric: true });
+        const before = (text) => (/^−\d/.test(text) ? parseFloat(text.slice(1)) : 0);
+        const order = (a, b) => before(b) - before(a) || collator.compare(a, b);
         const rows = Array.from(body.rows);
         rows.sort((a, b) => (rising ? 1 : -1) * order(a.cells[column].textContent, b.cells[column].textContent));
         body.append(...rows);

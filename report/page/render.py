@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.history.time_zero import in_seconds
 from harness.kafka.model import broker_name
 from report.model.beliefs import controller_host
 from report.model.model import NO_AZ, Claim, FindingGroup, ReportModel, counted
@@ -17,14 +18,16 @@ from report.page.svg import LEADERS, PATTERNS, hue_of
 from report.page.template import STATUS_ICONS
 from report.page.timeline import controller_timeline, partition_timeline, rates_timeline
 from report.words.claims import deviation_of
+from report.words.times import counted_from, zero_of_axis
 
 
 def page(model: ReportModel) -> str:
     """The page as one self-contained HTML file."""
+    since = zero_of_axis(model.zero.fault)
     pictures = [
         (
             story,
-            partition_timeline(story, model.faults, model.marks, model.from_s, model.to_s),
+            partition_timeline(story, model.faults, model.marks, model.from_s, model.to_s, since=since),
             logs_picture(story.logs, story.leaders, story.name) if story.logs else None,
         )
         for story in model.partitions
@@ -39,6 +42,7 @@ def page(model: ReportModel) -> str:
             model.from_s,
             model.to_s,
             model.controller_turns,
+            since=since,
         )
     return framed(
         "page.html.j2",
@@ -51,7 +55,9 @@ def page(model: ReportModel) -> str:
         pictures=pictures,
         controllers=controllers,
         disagreed=any(sum(leader >= 0 for leader in split.says) > 1 for split in model.controller_splits),
-        rates=rates_timeline(model.availability, model.faults, model.from_s, model.to_s),
+        rates=rates_timeline(model.availability, model.faults, model.from_s, model.to_s, since=since),
+        counted_from=counted_from(model.zero.fault, model.zero.utc),
+        in_seconds=in_seconds,
         matrices=[(fault, link_matrix(fault)) for fault in model.faults],
         ladders={story.message: ladder(story) for story in (*model.stories, *model.transaction_stories)},
         stories={story.message: story for story in model.stories},
@@ -124,15 +130,15 @@ def _legend(model: ReportModel, *, controllers: bool) -> list[tuple[int, str]]:
 def _where(claim: Claim) -> dict[str, Any]:
     """The place of a claim's evidence on the page: a link, and its words."""
     begin, end = claim.from_s, claim.to_s
-    if begin is None and end is None:
-        return {}
     if begin is None:
-        return {"href": f"#t={end}", "text": f"at {end:.1f} s"}
+        if end is None:
+            return {}
+        return {"href": f"#t={end}", "text": f"at {in_seconds(end)}"}
     if end is None:
-        return {"href": f"#t={begin}-", "text": f"from {begin:.1f} s on"}
+        return {"href": f"#t={begin}-", "text": f"from {in_seconds(begin)} on"}
     if f"{begin:.1f}" == f"{end:.1f}":
-        return {"href": f"#t={begin}-{end}", "text": f"at {begin:.1f} s"}
-    return {"href": f"#t={begin}-{end}", "text": f"{begin:.1f} s to {end:.1f} s"}
+        return {"href": f"#t={begin}-{end}", "text": f"at {in_seconds(begin)}"}
+    return {"href": f"#t={begin}-{end}", "text": f"{in_seconds(begin)} to {in_seconds(end)}"}
 
 
 def _anchor(message: str) -> str:

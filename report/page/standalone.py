@@ -12,6 +12,7 @@ from report.model.model import ReportModel
 from report.page.svg import PATTERNS, tag, text, wrapped
 from report.page.template import TONES, asset
 from report.page.timeline import WIDTH, partition_timeline
+from report.words.times import zero_of_axis
 
 SENTENCES = 3
 _SVG = "http://www.w3.org/2000/svg"
@@ -31,7 +32,16 @@ def standalone(model: ReportModel) -> str:
     if not model.partitions:
         raise ValueError(f"{model.run.scenario}: no partition is known, so there is nothing to draw")
     drawn = ElementTree.fromstring(
-        str(partition_timeline(model.partitions[0], model.faults, model.marks, model.from_s, model.to_s))
+        str(
+            partition_timeline(
+                model.partitions[0],
+                model.faults,
+                model.marks,
+                model.from_s,
+                model.to_s,
+                since=zero_of_axis(model.zero.fault),
+            )
+        )
     )
     head = _head(model)
     top = _MARGIN + _LINE * len(head) + 8

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from harness.history.time_zero import in_seconds
 from report.model.beliefs import controller_host
 from report.model.model import (
     NO_AZ,
@@ -44,7 +45,7 @@ class _Canvas:
     from_s: float
     to_s: float
     zero_s: float = 0.0
-    since: str = "the run began"
+    since: str
     y: float = 0.0
     front: list[Markup] = field(default_factory=list)
 
@@ -63,7 +64,8 @@ def partition_timeline(
     from_s: float,
     to_s: float,
     zero_s: float = 0.0,
-    since: str = "the run began",
+    *,
+    since: str,
 ) -> Markup:
     """The picture of one topic partition; its axis counts seconds from ``zero_s``, which ``since`` names."""
     canvas = _Canvas(from_s=from_s, to_s=to_s, zero_s=zero_s, since=since)
@@ -97,9 +99,11 @@ def controller_timeline(
     from_s: float,
     to_s: float,
     turns: Sequence[Turn] = (),
+    *,
+    since: str,
 ) -> Markup:
-    """The picture of the controller that each node believes in."""
-    canvas = _Canvas(from_s=from_s, to_s=to_s)
+    """The picture of the controller that each node believes in; ``since`` names the zero of the axis."""
+    canvas = _Canvas(from_s=from_s, to_s=to_s, since=since)
     host_of = controller_host(lanes)
     _head(canvas, faults, marks)
     _turns(canvas, turns)
@@ -113,10 +117,18 @@ def controller_timeline(
 
 
 def rates_timeline(
-    azs: Sequence[Availability | AcknowledgedRate], faults: Sequence[Fault], from_s: float, to_s: float
+    azs: Sequence[Availability | AcknowledgedRate],
+    faults: Sequence[Fault],
+    from_s: float,
+    to_s: float,
+    *,
+    since: str,
 ) -> Markup:
-    """How many messages of each AZ were acknowledged in each second, by acks where they differ."""
-    canvas = _Canvas(from_s=from_s, to_s=to_s)
+    """How many messages of each AZ were acknowledged in each second, by acks where they differ.
+
+    ``since`` names the zero of the axis.
+    """
+    canvas = _Canvas(from_s=from_s, to_s=to_s, since=since)
     _head(canvas, faults, ())
     _heading(canvas, "messages acknowledged in each second")
     most = max((count for one in azs for _, count in one.per_second), default=1)
@@ -131,7 +143,7 @@ def rates_timeline(
             x, height = canvas.x(second), max(1.5, (_SENDS - 16) * count / most)
             width = max(canvas.x(second + 1) - x - 0.8, 0.8)
             bar = tag("rect", x=x, y=base - height, width=width, height=height, class_="send ok")
-            canvas.add(titled(bar, f"{second:.0f} s: {count} acknowledged"))
+            canvas.add(titled(bar, f"{in_seconds(second, 0)}: {count} acknowledged"))
         canvas.y += _SENDS
     return _finish(canvas, faults, (), "Messages acknowledged in each second, by AZ")
 
@@ -162,11 +174,11 @@ def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> No
             label = text(at, canvas.y - 1, shown, "faultname", text_anchor="end")
         else:
             label = text(at, canvas.y - 1, shown, "faultname")
-        until = "" if fault.to_s is None else f" to {fault.to_s:.2f} s"
-        canvas.add(titled(bar + label, f"{fault.name}: from {fault.from_s:.2f} s{until}"))
+        until = "" if fault.to_s is None else f" to {in_seconds(fault.to_s, 2)}"
+        canvas.add(titled(bar + label, f"{fault.name}: from {in_seconds(fault.from_s, 2)}{until}"))
     canvas.y += 8
     stems = [
-        _Label(canvas.x(one.s), (one.text, one.name), f"{one.s:.2f} s: {one.name}: {one.text}")
+        _Label(canvas.x(one.s), (one.text, one.name), f"{in_seconds(one.s, 2)}: {one.name}: {one.text}")
         for one in marks
     ]
     _labels(canvas, stems, "markname", down=True)
@@ -177,7 +189,7 @@ def _head(canvas: _Canvas, faults: Sequence[Fault], marks: Sequence[Mark]) -> No
     canvas.add(text(4, canvas.y - 3, f"since {canvas.since}", "tick"))
     while second < canvas.to_s - canvas.zero_s:
         x = canvas.x(second + canvas.zero_s)
-        canvas.add(text(x, canvas.y - 3, f"{second} s", "tick", text_anchor="middle"))
+        canvas.add(text(x, canvas.y - 3, in_seconds(second, 0), "tick", text_anchor="middle"))
         canvas.add(tag("line", x1=x, x2=x, y1=canvas.y, y2=canvas.y + 4, class_="axis"))
         second += step
     canvas.add(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=canvas.y, y2=canvas.y, class_="axis"))
@@ -264,7 +276,7 @@ def _turns(canvas: _Canvas, turns: Sequence[Turn]) -> None:
         _Label(
             canvas.x(one.s),
             (one.text, short[one.kind].format(one.source, one.count)),
-            f"{one.s:.2f} s: {one.text}",
+            f"{in_seconds(one.s, 2)}: {one.text}",
             one.kind,
         )
         for one in shown
@@ -277,7 +289,7 @@ def _turns_in_lanes(canvas: _Canvas, turns: Sequence[Turn], tops: Mapping[str, f
     for turn in turns:
         if turn.source in tops:
             sign = turn_sign(turn.kind, canvas.x(turn.s), tops[turn.source] + _LANE - 3)
-            canvas.add(titled(sign, f"{turn.s:.2f} s: {turn.text}"))
+            canvas.add(titled(sign, f"{in_seconds(turn.s, 2)}: {turn.text}"))
 
 
 def _heading(canvas: _Canvas, words: str) -> None:
@@ -310,7 +322,7 @@ def _sends(canvas: _Canvas, sends: Mapping[str, Sequence[SendBin]]) -> None:
                     parts.append(tag("rect", x=x, y=y, width=width, height=height, class_=f"send {kind}"))
             if one.lost:
                 parts.append(tag("circle", cx=x + width / 2, cy=y - 4, r=2.6, class_="lostring"))
-            words = f"{one.s:.2f} s: {one.ok} acknowledged, {one.info} unknown, {one.fail} failed"
+            words = f"{in_seconds(one.s, 2)}: {one.ok} acknowledged, {one.info} unknown, {one.fail} failed"
             canvas.add(titled(joined(parts), words + (f"; {one.lost} lost" if one.lost else "")))
         canvas.y += _SENDS
 
@@ -366,7 +378,7 @@ def _belief(
 ) -> Markup:
     x, end = canvas.x(belief.from_s), canvas.x(belief.to_s)
     width = end - x
-    times = f"{belief.from_s:.2f} s to {belief.to_s:.2f} s"
+    times = f"{in_seconds(belief.from_s, 2)} to {in_seconds(belief.to_s, 2)}"
     if belief.error or belief.leader is None:
         words = belief.error or "has said nothing yet"
         box = tag("rect", x=x, y=y, width=width, height=_LANE, class_="silentlane")

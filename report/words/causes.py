@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from harness.errors import BadDataError, json_object
+from harness.history.time_zero import in_seconds
 from report.words.lists import brokers_in_words
 from report.words.stored import REMEDY, worded
 
@@ -209,8 +210,10 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "offset {offset}",
     "time_out_without_marker": "not ended by its time-out: no marker follows although "
     "transaction.timeout.ms had passed",
-    "coordinator_not_finished": "the coordinator had not finished: broker{broker} stated {state} at "
-    "{at_s:.1f} s, and {partition} still lacked its marker",
+    "coordinator_not_finished": lambda facts: (
+        f"the coordinator had not finished: broker{facts['broker']} stated {facts['state']} at "
+        f"{in_seconds(facts['at_s'])}, and {facts['partition']} still lacked its marker"
+    ),
     "ended_by_operator": "ended by an operator: the marker at offset {marker_offset} has no coordinator "
     "epoch",
     "aborted_by_coordinator": _aborted_by_coordinator,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.errors import json_object
+from harness.history.time_zero import in_seconds
 from report.words.lists import by_broker, named_offset
 from report.words.stored import REMEDY, worded
 
@@ -104,9 +105,9 @@ def _transaction(facts: FindingRow, row: FindingRow) -> str:
 
 def _hung(facts: FindingRow, _row: FindingRow) -> str:
     return (
-        f"open on broker{facts['broker']} from {facts['from_s']:.1f} s to {facts['until_s']:.1f} s or longer"
-        f", while {facts.get('transactional_id')} (producer id {facts['producer_id']}) is {facts['state']} "
-        f"on broker{facts['coordinator']}"
+        f"open on broker{facts['broker']} from {in_seconds(facts['from_s'])} to "
+        f"{in_seconds(facts['until_s'])} or longer, while {facts.get('transactional_id')} "
+        f"(producer id {facts['producer_id']}) is {facts['state']} on broker{facts['coordinator']}"
     )
 
 

@@ -29,6 +29,7 @@ from harness.history.stream_journal import (
     read_counters,
     read_header,
 )
+from harness.history.time_zero import TimeZero, time_zero
 from harness.kafka.model import PartitionState, TopicPartition
 from report.model.live import LiveModel, live_model
 from report.model.model import NO_AZ
@@ -124,7 +125,9 @@ class LiveRun:
         """The last statement about each partition, by broker."""
         self._done: Counter[tuple[int, int]] = Counter()
         self._streams: dict[Path, _Stream] = {}
-        self._zero_ns: int | None = None
+        self._start_ns: int | None = None
+        self._fault: TimeZero | None = None
+        """The first fault in force."""
         self._last_ns = 0
         self._hosts: set[str] = set()
 
@@ -132,8 +135,9 @@ class LiveRun:
         """What the journals show by now; None before their first event."""
         with self._lock:
             self._read_journals()
-            if self._zero_ns is None:
+            if self._start_ns is None:
                 return None
+            zero = self._time_zero(self._start_ns)
             now = now_ns()
             current = 0 <= now - self._last_ns < _SAME_CLOCK_NS
             for rows in self._rows.values():
@@ -141,8 +145,9 @@ class LiveRun:
                 rows.sort(key=lambda row: row["ns"])
             return live_model(
                 self._rows,
-                self._acknowledged(self._zero_ns),
-                zero_ns=self._zero_ns,
+                self._acknowledged(zero.ns),
+                zero=zero,
+                start_ns=self._start_ns,
                 now_ns=now if current else self._last_ns,
             )
 
@@ -230,8 +235,15 @@ class LiveRun:
             if isinstance(row, _View) and row.source.startswith("broker"):
                 self._note(row)
             self._rows[row.__struct_config__.tag].append(msgspec.structs.asdict(row))
-            self._zero_ns = row.ns if self._zero_ns is None else min(self._zero_ns, row.ns)
+            self._start_ns = row.ns if self._start_ns is None else min(self._start_ns, row.ns)
             self._last_ns = max(self._last_ns, row.ns)
+
+    def _time_zero(self, start_ns: int) -> TimeZero:
+        """What times count from; the rows of the first fault may be among those that are no longer kept."""
+        zero = time_zero(self._rows["faults"], self._rows["processes"], start_ns)
+        if zero.fault:
+            self._fault = zero if self._fault is None else min(self._fault, zero)
+        return self._fault or zero
 
     def _note(self, view: _View) -> None:
         if view.subject == "reachable":
@@ -293,7 +305,7 @@ class _Stream:
         return self._counters
 
     def per_second(self, zero_ns: int) -> Mapping[int, int]:
-        """Acknowledgements by second since a time."""
+        """Acknowledgements by second from a time."""
         counts: Counter[int] = Counter()
         for tenth, count in (self._settled + Counter(_by_tenth(self._later))).items():
             counts[_second(tenth, zero_ns)] += count

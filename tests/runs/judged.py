@@ -29,6 +29,18 @@ from harness.history.tables import write_into
 from tests.runs.store import STORED
 from tests.runs.stored import derive, judge_tables, read_stored
 
+ZERO_NS = """
+    SELECT min(coalesce(
+        (SELECT min(ended.ns) FROM processes ended
+         WHERE ended.event = 'killed' AND ended.ns BETWEEN begun.ns AND took.ns
+           AND contains(took.targets, '"' || ended.host || '"')
+           AND took.mechanism IN ('kill', 'power_cut')),
+        took.ns))
+    FROM faults took LEFT JOIN faults begun ON begun.fault = took.fault AND begun.moment = 'injecting'
+    WHERE took.moment = 'injected' AND took.kind <> 'operator'
+"""
+"""Selects the time from which the first fault was in force; null without one."""
+
 RUNS = (
     "leader-az-isolated",
     *(
@@ -77,7 +89,7 @@ def judged_run(name: str, folder: Path, *, verdict: str = "as declared", **manif
         fates={fate: fates[fate] for fate in FATE_MEANINGS if fates[fate]},
         fates_by_writer=_fates_by_writer(derived.life),
         findings_by_class=dict(Counter(findings["class"].to_pylist())),
-        findings=tuple(described(findings.slice(0, SAMPLE).to_pylist(), evidence.start_ns, evidence.acks)),
+        findings=tuple(described(findings.slice(0, SAMPLE).to_pylist(), evidence.zero.ns, evidence.acks)),
         run=str(folder),
     )
     (folder / "judgement.json").write_text(json.dumps(judgement.as_json()))
@@ -101,7 +113,7 @@ def judged_import(folder: Path) -> Path:
         fates_by_writer=_fates_by_writer(derived.life),
         findings_by_class=counts,
         findings=tuple(
-            described(derived.findings.slice(0, SAMPLE).to_pylist(), evidence.start_ns, evidence.acks)
+            described(derived.findings.slice(0, SAMPLE).to_pylist(), evidence.zero.ns, evidence.acks)
         ),
         run=str(folder),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -14,13 +15,14 @@ import pytest
 from harness.errors import BadDataError
 from harness.history.schema import TABLES
 from harness.history.tables import write_into
+from harness.history.time_zero import in_seconds, time_zero
 from report.model.beliefs import believed_at
 from report.model.gather import report_model
 from report.model.messages import availability
 from report.model.model import SCHEMA, ReportModel
 from report.page.render import page
 from report.terminal import block_in_words
-from tests.runs.judged import RUNS
+from tests.runs.judged import RUNS, ZERO_NS
 
 RunJudge = Callable[[str], Path]
 NS = 1_000_000_000
@@ -91,7 +93,7 @@ def _with_acks(acks: str) -> str:
 def _zero_ns(folder: Path) -> int:
     tables = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
     union = " UNION ALL ".join(f"SELECT min(ns) AS ns FROM {name}" for name in tables)
-    ((first,),) = ask(folder, f"SELECT min(ns) FROM ({union})")
+    ((first,),) = ask(folder, f"SELECT coalesce(({ZERO_NS}), min(ns)) FROM ({union})")
     return int(str(first))
 
 
@@ -131,6 +133,55 @@ def test_run_without_fault_has_no_disagreement_and_no_loss(judged: RunJudge) -> 
     assert not any(story.splits for story in model.partitions)
     assert model.partitions[0].logs is not None
     assert model.partitions[0].logs.first_difference is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "leader-az-isolated",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("power-cut", "idle-follower")),
+    ],
+)
+def test_times_count_from_the_first_fault(judged: RunJudge, name: str) -> None:
+    model = report_model(judged(name))
+    first = min((one for one in model.faults if one.injected), key=lambda one: one.from_s)
+    assert (first.from_s, model.zero.fault) == (0.0, first.name)
+    assert model.from_s < model.marks[0].s < 0
+    started, utc = (datetime.fromisoformat(one) for one in (model.run.started, model.zero.utc))
+    assert (utc - started).total_seconds() > -model.from_s - 1
+    drawn = page(model)
+    assert f"Times count from the first fault, {utc:%H:%M:%S}.{utc.microsecond // 1000:03} UTC." in drawn
+    assert f">−{-model.marks[0].s:.2f} s<" in drawn
+    assert "since the fault<" in drawn
+
+
+def test_times_of_a_run_without_fault_count_from_its_first_event(judged: RunJudge) -> None:
+    model = report_model(judged("no-fault"))
+    assert (model.zero.fault, model.zero.utc[:19]) == ("", model.run.started[:19])
+    assert model.from_s >= 0
+    assert "Times count from the first recorded event, " in page(model)
+
+
+@pytest.mark.parametrize(
+    ("s", "digits", "said"), [(3.25, 2, "3.25 s"), (-3.21, 1, "−3.2 s"), (-0.01, 1, "0.0 s")]
+)
+def test_times_before_zero_have_a_minus_sign(s: float, digits: int, said: str) -> None:
+    assert in_seconds(s, digits) == said
+
+
+def test_what_did_not_take_effect_and_what_an_operator_does_is_not_time_zero() -> None:
+    common = {"mechanism": "kill", "targets": '{"hosts": ["broker1"]}'}
+    faults = [
+        {"ns": 20, "fault": 0, "name": "restart", "kind": "operator", "moment": "injected", **common},
+        {"ns": 30, "fault": 1, "name": "cut", "kind": "link", "moment": "injecting", **common},
+        {"ns": 31, "fault": 1, "name": "cut", "kind": "link", "moment": "failed", **common},
+        {"ns": 40, "fault": 2, "name": "kill", "kind": "process", "moment": "injecting", **common},
+        {"ns": 50, "fault": 2, "name": "kill", "kind": "process", "moment": "injected", **common},
+    ]
+    ends = [{"ns": ns, "host": host, "event": "killed"} for ns, host in ((42, "broker2"), (44, "broker1"))]
+    assert time_zero(faults, ends, 10) == (44, "kill")
+    assert time_zero(faults, [], 10) == (50, "kill")
+    assert time_zero(faults[:3], ends, 10) == (10, "")
 
 
 def test_a_run_under_way_began_when_it_took_its_anchor(tmp_path: Path) -> None:
@@ -504,7 +555,7 @@ def test_why_names_who_had_each_lost_message(judged: RunJudge) -> None:
     (said,) = report_model(folder).verdict.why
     assert said.startswith(f"{place}: broker1 acknowledged {count} messages with acks=1 from ")
     assert isinstance(last_ns, int)
-    assert f" to {(last_ns - _zero(folder)) / NS:.1f} s. broker1 was fenced" in said
+    assert f" to {(last_ns - _zero_ns(folder)) / NS:.1f} s. broker1 was fenced" in said
     seen = (
         "SELECT s.broker, count(DISTINCT (s.writer, s.seq)) FROM sightings s JOIN findings f "
         "USING (writer, seq, topic, partition) WHERE f.class = 'lost' GROUP BY 1"
@@ -526,12 +577,6 @@ def test_why_says_that_a_leader_followed_a_controller_that_was_replaced(judged: 
     said = " ".join(report_model(judged("kraft-zombie-controller")).verdict.why)
     assert "broker2 still followed controller2, which controller1 had replaced at " in said
     assert "broker2 and broker3 truncated their logs" in said
-
-
-def _zero(folder: Path) -> int:
-    tables = ("views", "faults", "processes", "marks", "log_events")
-    begins = [ask(folder, f"SELECT min(ns) FROM {one}")[0][0] for one in tables]
-    return min(one for one in begins if isinstance(one, int))
 
 
 def test_availability_is_told_of_each_producer_and_its_worst_partition() -> None:

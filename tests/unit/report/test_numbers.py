@@ -18,6 +18,7 @@ import pytest
 from report.model.gather import report_model
 from report.model.model import ReportModel
 from report.page.render import page
+from tests.runs.judged import ZERO_NS
 
 RunJudge = Callable[[str], Path]
 Rows = list[dict[str, Any]]
@@ -33,7 +34,7 @@ RUNS = (
         )
     ),
 )
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_NUMBER = re.compile(r"−?\d[\d,]*(?:\.\d+)?")
 _SVG = re.compile(r"<svg .*?</svg>", re.DOTALL)
 _PICTURE = re.compile(r'<svg [^>]*class="picture (\w+)".*?</svg>', re.DOTALL)
 _HIDDEN = re.compile(r"<(style|script|pre)>.*?</\1>", re.DOTALL)
@@ -90,7 +91,8 @@ def printed(numbers: Iterable[int | float | str]) -> set[str]:
         if isinstance(one, str):
             printed_numbers |= {number.rstrip(",") for number in _NUMBER.findall(one)}
         else:
-            printed_numbers |= {str(one), f"{one:,}", *(f"{one:.{digits}f}" for digits in range(3))}
+            forms = (str(one), f"{one:,}", *(f"{one:z.{digits}f}" for digits in range(3)))
+            printed_numbers |= {form.replace("-", "−") for form in forms}
     return printed_numbers
 
 
@@ -141,7 +143,8 @@ class RunQueries:
         union = " UNION ALL ".join(
             f"SELECT min(ns) AS ns FROM {begin}" for begin in begins if begin in self.tables
         )
-        self.zero_ns = self.rows(f"SELECT min(ns) AS ns FROM ({union})")[0]["ns"]
+        fault = f"({ZERO_NS})" if {"faults", "processes"} <= self.tables else "NULL"
+        self.zero_ns = self.rows(f"SELECT coalesce({fault}, min(ns)) AS ns FROM ({union})")[0]["ns"]
 
     def rows(self, query: str) -> Rows:
         rows: Rows = self.database.sql(query).to_arrow_table().to_pylist()
@@ -310,7 +313,7 @@ def test_availability(asked: RunQueries) -> None:
         assert one.longest_gap_s == pytest.approx(max(gaps), abs=0.011)
         assert one.gap_to_s - one.gap_from_s == pytest.approx(one.longest_gap_s, abs=0.011)
         seconds = asked.rows(
-            f"SELECT (done_ns - {asked.zero_ns}) // 1000000000 AS second, count(*) AS acknowledged "
+            f"SELECT floor((done_ns - {asked.zero_ns}) / 1e9) AS second, count(*) AS acknowledged "
             f"FROM life WHERE {whose} AND {good} {stream} GROUP BY ALL"
         )
         assert dict(one.per_second) == {float(row["second"]): row["acknowledged"] for row in seconds}

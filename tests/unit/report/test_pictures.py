@@ -99,7 +99,7 @@ def _timeline(silent: list[tuple[float, float]], steps: list[Offsets], faults: S
         offsets={1: tuple(steps)},
         logs=None,
     )
-    return str(partition_timeline(story, faults, (), 0.0, 10.0))
+    return str(partition_timeline(story, faults, (), 0.0, 10.0, since="the fault"))
 
 
 def test_high_watermark_is_not_drawn_while_its_broker_does_not_answer() -> None:
@@ -264,7 +264,7 @@ def test_a_high_watermark_inside_a_fold_is_drawn_inside() -> None:
 
 def test_a_disagreement_names_each_leader_and_who_believes_in_it() -> None:
     split = Split(2.0, 5.0, {1: ("broker1",), 2: ("broker2", "broker3")})
-    drawn = str(controller_timeline((), (split,), (), (), 0.0, 10.0))
+    drawn = str(controller_timeline((), (split,), (), (), 0.0, 10.0, since="the fault"))
     assert "disagreement for 3.0 s: broker1 leads, says broker1" in drawn
     assert "broker2 leads, say broker2 and broker3" in drawn
 
@@ -282,7 +282,7 @@ def cited(from_s: float, to_s: float) -> Claim:
 
 def test_a_belief_without_an_epoch_names_the_leader_alone() -> None:
     lane = Lane("broker1", (Belief(from_s=0.0, to_s=10.0, leader=1, epoch=None, isr=()),))
-    drawn = str(controller_timeline((lane,), (), (), (), 0.0, 10.0))
+    drawn = str(controller_timeline((lane,), (), (), (), 0.0, 10.0, since="the fault"))
     assert ">itself<" in drawn
 
 
