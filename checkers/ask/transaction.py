@@ -16,7 +16,7 @@ from checkers.spark.reader_views import readable_since
 from checkers.spark.views import register, table_frame
 from checkers.tables.output import FINDING, TRANSACTION_TABLES, ddl
 from checkers.tables.source import Source, open_source
-from harness.errors import UsageError, quoted
+from harness.errors import UsageError
 from harness.history.time_zero import TimeZero, in_seconds
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class StoryLine(NamedTuple):
     @classmethod
     def zero(cls, zero: TimeZero) -> StoryLine:
         """What times count from."""
-        began = f"the first fault, {quoted(zero.fault)}, began" if zero.fault else "the history began"
+        began = f"the first fault, `{zero.fault}`, began" if zero.fault else "the history began"
         return cls.about("at 0 s", began)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from checkers.ask.story import _relevant, _ReportedEvent
-from checkers.ask.transaction import offset_events
+from checkers.ask.transaction import StoryLine, offset_events
 from checkers.evidence import gather
 from checkers.tables.source import open_source
 from tests.histories import History
@@ -57,3 +57,19 @@ def test_the_story_of_a_transaction_has_its_offsets(tmp_path: Path) -> None:
         "offset 6 of t/0 for group g handed to it",
         "offset 6 of t/0 for group g not known to be committed (error 48)",
     ]
+
+
+def test_times_of_a_story_count_from_the_first_fault(tmp_path: Path) -> None:
+    fault = {"fault": 0, "name": "cut", "kind": "link"}
+    history = (
+        History()
+        .add("views", ns=1_000_000_000, source="broker1", subject="reachable")
+        .add("faults", ns=4_000_000_000, moment="injecting", **fault)
+        .add("faults", ns=4_250_000_000, moment="injected", **fault)
+        .add("faults", ns=9_000_000_000, moment="healed", **fault)
+    )
+    evidence = gather(open_source(history.write(tmp_path)))
+    assert (evidence.start_ns, evidence.zero) == (1_000_000_000, (4_250_000_000, "cut"))
+    assert str(StoryLine.zero(evidence.zero)) == "       at 0 s  the first fault, `cut`, began"
+    lines = [StoryLine.at((ns - evidence.zero.ns) / 1e9, "it") for ns in (1_000_000_000, 4_250_000_000)]
+    assert [str(line) for line in lines] == ["    −3.250 s  it", "     0.000 s  it"]

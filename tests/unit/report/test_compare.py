@@ -147,7 +147,7 @@ def test_page_of_a_comparison_is_aligned_and_whole(twins: tuple[Path, Path], tmp
     ]
     assert at[0] == at[1] != []
     assert "mark “cut” is at 0 s" in html
-    assert "since “cut”" in html and "since the run began" not in html
+    assert "since “cut”" in html and "since the fault" not in html
     comparison = compared(twins)
     for name, title in SECTIONS:
         assert (f"<h2>{escape(title)}</h2>" in html) == bool(getattr(comparison, name)), name

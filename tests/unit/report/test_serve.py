@@ -6,6 +6,7 @@ import http.client
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -341,7 +342,10 @@ def test_a_run_under_way_is_shown_as_it_grows(tmp_path: Path) -> None:
         journals.leads(2, 1)
         journals.write("marks", name="cut", text="<b>the cut</b>")
         second = next(text for kind, text in events if "broker2 · epoch 1" in text)
-        assert "&lt;b&gt;the cut" in second
+        assert "&lt;b&gt;the cut" in second and "since the start<" in second
+        journals.write("faults", fault=0, name="cut az1", kind="link", moment="injected")
+        third = next(text for kind, text in events if "since the fault<" in text)
+        assert re.search(r"−[\d.]+ s: cut: &lt;b&gt;", third)
         (journals.folder / "judgement.json").write_text('{"verdict": "as declared"}')
         assert next(kind for kind, _ in events if kind != "message") == "over"
         assert server.get(f"/runs/{address}/live")[0].status == 307
