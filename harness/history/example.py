@@ -56,6 +56,7 @@ Findings: 1 lost, 1 moved
             message (7/1) in orders/0 at offset 1, acknowledged at 0.00 s
  UNEXPECTED 1 moved
             message (7/2) in orders/0 at offset 2 in epoch 1, acknowledged at 0.00 s
+Times count from the first recorded event.
 Promises of Kafka: 2 of unknown promise
  not known    2: the acks of the producer are not recorded (row acks-0)
 
