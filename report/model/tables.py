@@ -141,7 +141,9 @@ class RunTables:
         try:
             table = self._kept.get(file)
             if table is None:
-                texts = _TEXTS_OF_LIFE if name == "life" else None
+                texts = None
+                if name == "life":
+                    texts = [one for one in pq.read_schema(file).names if one in _TEXTS_OF_LIFE]
                 table = self._opened(pq.ParquetFile(file, read_dictionary=texts), file, names, place)
         except (pa.ArrowException, OSError) as error:
             raise BadDataError(f"{file} cannot be read as Parquet: {error}.") from error
