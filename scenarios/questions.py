@@ -119,6 +119,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "share-no-fault",
         "share-leader-killed",
         "share-coordinator-killed",
+        "share-coordinator-isolated",
         "share-member-isolated",
     ),
     "Do transactions stay whole?": (

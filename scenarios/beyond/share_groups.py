@@ -29,7 +29,11 @@ _DONE_S = 60.0
 
 
 def _group(
-    stage: Stage, *, az1: tuple[ShareAnswer, ...] = ("accept",), lock_s: float = _SHORT_S
+    stage: Stage,
+    *,
+    az1: tuple[ShareAnswer, ...] = ("accept",),
+    lock_s: float = _SHORT_S,
+    writer_in: str = "az2",
 ) -> tuple[Producer, ShareMember, ShareMember]:
     """A producer that goes on through failovers, and two members that have been handed records."""
     configure_share_group(
@@ -39,7 +43,13 @@ def _group(
         share_record_lock_duration_ms=str(int(lock_s * 1000)),
     )
     writer = stage.producer(
-        "az2", "az2-writer", via="librdkafka", acks=-1, retries=1000, idempotent=True, delivery_timeout_s=60.0
+        writer_in,
+        f"{writer_in}-writer",
+        via="librdkafka",
+        acks=-1,
+        retries=1000,
+        idempotent=True,
+        delivery_timeout_s=60.0,
     )
     one = stage.start_share_member("az1", GROUP, T, answers=az1)
     other = stage.start_share_member("az3", GROUP, T)
@@ -126,6 +136,22 @@ def _coordinator_killed(stage: Stage) -> None:
     _send(writer, "moved")
     stage.restart(COORDINATOR)
     stage.mark("back", "it is back")
+    _send(writer, "after")
+    _end(stage)
+
+
+def _coordinator_isolated(stage: Stage) -> None:
+    """The AZ with the coordinator of the stored states is cut off; the partition's leader is not."""
+    writer, _one, _other = _group(stage, writer_in="az1")
+    with stage.nemesis.isolate("az2"):
+        cut = stage.mark("cut", "the AZ with the coordinator of the stored states is cut off")
+        _send(writer, "during")
+        stage.wait_for_leader(SHARE_LOG, not_on=COORDINATOR)
+        stage.mark("moved", "another broker coordinates")
+        _send(writer, "moved")
+        stand(stage, cut, stage.timings.quorum_cut_s)
+        stage.mark("standing", "the last moment of the cut")
+    stage.mark("healed", "the links are back")
     _send(writer, "after")
     _end(stage)
 
@@ -301,6 +327,47 @@ SCENARIOS = (
         kafka="4.4.0",
         mode="kraft",
         outcome="members wait for the next coordinator; nothing is lost, and nothing is handed out twice",
+    ),
+    Scenario(
+        name="share-coordinator-isolated",
+        title="The coordinator of a share group's stored states is cut off with its AZ",
+        article="beyond",
+        section="share groups",
+        body=_coordinator_isolated,
+        setup=_SETUP,
+        claims=(
+            _claim(
+                "goes-on-in-the-cut",
+                "As soon as another broker coordinates, members accept what they are handed, and every accept is "
+                "confirmed, while the cut lasts.",
+                RECORDS.are_settled(after="cut", before="standing", at_least=60, once=True),
+            ),
+            _claim(
+                "every-accept-confirmed",
+                "Every accept is confirmed, also those that have to wait for the next coordinator.",
+                RECORDS.are_settled(at_least=150, once=True),
+            ),
+            _claim(
+                "accepted-stays",
+                "The next coordinator knows what was accepted: no such record is handed out again, neither in the "
+                "cut nor when the links are back.",
+                RECORDS.come_again("accept", again=False, at_least=150),
+            ),
+            _claim(
+                "another-coordinates",
+                "Another broker leads the log of states; the partition's leader stays.",
+                both(LOG.is_led_by((1, 3), at="moved"), PT.is_led_by(1, isr=(1, 3), at="standing")),
+            ),
+            _claim(
+                "nothing-lost",
+                "Nothing that was acknowledged with acks=all is lost.",
+                messages("az1-writer").none_lost(at_risk_after="cut", at_least=100),
+            ),
+        ),
+        faults=("isolate az2",),
+        kafka="4.4.0",
+        mode="kraft",
+        outcome="members wait until another broker coordinates, and go on in the cut; nothing is handed out twice",
     ),
     Scenario(
         name="share-member-isolated",

@@ -29,11 +29,12 @@ class SharedRecords:
     """The topic."""
 
     @sentence("sends", "shares")
-    def are_settled(self, *, at_least: int = 1, once: bool = False) -> str:
+    def are_settled(self, *, after: str = "", before: str = "", at_least: int = 1, once: bool = False) -> str:
         """Members accepted or rejected each of at least ``at_least`` acknowledged messages of the topic.
 
         What a broker carried out counts, and what it may have carried out, because it gave no answer that
-        excludes it. With ``once``, it carried out exactly one for each message.
+        excludes it. With ``once``, it carried out exactly one for each message. Marks limit it to messages
+        that were acknowledged after the first, and to what happened until the second.
         """
         settled = "count_if(done <> 1)" if once else "count_if(done = 0 AND maybe = 0)"
         return answer(
@@ -41,20 +42,23 @@ class SharedRecords:
             "concat(count(*), ' messages, ', count_if(done = 0 AND maybe = 0), ' neither accepted nor "
             "rejected, ', count_if(done = 0 AND maybe > 0), ' perhaps, ', count_if(done > 1), "
             "' more than once')",
-            f"({self._settled()})",
+            f"({self._settled(after, before)})",
         )
 
-    def _settled(self) -> str:
+    def _settled(self, after: str, before: str) -> str:
         """One row for each acknowledged message: how often it was settled, for sure (`done`) or perhaps."""
         asked = (
             "SELECT partition, offset, count_if(event = 'answered' AND error = 0) AS done, "
             "count_if(event = 'acknowledged') - count_if(event = 'answered' AND error IN (0, 121)) AS maybe "
-            f"FROM shares WHERE {self._own} AND answer IN ('accept', 'reject') GROUP BY partition, offset"
+            f"FROM shares WHERE {self._own} AND answer IN ('accept', 'reject'){window('', before)} "
+            "GROUP BY partition, offset"
         )
+        since = f" AND done_ns > {mark(after)}" if after else ""
+        until = f" AND done_ns <= {mark(before)}" if before else ""
         return (
             "SELECT coalesce(done, 0) AS done, coalesce(maybe, 0) AS maybe FROM sends LEFT JOIN "
             f"({asked}) a ON sends.partition = a.partition AND sends.offset = a.offset "
-            f"WHERE sends.topic = '{self.topic}' AND outcome = 'ok'"
+            f"WHERE sends.topic = '{self.topic}' AND outcome = 'ok'{since}{until}"
         )
 
     @sentence("shares")

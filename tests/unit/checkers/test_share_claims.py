@@ -45,7 +45,16 @@ ROWS = [
 LOST = [one for one in ROWS if one["offset"] != 2]
 ANEW = [one | {"delivery_count": 1} if one["event"] == "acquired" else one for one in ROWS]
 SENDS = [
-    {"topic": "t", "partition": 0, "writer": 1, "seq": n, "sent_ns": n, "outcome": "ok", "offset": n}
+    {
+        "topic": "t",
+        "partition": 0,
+        "writer": 1,
+        "seq": n,
+        "sent_ns": n,
+        "done_ns": n,
+        "outcome": "ok",
+        "offset": n,
+    }
     for n in range(3)
 ]
 
@@ -84,6 +93,9 @@ TOLD: dict[str, Any] = {"by": "m2", "since": "held", "after": "late", "before": 
         (G.are_settled(at_least=3, once=True), [*LOST, *answered(300, "m1", 2, "reject", 6)], "refuted"),
         (G.are_settled(at_least=3), [*LOST, *answered(300, "m1", 2, "reject", 121)], "refuted"),
         (G.are_settled(at_least=3, once=True), [*ROWS, *answered(300, "m2", 2, "accept")], "refuted"),
+        (G.are_settled(before="late", at_least=3, once=True), ROWS, "confirmed"),
+        (G.are_settled(before="held", at_least=3, once=True), ROWS, "refuted"),
+        (G.are_settled(after="held"), ROWS, "unknown"),
         (G.are_handed_on(**HANDED), ROWS, "confirmed"),
         (G.are_handed_on(**HANDED, not_within_s=40e-9), ROWS, "confirmed"),
         (G.are_handed_on(**HANDED, not_within_s=60e-9), ROWS, "refuted"),
