@@ -180,8 +180,8 @@ def _member_isolated(stage: Stage) -> None:
     _end(stage)
 
 
-def _claim(name: str, says: str, holds: str) -> Claim:
-    return Claim(name=name, section="beyond the articles", says=says, holds=holds)
+def _claim(name: str, says: str, holds: str, since: str = "") -> Claim:
+    return Claim(name=name, section="beyond the articles", says=says, holds=holds, since=since)
 
 
 _SETTLED = _claim(
@@ -286,6 +286,7 @@ SCENARIOS = (
                 "late-accept-refused",
                 "When the member accepts what it had, it is refused (NOT_LEADER_OR_FOLLOWER).",
                 RECORDS.late_answers(6, by="az3-share", since="held", after="handed-on", before="late"),
+                since="4.4.0",  # The client of 4.2.2 calls no callback for it; 4.3.1 was not tried.
             ),
         ),
         expected=(
