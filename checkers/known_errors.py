@@ -108,6 +108,11 @@ KNOWN_ERRORS = (
         "failed due to For requests intended only for the leader",
         "the same of a broker that has just lost the partition of the group (seen on 4.3.1)",
     ),
+    KnownError(
+        "Write request leader epoch is smaller than last recorded current",
+        "a leader that lost a partition of a share group gives back what members had; the share coordinator "
+        "refuses that state, because the next leader has read it (4.4.0)",
+    ),
     KnownError("Failed to update ISR for partition", "a controller without ZooKeeper (from 2.8 on)"),
     KnownError(
         "failed due to unsupported version error (KafkaNetworkChannel)",

@@ -120,6 +120,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "share-leader-killed",
         "share-coordinator-killed",
         "share-coordinator-isolated",
+        "share-rolling-restart",
         "share-member-isolated",
     ),
     "Do transactions stay whole?": (

@@ -156,6 +156,40 @@ def _coordinator_isolated(stage: Stage) -> None:
     _end(stage)
 
 
+def _rolling_restart(stage: Stage) -> None:
+    """Brokers restart one by one; the leader is the last, while a member has records in its hands."""
+    writer, _one, other = _group(stage, lock_s=_LONG_S)
+    for number, host in enumerate((OTHER, COORDINATOR), start=1):
+        stage.nemesis.stop(host)
+        if host == COORDINATOR:
+            stage.wait_for_leader(SHARE_LOG, not_on=COORDINATOR)
+        stage.mark(f"stopped-{number}", f"{host} is stopped")
+        _send(writer, f"without-{host}-")
+        _restart(stage, host)
+        stage.mark(f"back-{number}", f"{host} is back, and in sync")
+        _send(writer, f"with-{host}-")
+    _hold(stage, writer, other)
+    stage.mark("held", "a member keeps what it was handed")
+    stage.nemesis.stop(LEADER)
+    stage.wait_for_leader(T, not_on=LEADER)
+    stage.mark("stopped-3", "the partition's leader is stopped")
+    _send(writer, f"without-{LEADER}-")
+    handed = stage.mark("handed-on", "the new leader has handed on what the member has")
+    stand(stage, handed, 1.0)
+    other.answer("accept")
+    stage.mark("late", "the member has accepted what it had")
+    _restart(stage, LEADER)
+    stage.mark("back-3", "the old leader is back, and in sync")
+    _send(writer, f"with-{LEADER}-")
+    _end(stage)
+
+
+def _restart(stage: Stage, host: str) -> None:
+    stage.restart(host)
+    for topic in (T, SHARE_LOG):
+        stage.wait_for_isr(topic, 1, 2, 3, within_s=stage.timings.converge_s)
+
+
 def _member_isolated(stage: Stage) -> None:
     """A member is cut off with records in its hands, and acknowledges them when it is back."""
     writer, one, other = _group(stage, lock_s=_MIDDLE_S)
@@ -369,6 +403,61 @@ SCENARIOS = (
         kafka="4.4.0",
         mode="kraft",
         outcome="members wait until another broker coordinates, and go on in the cut; nothing is handed out twice",
+    ),
+    Scenario(
+        name="share-rolling-restart",
+        title="Brokers restart one by one, and a member of a share group has records in hand",
+        article="beyond",
+        section="share groups",
+        body=_rolling_restart,
+        setup=_SETUP,
+        claims=(
+            _claim(
+                "goes-on",
+                "Members accept each message once, and go on while any one of the brokers is stopped.",
+                both(
+                    RECORDS.are_settled(at_least=200, once=True),
+                    RECORDS.are_settled(after="stopped-1", before="back-1", at_least=30, once=True),
+                    RECORDS.are_settled(after="stopped-2", before="back-2", at_least=30, once=True),
+                    RECORDS.are_settled(after="stopped-3", before="back-3", at_least=30, once=True),
+                ),
+            ),
+            _claim(
+                "accepted-stays",
+                "What was accepted outlives every restart: no such record is handed out again.",
+                RECORDS.come_again("accept", again=False, at_least=200),
+            ),
+            _claim(
+                "others-take-over",
+                "Other brokers coordinate and lead meanwhile, and nothing that was acknowledged with acks=all is "
+                "lost.",
+                both(
+                    LOG.is_led_by((1, 3), at="stopped-2"),
+                    PT.is_led_by((2, 3), at="stopped-3"),
+                    messages("az2-writer").none_lost(at_risk_after="stopped-1", at_least=150),
+                ),
+            ),
+            _claim(
+                "handed-on-anew",
+                "What a member has in hand when the leader is stopped, the next leader hands to another member, as "
+                "if the leader had been killed: the delivery count begins anew.",
+                RECORDS.are_handed_on(
+                    by="az3-share", to=("az1-share",), after="held", before="handed-on", counted="anew"
+                ),
+            ),
+            _claim(
+                "late-accept-refused",
+                "When the member accepts what it had, it is refused (NOT_LEADER_OR_FOLLOWER).",
+                RECORDS.late_answers(6, by="az3-share", since="held", after="handed-on", before="late"),
+            ),
+        ),
+        expected=(
+            Expected("held_twice", f"topic = '{T}'", "a new leader knows of no record in a member's hands"),
+        ),
+        faults=("stop each broker in turn, and start it again",),
+        kafka="4.4.0",
+        mode="kraft",
+        outcome="every record is accepted once; only what is in hand when the leader stops is handed out twice",
     ),
     Scenario(
         name="share-member-isolated",
