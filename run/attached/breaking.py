@@ -71,7 +71,8 @@ class Breaking:
     _pool: ThreadPoolExecutor = field(init=False)
     _work: Future[None] | None = field(default=None, init=False)
     _open: list[_Open] = field(default_factory=list, init=False)
-    _beginning: bool = field(default=False, init=False)
+    _slow: bool = field(default=False, init=False)
+    """Whether the thread waits for a fault to begin, or for a node to start."""
     _done: int = field(default=0, init=False)
     """How many acts have begun, or were left out."""
     _began_ns: int = field(default=0, init=False)
@@ -136,7 +137,7 @@ class Breaking:
             self._end_at_once(harm)
         if self._work is not None:
             if not self._work.done():
-                if self._beginning:  # such as a node that takes long to end: what is due ends all the same
+                if self._slow:  # a node that ends or starts may wait for a cut to be over: what is due ends
                     for one in [one for one in self._due(now) if not one.aim.ends]:
                         self._heal(one)
                 return
@@ -150,7 +151,7 @@ class Breaking:
             self._done = len(self.acts)
             self._work = self._pool.submit(self._heal_all)
         elif due := self._due(now):
-            self._work = self._pool.submit(self._heal, due[0])
+            self._work = self._pool.submit(self._heal, min(due, key=lambda one: one.aim.ends))
         elif self._done < len(self.acts) and self._is_due(self.acts[self._done], now):
             self._last_ns = now
             self._work = self._pool.submit(self._begin, self.acts[self._done])
@@ -182,11 +183,11 @@ class Breaking:
         return act.waits != "room" or self.guard.has_room(act.aim().hosts, since_ns)
 
     def _begin(self, act: Act) -> None:
-        self._beginning = True
+        self._slow = True
         try:
             self._make(act)
         finally:
-            self._beginning = False
+            self._slow = False
 
     def _make(self, act: Act) -> None:
         number = self._done = self._done + 1
@@ -227,6 +228,7 @@ class Breaking:
 
     def _heal(self, one: _Open) -> None:
         self._open.remove(one)
+        self._slow |= one.aim.ends
         self._mark("heal", "the fault is about to be healed")
         try:
             one.injection.heal()
@@ -239,13 +241,14 @@ class Breaking:
             ) from error
         finally:
             self._healed_ns = now_ns()
+            self._slow &= not one.aim.ends
         self._journal.mark("healed", one.aim.title)
         self.say(f"{one.aim.title}: healed, and proven")
 
     def _heal_all(self) -> None:
         self._healed_ns = self._healed_ns or now_ns()
-        while self._open:
-            self._heal(self._open[-1])
+        while self._open:  # a node may not start before cuts are over
+            self._heal(min(reversed(self._open), key=lambda one: one.aim.ends))
 
     def _end_at_once(self, harm: str) -> None:
         """Heal everything, what is being made now included, and raise InvalidRunError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -328,6 +329,36 @@ def test_a_process_has_one_fault_at_a_time(
         (left,) = [text for text in said if "left out" in text]
     assert [one.did for one in faults] == [["inject"], [], ["inject"]]
     assert "left out: pause broker" in left and "has one process" in left
+
+
+def test_a_cut_ends_while_a_node_starts(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node may wait for it, because it reaches no controller before."""
+    _without_own(stating)
+    over = threading.Event()
+
+    class Starting(Fault):
+        def heal(self) -> None:
+            """The node starts when the cut is over."""
+            assert over.wait(5), "the cut is still in force"
+            super().heal()
+
+    class Cutting(Fault):
+        def heal(self) -> None:
+            """The cut is over."""
+            super().heal()
+            over.set()
+
+    killed, cut = Starting(), Cutting()
+    file = three(tmp_path)
+    first, second = act_of(file, killed, lasts_s=0.1), act_of(file, cut, lasts_s=0.5)
+    aim = replace(first.aim(), ability="kill")
+    first = replace(first, aim=lambda: aim)
+    with broken(tmp_path, [first, second], monkeypatch) as (work, _):
+        work.lab = SimpleNamespace(alive=lambda _host: False, disarm=lambda _host: None, lost=str)  # type: ignore[assignment]
+        _until(work, lambda: work.over, within_s=20.0)
+    assert killed.did == cut.did == ["inject", "heal"]
 
 
 def test_faults_end_with_the_window_of_the_day(
