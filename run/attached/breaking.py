@@ -228,7 +228,8 @@ class Breaking:
 
     def _heal(self, one: _Open) -> None:
         self._open.remove(one)
-        self._slow |= one.aim.ends
+        if one.aim.ends:
+            self._slow = True
         self._mark("heal", "the fault is about to be healed")
         try:
             one.injection.heal()
@@ -241,7 +242,8 @@ class Breaking:
             ) from error
         finally:
             self._healed_ns = now_ns()
-            self._slow &= not one.aim.ends
+            if one.aim.ends:
+                self._slow = False
         self._journal.mark("healed", one.aim.title)
         self.say(f"{one.aim.title}: healed, and proven")
 
