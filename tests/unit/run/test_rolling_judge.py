@@ -274,9 +274,9 @@ def test_only_what_all_replicas_were_found_to_hold_is_deleted(world: World) -> N
     assert world.deleted == []
     world.logs.silent = set()
     wait_until(
-        lambda: world.deleted,
+        lambda: world.judge.live.deleted,
         within_s=20,
-        awaiting="records to be deleted",
+        awaiting="records to be deleted, and counted",
         poll_s=0.01,
     )
     assert world.deleted == [100] and world.judge.live.deleted == 100
