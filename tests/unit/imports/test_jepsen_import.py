@@ -211,8 +211,9 @@ _AS_LOST = ("lost", "overwritten", "diverged", "misrouted", "retired")
 _ONLY_HERE = (
     *("double_ownership", "commit_lost", "stale_offset", "hung_transaction", "hanging_transaction"),
     *("server_error", "corrupt", "diverged", "isr_incomplete", "foreign"),
+    *("accept_lost", "not_delivered", "over_delivered", "held_twice", "lock_outlived", "archived"),
 )
-"""Findings about what the form does not carry: groups, transactions, replicas, logs of brokers."""
+"""Findings about what the form does not carry: (share) groups, transactions, replicas, logs of brokers."""
 
 
 @pytest.mark.parametrize("form", ["edn", "json"])
