@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from harness.errors import InvalidRunError, UnfitError, WaitTimeoutError
 from harness.host_files import text_of_file
@@ -15,6 +15,7 @@ from harness.waiting import wait_until
 from harness.zookeeper.four_letter import clients
 from run.producer import Producer
 from run.stage import Stage
+from workloads.client.client import BackgroundConsumer
 
 _SEED_S = 10.0
 """Followers of a cluster that has just started on a busy machine may need seconds for the first fetch."""
@@ -295,6 +296,17 @@ def read_in_vain(stage: Stage, az: str, topic: str, *brokers: str, mark: str, wi
     result = stage.read(az, topic, *brokers, within_s=within_s)
     why = "; ".join(text for _, text in result.errors) or "no answer"
     stage.mark(mark, f"{result.count} records for a consumer in {az}: {why}", records=result.count)
+
+
+def wait_read(stage: Stage, readers: Collection[BackgroundConsumer], count: int, within_s: float) -> None:
+    """Wait until each reader has received ``count`` records."""
+    wait_until(
+        lambda: min(reader.progress().count for reader in readers),
+        accept=lambda least: least >= count,
+        within_s=within_s,
+        awaiting=f"each reader to have received {count} records",
+        abort=stage.cluster.check_alive,
+    )
 
 
 def elect_preferred(stage: Stage, topic: str, leader: str) -> None:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from checkers.claims.builders import both, messages, partition, reads
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic, TopicPartition
-from harness.waiting import wait_until
 from run.scenario import Claim, Scenario
 from run.stage import Stage
-from scenarios.steps import require, settle, stand
+from scenarios.steps import require, settle, stand, wait_read
 from workloads.protocol.spec import Via
 
 SECTION = "beyond the articles: readers"
@@ -49,33 +48,24 @@ def _body(via: Via) -> Callable[[Stage], None]:
             for topic, properties in _READERS[via].items()
         }
 
-        def wait_read(topic: str, count: int) -> None:
-            wait_until(
-                lambda: readers[topic].progress().count,
-                accept=lambda received: received >= count,
-                within_s=READ_S,
-                awaiting=f"the reader of {topic} to have received {count} records",
-                abort=stage.cluster.check_alive,
-            )
-
         for topic in readers:
             require(stage.leader(topic) == "broker1", f"broker1 leads {topic}")
             for label in ("a", "b"):
                 writer.must_send(topic, label)
             stage.wait_replicated(topic)
-            wait_read(topic, 2)
+            wait_read(stage, [readers[topic]], 2, READ_S)
         with stage.nemesis.cut("broker3 <-> broker1, broker3 <-> broker2"):
             cut = stage.mark("cut", "broker3 is cut off from the other brokers, but from no client")
             for topic in readers:
                 for label in ("c", "d", "e"):
                     writer.must_send(topic, label)  # the first waits until the follower has left the ISR
-            for topic in readers.keys() - {NEAR}:
-                wait_read(topic, 5)
+            of_leader = [reader for topic, reader in readers.items() if topic != NEAR]
+            wait_read(stage, of_leader, 5, READ_S)
             stage.mark("read-by-one", "the readers of the leader have received everything")
             stand(stage, cut, stage.since(cut) + LONGER_S)
             stage.mark("standing", "the last moment of the cut")
         stage.mark("healed", "the links are back")
-        wait_read(NEAR, 5)
+        wait_read(stage, [readers[NEAR]], 5, READ_S)
         stage.mark("read-on", "the reader of the follower has received everything, too")
         for reader in readers.values():
             reader.stop()

@@ -15,7 +15,7 @@ from harness.kafka.model import Topic, TopicPartition
 from harness.waiting import wait_until
 from run.scenario import Claim, Expected, Scenario
 from run.stage import Stage
-from scenarios.steps import give_time, require, settle, stand
+from scenarios.steps import give_time, require, settle, stand, wait_read
 from workloads.protocol.spec import Via
 
 SECTION = "beyond the articles: readers"
@@ -51,21 +51,12 @@ def stale_leader(via: Via) -> Callable[[Stage], None]:
             for topic in topics
         ]
 
-        def wait_read(count: int) -> None:
-            wait_until(
-                lambda: min(reader.progress().count for reader in readers),
-                accept=lambda least: least >= count,
-                within_s=MOVES_S,
-                awaiting=f"each reader to have received {count} records",
-                abort=stage.cluster.check_alive,
-            )
-
         for topic in topics:
             require(stage.leader(topic) == "broker1", f"broker1 leads {topic}")
             for label in ("a", "b"):
                 before.must_send(topic, label)
             stage.wait_replicated(topic)
-        wait_read(2)
+        wait_read(stage, readers, 2, MOVES_S)
         alone = stage.nemesis.cut("broker1 <-> broker2, broker1 <-> broker3").inject()
         stage.mark("cut", "the leader is cut off from the other brokers, but not from the clients")
         for topic in topics:
@@ -73,7 +64,7 @@ def stale_leader(via: Via) -> Callable[[Stage], None]:
             stage.wait_until_serving(topic, "broker2")
             for label in ("c", "d", "e"):
                 after.must_send(topic, label)
-        wait_read(5)
+        wait_read(stage, readers, 5, MOVES_S)
         stage.mark("moved", "the readers have received what the new leader appended")
         isolated = stage.nemesis.isolate("az1").inject()
         since = stage.mark("isolated", "the readers reach nobody but the old leader")

@@ -6,6 +6,8 @@ the stored states and the group's coordinator are three brokers, so that a fault
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from checkers.claims.builders import both, messages, partition
 from checkers.claims.builders.shares import shared
 from harness.cluster.setup import Setup
@@ -85,6 +87,14 @@ def _hold(stage: Stage, writer: Producer, member: ShareMember) -> None:
     _send_until(stage, writer, member, member.progress().count + 1, "held")
 
 
+def _accept_after_failover(stage: Stage, member: ShareMember) -> None:
+    """Let a member accept what it keeps, which a new leader has handed on."""
+    handed = stage.mark("handed-on", "the new leader has handed on what the member has")
+    stand(stage, handed, 1.0)
+    member.answer("accept")
+    stage.mark("late", "the member has accepted what it had")
+
+
 def _end(stage: Stage) -> None:
     wait_until_done(stage, GROUP, T, within_s=_DONE_S)
     stage.mark("done", "the group is done with every record")
@@ -116,10 +126,7 @@ def _leader_killed(stage: Stage) -> None:
     stage.wait_for_leader(T, not_on=LEADER)
     stage.mark("moved", "another broker leads")
     _send(writer, "after")
-    handed = stage.mark("handed-on", "the new leader has handed on what the member has")
-    stand(stage, handed, 1.0)
-    other.answer("accept")
-    stage.mark("late", "the member has accepted what it had")
+    _accept_after_failover(stage, other)
     stage.restart(LEADER)
     stage.mark("back", "the old leader is back")
     _end(stage)
@@ -174,10 +181,7 @@ def _rolling_restart(stage: Stage) -> None:
     stage.wait_for_leader(T, not_on=LEADER)
     stage.mark("stopped-3", "the partition's leader is stopped")
     _send(writer, f"without-{LEADER}-")
-    handed = stage.mark("handed-on", "the new leader has handed on what the member has")
-    stand(stage, handed, 1.0)
-    other.answer("accept")
-    stage.mark("late", "the member has accepted what it had")
+    _accept_after_failover(stage, other)
     _restart(stage, LEADER)
     stage.mark("back-3", "the old leader is back, and in sync")
     _send(writer, f"with-{LEADER}-")
@@ -218,11 +222,21 @@ def _claim(name: str, says: str, holds: str, since: str = "") -> Claim:
     return Claim(name=name, section="beyond the articles", says=says, holds=holds, since=since)
 
 
+def _late_accept_refused(since: str = "") -> Claim:
+    return _claim(
+        "late-accept-refused",
+        "When the member accepts what it had, it is refused (NOT_LEADER_OR_FOLLOWER).",
+        RECORDS.late_answers(6, by="az3-share", since="held", after="handed-on", before="late"),
+        since,
+    )
+
+
 _SETTLED = _claim(
     "every-record-done",
     "A member accepts or rejects every message that was acknowledged; none is left out.",
     RECORDS.are_settled(at_least=50),
 )
+_HELD_TWICE = Expected("held_twice", f"topic = '{T}'", "a new leader knows of no record in a member's hands")
 _LIMITS = {
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.min.session.timeout.ms": "1000",
@@ -245,14 +259,37 @@ _SETUP = Setup(
 )
 
 
-SCENARIOS = (
-    Scenario(
-        name="share-no-fault",
-        title="A share group without a fault: accept, release, renew, reject, and a lock that ends",
+def _scenario(
+    *,
+    name: str,
+    title: str,
+    body: Callable[[Stage], None],
+    claims: tuple[Claim, ...],
+    expected: tuple[Expected, ...] = (),
+    faults: tuple[str, ...] = (),
+    outcome: str,
+) -> Scenario:
+    return Scenario(
+        name=name,
+        title=title,
         article="beyond",
         section="share groups",
-        body=_no_fault,
+        body=body,
         setup=_SETUP,
+        claims=claims,
+        expected=expected,
+        faults=faults,
+        kafka="4.4.0",
+        mode="kraft",
+        outcome=outcome,
+    )
+
+
+SCENARIOS = (
+    _scenario(
+        name="share-no-fault",
+        title="A share group without a fault: accept, release, renew, reject, and a lock that ends",
+        body=_no_fault,
         claims=(
             _claim(
                 "every-record-once",
@@ -288,17 +325,12 @@ SCENARIOS = (
                 RECORDS.late_answers(121, by="az3-share", since="held", after="lock-over", before="late"),
             ),
         ),
-        kafka="4.4.0",
-        mode="kraft",
         outcome="every record is accepted or rejected once; what was kept too long is handed on",
     ),
-    Scenario(
+    _scenario(
         name="share-leader-killed",
         title="The leader of a partition dies while a member of a share group has its records in hand",
-        article="beyond",
-        section="share groups",
         body=_leader_killed,
-        setup=_SETUP,
         claims=(
             _SETTLED,
             _claim(
@@ -316,28 +348,17 @@ SCENARIOS = (
                     by="az3-share", to=("az1-share",), after="killed", before="handed-on", counted="anew"
                 ),
             ),
-            _claim(
-                "late-accept-refused",
-                "When the member accepts what it had, it is refused (NOT_LEADER_OR_FOLLOWER).",
-                RECORDS.late_answers(6, by="az3-share", since="held", after="handed-on", before="late"),
-                since="4.4.0",  # The client of 4.2.2 calls no callback for it; 4.3.1 was not tried.
-            ),
+            # The client of 4.2.2 calls no callback for it; 4.3.1 was not tried.
+            _late_accept_refused(since="4.4.0"),
         ),
-        expected=(
-            Expected("held_twice", f"topic = '{T}'", "a new leader knows of no record in a member's hands"),
-        ),
+        expected=(_HELD_TWICE,),
         faults=(f"kill {LEADER}",),
-        kafka="4.4.0",
-        mode="kraft",
         outcome="nothing is lost; a record that a member has in hand is handed to another one as well",
     ),
-    Scenario(
+    _scenario(
         name="share-coordinator-killed",
         title="The coordinator of a share group's stored states dies",
-        article="beyond",
-        section="share groups",
         body=_coordinator_killed,
-        setup=_SETUP,
         claims=(
             _claim(
                 "every-accept-confirmed",
@@ -359,17 +380,12 @@ SCENARIOS = (
             ),
         ),
         faults=(f"kill {COORDINATOR}",),
-        kafka="4.4.0",
-        mode="kraft",
         outcome="members wait for the next coordinator; nothing is lost, and nothing is handed out twice",
     ),
-    Scenario(
+    _scenario(
         name="share-coordinator-isolated",
         title="The coordinator of a share group's stored states is cut off with its AZ",
-        article="beyond",
-        section="share groups",
         body=_coordinator_isolated,
-        setup=_SETUP,
         claims=(
             _claim(
                 "goes-on-in-the-cut",
@@ -400,17 +416,12 @@ SCENARIOS = (
             ),
         ),
         faults=("isolate az2",),
-        kafka="4.4.0",
-        mode="kraft",
         outcome="members wait until another broker coordinates, and go on in the cut; nothing is handed out twice",
     ),
-    Scenario(
+    _scenario(
         name="share-rolling-restart",
         title="Brokers restart one by one, and a member of a share group has records in hand",
-        article="beyond",
-        section="share groups",
         body=_rolling_restart,
-        setup=_SETUP,
         claims=(
             _claim(
                 "goes-on",
@@ -445,27 +456,16 @@ SCENARIOS = (
                     by="az3-share", to=("az1-share",), after="held", before="handed-on", counted="anew"
                 ),
             ),
-            _claim(
-                "late-accept-refused",
-                "When the member accepts what it had, it is refused (NOT_LEADER_OR_FOLLOWER).",
-                RECORDS.late_answers(6, by="az3-share", since="held", after="handed-on", before="late"),
-            ),
+            _late_accept_refused(),
         ),
-        expected=(
-            Expected("held_twice", f"topic = '{T}'", "a new leader knows of no record in a member's hands"),
-        ),
+        expected=(_HELD_TWICE,),
         faults=("stop each broker in turn, and start it again",),
-        kafka="4.4.0",
-        mode="kraft",
         outcome="every record is accepted once; only what is in hand when the leader stops is handed out twice",
     ),
-    Scenario(
+    _scenario(
         name="share-member-isolated",
         title="A member of a share group is cut off with records in hand, and acknowledges them too late",
-        article="beyond",
-        section="share groups",
         body=_member_isolated,
-        setup=_SETUP,
         claims=(
             _SETTLED,
             _claim(
@@ -500,8 +500,6 @@ SCENARIOS = (
             ),
         ),
         faults=("isolate clients@az1",),
-        kafka="4.4.0",
-        mode="kraft",
         outcome="the other member processes what it had; its own accept, which is too late, is confirmed",
     ),
 )

@@ -7,6 +7,8 @@ no claim speaks of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from checkers.claims.builders import (
     both,
     condition,
@@ -20,8 +22,10 @@ from checkers.claims.builders import (
     partition,
     quorum_controller,
 )
-from harness.cluster.setup import Setup
+from harness.cluster.setup import Quorum, Setup
 from harness.kafka.model import Topic
+from nemesis.fault import Injection
+from run.producer import Producer
 from run.scenario import Claim, Erratum, Scenario
 from run.stage import Stage
 from scenarios.steps import require_controller, seed, settle, stand
@@ -38,41 +42,68 @@ _IN_TIME = condition(
 _LATE = messages_where(f"{HELD.where} AND done_ns > {mark('standing')}", of=HELD, since="standing")
 
 
-def _stalled(stage: Stage, host: str, *, waiting: tuple[int, ...]) -> None:
-    """Stall the disk of a host for longer than a session and than a follower may lag, with writes that wait."""
-    for_s = stage.timings.quorum_cut_s + stage.timings.lag_s
+def _for_s(stage: Stage) -> float:
+    """Longer than a session, and than a follower may lag."""
+    return stage.timings.quorum_cut_s + stage.timings.lag_s
+
+
+def _producers(stage: Stage, *acks: int) -> list[Producer]:
+    """Producers that wait for longer than the stall; each has written one message."""
     producers = [
         stage.producer(
             "az1",
-            f"az1-acks{'-all' if acks == -1 else acks}",
+            f"az1-acks{'-all' if one == -1 else one}",
             "broker1",
-            acks=acks,
-            request_timeout_s=2 * for_s,
+            acks=one,
+            request_timeout_s=2 * _for_s(stage),
         )
-        for acks in waiting
+        for one in acks
     ]
     for producer in producers:
         producer.must_send(T, "before")
-    disk = stage.nemesis.storage.stall_disk(host).inject()
-    since = stage.mark("stalled", f"the disk of {host} stalls")
+    return producers
+
+
+def _writes_wait(stage: Stage, disk: Injection, since: int, producers: list[Producer]) -> None:
+    """Write while a disk stalls; then end the stall."""
     writes = [producer.send_later(T, f"held{number}") for number, producer in enumerate(producers)]
-    stand(stage, since, for_s)
+    stand(stage, since, _for_s(stage))
     stage.mark("standing", "the last moment of the stall")
     disk.heal()
     stage.mark("healed", "the disk answers again")
     for write in writes:
-        write.result(timeout=2 * for_s)
+        write.result(timeout=2 * _for_s(stage))
     settle(stage)
 
 
 def _leader(stage: Stage) -> None:
     seed(stage, T)
-    _stalled(stage, "broker1", waiting=(1, -1))
+    producers = _producers(stage, 1, -1)
+    disk = stage.nemesis.storage.stall_disk("broker1").inject()
+    since = stage.mark("stalled", "the disk of broker1 stalls")
+    _writes_wait(stage, disk, since, producers)
 
 
 def _follower(stage: Stage) -> None:
     seed(stage, T)
-    _stalled(stage, "broker3", waiting=(-1,))
+    producers = _producers(stage, -1)
+    disk = stage.nemesis.storage.stall_disk("broker3").inject()
+    since = stage.mark("stalled", "the disk of broker3 stalls")
+    _writes_wait(stage, disk, since, producers)
+
+
+def _broker_dies(stage: Stage, disk: Injection, since: int, for_s: float) -> None:
+    """Kill a broker while the disk of a host that keeps metadata stalls; then end both."""
+    stage.nemesis.kill("broker3")
+    stage.wait_for_isr(T, 1, 2, within_s=stage.timings.quorum_cut_s + stage.timings.change_s)
+    stage.producer("az1", "az1-acks-all", "broker1", acks=-1).must_send(T, "during")
+    stand(stage, since, for_s)
+    stage.mark("standing", "the last moment of the stall")
+    disk.heal()
+    stage.mark("healed", "the disk answers again")
+    stage.restart("broker3")
+    stage.wait_converged(T, within_s=stage.timings.converge_s)
+    settle(stage)
 
 
 def _controller(stage: Stage) -> None:
@@ -81,16 +112,7 @@ def _controller(stage: Stage) -> None:
     require_controller(stage, "controller2")
     disk = stage.nemesis.storage.stall_disk("controller2").inject()
     since = stage.mark("stalled", "the disk of the active controller stalls")
-    stage.nemesis.kill("broker3")
-    stage.wait_for_isr(T, 1, 2, within_s=stage.timings.quorum_cut_s + stage.timings.session_end_s)
-    stage.producer("az1", "az1-acks-all", "broker1", acks=-1).must_send(T, "during")
-    stand(stage, since, stage.timings.quorum_cut_s)
-    stage.mark("standing", "the last moment of the stall")
-    disk.heal()
-    stage.mark("healed", "the disk answers again")
-    stage.restart("broker3")
-    stage.wait_converged(T, within_s=stage.timings.converge_s)
-    settle(stage)
+    _broker_dies(stage, disk, since, stage.timings.quorum_cut_s)
 
 
 def _zookeeper(stage: Stage) -> None:
@@ -98,16 +120,7 @@ def _zookeeper(stage: Stage) -> None:
     seed(stage, T)
     disk = stage.nemesis.storage.stall_disk("zookeeper2").inject()
     since = stage.mark("stalled", "the disk of ZooKeeper's leader stalls")
-    stage.nemesis.kill("broker3")
-    stage.wait_for_isr(T, 1, 2, within_s=stage.timings.change_s + stage.timings.quorum_cut_s)
-    stage.producer("az1", "az1-acks-all", "broker1", acks=-1).must_send(T, "during")
-    stand(stage, since, stage.timings.cut_s)
-    stage.mark("standing", "the last moment of the stall")
-    disk.heal()
-    stage.mark("healed", "the disk answers again")
-    stage.restart("broker3")
-    stage.wait_converged(T, within_s=stage.timings.converge_s)
-    settle(stage)
+    _broker_dies(stage, disk, since, stage.timings.cut_s)
 
 
 _KEPT = Claim(
@@ -153,51 +166,79 @@ _LEADER_CLAIMS = (
             partition("stream", 1).has_isr(1, 2, 3, at="converged"),
         ),
     ),
-    _WHOLE,
-    _KEPT,
 )
 HW_AFTER_SHRINK = "3.1.0"
 """First version whose leader raises the high watermark when a shrunk ISR is in force (KAFKA-13091)."""
 
 
-def _setup(disk: str, **options: object) -> Setup:
-    return Setup(topics=(Topic(T, (1, 2, 3)),), volatile_disks=(disk,), **options)  # type: ignore[arg-type]
+def _metadata_goes_on(epoch: int | None = None) -> Claim:
+    return Claim(
+        name="metadata-goes-on",
+        section=_SECTION,
+        says="A broker that dies meanwhile leaves the ISR, and acks=all goes on.",
+        holds=both(PT.is_led_by(1, isr=(1, 2), epoch=epoch, at="standing"), messages(label="during").kept()),
+    )
 
 
-SCENARIOS = (
-    Scenario(
-        name="leader-disk-stalled",
-        title="The disk of the leader stalls",
+def _scenario(
+    number: int,
+    name: str,
+    title: str,
+    body: Callable[[Stage], None],
+    disk: str,
+    claims: tuple[Claim, ...],
+    outcome: str,
+    *,
+    faults: tuple[str, ...] = (),
+    quorum: Quorum = "one node",
+    kraft: bool = False,
+    versions: tuple[str, ...] = (),
+) -> Scenario:
+    return Scenario(
+        name=name,
+        title=title,
         article="beyond",
-        section="gray disk 1",
-        body=_leader,
-        setup=_setup("broker1", quorum="one node"),
-        claims=_LEADER_CLAIMS,
-        faults=("stall the disk of broker1",),
-        outcome="nobody takes over: the partition stands still until the disk answers; nothing is lost",
+        section=f"gray disk {number}",
+        body=body,
+        setup=Setup(topics=(Topic(T, (1, 2, 3)),), volatile_disks=(disk,), quorum=quorum),
+        claims=(*claims, _WHOLE, _KEPT),
+        faults=(f"stall the disk of {disk}", *faults),
+        kafka="4.3.1" if kraft else "2.7.1",
+        mode="kraft" if kraft else "zookeeper",
+        outcome=outcome,
+        versions=versions,
+    )
+
+
+_NOBODY_TAKES_OVER = "nobody takes over: the partition stands still until the disk answers; nothing is lost"
+SCENARIOS = (
+    _scenario(
+        1,
+        "leader-disk-stalled",
+        "The disk of the leader stalls",
+        _leader,
+        "broker1",
+        _LEADER_CLAIMS,
+        _NOBODY_TAKES_OVER,
         versions=("2.7.1", "3.9.1"),
     ),
-    Scenario(
-        name="kraft-leader-disk-stalled",
-        title="The disk of the leader stalls, on KRaft",
-        article="beyond",
-        section="gray disk 2",
-        body=_leader,
-        setup=_setup("broker1", quorum="one node"),
-        claims=_LEADER_CLAIMS,
-        faults=("stall the disk of broker1",),
-        kafka="4.3.1",
-        mode="kraft",
-        outcome="nobody takes over: the partition stands still until the disk answers; nothing is lost",
+    _scenario(
+        2,
+        "kraft-leader-disk-stalled",
+        "The disk of the leader stalls, on KRaft",
+        _leader,
+        "broker1",
+        _LEADER_CLAIMS,
+        _NOBODY_TAKES_OVER,
+        kraft=True,
     ),
-    Scenario(
-        name="follower-disk-stalled",
-        title="The disk of a follower stalls",
-        article="beyond",
-        section="gray disk 3",
-        body=_follower,
-        setup=_setup("broker3", quorum="one node"),
-        claims=(
+    _scenario(
+        3,
+        "follower-disk-stalled",
+        "The disk of a follower stalls",
+        _follower,
+        "broker3",
+        (
             Claim(
                 name="leaves-the-isr",
                 section=_SECTION,
@@ -217,21 +258,17 @@ SCENARIOS = (
                     before=HW_AFTER_SHRINK,
                 ),
             ),
-            _WHOLE,
-            _KEPT,
         ),
-        faults=("stall the disk of broker3",),
-        outcome="it leaves the ISR; up to 3.0, writes that waited for it wait until its disk answers",
+        "it leaves the ISR; up to 3.0, writes that waited for it wait until its disk answers",
         versions=("2.7.1", "3.9.1"),
     ),
-    Scenario(
-        name="kraft-controller-disk-stalled",
-        title="The disk of the active controller stalls",
-        article="beyond",
-        section="gray disk 4",
-        body=_controller,
-        setup=_setup("controller2"),
-        claims=(
+    _scenario(
+        4,
+        "kraft-controller-disk-stalled",
+        "The disk of the active controller stalls",
+        _controller,
+        "controller2",
+        (
             Claim(
                 name="another-controller",
                 section=_SECTION,
@@ -247,47 +284,31 @@ SCENARIOS = (
                 says="The old one resigns when its disk answers again.",
                 holds=quorum_controller(2).resigned(after="standing", before="converged"),
             ),
-            Claim(
-                name="metadata-goes-on",
-                section=_SECTION,
-                says="A broker that dies meanwhile leaves the ISR, and acks=all goes on.",
-                holds=both(
-                    PT.is_led_by(1, isr=(1, 2), epoch=0, at="standing"), messages(label="during").kept()
-                ),
-            ),
-            _WHOLE,
-            _KEPT,
+            _metadata_goes_on(epoch=0),
         ),
-        faults=("stall the disk of controller2", "kill broker3"),
-        kafka="4.3.1",
-        mode="kraft",
-        outcome="another controller takes over; no leader moves, and nothing is lost",
+        "another controller takes over; no leader moves, and nothing is lost",
+        faults=("kill broker3",),
+        quorum="every AZ",
+        kraft=True,
         versions=("3.9.1", "4.3.1"),
     ),
-    Scenario(
-        name="zookeeper-disk-stalled",
-        title="The disk of ZooKeeper's leader stalls",
-        article="beyond",
-        section="gray disk 5",
-        body=_zookeeper,
-        setup=_setup("zookeeper2"),
-        claims=(
-            Claim(
-                name="metadata-goes-on",
-                section=_SECTION,
-                says="A broker that dies meanwhile leaves the ISR, and acks=all goes on.",
-                holds=both(PT.is_led_by(1, isr=(1, 2), at="standing"), messages(label="during").kept()),
-            ),
+    _scenario(
+        5,
+        "zookeeper-disk-stalled",
+        "The disk of ZooKeeper's leader stalls",
+        _zookeeper,
+        "zookeeper2",
+        (
+            _metadata_goes_on(),
             Claim(
                 name="controller-stays",
                 section=_SECTION,
                 says="The controller keeps its session.",
                 holds=controller_stays(since="stalled", until="standing"),
             ),
-            _WHOLE,
-            _KEPT,
         ),
-        faults=("stall the disk of zookeeper2", "kill broker3"),
-        outcome="ZooKeeper goes on with its other nodes: metadata changes, and nothing is lost",
+        "ZooKeeper goes on with its other nodes: metadata changes, and nothing is lost",
+        faults=("kill broker3",),
+        quorum="every AZ",
     ),
 )
