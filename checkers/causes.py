@@ -129,6 +129,11 @@ def fault_row(fault: FaultSpan) -> str:
     return evidence_row("faults", fault.from_ns, f"fault {fault.fault} `{fault.name}` {fault.moment}")
 
 
+def fault_facts(fault: FaultSpan) -> dict[str, object]:
+    """What a cause says of a fault: its number and its name."""
+    return {"fault": fault.fault, "fault_name": fault.name}
+
+
 def log_start_row(partition: PartitionReplicas, evidence: Evidence) -> str:
     """Where the reference log begins, as the final read found it."""
     what = f"the log of broker{partition.reference} begins at offset {partition.log_start}"
@@ -287,7 +292,7 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
             last = max(healed, key=lambda fault: fault.until_ns)
             return Cause(
                 kind="zombie_after_heal",
-                facts={**led, **_named(last)},
+                facts={**led, **fault_facts(last)},
                 rows=(fault_row(last), ruling.row(), *cut_row),
             )
         return Cause(kind="deposed_leader", facts={**led, "elected": "before"}, rows=(ruling.row(), *cut_row))
@@ -341,10 +346,6 @@ def _later_epoch(scene: _Scene, loss: _Loss) -> Cause | None:
             ),
         ),
     )
-
-
-def _named(fault: FaultSpan) -> dict[str, object]:
-    return {"fault": fault.fault, "fault_name": fault.name}
 
 
 def _took(cut: PartitionEvent, loss: _Loss) -> bool:
@@ -412,7 +413,7 @@ def _decides(elections: list[PartitionEvent], hit: set[str], loss: _Loss, since:
 
 def storage_cause(evidence: Evidence, where: TopicPartition, fault: FaultSpan, broker: int) -> Cause:
     """The cause of a loss by a storage fault that took records of a partition from a broker."""
-    row, facts = fault_row(fault), {**_named(fault), "broker": broker}
+    row, facts = fault_row(fault), {**fault_facts(fault), "broker": broker}
     if fault.mechanism == "power_cut":
         return Cause(kind="unflushed_data_lost", facts=facts, rows=(row,))
     back = _led_alone(evidence, where, broker, fault.from_ns) if fault.mechanism == "wipe" else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.causes import PartitionEvent, partition_events, unclean_election
+from checkers.causes import PartitionEvent, fault_facts, fault_row, partition_events, unclean_election
 from checkers.evidence import DATA_LOSS, Evidence
 from checkers.partition.messages import FOREVER
 from checkers.records import Cause, evidence_row, facts_text
@@ -135,9 +135,7 @@ def _state_lost(history: ShareHistory, after_ns: int, until_ns: int) -> Cause:
     for fault in evidence.faults:
         named = not fault.partitions or any(name.startswith(f"{SHARE_LOG}/") for name in fault.partitions)
         if fault.mechanism in DATA_LOSS and named and after_ns < fault.from_ns <= until_ns:
-            row = evidence_row("faults", fault.from_ns, fault.name)
-            facts: Mapping[str, object] = {"fault": fault.fault, "fault_name": fault.name}
-            return Cause(kind="share_state_fault", facts=facts, rows=(row,))
+            return Cause(kind="share_state_fault", facts=fault_facts(fault), rows=(fault_row(fault),))
     return Cause(kind="unexplained")
 
 
@@ -187,9 +185,7 @@ def _member_cut(history: ShareHistory, one: Delivery, until_ns: int) -> Cause | 
     """A fault in force between two deliveries: a leader takes back what a member has, once it is gone."""
     for fault in history.evidence.faults:
         if fault.from_ns <= until_ns and fault.until_ns >= one.ns:
-            facts: Mapping[str, object] = {"fault": fault.fault, "fault_name": fault.name}
-            row = evidence_row("faults", fault.from_ns, fault.name)
-            return Cause(kind="share_session_fault", facts=facts, rows=(row,))
+            return Cause(kind="share_session_fault", facts=fault_facts(fault), rows=(fault_row(fault),))
     return None
 
 

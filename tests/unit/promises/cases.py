@@ -128,6 +128,15 @@ def _not_converged(run: Run, ended: int = 100) -> Run:
     return run.replica(1, in_sync=True, leader=True, ns=ended * S).replica(2, in_sync=False, ns=ended * S)
 
 
+def _unclean_log(run: Run, topic: str) -> Run:
+    """An unclean election of the only partition of an internal topic."""
+    return (
+        run.config("unclean.leader.election.enable", "true", "broker", "broker1")
+        .add("views", ns=S, source="broker1", subject="partition", topic=topic, partition=0, epoch=0)
+        .add("log_events", ns=S, host="broker2", kind="unclean_election", topic=topic, partition=0)
+    )
+
+
 def _offsets(run: Run, value: str = "-1") -> Run:
     return run.config("offsets.commit.required.acks", value, "broker", "broker1")
 
@@ -600,25 +609,7 @@ CASES: dict[str, Callable[[], Expected]] = {
     # ---- share groups
     "an accept lost": lambda: Expected(Run(), "accept_lost", "broken", "accepts"),
     "an accept lost in an unclean election of the log of states": lambda: Expected(
-        Run()
-        .config("unclean.leader.election.enable", "true", "broker", "broker1")
-        .add(
-            "views",
-            ns=S,
-            source="broker1",
-            subject="partition",
-            topic="__share_group_state",
-            partition=0,
-            epoch=0,
-        )
-        .add(
-            "log_events",
-            ns=S,
-            host="broker2",
-            kind="unclean_election",
-            topic="__share_group_state",
-            partition=0,
-        ),
+        _unclean_log(Run(), "__share_group_state"),
         "accept_lost",
         "not promised",
         "accepts-after-lost-states",
@@ -693,25 +684,7 @@ CASES: dict[str, Callable[[], Expected]] = {
         "reads-after-operator-election",
     ),
     "replay after an unclean election of the offsets topic": lambda: Expected(
-        _offsets(Run())
-        .config("unclean.leader.election.enable", "true", "broker", "broker1")
-        .add(
-            "views",
-            ns=S,
-            source="broker1",
-            subject="partition",
-            topic="__consumer_offsets",
-            partition=0,
-            epoch=0,
-        )
-        .add(
-            "log_events",
-            ns=S,
-            host="broker2",
-            kind="unclean_election",
-            topic="__consumer_offsets",
-            partition=0,
-        ),
+        _unclean_log(_offsets(Run()), "__consumer_offsets"),
         "replay",
         "not promised",
         "offsets-topic-lost-data",
