@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -106,9 +106,10 @@ def _add_pages(work: Search, progress: Progress) -> None:
             add_page(folder, progress.say)
 
 
-def _keep_comparison(work: SearchComparison, side: Side, seconds: float) -> dict[str, Any]:
-    """Write what a comparison and the search of one of its sides have come to; returns the document."""
-    _keep(side.search, seconds)
+def _keep_comparison(work: SearchComparison, sides: Iterable[Side], seconds: float) -> dict[str, Any]:
+    """Write what a comparison and the searches of some sides have come to; returns the former's document."""
+    for side in sides:
+        _keep(side.search, seconds)
     document, page = work.document(seconds), work.path / INDEX
     write_plain(page, search_comparison_page(document, page_links(page)))
     return document
@@ -134,7 +135,7 @@ def compare(
     def ended(side: Side, record: TriedSchedule) -> None:
         limits.ran(record)
         progress.say(f"{side.name}: {_outcome_line(record, side.search)}")
-        keep = partial(_keep_comparison, work, side, limits.budget.elapsed_s)
+        keep = partial(_keep_comparison, work, (side,), limits.budget.elapsed_s)
         without_failing("the page so far was not written", progress.say, keep)
 
     def lines() -> list[str]:
@@ -146,8 +147,7 @@ def compare(
             stopped = work.run(limits.parallel, ended, limits.may_start, extra)
         for side in work.sides:
             _add_pages(side.search, progress)
-        for side in work.sides:
-            document = _keep_comparison(work, side, limits.budget.elapsed_s)
+        document = _keep_comparison(work, work.sides, limits.budget.elapsed_s)
     _show(document, report.show_comparison, work.path, as_json=as_json)
     if stopped:
         raise _stopped(document["schedules"], work.path)

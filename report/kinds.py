@@ -61,9 +61,10 @@ class Kind:
     page: Callable[[Document, Link], str]
     tables: Callable[[Document], Iterable[tuple[str, RowTable]]]
     """Titles and rows."""
-    sentences: Callable[[Document], Iterable[str]]
     outcomes: Callable[[Document], Iterable[Outcome]]
     """What a CI system shows as tests."""
+    sentences: Callable[[Document], Iterable[str]] = lambda document: ()
+    """What Markdown says below the tables."""
 
     def read(self, folder: Path) -> Document:
         """The document of a folder. Raises BadDataError if it is damaged."""
@@ -211,7 +212,6 @@ KINDS = (
         opening=shrink_opening,
         page=shrink_page,
         tables=_steps,
-        sentences=lambda document: (),
         outcomes=_of_shrink,
     ),
     Kind(
@@ -220,7 +220,6 @@ KINDS = (
         opening=replay_opening,
         page=replay_page,
         tables=lambda document: [("What was found", searches.replayed(document))],
-        sentences=lambda document: (),
         outcomes=_of_replay,
     ),
     Kind(
@@ -229,7 +228,6 @@ KINDS = (
         opening=bisect_opening,
         page=bisect_page,
         tables=lambda document: [("Versions", bisect_table(document))],
-        sentences=lambda document: (),
         outcomes=_of_bisect,
     ),
 )

@@ -24,13 +24,7 @@ def bisect_opening(document: BisectDocument) -> Opening:
     return Opening(
         kind="bisect",
         tone=tone,
-        word="no answer"
-        if problem
-        else "under way"
-        if not over
-        else f"changes in {first}"
-        if first
-        else "no change",
+        word=_word(document),
         answer=" ".join(_answer(document)),
         asked=f"In which Kafka version does this turn out differently? {document['says']} "
         f"({document['scenario']}, claim {document['claim']}, {document['mode']})",
@@ -40,17 +34,21 @@ def bisect_opening(document: BisectDocument) -> Opening:
     )
 
 
+def _word(document: BisectDocument) -> str:
+    if document["problem"]:
+        return "no answer"
+    if not document["over"]:
+        return "under way"
+    return f"changes in {document['first']}" if document["first"] else "no change"
+
+
 def _answer(document: BisectDocument) -> Iterator[str]:
     status = {run["version"]: run["status"] for run in document["runs"]}
     before, first = document["last_before"], document["first"]
     if document["problem"]:
         yield document["problem"]
     elif not document["over"]:
-        yield (
-            f"{counted(len(document['runs']), 'run')} have ended."
-            if len(status) != 1
-            else "One run has ended."
-        )
+        yield "One run has ended." if len(status) == 1 else f"{counted(len(status), 'run')} have ended."
     elif first:
         yield (
             f"The claim is {status.get(before, 'not known')} up to {before}, and "

@@ -162,7 +162,7 @@ def _power_cut(one: Chain, asked: str) -> str:
     they = "it" if one.count == 1 else "they"
     at: dict[str, list[str]] = {}
     for broker, cut_s in sorted(one.power.items()):
-        at.setdefault(f"{in_seconds(cut_s)}", []).append(f"broker{broker}")
+        at.setdefault(in_seconds(cut_s), []).append(f"broker{broker}")
     who = "; ".join(f"{listed(brokers)} lost power at {when}" for when, brokers in at.items())
     by = listed([f"broker{broker}" for broker in one.acked_by]) or "the leader"
     verb = "was" if one.count == 1 else "were"

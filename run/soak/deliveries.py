@@ -379,8 +379,8 @@ class Deliveries:
             before = np.full(len(places), -1, dtype=np.int64)
             same = np.flatnonzero(np.diff(places[order]) == 0)
             before[order[same + 1]] = order[same]
-            found = before[some - first]
-            yield first + found[found >= 0]
+            preceding = before[some - first]
+            yield first + preceding[preceding >= 0]
 
 
 _PLAIN, _ODD, _OPEN = 0, 1, 2
@@ -399,8 +399,8 @@ def _first(flags: Flags) -> int:
     return int(np.argmax(flags)) if flags.any() else len(flags)
 
 
-def _all(parts: Sequence[Ints], *more: Ints) -> Ints:
-    numbers: Ints = np.unique(np.concatenate([EMPTY, *parts, *more]))
+def _all(parts: Sequence[Ints]) -> Ints:
+    numbers: Ints = np.unique(np.concatenate([EMPTY, *parts]))
     return numbers
 
 
