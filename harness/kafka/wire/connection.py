@@ -194,9 +194,11 @@ class Connection:
         return time.monotonic() < self._muted_until
 
     def _mute(self, throttled_ms: int) -> None:
-        """A broker answers at once, and then reads no request for as long as the answer says (KIP-219)."""
-        if throttled_ms > 0:
-            self._muted_until = time.monotonic() + throttled_ms / 1000
+        """A broker answers at once, and then reads no request for as long as the answer says (KIP-219).
+
+        An answer also shows that it has read the request, so the wait that an earlier answer named is over.
+        """
+        self._muted_until = time.monotonic() + throttled_ms / 1000
 
     def _answer(self, frame: bytes, timeout_s: float) -> bytes:
         """Send a frame and return the response to it, from its correlation id on."""
