@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -78,12 +78,27 @@ def headers(raw: bytes, bounds: Sequence[int] | None = None) -> Headers:
 
     ``bounds`` are its `positions`, if they are known.
     """
-    bounds = positions(raw) if bounds is None else bounds
+    return headers_of_each([(raw, positions(raw) if bounds is None else bounds)])[0]
+
+
+def headers_of_each(logs: Sequence[tuple[bytes, Sequence[int]]]) -> list[Headers]:
+    """`headers` of several logs with their `positions`, in one go: few batches of many logs cost little."""
     checksums = [
         calc_crc32c(raw[start + 21 : end]) if raw[start + 16] == 2 else zlib.crc32(raw[start + 16 : end])
+        for raw, bounds in logs
         for start, end in pairwise(bounds)
     ]
-    return headers_at(raw, np.array(bounds, dtype=np.int64), np.array(checksums, dtype=np.uint32))
+    octets = b"".join([raw[: bounds[-1]] for raw, bounds in logs]) if len(logs) > 1 else logs[0][0]
+    bases = [0, *accumulate(bounds[-1] for _, bounds in logs)]
+    starts = [base + start for base, (_, bounds) in zip(bases, logs, strict=False) for start in bounds[:-1]]
+    every = headers_at(
+        octets, np.array([*starts, bases[-1]], dtype=np.int64), np.array(checksums, dtype=np.uint32)
+    )
+    ends = [0, *accumulate(len(bounds) - 1 for _, bounds in logs)]
+    return [
+        Headers(raw, every.rows[begin:end], np.array(bounds, dtype=np.int64))
+        for (raw, bounds), (begin, end) in zip(logs, pairwise(ends), strict=True)
+    ]
 
 
 def headers_at(raw: bytes, bounds: npt.NDArray[np.int64], checksums: npt.NDArray[np.uint32]) -> Headers:

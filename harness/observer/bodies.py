@@ -8,6 +8,7 @@ again.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.history.sightings import ROW, Rows
-from harness.kafka.headers import Headers, headers
+from harness.kafka.headers import Headers, headers_of_each
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.logs import FetchResult
 from harness.observer.decoder import Decoded, Decoder
@@ -31,12 +32,15 @@ _WORTH_ASKING = 1 << 16
 class Bodies:
     """Of each batch its number of records and their first offset; and all records, one batch after another.
 
-    ``seen_ns`` of the rows is 0.
+    ``seen_ns`` of the rows is 0. Others may have the same rows: nobody may change them.
     """
 
     counts: npt.NDArray[np.int64]
     first_offsets: npt.NDArray[np.int64]
     rows: Rows
+
+
+NO_BODIES = Bodies(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=ROW))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,8 @@ class _Chunk:
     """Where the rows of each batch begin."""
     counts: npt.NDArray[np.int64]
     rows: Rows
+    ends: tuple[int, int]
+    """The first and the last of the offsets."""
 
 
 class DecodedBodies:
@@ -59,74 +65,140 @@ class DecodedBodies:
         """``decoder`` is closed by its owner."""
         self._decoder = decoder
         self._lock = Lock()
-        self._locks: dict[TopicPartition, Lock] = {}
         self._chunks: defaultdict[TopicPartition, list[_Chunk]] = defaultdict(list)
+        self._row_counts: defaultdict[TopicPartition, int] = defaultdict(int)
 
-    def headers(self, fetched: FetchResult) -> Headers:
-        """The complete batches that were fetched."""
-        if len(fetched.raw) < _WORTH_ASKING:
-            return headers(fetched.raw, fetched.positions)
-        return self._decoder.headers(fetched.raw)
+    def headers(self, answers: Sequence[FetchResult]) -> list[Headers]:
+        """The complete batches of each of the answers."""
+        known = [(answer.raw, answer.positions) for answer in answers if len(answer.raw) < _WORTH_ASKING]
+        short = iter(headers_of_each(known) if known else ())
+        return [
+            next(short) if len(answer.raw) < _WORTH_ASKING else self._decoder.headers(answer.raw)
+            for answer in answers
+        ]
 
-    def of(self, key: TopicPartition, log: Headers) -> Bodies:
-        """What batches of a topic partition hold."""
-        if len(log.rows) == 0:
-            nothing = np.zeros(0, dtype=np.int64)
-            return Bodies(nothing, nothing, np.zeros(0, dtype=ROW))
-        with self._lock_of(key):
-            chunk, place = self._found(key, log.rows)
-            new = np.flatnonzero(chunk < 0)
-            fresh = [] if len(new) == 0 else [self._decode(key, log, new)]
-            if len(new) == len(log.rows):
-                return fresh[0]
-            return _together(self._chunks[key], chunk, place, new, fresh)
-
-    def _lock_of(self, key: TopicPartition) -> Lock:
+    def of(self, logs: Mapping[TopicPartition, Headers]) -> dict[TopicPartition, Bodies]:
+        """What batches of topic partitions hold; those that are new are decoded in one go."""
         with self._lock:
-            return self._locks.setdefault(key, Lock())
+            found = {key: self._found(key, log.rows) for key, log in logs.items() if len(log.rows)}
+            missing = {key: np.flatnonzero(chunk < 0) for key, (chunk, _) in found.items()}
+            known = {key: list(self._chunks[key]) for key in found}
+            fresh = self._decode({key: (logs[key], new) for key, new in missing.items() if len(new)})
+            bodies = dict.fromkeys(logs, NO_BODIES)
+            for key, (chunk, place) in found.items():
+                new = missing[key]
+                bodies[key] = (
+                    fresh[key]
+                    if len(new) == len(chunk)
+                    else _stretch(known[key], chunk, place)
+                    or _together(known[key], chunk, place, new, fresh.get(key))
+                )
+            return bodies
 
     def _found(
         self, key: TopicPartition, rows: npt.NDArray[np.void]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The chunk of each batch and its place there; -1: it is in none."""
         chunk, place = np.full(len(rows), -1, dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        offsets = rows["offset"]
+        first, last = int(offsets[0]), int(offsets[-1])
         for number, one in enumerate(self._chunks[key]):
-            if one.offsets[0] > rows["offset"][-1] or one.offsets[-1] < rows["offset"][0]:
+            if one.ends[0] > last or one.ends[1] < first:
                 continue
-            at = np.minimum(np.searchsorted(one.offsets, rows["offset"]), len(one.offsets) - 1)
-            same = (one.offsets[at] == rows["offset"]) & (one.digests[at] == rows["digest"]) & rows["crc_ok"]
+            at = np.minimum(np.searchsorted(one.offsets, offsets), len(one.offsets) - 1)
+            same = (one.offsets[at] == offsets) & (one.digests[at] == rows["digest"]) & rows["crc_ok"]
             chunk[same], place[same] = number, at[same]
         return chunk, place
 
-    def _decode(self, key: TopicPartition, log: Headers, new: npt.NDArray[np.int64]) -> Bodies:
-        decoded = self._decoder.decode(log, new)
-        bodies = Bodies(decoded.counts, decoded.first_offsets, _rows(decoded))
-        header = log.rows[new]
+    def _decode(
+        self, logs: Mapping[TopicPartition, tuple[Headers, npt.NDArray[np.int64]]]
+    ) -> dict[TopicPartition, Bodies]:
+        """The bodies of some batches of each log, by which memory is enriched."""
+        if len(logs) == 1:
+            ((log, which),) = logs.values()
+        elif logs:
+            log = _joined([(log, new) for log, new in logs.values()])
+            which = np.arange(len(log.rows))
+        else:
+            return {}
+        decoded = self._decoder.decode(log, which)
+        rows, header = _rows(decoded), log.rows[which]
         sound = header["crc_ok"].copy()
         sound[list(decoded.problems)] = False
-        highest = np.maximum.accumulate(np.concatenate([[-1], header["offset"]]))[:-1]
-        kept = np.flatnonzero(sound & (header["offset"] > highest))
-        if len(kept):
-            begins = np.cumsum(decoded.counts) - decoded.counts
-            self._chunks[key].append(
-                _Chunk(
-                    offsets=header["offset"][kept],
-                    digests=header["digest"][kept],
-                    first_offsets=decoded.first_offsets[kept],
-                    begins=begins[kept],
-                    counts=decoded.counts[kept],
-                    rows=bodies.rows,
-                )
-            )
+        begins = np.cumsum(decoded.counts) - decoded.counts
+        bodies, begin = {}, 0
+        for key, (_, new) in logs.items():
+            end = begin + len(new)
+            counts, first_offsets = decoded.counts[begin:end], decoded.first_offsets[begin:end]
+            row = int(begins[begin])
+            own = rows[row : row + int(counts.sum())]
+            own = own if len(logs) == 1 else own.copy()  # else the rows of a busy log last as long
+            bodies[key] = Bodies(counts, first_offsets, own)
+            self._keep(key, header[begin:end], sound[begin:end], begins[begin:end] - row, bodies[key])
+            begin = end
         return bodies
+
+    def _keep(
+        self,
+        key: TopicPartition,
+        header: npt.NDArray[np.void],
+        sound: npt.NDArray[np.bool_],
+        begins: npt.NDArray[np.int64],
+        bodies: Bodies,
+    ) -> None:
+        offsets = header["offset"]
+        kept = sound.copy()
+        kept[1:] &= offsets[1:] > np.maximum.accumulate(offsets)[:-1]
+        kept &= offsets >= 0
+        offsets = offsets[kept]
+        if not len(offsets):
+            return
+        self._chunks[key].append(
+            _Chunk(
+                offsets=offsets,
+                digests=header["digest"][kept],
+                first_offsets=bodies.first_offsets[kept],
+                begins=begins[kept],
+                counts=bodies.counts[kept],
+                rows=bodies.rows,
+                ends=(int(offsets[0]), int(offsets[-1])),
+            )
+        )
+        self._row_counts[key] += len(bodies.rows)
 
     def forget(self, key: TopicPartition) -> None:
         """Drop the oldest records of a topic partition if there are many."""
-        with self._lock_of(key):
-            chunks = self._chunks[key]
-            total = sum(len(one.rows) for one in chunks)
+        with self._lock:
+            chunks, total = self._chunks[key], self._row_counts[key]
             while len(chunks) > _MOST_CHUNKS or (chunks and total - len(chunks[0].rows) >= _KEPT_ROWS):
                 total -= len(chunks.pop(0).rows)
+            self._row_counts[key] = total
+
+
+def _joined(logs: Sequence[tuple[Headers, npt.NDArray[np.int64]]]) -> Headers:
+    """Some batches of several logs, one after the other."""
+    raws = [
+        log.raw[log.positions[number] : log.positions[number + 1]]
+        for log, which in logs
+        for number in which.tolist()
+    ]
+    rows = np.concatenate([log.rows[which] for log, which in logs])
+    return Headers(b"".join(raws), rows, np.cumsum([0, *map(len, raws)]))
+
+
+def _stretch(
+    chunks: list[_Chunk], chunk: npt.NDArray[np.int64], place: npt.NDArray[np.int64]
+) -> Bodies | None:
+    """Batches that follow each other in one chunk, as they mostly do; None if they do not."""
+    number, first, end = int(chunk[0]), int(place[0]), int(place[-1]) + 1
+    if number < 0 or end - first != len(place) or not (chunk == number).all():
+        return None
+    one = chunks[number]
+    counts, begin = one.counts[first:end], int(one.begins[first])
+    size = int(one.begins[end - 1] + one.counts[end - 1]) - begin
+    if size != int(counts.sum()) or not (np.diff(place) == 1).all():
+        return None
+    return Bodies(counts, one.first_offsets[first:end], one.rows[begin : begin + size])
 
 
 def _together(
@@ -134,15 +206,15 @@ def _together(
     chunk: npt.NDArray[np.int64],
     place: npt.NDArray[np.int64],
     new: npt.NDArray[np.int64],
-    fresh: list[Bodies],
+    fresh: Bodies | None,
 ) -> Bodies:
     """Batches that were found in chunks, with those that are new in their places."""
     counts = np.zeros(len(chunk), dtype=np.int64)
     first_offsets = np.zeros(len(chunk), dtype=np.int64)
     sources: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Rows]] = []
-    for bodies in fresh:
-        counts[new], first_offsets[new] = bodies.counts, bodies.first_offsets
-        sources.append((new, np.cumsum(bodies.counts) - bodies.counts, bodies.rows))
+    if fresh is not None:
+        counts[new], first_offsets[new] = fresh.counts, fresh.first_offsets
+        sources.append((new, np.cumsum(fresh.counts) - fresh.counts, fresh.rows))
     for number in np.unique(chunk[chunk >= 0]).tolist():
         which, one = np.flatnonzero(chunk == number), chunks[number]
         at = place[which]

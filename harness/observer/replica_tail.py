@@ -8,7 +8,8 @@ segment in which it starts, so that only an empty answer proves where the log en
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from harness.kafka.batches import CONTROL
 from harness.kafka.headers import Headers
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.logs import FetchResult
-from harness.observer.bodies import Bodies, DecodedBodies
+from harness.observer.bodies import NO_BODIES, Bodies, DecodedBodies
 
 FETCH_BYTES = 4 << 20
 """Larger than any batch that brokers accept by default; a batch that does not fit would look truncated."""
@@ -57,6 +58,17 @@ class Change(NamedTuple):
 
     seen: Rows = np.zeros(0, dtype=ROW)
     gone: tuple[Gone, ...] = ()
+
+
+class Comparison(NamedTuple):
+    """What of an answer is known already."""
+
+    fetched: FetchResult
+    gone: tuple[Gone, ...] = ()
+    new: Headers | None = None
+    """The batches behind those that are known; None if there is nothing to compare."""
+    same: int = 0
+    """How many batches of the answer are known."""
 
 
 @dataclass(kw_only=True)
@@ -140,15 +152,39 @@ class ReplicaTail:
 
     def update(self, fetched: FetchResult, ns: int) -> Change:
         """Compare what was fetched with what is known."""
+        return update_all([(self, fetched)], ns)[0]
+
+    def compare(self, fetched: FetchResult, log: Headers | None) -> Comparison:
+        """The first step: which batches of the ``log`` in an answer are new. None: use the last answer's."""
         self.leo = None
         if fetched.error == OFFSET_OUT_OF_RANGE:
-            return Change(gone=self._out_of_range(fetched.log_start))
+            return Comparison(fetched, self._out_of_range(fetched.log_start))
         if fetched.error:
             self.looking = False
-            return Change()
+            return Comparison(fetched)
+        if log is None:
+            log = self._last
+        else:
+            kept = len(fetched.raw) <= _KEPT_BYTES
+            self._last = replace(log, rows=log.rows.copy()) if kept else None  # not the rows of all answers
         removed = self._remove_before(fetched.log_start)
-        seen, truncated = self._compare(fetched, ns)
-        return Change(seen, (*removed, *truncated))
+        if log is None or (not len(log.rows) and fetched.cut_short):
+            self.max_bytes *= 2
+            return Comparison(fetched, removed)
+        self.max_bytes = FETCH_BYTES
+        same = _alike(log.rows, self.batches[self._position : self._position + len(log.rows)])
+        return Comparison(fetched, removed, log.after(same), same)
+
+    def complete(self, compared: Comparison, bodies: Bodies, ns: int) -> Change:
+        """The second step, with the records of the batches that are new."""
+        if compared.new is None:
+            return Change(gone=compared.gone)
+        seen, truncated = self._compare(compared.fetched, compared.new, compared.same, bodies, ns)
+        return Change(seen, (*compared.gone, *truncated))
+
+    def had(self, fetched: FetchResult) -> bool:
+        """Whether the answer is the last one again, as that of a log that is quiet."""
+        return self._last is not None and self._last.raw == fetched.raw
 
     def _out_of_range(self, log_start: int) -> tuple[Gone, ...]:
         """The log begins after the offset of the FETCH, or ends before it."""
@@ -164,16 +200,10 @@ class ReplicaTail:
             self.looking = log_start >= 0
         return gone
 
-    def _compare(self, fetched: FetchResult, ns: int) -> tuple[Rows, tuple[Gone, ...]]:
-        log = self._headers(fetched)
-        first, start, came = self._position, self.start, len(log.rows)
-        if not came and fetched.cut_short:
-            self.max_bytes *= 2
-            return Change()
-        self.max_bytes = FETCH_BYTES
-        same = _alike(log.rows, self.batches[first : first + came])
-        new = log.after(same)
-        bodies = self.bodies.of(self.topic_partition, new)
+    def _compare(
+        self, fetched: FetchResult, new: Headers, same: int, bodies: Bodies, ns: int
+    ) -> tuple[Rows, tuple[Gone, ...]]:
+        first, start, came = self._position, self.start, same + len(new.rows)
         across = bool(came) and same == 0 and int(bodies.first_offsets[0]) < start
         if first > 0 and (across or not (same or self._joined)):
             self._look_from(self._back * 8)  # what was seen at `start`, or before it, is not there any more
@@ -191,14 +221,6 @@ class ReplicaTail:
         if known_end and (ends or fetched.high_watermark <= self.end):
             self.leo = self.end
         return seen, gone
-
-    def _headers(self, fetched: FetchResult) -> Headers:
-        """What was fetched; of a log that is quiet that is the same as the last time."""
-        if self._last is None or self._last.raw != fetched.raw:
-            log = self.bodies.headers(fetched)
-            self._last = log if len(fetched.raw) <= _KEPT_BYTES else None
-            return log
-        return self._last
 
     def _remove_before(self, log_start: int) -> tuple[Gone, ...]:
         """Records that retention or a request removed."""
@@ -244,6 +266,27 @@ class ReplicaTail:
         seen: Rows = rows[kept]
         seen["seen_ns"] = ns
         return seen
+
+
+def update_all(answers: Sequence[tuple[ReplicaTail, FetchResult]], ns: int) -> list[Change]:
+    """Compare what was fetched of each replica; the tails have the same `bodies`."""
+    if not answers:
+        return []
+    bodies = answers[0][0].bodies
+    fresh = [not fetched.error and not tail.had(fetched) for tail, fetched in answers]
+    unread = [number for number, is_fresh in enumerate(fresh) if is_fresh]
+    logs = dict(zip(unread, bodies.headers([answers[number][1] for number in unread]), strict=True))
+    compared = [tail.compare(fetched, logs.get(number)) for number, (tail, fetched) in enumerate(answers)]
+    new = {
+        tail.topic_partition: one.new
+        for (tail, _), one in zip(answers, compared, strict=True)
+        if one.new is not None
+    }
+    held = bodies.of(new)
+    return [
+        tail.complete(one, held.get(tail.topic_partition, NO_BODIES), ns)
+        for (tail, _), one in zip(answers, compared, strict=True)
+    ]
 
 
 def _alike(rows: npt.NDArray[np.void], known: npt.NDArray[np.void]) -> int:

@@ -21,7 +21,7 @@ from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import FetchResult, fetch_own_logs
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
 from harness.observer.bodies import DecodedBodies
-from harness.observer.replica_tail import FETCH_BYTES, REMEMBERED, Gone, ReplicaTail
+from harness.observer.replica_tail import FETCH_BYTES, REMEMBERED, Gone, ReplicaTail, update_all
 from harness.observer.watermarks import Watermarks
 
 _ANSWER_BYTES = 32 << 20
@@ -263,9 +263,9 @@ class TailPoller:
             return ()  # the poller of the broker records that it does not answer
         ns = now_ns()
         unfinished, watermarks = [], []
-        for key, fetched in read.items():
+        changes = update_all([(tails[key], fetched) for key, fetched in read.items()], ns)
+        for (key, fetched), (seen, gone) in zip(read.items(), changes, strict=True):
             tail = tails[key]
-            seen, gone = tail.update(fetched, ns)
             self._found += len(seen)
             tail.forget(REMEMBERED if self._watched is None else self._watched.remembered)
             self._bodies.forget(key)

@@ -12,6 +12,7 @@ from harness.history.identity import decode
 from harness.kafka.batches import parse
 from harness.kafka.headers import Headers, headers
 from harness.kafka.model import TopicPartition
+from harness.kafka.wire.logs import FetchResult
 from harness.observer.bodies import Bodies, DecodedBodies
 from tests.unit.observer.test_copies import Counting, damaged, log, stored
 
@@ -41,7 +42,7 @@ def told(bodies: Bodies) -> list[tuple[int, int, int, int]]:
 
 
 def of(bodies: DecodedBodies, raw: bytes, key: TopicPartition = KEY) -> Bodies:
-    return bodies.of(key, headers(raw))
+    return bodies.of({key: headers(raw)})[key]
 
 
 @pytest.mark.parametrize("file", BATCHES, ids=lambda file: file.stem)
@@ -79,6 +80,25 @@ def test_what_differs_is_not_shared(decoder: Counting) -> None:
     before = decoder.batches
     assert told(of(bodies, log(0, 1), OTHER)) == expected(log(0, 1))
     assert decoder.batches == before + 2
+
+
+def test_partitions_are_decoded_in_one_go_and_as_by_themselves(decoder: Counting) -> None:
+    """Answers about many partitions, empty, known in part, damaged and cut short."""
+    bodies, rng = DecodedBodies(decoder), np.random.default_rng(2)
+    keys = [TopicPartition("t", number) for number in range(40)]
+    pieces = [*(path.read_bytes() for path in BATCHES), damaged(log(3)), log(1, 2)[:-5], b""]
+    logs = {key: b"".join(stored(offset, seq=key.partition) for offset in range(12)) for key in keys}
+    for key in keys[::3]:
+        logs[key] = pieces[int(rng.integers(len(pieces)))]
+    for _ in range(4):
+        begins = {key: int(rng.integers(3)) * len(stored(0)) if key in keys[1::3] else 0 for key in keys}
+        answers = {key: FetchResult(raw=logs[key][begin:]) for key, begin in begins.items()}
+        calls = decoder.calls
+        found = bodies.of(dict(zip(keys, bodies.headers(list(answers.values())), strict=True)))
+        assert decoder.calls <= calls + 1
+        for key, answer in answers.items():
+            assert told(found[key]) == expected(answer.raw)
+            assert found[key].first_offsets.tolist() == [one.offset for one in parse(answer.raw).batches]
 
 
 def test_memory_does_not_grow_with_the_log(decoder: Counting, monkeypatch: pytest.MonkeyPatch) -> None:

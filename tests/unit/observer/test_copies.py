@@ -24,14 +24,15 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Counting(Decoder):
-    """Counts the batches that it decodes."""
+    """Counts the batches that it decodes, and how often it is asked to."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.batches = 0
+        self.batches = self.calls = 0
 
     def decode(self, log: Headers, which: np.ndarray) -> Decoded:
         self.batches += len(which)
+        self.calls += 1
         return super().decode(log, which)
 
 

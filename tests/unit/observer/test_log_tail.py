@@ -127,9 +127,9 @@ def test_a_quiet_log_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> Non
     read = follower.tail.bodies.headers
     asked: list[bytes] = []
 
-    def headers(fetched: FetchResult) -> Headers:
-        asked.append(fetched.raw)
-        return read(fetched)
+    def headers(answers: Sequence[FetchResult]) -> list[Headers]:
+        asked.extend(fetched.raw for fetched in answers)
+        return read(answers)
 
     monkeypatch.setattr(follower.tail.bodies, "headers", headers)
     follower.follow(log)
