@@ -185,7 +185,6 @@ def _tail_seconds(run_dir: Path, chunks: list[bytes]) -> float:
                 fetched = FetchResult(raw=raw, offset=tail.start, size_bytes=len(raw))
                 journal.append(tail.update(fetched, number + 1).seen)
                 tail.forget()
-            bodies.forget(_KEY)
         write_sightings(run_dir, GONE.empty_table())
 
     taken = _seconds(follow, decoder)

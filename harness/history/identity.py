@@ -67,7 +67,7 @@ class ValueTemplate:
 def named(value: bytes | None) -> tuple[int, int] | None:
     """Writer and sequence in a record value; None if `decode` finds no identity in it."""
     found = _found(value)
-    return None if found is None else found[:2]
+    return None if found is None else (found[0], found[1])
 
 
 def decode(value: bytes | None) -> MessageIdentity | None:
@@ -90,7 +90,7 @@ def _found(value: bytes | None) -> tuple[int, int, int, list[bytes]] | None:
     """Writer, sequence and checksum in a record value, and its fields."""
     if not value or not value.startswith(_MAGIC):
         return None
-    parts = bytes(value).split(b" ")
+    parts = value.split(b" ")
     if len(parts) != 7:
         return None
     try:

@@ -74,24 +74,47 @@ class ReadJournal:
 
     def append(self, records: Iterable[ReceivedRecord]) -> None:
         """Append the records of a poll with one write. Raises OSError."""
-        rows = b"".join(map(self._packed, records))
-        if rows:
+        self.write(
+            self.row(
+                *(one.ns, one.offset, one.seq, one.txn, one.topic, one.partition),
+                *(one.epoch, one.writer, one.poll, one.txn_writer),
+            )
+            for one in records
+        )
+
+    def row(
+        self,
+        ns: int,
+        offset: int,
+        seq: int | None,
+        txn: int | None,
+        topic: str,
+        partition: int,
+        epoch: int | None,
+        writer: int | None,
+        poll: int,
+        txn_writer: int | None,
+    ) -> bytes:
+        """A row; its fields are those of `ReceivedRecord`, in the order of the row, which saves an object."""
+        return _ROW.pack(
+            ns,
+            offset,
+            _ABSENT if seq is None else seq,
+            _ABSENT if txn is None else txn,
+            self._topics[topic],
+            partition,
+            _ABSENT if epoch is None else epoch,
+            _ABSENT if writer is None else writer,
+            poll,
+            _ABSENT if txn_writer is None else txn_writer,
+        )
+
+    def write(self, rows: Iterable[bytes]) -> None:
+        """Append rows with one write. Raises OSError."""
+        content = b"".join(rows)
+        if content:
             self._path = self._path or create(
                 self._journal, str(self._reader), SUFFIX, self._stated, ROW_BYTES
             )
             with self._path.open("ab") as file:
-                file.write(rows)
-
-    def _packed(self, record: ReceivedRecord) -> bytes:
-        return _ROW.pack(
-            record.ns,
-            record.offset,
-            _ABSENT if record.seq is None else record.seq,
-            _ABSENT if record.txn is None else record.txn,
-            self._topics[record.topic],
-            record.partition,
-            _ABSENT if record.epoch is None else record.epoch,
-            _ABSENT if record.writer is None else record.writer,
-            record.poll,
-            _ABSENT if record.txn_writer is None else record.txn_writer,
-        )
+                file.write(content)

@@ -19,13 +19,11 @@ from harness.history.sightings import ROW, Rows
 from harness.kafka.headers import Headers, headers_of_each
 from harness.kafka.model import TopicPartition
 from harness.kafka.wire.logs import FetchResult
-from harness.observer.decoder import Decoded, Decoder
+from harness.observer.decoder import WORTH_ASKING, Decoded, Decoder
 
 _KEPT_ROWS = 200_000
 """Records of a topic partition that are kept, at least if there are as many: 6 MB."""
 _MOST_CHUNKS = 64
-_WORTH_ASKING = 1 << 16
-"""Bytes from which on the decoder finds batches sooner than the reader here."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,10 @@ class DecodedBodies:
 
     def headers(self, answers: Sequence[FetchResult]) -> list[Headers]:
         """The complete batches of each of the answers."""
-        known = [(answer.raw, answer.positions) for answer in answers if len(answer.raw) < _WORTH_ASKING]
+        known = [(answer.raw, answer.positions) for answer in answers if len(answer.raw) < WORTH_ASKING]
         short = iter(headers_of_each(known) if known else ())
         return [
-            next(short) if len(answer.raw) < _WORTH_ASKING else self._decoder.headers(answer.raw)
+            next(short) if len(answer.raw) < WORTH_ASKING else self._decoder.headers(answer.raw)
             for answer in answers
         ]
 
@@ -113,7 +111,7 @@ class DecodedBodies:
     def _decode(
         self, logs: Mapping[TopicPartition, tuple[Headers, npt.NDArray[np.int64]]]
     ) -> dict[TopicPartition, Bodies]:
-        """The bodies of some batches of each log, by which memory is enriched."""
+        """The bodies of some batches of each log, which are remembered."""
         if len(logs) == 1:
             ((log, which),) = logs.values()
         elif logs:
@@ -146,6 +144,7 @@ class DecodedBodies:
         begins: npt.NDArray[np.int64],
         bodies: Bodies,
     ) -> None:
+        """Remember the batches that are sound, and drop the oldest if there are many."""
         offsets = header["offset"]
         kept = sound.copy()
         kept[1:] &= offsets[1:] > np.maximum.accumulate(offsets)[:-1]
@@ -153,7 +152,8 @@ class DecodedBodies:
         offsets = offsets[kept]
         if not len(offsets):
             return
-        self._chunks[key].append(
+        chunks, total = self._chunks[key], self._row_counts[key] + len(bodies.rows)
+        chunks.append(
             _Chunk(
                 offsets=offsets,
                 digests=header["digest"][kept],
@@ -164,15 +164,9 @@ class DecodedBodies:
                 ends=(int(offsets[0]), int(offsets[-1])),
             )
         )
-        self._row_counts[key] += len(bodies.rows)
-
-    def forget(self, key: TopicPartition) -> None:
-        """Drop the oldest records of a topic partition if there are many."""
-        with self._lock:
-            chunks, total = self._chunks[key], self._row_counts[key]
-            while len(chunks) > _MOST_CHUNKS or (chunks and total - len(chunks[0].rows) >= _KEPT_ROWS):
-                total -= len(chunks.pop(0).rows)
-            self._row_counts[key] = total
+        while len(chunks) > _MOST_CHUNKS or total - len(chunks[0].rows) >= _KEPT_ROWS:
+            total -= len(chunks.pop(0).rows)
+        self._row_counts[key] = total
 
 
 def _joined(logs: Sequence[tuple[Headers, npt.NDArray[np.int64]]]) -> Headers:

@@ -39,6 +39,9 @@ DECODED = pa.schema(
 WORTH_A_PROCESS = 2 << 20
 """Bytes of batches from which on a Java process decodes: until then the reader here is done earlier."""
 
+WORTH_ASKING = 1 << 16
+"""Bytes from which on the process finds batches sooner than the reader here."""
+
 _SOURCE = Path(__file__).with_name("BatchDecoder.java")
 _CODECS = ("lz4-java", "snappy-java", "zstd-jni")
 _HEAP_MIB = (64, 512)
@@ -71,7 +74,7 @@ class Decoder:
 
     def headers(self, raw: bytes) -> Headers:
         """The complete batches that ``raw`` begins with."""
-        asked = self._asked(b"w", raw, _walk)
+        asked = self._asked(b"w", raw, _walk) if len(raw) >= WORTH_ASKING else None
         return headers(raw) if asked is None else headers_at(raw, *asked)
 
     def decode(self, log: Headers, which: npt.NDArray[np.int64]) -> Decoded:

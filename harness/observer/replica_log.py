@@ -9,12 +9,12 @@ from types import MappingProxyType
 from harness.clock import now_ns
 from harness.host_files import HostFiles
 from harness.kafka.batches import offset_after, positions
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.segments import first_offset, high_watermarks, leader_epochs, raw_log, segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
 from harness.kafka.wire.logs import FetchResult, fetch_as_consumer, fetch_own_log
-from harness.kafka.wire.offsets import CONSUMER, DEBUGGER, EARLIEST, LATEST, end_offsets
+from harness.kafka.wire.offsets import CONSUMER, DEBUGGER, EARLIEST, LATEST, Offset, end_offsets
 from harness.observer.copies import Copies
 from harness.observer.targets import Node
 
@@ -65,6 +65,8 @@ def read_broker(
     read too, but the logs are marked as incomplete.
     """
     logs = [ReplicaLog(topic_partition=key, broker=broker.node_id) for key in partitions]
+    by_files = broker.data is not None and (stopped or not dialect.own_log_by_fetch)
+    starts: Mapping[TopicPartition, Offset] = {}
     silent: str | None = None
     with Connection(broker.endpoint, timeout_s=5.0) as connection:
         for log in logs:
@@ -73,10 +75,11 @@ def read_broker(
             try:
                 if silent is not None:
                     _give_up(log, data, silent, copies)
-                elif data is not None and (stopped or not dialect.own_log_by_fetch):
+                elif data is not None and by_files:
                     _read_files(data, log, copies)
                 else:
-                    _read_by_fetch(connection, log, dialect, copies, watched.get(key))
+                    starts = starts or _starts(connection, [one.topic_partition for one in logs], dialect)
+                    _read_by_fetch(connection, log, starts[key], dialect, copies, watched.get(key))
             except OSError as error:
                 silent = str(error)  # the next replica would only time out as well
                 _give_up(log, data, silent, copies)
@@ -94,25 +97,39 @@ def _give_up(log: ReplicaLog, data: HostFiles | None, why: str, copies: Copies) 
     log.error = why
 
 
+def _starts(
+    connection: Connection, keys: Sequence[TopicPartition], dialect: Dialect
+) -> dict[TopicPartition, Offset]:
+    asking = DEBUGGER if dialect.own_log_by_fetch else CONSUMER
+    return end_offsets(connection, keys, at=EARLIEST, replica_id=asking, dialect=dialect)
+
+
 def _read_by_fetch(
-    connection: Connection, log: ReplicaLog, dialect: Dialect, copies: Copies, watched: range | None
+    connection: Connection,
+    log: ReplicaLog,
+    start: Offset,
+    dialect: Dialect,
+    copies: Copies,
+    watched: range | None,
 ) -> None:
     """Read the replica's own log; where brokers do not show it, what the leader shows to consumers."""
     key = log.topic_partition
     fetch, asking = fetch_own_log, DEBUGGER
     if not dialect.own_log_by_fetch:
         fetch, asking = fetch_as_consumer, CONSUMER
-    start = end_offsets(connection, [key], at=EARLIEST, replica_id=asking, dialect=dialect)[key]
-    end = end_offsets(connection, [key], at=LATEST, replica_id=asking, dialect=dialect)[key]
-    if start.error or end.error:
-        log.error = f"Kafka error {start.error or end.error} for the offsets of the log's start and end"
+    if start.error:
+        log.error = f"Kafka error {start.error} for the offset of the log's start"
         return
     position, size, damaged, transactional = start.offset, FETCH_BYTES, list[str](), False
     if watched is not None:
         position, log.watched_from = max(position, watched.start), watched.start
-    size_bytes = 0
+    size_bytes, asked_again = 0, False
     while watched is None or position < watched.stop:
         got = fetch(connection, *key, position, size, dialect=dialect)
+        if got.error == OFFSET_OUT_OF_RANGE and not size_bytes and not asked_again:
+            asked_again = True  # retention may have removed the start since it was asked for
+            position = max(position, _starts(connection, [key], dialect)[key].offset)
+            continue
         if got.error:
             log.error = f"Kafka error {got.error} at offset {position}"
             return
@@ -125,11 +142,16 @@ def _read_by_fetch(
         following = got.next_offset
         if following is not None and following > position:
             position, size = following, FETCH_BYTES
+            if got.to_end:
+                break
         elif got.size_bytes >= size:
             size *= 2  # one batch is larger than what was requested
         else:
             break
     end = end_offsets(connection, [key], at=LATEST, replica_id=asking, dialect=dialect)[key]
+    if end.error:
+        log.error = f"Kafka error {end.error} for the offset of the log's end"
+        return
     log.leo = end.offset
     log.size_bytes = size_bytes if watched is None else None
     last = end.offset if watched is None else min(watched.stop, end.offset)

@@ -268,7 +268,6 @@ class TailPoller:
             tail = tails[key]
             self._found += len(seen)
             tail.forget(REMEMBERED if self._watched is None else self._watched.remembered)
-            self._bodies.forget(key)
             if tail.leo is not None:
                 watermarks += self._watermarks.update(key, tail.leo, fetched, ns)
             self._write(key, seen, gone, ns)

@@ -106,7 +106,6 @@ def test_memory_does_not_grow_with_the_log(decoder: Counting, monkeypatch: pytes
     bodies = DecodedBodies(decoder)
     for offset in range(20):
         of(bodies, log(offset))
-        bodies.forget(KEY)
     of(bodies, log(15, 16, 17, 18, 19))
     assert decoder.batches == 20
     of(bodies, log(0))

@@ -11,8 +11,10 @@ import pytest
 from harness.history.identity import encode
 from harness.history.tables import read_table
 from harness.host_files import Folder
-from harness.kafka.model import Endpoint, PartitionState, TopicPartition
+from harness.kafka.model import OFFSET_OUT_OF_RANGE, Endpoint, PartitionState, TopicPartition
 from harness.kafka.wire.dialect import MODERN
+from harness.kafka.wire.logs import FetchResult
+from harness.kafka.wire.offsets import EARLIEST, LATEST, Offset
 from harness.kafka.wire.produce import one_record_batch
 from harness.observer.copies import Copies
 from harness.observer.dump import final_dump
@@ -179,3 +181,54 @@ def test_a_topic_that_is_gone_hides_no_policy_of_another(
     final_dump(tmp_path, brokers, assignment, {})
     rows = read_table(tmp_path, "replicas").to_pylist()
     assert {row["topic"]: row["cleanup"] for row in rows} == {"gone": None, "t": "compact"}
+
+
+@pytest.mark.parametrize(
+    ("end_error", "complete", "error"),
+    [(0, True, None), (6, False, "Kafka error 6 for the offset of the log's end")],
+)
+def test_a_start_that_retention_removes_meanwhile_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end_error: int, complete: bool, error: str | None
+) -> None:
+    """The starts of all logs are asked for at once, and the end of each after it was read."""
+    keys = [TopicPartition("a", number) for number in range(3)]
+    starts, asked = dict.fromkeys(keys, 0), list[tuple[int, int]]()
+
+    def offsets(
+        _target: object, wanted: list[TopicPartition], *, at: int, **_options: object
+    ) -> dict[TopicPartition, Offset]:
+        asked.append((at, len(wanted)))
+        answers = {key: Offset(starts[key] if at == EARLIEST else 4, 0) for key in wanted}
+        starts[keys[1]] = 3
+        if at == EARLIEST:
+            return answers
+        return {key: Offset(-1, end_error) if end_error else one for key, one in answers.items()}
+
+    def fetch(
+        _target: object, topic: str, partition: int, offset: int, _size: int, **_options: object
+    ) -> FetchResult:
+        start = starts[TopicPartition(topic, partition)]
+        if offset < start:
+            return FetchResult(error=OFFSET_OUT_OF_RANGE, log_start=start)
+        raw = b"".join(_batch(number) for number in range(offset, 4))
+        return FetchResult(raw=raw, offset=offset, log_start=start, size_bytes=len(raw), to_end=True)
+
+    monkeypatch.setattr("harness.observer.replica_log.end_offsets", offsets)
+    monkeypatch.setattr("harness.observer.replica_log.fetch_own_log", fetch)
+    copies = Copies(tmp_path)
+    logs = read_broker(Node("broker1", 1, Endpoint("127.0.0.1", 9)), keys, MODERN, copies)
+    copies.finish()
+    assert [(log.complete, log.error) for log in logs] == [(complete, error)] * 3
+    assert asked == [(EARLIEST, 3), (LATEST, 1), (EARLIEST, 1), (LATEST, 1), (LATEST, 1)]
+    read = read_table(tmp_path, "copies").to_pylist()
+    assert [(row["partition"], row["offset"]) for row in read] == [
+        *((0, offset) for offset in range(4)),
+        (1, 3),
+        *((2, offset) for offset in range(4)),
+    ]
+
+
+def _batch(offset: int) -> bytes:
+    raw = bytearray(one_record_batch(encode(1, offset, "a", 0)))
+    struct.pack_into(">q", raw, 0, offset)
+    return bytes(raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness.clock import now_ns
@@ -14,6 +15,7 @@ from workloads.protocol.spec import ConsumerSpec
 
 MOST_ERRORS = 100
 """Distinct errors that a consumer remembers."""
+_UNNAMED: tuple[None, None] = (None, None)
 
 
 @dataclass
@@ -61,14 +63,10 @@ class ReadProgress:
         ns: int | None = None,
     ) -> ReceivedRecord:
         """Count one record that was received at ``ns`` (None: now); returns it for the `journal`."""
-        progress = self.partitions.get(partition)
-        if progress is None:
-            progress = self.partitions[partition] = PartitionProgress()
-        if progress.start is None:
-            progress.start = offset
+        progress = self._of(partition, offset)
         progress.count += 1
         progress.position = offset + 1
-        writer, seq = named(value) or (None, None)
+        writer, seq = named(value) or _UNNAMED
         return ReceivedRecord(
             topic=partition.topic,
             partition=partition.partition,
@@ -79,6 +77,34 @@ class ReadProgress:
             seq=seq,
             poll=self.poll,
         )
+
+    def received_all(
+        self, records: Iterable[tuple[str, int, int, int | None, bytes | None]], ns: int
+    ) -> None:
+        """Count all records of a poll, and append them to the `journal`.
+
+        They are topic, partition, offset, leader epoch and value. Final readers receive millions.
+        """
+        rows, row, poll = [], self.journal.row, self.poll
+        place, progress = None, PartitionProgress()
+        for topic, partition, offset, epoch, value in records:
+            if (topic, partition) != place:
+                place = (topic, partition)
+                progress = self._of(TopicPartition(topic, partition), offset)
+            progress.count += 1
+            progress.position = offset + 1
+            writer, seq = named(value) or _UNNAMED
+            rows.append(row(ns, offset, seq, None, topic, partition, epoch, writer, poll, None))
+        self.journal.write(rows)
+
+    def _of(self, partition: TopicPartition, offset: int) -> PartitionProgress:
+        """The progress in a partition of which the record at ``offset`` was received."""
+        progress = self.partitions.get(partition)
+        if progress is None:
+            progress = self.partitions[partition] = PartitionProgress()
+        if progress.start is None:
+            progress.start = offset
+        return progress
 
     def note(self, code: int, text: str) -> None:
         """Remember an error; equal ones count once, and those after the first `MOST_ERRORS` not at all."""

@@ -10,7 +10,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from harness.clock import now_ns
 from harness.errors import InvalidRunError
 from harness.history.journal import Journal
-from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.progress import ReadProgress
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import ConsumerSpec
@@ -73,18 +72,22 @@ class LibrdkafkaConsumer:
 
     def _received(self, messages: list[Message]) -> bool:
         """Record what one poll returned; returns whether there were records."""
-        self._progress.poll += any(message.error() is None for message in messages)
-        records = []
         ns = now_ns()  # librdkafka has handed over all of them
-        received = self._progress.received
+        records = []
         for message in messages:
             error = message.error()
-            if error is not None:
+            if error is None:
+                records.append(message)
+            else:
                 self._failed(message, error)
-                continue
-            place = TopicPartition(str(message.topic()), int(message.partition()))
-            records.append(received(place, message.offset(), message.leader_epoch(), message.value(), ns))
-        self._progress.journal.append(records)
+        self._progress.poll += bool(records)
+        self._progress.received_all(
+            (
+                (one.topic(), one.partition(), one.offset(), one.leader_epoch(), one.value())
+                for one in records
+            ),
+            ns,
+        )
         return bool(records)
 
     def _failed(self, message: Message, error: KafkaError) -> None:
