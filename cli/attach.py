@@ -174,7 +174,8 @@ def check(
                 _confirm_restarts(file, cluster.cluster_id, cluster_id, yes=yes)
             lab.up()
             with locked(lab, _CANARY_LOCK_S + _RESTART_LOCK_S * len(file.starts) * restart):
-                lived = prove_dead_man(lab)
+                throttles = "throttle" in file.allow and not any("throttle" in one.unfit for one in each)
+                lived = prove_dead_man(lab, throttles=throttles)
                 if restart and cluster is not None:
                     with guarded(), answering():
                         started = _restarted(lab, cluster, file)

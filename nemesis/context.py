@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from harness.errors import InvalidRunError
 from harness.lab.model import Lab
 from nemesis.network.chains import Chains
+from nemesis.network.disciplines import Discipline
 from nemesis.network.links import Link
 from nemesis.network.rules import Ruleset, normalised
 from nemesis.proof.prober import Prober
@@ -33,6 +34,8 @@ class FaultContext:
     """Cuts in force by fault number."""
     lossy: dict[int, tuple[Ruleset, tuple[Link, ...]]] = field(default_factory=dict)
     """Links that lose packets, by fault number: silence proves nothing there."""
+    limited: dict[int, tuple[Ruleset, Discipline]] = field(default_factory=dict)
+    """Queueing disciplines on hosts of others and what assigns packets to them, by fault number."""
     paused: set[str] = field(default_factory=set)
     """Hosts whose process is stopped by SIGSTOP."""
 
@@ -128,5 +131,5 @@ class FaultContext:
                 return
             listing = self.chains.listings([host])[host]
             for rules in concerned:
-                if f"-A INPUT {rules.hook} " not in listing:
+                if f"-A {rules.at} {rules.hook} " not in listing:
                     self.chains.reload(rules, host)

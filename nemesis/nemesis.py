@@ -98,20 +98,27 @@ class Nemesis:
         """What should be in force and is not, in words: rules that are gone, processes that go on."""
         context = self._context
         with context.lock:
-            cuts, paused = [rules for rules, _ in context.cuts.values()], sorted(context.paused)
+            limited, paused = list(context.limited.values()), sorted(context.paused)
+            loaded = [rules for rules, _ in (*context.cuts.values(), *limited)]
         # Without the lock, as a host that does not answer must not keep anybody from healing.
-        listings = context.chains.listings(sorted({host for rules in cuts for host in rules.hosts}))
+        listings = context.chains.listings(sorted({host for rules in loaded for host in rules.hosts}))
         gone = [
             f"{host} has no rule of it"
-            for rules in cuts
+            for rules in loaded
             for host in rules.hosts
             if rules.chain not in listings[host]
         ]
         gone += [
             f"the clock of {host} has ended it"
-            for rules in cuts
+            for rules in loaded
             for host in rules.hosts
             if rules.ended_by_clock(listings[host])
+        ]
+        gone += [
+            f"{host} has no queue of it"
+            for rules, discipline in limited
+            for host in rules.hosts
+            if discipline.entry(host) is None
         ]
         states = ((host, context.lab.process_state(host)) for host in paused)
         return gone + [f"{host} is not paused" for host, state in states if state not in ("T", "t")]

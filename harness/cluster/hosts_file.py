@@ -12,7 +12,7 @@
     client-config = "client.properties"
 
     [limits]
-    allow = ["cut", "one-way", "pause"]
+    allow = ["cut", "one-way", "pause", "throttle"]
     hosts-at-once = 1
     max-seconds = 120
     window = "22:00-05:00"        # no fault at other times of the day
@@ -62,7 +62,7 @@ from harness.lab.hosts.transport import Target
 from harness.lab.model import SERVICES, Host, Topology
 from harness.texts import parse_toml, text_file
 
-ALLOWED = ("cut", "one-way", "pause")
+ALLOWED = ("cut", "one-way", "pause", "throttle")
 """Faults that hosts of others have unless the file says otherwise."""
 ENDING = ("kill", "restart")
 """Faults that end a node's process; its start command must be known, and must have been tried."""

@@ -22,12 +22,21 @@ printf '*filter\n:ACKED-test - [0:0]\n-A ACKED-test %s\nCOMMIT\n' "$rule" |
 stop='-m time --datestart 2030-01-01T00:00:00 -j RETURN'
 printf '*filter\n:ACKED-test - [0:0]\n-A ACKED-test %s\nCOMMIT\n' "$stop" |
     iptables-restore -w 5 --noflush --test 2>&1 | grep -q . || say clock "$(date -u -d @0 +%Y 2>/dev/null)"
+rule='-s 192.0.2.1/32 -j CLASSIFY --set-class ac00:acd'
+printf '*filter\n:ACKED-test - [0:0]\n-A ACKED-test %s\nCOMMIT\n' "$rule" |
+    iptables-restore -w 5 --noflush --test >/dev/null 2>&1; say classify $?
 say rules "$(iptables-save -t filter 2>/dev/null | grep -c '^-A')"
 for one in iptables-legacy-save iptables-nft-save; do
     has $one && say $one "$($one -t filter 2>/dev/null | grep -c '^-A')"
 done
-for one in setsid ss tc systemd-run; do has $one && say $one yes; done
+for one in setsid ss systemd-run; do has $one && say $one yes; done
 [ -d /run/systemd/system ] && say systemd yes
+tc -j qdisc show >/dev/null 2>&1 && say tc yes
+devices=$(for one in "$@"; do ip -o route get "$one" 2>/dev/null; done |
+    sed -n 's/.* dev \([^ ]*\).*/\1/p' | sort -u)
+say devices "$(echo $devices)"
+say discipline "$(for one in $devices; do tc qdisc show dev $one 2>/dev/null; done |
+    grep -v -e '^qdisc [a-z_]* 0: ' -e '^qdisc ingress ' -e '^qdisc clsact ' | head -n 1 | cut -d' ' -f2-3)"
 for p in python3 /usr/libexec/platform-python python; do
     $p -c 'import sys; sys.exit(sys.version_info < (3, 6))' </dev/null >/dev/null 2>&1 || continue
     say python $p; break
@@ -43,7 +52,7 @@ class Abilities:
 
     host: str
     unfit: Mapping[str, str] = field(default_factory=dict)
-    """By fault (`cut`, `one-way`, `pause`, `kill`, `restart`), why it is not possible."""
+    """By fault (`cut`, `one-way`, `pause`, `throttle`, `kill`, `restart`), why it is not possible."""
     problem: str = ""
     """Why nothing is known of it."""
     notes: tuple[str, ...] = ()
@@ -56,12 +65,14 @@ def abilities(lab: HostsLab, host: Host) -> Abilities:
     """Ask one host. Errors become its problem."""
     try:
         lab.reach(host)
-        answer = lab.execute(host.name, ("sh", "-c", _ASK), timeout_s=30.0).stdout
+        peers = [one.address for one in lab.topology.hosts if one.name != host.name]
+        answer = lab.execute(host.name, ("sh", "-c", _ASK, "ask", *peers), timeout_s=30.0).stdout
         facts = dict(line.split("=", 1) for line in answer.splitlines() if "=" in line)
-        cut, pause = _why_no_cut(facts), _why_no_pause(lab, host, facts)
+        cut, pause, throttle = _why_no_cut(facts), _why_no_pause(lab, host, facts), _why_no_throttle(facts)
     except AckedError as error:
         return Abilities(host=host.name, problem=error.message)
-    unfit = {name: cut for name in ("cut", "one-way") if cut} | ({"pause": pause} if pause else {})
+    each = {"cut": cut, "one-way": cut, "pause": pause, "throttle": throttle}
+    unfit = {name: why for name, why in each.items() if why}
     no_start = "no start command of it is given (`start`; containers have none)"
     end = pause or ("" if lab.may_start(host.name) else no_start)
     return Abilities(
@@ -92,6 +103,22 @@ def _why_no_pause(lab: HostsLab, host: Host, facts: Mapping[str, str]) -> str:
     except AckedError as error:
         return error.message.rstrip(".")
     return "" if pid is not None else f"no process listens on port {host.ports[0]}; is it right in `ports`?"
+
+
+def _why_no_throttle(facts: Mapping[str, str]) -> str:
+    """Whether the kernel has the disciplines, only the canary shows."""
+    if why := _why_no_cut(facts):
+        return why
+    if "tc" not in facts:
+        return "there is no tc that writes JSON (iproute2), so no rate can be limited"
+    if facts.get("classify") != "0":
+        return "iptables-restore refuses the target CLASSIFY, so no rate can be limited"
+    devices = facts.get("devices", "")
+    if len(devices.split()) != 1 or devices == "lo":
+        return f"it reaches the other hosts over {devices or 'no interface'}, and a limit needs one interface"
+    if own := facts.get("discipline"):
+        return f"{devices} has a queueing discipline of its own ({own}), which a limit would replace"
+    return ""
 
 
 def _notes(host: Host, facts: Mapping[str, str]) -> list[str]:

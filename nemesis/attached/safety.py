@@ -1,7 +1,7 @@
 """What makes faults on hosts of others safe: the canary, the lock, and healing from anywhere.
 
-A rule or pause of acked is known by the beginning of its chain's name or of its watchdog's tag. Nothing else
-is touched.
+A rule or pause of acked is known by the beginning of its chain's name or of its watchdog's tag, a limit by
+its handle and class. Nothing else is touched.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from harness.lab.hosts.lab import HostsLab
 from harness.lab.model import Host
 from harness.waiting import wait_until
 from nemesis.network.chains import Chains
-from nemesis.network.rules import CHAIN_PREFIX, ChainRule, Ruleset, spared
+from nemesis.network.disciplines import Discipline
+from nemesis.network.queues import token_bucket
+from nemesis.network.rules import CHAIN_PREFIX, CLASS_MINOR, ChainRule, Ruleset, spared
 
 CANARY_S = 5.0
 _LATE_S = 5.0
 """By how much a canary may be late; logins and a busy host take time."""
+_CANARY_KBIT = 8.0
 _NOWHERE = "-s 192.0.2.1/32 -d 192.0.2.1/32 -j DROP"
 """A rule that no packet matches (an address of RFC 5737)."""
 LOCK = "acked-lock"
@@ -39,7 +42,11 @@ _UNLOCK = f"{_REMOVE_LOCK}; {expiry.DISARM}"
 _HEAL = f"""iptables-save -t filter >/dev/null || exit 1
 {expiry.WATCHDOGS}
 chains() {{ iptables-save -t filter 2>/dev/null | sed -n 's/^:\\({CHAIN_PREFIX}[A-Za-z0-9-]*\\) .*/\\1/p'; }}
-found=$(watchdogs); before=$(chains)
+queues() {{ tc qdisc show 2>/dev/null | sed -n 's/^qdisc htb \\(ac..:\\) dev \\([^ ]*\\) root .*/\\1 \\2/p' |
+    while read -r handle device; do
+        tc class show dev "$device" | grep -q "^class htb ${{handle}}{CLASS_MINOR} " && echo "$handle $device"
+    done; }}
+found=$(watchdogs); before=$(chains); slow=$(queues)
 early
 tries=0
 while [ -n "$(watchdogs)" ] && [ $tries -lt 50 ]; do
@@ -49,11 +56,14 @@ for chain in $(chains); do
     hooks=$(iptables-save -t filter | sed -n "s/^-A \\(.*-j $chain\\)\\$/-D \\1/p")
     printf '%s\\n' '*filter' "$hooks" "-F $chain" "-X $chain" COMMIT | iptables-restore -w 5 --noflush
 done
+queues | while read -r handle device; do tc qdisc del dev "$device" root handle "$handle"; done
 iptables -w 5 -n -L {LOCK} >/dev/null 2>&1 && {{ {_REMOVE_LOCK}; echo "lock"; }}
 for chain in $before; do echo "chain $chain"; done
+printf '%s\\n' "$slow" | sed -n 's/.* /queue of /p'
 for pid in $found; do echo "watchdog $pid"; done
 for pid in $(watchdogs); do echo "left watchdog $pid"; done
 for chain in $(chains); do echo "left chain $chain"; done
+queues | sed 's/.* /left queue of /'
 exit 0"""
 
 
@@ -63,7 +73,7 @@ class Healed:
 
     host: str
     removed: tuple[str, ...] = ()
-    """What was there: `chain NAME`, `watchdog PID`, `lock`, `pause of PID`."""
+    """What was there: `chain NAME`, `queue of DEVICE`, `watchdog PID`, `lock`, `pause of PID`."""
     left: tuple[str, ...] = ()
     """What is still there."""
     problem: str = ""
@@ -81,7 +91,7 @@ def heal(lab: HostsLab, host: Host) -> Healed:
         return Healed(host=host.name, problem=error.message)
     if result.status != 0:
         return Healed(host=host.name, problem=f"iptables-save failed there ({quoted(result.stderr, 120)}).")
-    removed = [line for line in lines if line.startswith(("chain ", "watchdog ", "lock"))]
+    removed = [line for line in lines if line.startswith(("chain ", "queue ", "watchdog ", "lock"))]
     return Healed(
         host=host.name,
         removed=(*removed, *resumed),
@@ -89,28 +99,33 @@ def heal(lab: HostsLab, host: Host) -> Healed:
     )
 
 
-def prove_dead_man(lab: HostsLab) -> Mapping[str, float]:
+def prove_dead_man(lab: HostsLab, *, throttles: bool = False) -> Mapping[str, float]:
     """Load a rule without effect into each host, end that login, and wait until the rule is gone by itself.
 
-    Returns the seconds that it lived, by host. Raises UnfitError if a host keeps it: nothing may be broken
-    there.
+    With ``throttles``, each interface also has a limit that no packet is assigned to. Returns the seconds
+    that they lived, by host. Raises UnfitError if a host keeps something: nothing may be broken there.
     """
     chain = f"{CHAIN_PREFIX}canary-{secrets.token_hex(2)}"
     hosts = [host.name for host in lab.topology.hosts]
     rules = {host: (*spared(lab.topology, host), ChainRule(_NOWHERE)) for host in hosts}
     canary = Ruleset(chain, f"acked canary {chain}", rules)
     apart = lab.apart()
+    limit = Discipline(
+        lab=apart, title="the canary", number=0, words=token_bucket(_CANARY_KBIT), ttl_s=CANARY_S
+    )
     try:
         apart.up()
+        for one in lab.topology.hosts if throttles else ():
+            limit.add(one)
         Chains(apart, CANARY_S).load(canary)
         began = time.monotonic()
     finally:
         apart.down()
-    chains, lived = Chains(lab, CANARY_S), dict[str, float]()
+    limit.lab, chains, lived = lab, Chains(lab, CANARY_S), dict[str, float]()
 
     def all_gone() -> bool:
         for host, listing in chains.listings([one for one in hosts if one not in lived]).items():
-            if chain not in listing:
+            if chain not in listing and not limit.left(host):
                 lived[host] = round(time.monotonic() - began, 1)
         return len(lived) == len(hosts)
 
@@ -123,6 +138,8 @@ def prove_dead_man(lab: HostsLab) -> Mapping[str, float]:
     except WaitTimeoutError:
         kept = [host for host in hosts if host not in lived]
         chains.remove_remains(canary, kept)
+        for host in kept:
+            limit.remove(host)
         raise UnfitError(
             f"A rule with a life of {CANARY_S:g} s did not vanish by itself on {', '.join(kept)}, so "
             "nothing may be "

@@ -37,8 +37,8 @@ def clock_s(ttl_s: float) -> int:
 
 _HEAL = f"{_RESTORE}; status=$?; {expiry.DISARM}; exit $status"
 # If the exact removal fails, remove whatever exists of this one chain.
-_REMOVE_REMAINS = """chain=$1; shift
-while iptables -w 5 -D INPUT "$@" 2>/dev/null; do :; done
+_REMOVE_REMAINS = """chain=$1; at=$2; shift 2
+while iptables -w 5 -D $at "$@" 2>/dev/null; do :; done
 iptables -w 5 -F $chain 2>/dev/null; iptables -w 5 -X $chain 2>/dev/null; exit 0"""
 _LIST = ("iptables-save", "-c", "-t", "filter")
 
@@ -99,7 +99,7 @@ class Chains:
 
     def remove_remains(self, rules: Ruleset, hosts: Iterable[str]) -> None:
         """Remove whatever exists of this chain in ``hosts``."""
-        argv = ("sh", "-c", _REMOVE_REMAINS, "remove-remains", rules.chain, *rules.hook_words())
+        argv = ("sh", "-c", _REMOVE_REMAINS, "remove-remains", rules.chain, rules.at, *rules.hook_words())
         self._lab.execute_all({host: (argv, "") for host in hosts})
 
     def listings(self, hosts: Iterable[str] | None = None) -> dict[str, str]:

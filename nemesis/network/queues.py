@@ -1,19 +1,19 @@
-"""Queueing disciplines: a rate limit or a delay for everything that a host sends.
+"""Hosts that send at a limited rate, or late: a queueing discipline on their interface.
 
-They belong to a host's only interface, not to a link. A discipline that the kernel lacks raises UnfitError.
+A discipline that the kernel lacks raises UnfitError.
 """
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from harness.clock import now_ns
-from harness.errors import InvalidRunError, LabError, UnfitError, UsageError
-from harness.lab import expiry
+from harness.errors import InvalidRunError, UsageError
 from harness.lab.model import Host
 from nemesis.fault import Evidence, Fault, Targets
+from nemesis.network.disciplines import Discipline
+from nemesis.network.rules import CLASS_MINOR, Ruleset, classify_rules
 from nemesis.proof.reachability import CLOSED_PORT
 from nemesis.registry import FaultRegistry
 from nemesis.scheduled import Aim, Placement, ScheduledFault
@@ -21,8 +21,16 @@ from nemesis.scheduled import Aim, Placement, ScheduledFault
 _BURST_BYTES = 16 * 1024
 
 
+def token_bucket(rate_kbit: float) -> tuple[str, ...]:
+    """The discipline that lets pass so many kilobits a second, and keeps nothing longer than 2 s."""
+    return ("tbf", "rate", f"{rate_kbit:g}kbit", "burst", str(_BURST_BYTES), "latency", "2s")
+
+
 class Queue(ScheduledFault, ABC):
-    """Hosts whose outgoing packets pass through a queueing discipline until healed."""
+    """Hosts whose outgoing packets pass through a queueing discipline until healed.
+
+    In hosts of others these are only the packets to other hosts that acked knows.
+    """
 
     undoable = True
     takes = "hosts"
@@ -33,86 +41,90 @@ class Queue(ScheduledFault, ABC):
     ) -> None:
         """``words`` are the discipline's arguments for `tc`, ``title`` is the fault's name."""
         self.name = title
-        self._context, self._hosts, self._words = registry.context, tuple(hosts), words
-        number = registry.next_number()
-        self._handle = f"ac{number:02x}:"
-        self._tag = f"acked-queue-{number}"
-        self._on: dict[str, tuple[str, str]] = {}
+        self._context, self._hosts = registry.context, tuple(hosts)
+        self._number = registry.next_number()
+        lab = registry.lab
+        self._discipline = Discipline(
+            lab=lab, title=title, number=self._number, words=words, ttl_s=self._context.chains.ttl_s
+        )
+        self._rules: Ruleset | None = None
+        if lab.of_others:
+            to_class = f"{self._discipline.root}{CLASS_MINOR}"
+            self._rules = classify_rules(registry.topology, registry.next_chain(), self._hosts, to_class)
+        self._vanished: tuple[str, ...] = ()
 
     def targets(self) -> Targets:
         """The hosts, and the discipline."""
-        words = " ".join(self._words)
+        words = " ".join(self._discipline.words)
         return {"hosts": [host.name for host in self._hosts], "discipline": words}
 
     def inject(self) -> None:
-        """Add the discipline to every host's interface. Raises UnfitError if the kernel lacks it."""
-        with self._context.lock:
+        """Add the discipline to every host's interface. Raises UnfitError if that is not possible."""
+        context = self._context
+        with context.lock:
             for host in self._hosts:
-                self._add(host)
+                self._discipline.add(host)
+            if self._rules is not None:
+                context.limited[self._number] = (self._rules, self._discipline)
+                context.chains.load(self._rules)
 
     def verify(self) -> Evidence:
         """Measure the effect on each host."""
         with self._context.lock:
-            return {host.name: self.measure(host) for host in self._hosts}
+            return {**{host.name: self.measure(host) for host in self._hosts}, **self._assigned()}
 
     def heal(self) -> None:
-        """Remove exactly this discipline."""
-        with self._context.lock:
-            for host, (device, pid) in list(self._on.items()):
-                script = f"tc qdisc del dev {device} root handle {self._handle}; {expiry.DISARM}"
-                self._context.lab.execute(host, ("sh", "-c", script, "heal", self._tag, pid))
-                del self._on[host]
+        """Remove exactly this discipline, and what assigns packets to it."""
+        context = self._context
+        with context.lock:
+            if self._rules is not None and self._number in context.limited:
+                self._vanished = context.chains.remove(self._rules)
+                del context.limited[self._number]
+            for host in self._hosts:
+                self._discipline.remove(host.name)
 
     def verify_healed(self) -> Evidence:
-        """No host has it any more."""
-        for host in self._hosts:
-            if any(self._handle == entry["handle"] for entry in self._disciplines(host.name)):
-                raise InvalidRunError(f"Healing {self.name!r} left a queueing discipline in {host.name}.")
+        """Nothing of it is left in any host."""
+        if self._vanished:
+            raise InvalidRunError(
+                f"The rules of {self.name!r} were gone from {', '.join(self._vanished)} before it was healed."
+            )
+        with self._context.lock:
+            if self._rules is not None:
+                self._context.check_gone(self.name, self._rules)
+            for left in (self._discipline.left(host.name) for host in self._hosts):
+                if left:
+                    raise InvalidRunError(f"Healing was not complete: {left}.")
         return {}
 
     @abstractmethod
     def measure(self, host: Host) -> Evidence:
         """Evidence of the effect on a host. Raises InvalidRunError if there is none."""
 
-    def _add(self, host: Host) -> None:
-        lab = self._context.lab
-        device = self._device(host)
-        words = " ".join(self._words)
-        add = f"tc qdisc add dev {device} root handle {self._handle} {words} || exit 1; {expiry.ARM}"
-        undo = f"tc qdisc del dev {device} root handle {self._handle}"
-        ttl = f"{self._context.chains.ttl_s:g}"
-        result = lab.execute(host.name, ("sh", "-c", add, "add", self._tag, ttl, undo))
-        if result.status != 0:
-            reason = (result.stderr.strip().splitlines() or ["no reason given"])[0]
-            if "unknown" in reason or "No such file" in reason:
-                raise UnfitError(
-                    f"{self.name!r} needs the kernel's {self._words[0]}, which is missing "
-                    f"({reason}): load sch_{self._words[0]} or use another kernel, or leave this "
-                    f"fault out."
-                )
-            raise LabError(f"tc in {host.name} refused {words!r}: {reason}")
-        self._on[host.name] = (device, result.stdout.strip())
-
-    def _device(self, host: Host) -> str:
-        result = self._context.lab.execute(host.name, ("ip", "-j", "addr"))
-        for device in json.loads(result.stdout or "[]"):
-            if any(address.get("local") == host.address for address in device.get("addr_info", [])):
-                return str(device["ifname"])
-        raise LabError(f"No interface of {host.name} has the address {host.address}: {result.stdout[:200]}")
-
-    def _disciplines(self, host: str) -> list[dict[str, object]]:
-        result = self._context.lab.execute(host, ("tc", "-s", "-j", "qdisc", "show"))
-        disciplines: list[dict[str, object]] = json.loads(result.stdout or "[]")
-        return disciplines
+    def _assigned(self) -> Evidence:
+        """Check that packets to every other host pass through the discipline, where rules assign them."""
+        if self._rules is None:
+            return {}
+        topology = self._context.lab.topology
+        links = [rule.link for rules in self._rules.rules.values() for rule in rules if rule.link]
+        for link in links:
+            flood = _flood(topology.host(link.destination).address, count=1)
+            self._context.prober.ask({link.source: flood})
+        return {"packets": self._context.check_counters(self.name, self._rules, links)}
 
     def _statistics(self, host: str) -> tuple[int, int]:
-        for entry in self._disciplines(host):
-            if entry["handle"] == self._handle:
-                return int(str(entry["bytes"])), int(str(entry["overlimits"]))
-        raise InvalidRunError(f"{self.name!r} is not in force in {host}: its discipline is gone.")
+        entry = self._discipline.entry(host)
+        if entry is None:
+            raise InvalidRunError(f"{self.name!r} is not in force in {host}: its discipline is gone.")
+        return int(str(entry["bytes"])), int(str(entry["overlimits"]))
 
     def _other(self, host: Host) -> Host:
         return next(other for other in self._context.lab.topology.hosts if other.az != host.az)
+
+
+def _flood(address: str, *, count: int) -> dict[str, object]:
+    """A request to a probe agent: send datagrams of 1 KiB to a port where nobody listens."""
+    return {"op": "flood", "address": address, "port": CLOSED_PORT, "count": count, "size_bytes": 1024}
 
 
 class Throttle(Queue):
@@ -142,8 +154,9 @@ class Throttle(Queue):
             raise UsageError(
                 f"A rate of {rate_kbit:g} kbit/s is not possible; use 8 or more, or cut the link."
             )
-        words = ("tbf", "rate", f"{rate_kbit:g}kbit", "burst", str(_BURST_BYTES), "latency", "2s")
-        super().__init__(registry, f"throttle {title} to {rate_kbit:g} kbit/s", hosts, words)
+        super().__init__(
+            registry, f"throttle {title} to {rate_kbit:g} kbit/s", hosts, token_bucket(rate_kbit)
+        )
         self._rate_kbit = rate_kbit
 
     @classmethod
@@ -155,13 +168,7 @@ class Throttle(Queue):
         """Count the bytes that leave."""
         began_ns = now_ns()
         sent_before, over_before = self._statistics(host.name)
-        flood = {
-            "op": "flood",
-            "address": self._other(host).address,
-            "port": CLOSED_PORT,
-            "count": 4 * _BURST_BYTES // 1024,
-            "size_bytes": 1024,
-        }
+        flood = _flood(self._other(host).address, count=4 * _BURST_BYTES // 1024)
         self._context.prober.ask({host.name: flood})
         sent, over = self._statistics(host.name)
         took_s = (now_ns() - began_ns) / 1e9

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from harness.errors import UsageError
-from harness.lab.model import Topology
+from harness.lab.model import Host, Topology
 from nemesis.network.links import Connection, Link
 
 CHAIN_PREFIX = "ACKED-"
@@ -23,6 +23,9 @@ CLOCK_RULE = "-m time --datestart"
 """How the rule of a chain begins from whose time on the kernel leaves the chain at once (xt_time, UTC)."""
 _CHAIN_LENGTH_LIMIT = 28
 CutAction = Literal["drop", "reject"]
+Hook = Literal["INPUT", "OUTPUT"]
+CLASS_MINOR = "acd"
+"""The minor number of the class that packets are assigned to; with it, acked knows a class as its own."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Ruleset:
     chain: str
     title: str
     rules: Mapping[str, tuple[ChainRule, ...]]
+    at: Hook = "INPUT"
+    """The built-in chain that jumps into it: for packets that arrive, or that leave."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -52,7 +57,7 @@ class Ruleset:
         ``ends``: from this time on (`2026-11-28T09:50:00`, UTC) they have no effect.
         """
         hook = self.hook
-        lines = [f":{self.chain} - [0:0]", f"-I INPUT 1 {hook}"]
+        lines = [f":{self.chain} - [0:0]", f"-I {self.at} 1 {hook}"]
         lines += [f"-A {self.chain} {CLOCK_RULE} {ends} -j RETURN"] if ends else []
         lines += [f"-A {self.chain} {rule.text}" for rule in self.rules[host]]
         return _restore(lines)
@@ -60,7 +65,7 @@ class Ruleset:
     def heal_text(self) -> str:
         """Input of `iptables-restore --noflush` that removes exactly what `load_text` added."""
         hook = self.hook
-        return _restore([f"-D INPUT {hook}", f"-F {self.chain}", f"-X {self.chain}"])
+        return _restore([f"-D {self.at} {hook}", f"-F {self.chain}", f"-X {self.chain}"])
 
     def hook_words(self) -> tuple[str, ...]:
         """The jump into the chain, as arguments of `iptables`."""
@@ -151,6 +156,18 @@ def connection_rules(topology: Topology, chain: str, connections: Iterable[Conne
     return _ruleset(topology, chain, rules)
 
 
+def classify_rules(topology: Topology, chain: str, hosts: Iterable[Host], to_class: str) -> Ruleset:
+    """Rules that assign what ``hosts`` send to other hosts to a class of their interface (`ac01:acd`)."""
+    rules: dict[str, list[ChainRule]] = {}
+    for host in hosts:
+        for other in topology.hosts:
+            if other.name != host.name:
+                match = _match(host.address, other.address, None, "")
+                text = f"{match} -j CLASSIFY --set-class {to_class}"
+                rules.setdefault(host.name, []).append(ChainRule(text, Link(host.name, other.name)))
+    return _ruleset(topology, chain, rules, "OUTPUT")
+
+
 def normalised(listing: str) -> tuple[str, ...]:
     """An `iptables-save` listing without the parts that change by themselves, so that two can be compared.
 
@@ -171,7 +188,7 @@ def foreign(listing: Sequence[str]) -> tuple[str, ...]:
     return tuple(line for line in listing if CHAIN_PREFIX not in line)
 
 
-def spared(topology: Topology, host: str) -> tuple[ChainRule, ...]:
+def spared(topology: Topology, host: str, at: Hook = "INPUT") -> tuple[ChainRule, ...]:
     """Rules that let pass what belongs to the connections over which the harness commands hosts.
 
     They come first. A host may also be the harness's own, or the jump host of another one.
@@ -181,19 +198,22 @@ def spared(topology: Topology, host: str) -> tuple[ChainRule, ...]:
         control = other.control
         if control is None or ":" in control.client + control.server:  # IPv6, which no rule of a fault names
             continue
-        if other.name == host:
-            match = _match(control.client, control.server, control.port, "dport")
-        elif control.client == topology.host(host).address:
-            match = _match(control.server, control.client, control.port, "sport")
-        else:
+        serves = other.name == host
+        if not serves and control.client != topology.host(host).address:
             continue
+        if serves == (at == "INPUT"):
+            match = _match(control.client, control.server, control.port, "dport")
+        else:
+            match = _match(control.server, control.client, control.port, "sport")
         rules[match] = ChainRule(f"{match} -j RETURN")
     return tuple(rules.values())
 
 
-def _ruleset(topology: Topology, chain: str, rules: Mapping[str, Sequence[ChainRule]]) -> Ruleset:
-    with_spared = {host: (*spared(topology, host), *lines) for host, lines in rules.items()}
-    return Ruleset(chain, f"acked fault {chain}", with_spared)
+def _ruleset(
+    topology: Topology, chain: str, rules: Mapping[str, Sequence[ChainRule]], at: Hook = "INPUT"
+) -> Ruleset:
+    with_spared = {host: (*spared(topology, host, at), *lines) for host, lines in rules.items()}
+    return Ruleset(chain, f"acked fault {chain}", with_spared, at)
 
 
 def _stop(match: str, action: CutAction, link: Link | None = None) -> tuple[ChainRule, ...]:

@@ -217,14 +217,12 @@ class Breaking:
             self._heal(one)
 
     def _require_free(self, aim: Aim) -> None:
-        """Raise InvalidRunError if another fault in force has paused or ended one of the processes."""
-        if aim.links:
-            return
+        """Raise InvalidRunError if another fault in force has its process or its interface already."""
         names = {host.name for host in aim.hosts}
-        for before in (one.aim for one in self._open if not one.aim.links):
+        for before in (one.aim for one in self._open if aim.takes and one.aim.takes == aim.takes):
             for host in before.hosts:
                 if host.name in names:
-                    raise InvalidRunError(f"{before.title} is in force, and {host.name} has one process.")
+                    raise InvalidRunError(f"{before.title} is in force, and {host.name} has one {aim.takes}.")
 
     def _heal(self, one: _Open) -> None:
         self._open.remove(one)

@@ -52,6 +52,13 @@ class Aim:
         """Whether it ends processes."""
         return self.ability in ENDING
 
+    @property
+    def takes(self) -> Literal["process", "interface", ""]:
+        """What of a host only one fault at a time may have; empty for links."""
+        if self.links:
+            return ""
+        return "interface" if self.ability == "throttle" else "process"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Act:

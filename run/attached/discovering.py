@@ -162,7 +162,7 @@ def hosts_file_text(
         *given("client-config", client_config),
         "",
         "[limits]",
-        'allow = ["cut", "one-way", "pause"]',
+        'allow = ["cut", "one-way", "pause", "throttle"]',
     ]
     for host in hosts:
         ports = ", ".join(f"{service} = {list(ports)}" for service, ports in host.ports.items())

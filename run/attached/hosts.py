@@ -143,9 +143,12 @@ class AttachedHosts:
         require_tried(self.file, sorted({host.name for aim in wanted if aim.ends for host in aim.hosts}))
 
     @contextmanager
-    def locked(self, for_s: float) -> Iterator[None]:
-        """Meanwhile nobody else may break these hosts, and each has proven its dead man's switch."""
+    def locked(self, for_s: float, *, throttles: bool) -> Iterator[None]:
+        """Meanwhile nobody else may break these hosts, and each has proven its dead man's switch.
+
+        ``throttles``: also that of a limited rate.
+        """
         with locked(self.lab, for_s + _CLOSING_S):
-            lived = prove_dead_man(self.lab)
+            lived = prove_dead_man(self.lab, throttles=throttles)
             self.progress.say(f"a rule of 5 s vanished by itself on {len(lived)} hosts")
             yield

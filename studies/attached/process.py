@@ -15,6 +15,7 @@ from harness.cluster.hosts_file import read_hosts_file
 from harness.console import Progress
 from harness.errors import EXIT_AS_DECLARED, AckedError
 from harness.kafka.model import broker_name
+from nemesis.network.queues import Throttle
 from run.attached.hosts import AttachedHosts
 from run.folder import RunFolder
 from run.recording.disk import require_room
@@ -71,7 +72,8 @@ def _recorded(order: HostsOrder, folder: RunFolder) -> None:
     require_room(folder.path, plan)
     try:
         hosts.lab.up()
-        with hosts.locked(WARM_S + breaking.lasts_s), working_on(folder):
+        throttles = any(step.fault == Throttle.mechanism for step in order.steps)
+        with hosts.locked(WARM_S + breaking.lasts_s, throttles=throttles), working_on(folder):
             hosts.recording(folder, breaking, order.title).begin(plan, hosts.file.bootstrap)
     finally:
         hosts.lab.down()

@@ -18,6 +18,7 @@ from harness.errors import InvalidRunError
 from harness.kafka.model import broker_name
 from harness.lab.model import Topology
 from nemesis.catalogue import FAULTS
+from nemesis.network.queues import Throttle
 from nemesis.processes.killing import Kill, Stop
 from nemesis.scheduled import ScheduledFault
 from run.attached.cases import BETWEEN_RESTARTS_S, Act, Aim, controller_of, ended
@@ -27,7 +28,7 @@ from studies.steps.step import OTHERS, Arrow, Moment, Step, described, link_titl
 
 ROLLING = "restart"
 """The mechanism of a rolling restart."""
-_ABILITY = {"pause": "pause", "kill": "kill", "stop": "restart"}
+_ABILITY = {"pause": "pause", "throttle": "throttle", "kill": "kill", "stop": "restart"}
 """What the file must allow, by mechanism; for a cut, that depends on its direction."""
 ABILITIES = {"cut": ("cut", "one-way"), **{name: (ability,) for name, ability in _ABILITY.items()}}
 """What the file must allow, one of them at least, by the mechanisms that schedules may have there."""
@@ -131,6 +132,13 @@ class Aims:
                 title=f"pause {', '.join(names)}",
                 ability="pause",
                 make=lambda nemesis, _: nemesis.pause(*names),
+                hosts=hosts,
+            )
+        if step.fault == Throttle.mechanism:
+            return Aim(
+                title=f"throttle {', '.join(names)} to {step.value:g} kbit/s",
+                ability="throttle",
+                make=lambda nemesis, _: nemesis.make(Throttle, ", ".join(names), hosts, step.value),
                 hosts=hosts,
             )
         kind = {"kill": Kill, "stop": Stop}.get(step.fault)

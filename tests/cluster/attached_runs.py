@@ -32,7 +32,8 @@ from tests.cluster.ssh_hosts import SshHosts
 from tests.cluster.systemd_hosts import SystemdCluster, SystemdSshHosts
 
 ROLLING = "rolling-restart-during-cut"
-LIMITS = 'max-seconds = 15\nhosts-at-once = 2\nallow = ["cut", "one-way", "pause", "kill", "restart"]'
+ALLOW = 'allow = ["cut", "one-way", "pause", "throttle", "kill", "restart"]'
+LIMITS = f"max-seconds = 15\nhosts-at-once = 2\n{ALLOW}"
 
 
 def _acked(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +28,42 @@ from harness.waiting import wait_until
 from nemesis.attached.abilities import abilities
 from nemesis.attached.safety import heal, locked, prove_dead_man
 from nemesis.nemesis import Nemesis
+from nemesis.network.queues import Throttle
 from tests.cluster.ssh_hosts import NOBODY, OPERATOR, PORT, SshHosts, kill, listening_lab
 
 TTL_S = 6.0
 FOREIGN = "-A INPUT -s 203.0.113.0/24 -p tcp -m tcp --dport 8080 -j DROP"
 """A rule of somebody else, which stays as it is."""
+HERE = "here"
+RECEIVE = """
+import socket, sys, time
+server = socket.create_server((sys.argv[1], int(sys.argv[2])))
+server.settimeout(20)
+peer = server.accept()[0]
+peer.settimeout(20)
+peer.recv(65536)
+began, count = time.monotonic(), 0
+while time.monotonic() - began < 5:
+    count += len(peer.recv(65536))
+print(count * 8 / 1000 / (time.monotonic() - began))
+"""
+SEND = """
+import socket, sys, time
+until = time.monotonic() + 20
+while True:
+    try:
+        peer = socket.create_connection((sys.argv[1], int(sys.argv[2])), 1)
+        break
+    except OSError:
+        if time.monotonic() > until:
+            raise
+        time.sleep(0.1)
+try:
+    while True:
+        peer.sendall(bytes(16384))
+except OSError:
+    pass
+"""
 _BOOTSTRAP = f"198.18.0.11:{PORT}"
 
 
@@ -48,14 +81,14 @@ class Bench:
         return HostsLab(file.topology, self.folder / "run", file.targets, TTL_S)
 
     @contextmanager
-    def nemesis(self, user: str = "root") -> Iterator[tuple[HostsLab, Nemesis]]:
+    def nemesis(self, user: str = "root", ttl_s: float = TTL_S) -> Iterator[tuple[HostsLab, Nemesis]]:
         """Faults on the hosts."""
         with ExitStack() as stack:
             lab = self.attached(user)
             stack.callback(lab.down)
             lab.up()
             journal = stack.enter_context(Journal(self.folder / f"{user}.jsonl"))
-            yield lab, stack.enter_context(Nemesis(lab, journal, ttl_s=TTL_S))
+            yield lab, stack.enter_context(Nemesis(lab, journal, ttl_s=ttl_s))
 
     def only_foreign(self) -> bool:
         """Whether every host has the rule of somebody else, and no other."""
@@ -65,9 +98,33 @@ class Bench:
         """The state of the process in the place of each broker."""
         return {host.name: self.lab.process_state(host.name) for host in self.lab.topology.hosts}
 
+    def disciplines(self) -> dict[str, str]:
+        """The queueing discipline of each host's interface."""
+        show = ("tc", "qdisc", "show", "dev", "eth0")
+        return {
+            host.name: self.lab.execute(host.name, show).stdout.strip() for host in self.lab.topology.hosts
+        }
+
     def restored(self) -> bool:
         """Whether nothing of acked is left."""
-        return self.only_foreign() and "T" not in self.states().values()
+        queued = any("noqueue 0:" not in text for text in self.disciplines().values())
+        return self.only_foreign() and "T" not in self.states().values() and not queued
+
+    def kbit_s(self, source: str, target: str) -> float:
+        """How fast a host sends to another one, or to this machine, over TCP, as the receiver counts."""
+        topology = self.lab.topology
+        address = topology.observer_address if target == HERE else topology.host(target).address
+        with ThreadPoolExecutor(2) as pool:
+            receiver = (sys.executable, "-c", RECEIVE, address, str(PORT + 1))
+            if target == HERE:
+                got = pool.submit(
+                    lambda: subprocess.run(receiver, capture_output=True, text=True, check=True)
+                )
+            else:
+                got = pool.submit(self.lab.execute, target, receiver, timeout_s=40.0)  # type: ignore[arg-type]
+            sender = (sys.executable, "-c", SEND, address, str(PORT + 1))
+            pool.submit(self.lab.execute, source, sender, timeout_s=40.0)
+            return float(got.result().stdout)
 
     def seconds_to_restore(self) -> float:
         """How long it takes until nothing of acked is left."""
@@ -105,12 +162,50 @@ def faults(bench: Bench) -> Iterator[dict[str, Any]]:
     lab.down()
 
 
+def throttled(bench: Bench) -> Iterator[dict[str, Any]]:
+    """What a host sends to others is limited; what it sends elsewhere, over ssh too, is not."""
+    for user in ("root", OPERATOR):
+        with bench.nemesis(user, ttl_s=120.0) as (lab, nemesis):
+            (host, *_) = lab.topology.hosts
+            with nemesis.make(Throttle, host.name, [host], 400.0) as limit:
+                to_host, here = bench.kbit_s("broker1", "broker2"), bench.kbit_s("broker1", HERE)
+                back = bench.kbit_s("broker2", "broker3")
+            yield {
+                "user": user,
+                "kbit_s": to_host,
+                "here": here,
+                "between_others": back,
+                "evidence": limit.evidence,
+                "after": bench.kbit_s("broker1", "broker2"),
+                "restored": bench.restored(),
+            }
+    own = "tc qdisc add dev eth0 root handle 10: tbf rate 1gbit burst 1mb latency 50ms"
+    bench.lab.execute("broker1", ("sh", "-c", own))
+    before = bench.disciplines()
+    refused = ""
+    with bench.nemesis() as (lab, nemesis):
+        host = lab.topology.hosts[0]
+        unfit = abilities(lab, host).unfit
+        try:
+            nemesis.make(Throttle, host.name, [host], 400.0).inject()
+        except AckedError as error:
+            refused = error.message
+    healed = [heal(bench.attached(), one) for one in lab.topology.hosts]
+    yield {
+        "unfit": unfit.get("throttle"),
+        "refused": refused,
+        "removed": [one.removed for one in healed],
+        "as_before": bench.disciplines() == before,
+    }
+    bench.lab.execute("broker1", ("tc", "qdisc", "del", "dev", "eth0", "root"))
+
+
 def guarded(bench: Bench) -> Iterator[dict[str, Any]]:
     """The canary vanishes by itself, a second harness is refused, and another machine can heal."""
     lab, other = bench.attached(), bench.attached()
     lab.up()
     with locked(lab, 60.0):
-        lived = prove_dead_man(lab)
+        lived = prove_dead_man(lab, throttles=True)
         try:
             with locked(other, 60.0):
                 second = ""
@@ -121,6 +216,7 @@ def guarded(bench: Bench) -> Iterator[dict[str, Any]]:
     nemesis = Nemesis(lab, journal, ttl_s=60.0)
     nemesis.isolate("eu-b").inject()
     nemesis.pause("broker1").inject()
+    nemesis.make(Throttle, "broker2", [lab.topology.host("broker2")], 400.0).inject()
     others = [one for one in bench.hosts.rules()["broker2"] if "ACKED" in one]
     killed = bench.hosts.watchdogs("broker2")
     kill(killed)
@@ -285,6 +381,54 @@ def clock(bench: Bench) -> Iterator[dict[str, Any]]:
     }
 
 
+def timeless(bench: Bench) -> Iterator[dict[str, Any]]:
+    """A host whose iptables refuses the match `time`: watchdogs end its rules, and without them `heal`."""
+    folder = bench.folder / "ssh"
+    host = bench.lab.topology.hosts[0]
+    tools = folder / "timeless"
+    tools.mkdir()
+    (tools / "iptables-restore").write_text(
+        "#!/bin/sh\ntext=$(cat)\ncase $text in\n"
+        "*'-m time'*) echo 'iptables-restore: no match time' >&2; exit 2 ;;\nesac\n"
+        f'printf \'%s\\n\' "$text" | exec {shutil.which("iptables-restore")} "$@"\n'
+    )
+    (tools / "iptables-restore").chmod(0o755)
+    shell = folder / "timeless.sh"
+    shell.write_text(f'#!/bin/sh\nPATH={tools}:$PATH\nexport PATH\nexec sh -c "$SSH_ORIGINAL_COMMAND"\n')
+    shell.chmod(0o755)
+    bench.hosts.stop(host.name)
+    bench.hosts.start(host, f"ForceCommand {shell}\n")
+    lab = bench.attached()
+    found = abilities(lab, lab.topology.hosts[0])
+    others = ("broker2", "broker3")
+    for name in ("harness", "harness and watchdogs"):
+        process = _broken(bench)
+        try:
+            rules = bench.hosts.rules()
+            if name != "harness":
+                kill(bench.hosts.watchdogs(host.name))
+        finally:
+            process.kill()
+            process.wait()
+        clocks = {one: any("-m time" in rule for rule in rules[one]) for one in rules}
+        outcome = {"kill": name, "notes": list(found.notes), "clocks": clocks}
+        if name == "harness":
+            yield {**outcome, "seconds": bench.seconds_to_restore()}
+            continue
+        wait_until(
+            lambda: all(bench.hosts.rules()[one] == [FOREIGN] for one in others),
+            within_s=3 * TTL_S,
+            poll_s=0.1,
+            awaiting="the rules of the other hosts to end by themselves",
+        )
+        left = sum("ACKED" in line for line in bench.hosts.rules()[host.name])
+        healed = [heal(lab, one) for one in lab.topology.hosts]
+        yield {**outcome, "left": left, "healed": [one.problem for one in healed], "after": bench.restored()}
+    lab.down()
+    bench.hosts.stop(host.name)
+    bench.hosts.start(host)
+
+
 def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
     """Hosts in which something is not as usual; each with a sentence, and none with a rule left."""
     host = bench.lab.topology.hosts[0]
@@ -371,12 +515,12 @@ def hostile(bench: Bench) -> Iterator[dict[str, Any]]:
 
 
 CASES: dict[str, Callable[[Bench], Iterator[dict[str, Any]]]] = {
-    case.__name__: case for case in (faults, guarded, commands, kills, clock, hostile)
+    case.__name__: case for case in (faults, throttled, guarded, commands, kills, clock, timeless, hostile)
 }
 
 
 def _break(folder: Path, file: Path, ttl_s: float) -> None:
-    """Isolate one host and pause another, say so, and wait for the end."""
+    """Isolate one host, pause another and slow the third, say so, and wait for the end."""
     folder.mkdir(exist_ok=True)
     described = read_hosts_file(file)
     lab = HostsLab(described.topology, folder, described.targets, ttl_s)
@@ -384,6 +528,7 @@ def _break(folder: Path, file: Path, ttl_s: float) -> None:
     nemesis = Nemesis(lab, Journal(folder / "faults.jsonl"), ttl_s=ttl_s)
     nemesis.isolate("eu-a").inject()
     nemesis.pause("broker3").inject()
+    nemesis.make(Throttle, "broker2", [lab.topology.host("broker2")], 400.0).inject()
     print("broken", flush=True)
     signal.pause()
 

@@ -33,13 +33,25 @@ def test_faults_are_proven_as_root_and_by_sudo(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_limit_is_for_what_hosts_send_to_each_other(tmp_path: Path) -> None:
+    """At the rate that was asked for; an interface with a discipline of its own is unfit."""
+    *limited, refused = carried_out("hosts_worker", tmp_path, "throttled")
+    for one in limited:
+        assert 250 < one["kbit_s"] < 420 and one["evidence"]["packets"] > 2, one
+        assert all(one[other] > 10_000 for other in ("here", "between_others", "after")), one
+        assert one["restored"], one
+    assert all("discipline of its own (tbf 10:)" in refused[why] for why in ("unfit", "refused")), refused
+    assert refused["removed"] == [[], [], []] and refused["as_before"], refused
+
+
+@pytest.mark.long
 def test_the_canary_the_lock_and_healing_from_elsewhere(tmp_path: Path) -> None:
     """First each host has a rule that ends by itself; `heal` removes what is left, and only that."""
     guarded, healed = carried_out("hosts_worker", tmp_path, "guarded")
     assert set(guarded["lived"]) == {"broker1", "broker2", "broker3"} and guarded["restored"]
     assert all(4.0 <= seconds <= 5.0 + _BUSY_S for seconds in guarded["lived"].values()), guarded
     assert "is in use by 'acked on" in guarded["second"]
-    assert healed["rules"] > 0 and healed["killed"] == 2 and all(healed["removed"]) and healed["restored"], (
+    assert healed["rules"] > 0 and healed["killed"] == 6 and all(healed["removed"]) and healed["restored"], (
         healed
     )
     assert healed["left"] == [[], [], []] and healed["again"] == [[], [], []]
@@ -76,6 +88,17 @@ def test_rules_whose_watchdogs_are_killed_end_by_the_clock(tmp_path: Path) -> No
     (one,) = carried_out("hosts_worker", tmp_path, "clock")
     assert one["dead"] and 2.0 < one["seconds"] <= TTL_S + 5.0 + _BUSY_S and one["left"] > 3, one
     assert one["problems"] == ["", "", ""] and one["restored"], one
+
+
+@pytest.mark.long
+def test_a_kernel_without_a_clock_for_rules(tmp_path: Path) -> None:
+    """Its watchdogs end them all the same, `check` says so, and `heal` removes what nobody ended."""
+    first, second = carried_out("hosts_worker", tmp_path, "timeless")
+    for one in (first, second):
+        assert any("its watchdogs alone do" in note for note in one["notes"]), one
+        assert one["clocks"] == {"broker1": False, "broker2": True, "broker3": True}, one
+    assert 2.0 < first["seconds"] <= TTL_S + _BUSY_S, first
+    assert second["left"] > 3 and second["healed"] == ["", "", ""] and second["after"], second
 
 
 @pytest.mark.long

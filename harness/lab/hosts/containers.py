@@ -65,8 +65,8 @@ class ContainerTarget:
         return ContainerShell(host, self)
 
     def limited(self, abilities: Collection[str]) -> ContainerTarget:
-        """The same; whatever only cuts links sees and signals no process."""
-        return replace(self, signals=bool(set(abilities) - {"cut", "one-way"}))
+        """The same; whatever only cuts or slows links sees and signals no process."""
+        return replace(self, signals=bool(set(abilities) - {"cut", "one-way", "throttle"}))
 
     def apart(self) -> ContainerTarget:
         """The same: each shell has a helper of its own."""

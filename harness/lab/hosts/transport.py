@@ -47,7 +47,7 @@ class Target(Protocol):
         """A connection that is not made yet; ``host`` is its name in messages."""
 
     def limited(self, abilities: Collection[str]) -> Target:
-        """The same, with no more rights than these faults need (`cut`, `one-way`, `pause`)."""
+        """The same, with no more rights than these faults need (`cut`, `one-way`, `pause`, `throttle`)."""
 
     def apart(self) -> Target:
         """The same host, over a connection that shares nothing with others."""

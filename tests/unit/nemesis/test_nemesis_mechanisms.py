@@ -36,6 +36,7 @@ class StubLab:
     """All processes run, every command succeeds silently, and hosts can be disconnected."""
 
     kind = "stub"
+    of_others = False
     topology = TOPOLOGY
 
     def __init__(self, run_dir: Path) -> None:
