@@ -146,6 +146,10 @@ class OwnProject:
             check=True,
         ).stdout
 
+    def discipline(self, broker: int) -> str:
+        """The queueing discipline of a broker's interface."""
+        return self.inside(broker, "tc", "qdisc", "show", "dev", "eth0").strip()
+
     def reaches(self, source: int, destination: int) -> bool:
         """Whether one broker's container can connect to another broker."""
         (network,) = self.container(destination).attrs["NetworkSettings"]["Networks"].values()

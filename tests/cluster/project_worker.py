@@ -1,6 +1,6 @@
 """A harness of its own that breaks a Compose project, says so, and waits for its end.
 
-`python -m tests.cluster.project_worker FOLDER PROJECT TTL` isolates eu-a and pauses broker7.
+`python -m tests.cluster.project_worker FOLDER PROJECT TTL` isolates eu-a, pauses broker7, slows broker1001.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from harness.cluster.hosts_file import ALLOWABLE, compose_project
 from harness.history.journal import Journal
 from nemesis.attached.safety import locked
 from nemesis.nemesis import Nemesis
+from nemesis.network.queues import Throttle
 from run.attached.hosts import lab_of
 
 
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str]) -> None:
         nemesis = Nemesis(lab, Journal(folder / "faults.jsonl"), ttl_s=ttl_s)
         nemesis.isolate("eu-a").inject()
         nemesis.pause("broker7").inject()
+        nemesis.make(Throttle, "broker1001", [lab.topology.host("broker1001")], 400.0).inject()
         print("broken", flush=True)
         signal.pause()
 

@@ -58,10 +58,12 @@ def hosts_file(project: OwnProject, kafka: str = "") -> Path:
 def unchanged(project: OwnProject) -> Iterator[None]:
     """Afterwards the engine says the same of every container of the project, and rules are as before."""
     before, rules = project.inspected(), project.rules()
+    disciplines = [project.discipline(broker) for broker in IDS]
     yield
     wait_until(lambda: not containers_of_acked(project), within_s=10, awaiting="the helpers to be gone")
     assert different(before, project.inspected()) == []
     assert project.rules() == rules
+    assert [project.discipline(broker) for broker in IDS] == disciplines
 
 
 def rules_of_acked(project: OwnProject) -> list[str]:
@@ -204,7 +206,7 @@ def _forward(source: socket.socket, target: socket.socket) -> None:
 
 @contextmanager
 def broken(project: OwnProject, engine: str, ttl_s: float = TTL_S) -> Iterator[subprocess.Popen[str]]:
-    """A harness of its own, which has isolated broker0 and paused broker7."""
+    """A harness of its own, which has isolated a broker, paused another one and slowed the third."""
     process = subprocess.Popen(
         [
             sys.executable,
@@ -223,7 +225,7 @@ def broken(project: OwnProject, engine: str, ttl_s: float = TTL_S) -> Iterator[s
     try:
         assert process.stdout.readline().strip() == "broken"
         assert project.state(7) == "T"
-        assert len(rules_of_acked(project)) > 6
+        assert len(rules_of_acked(project)) > 6 and "tbf" in project.discipline(1001)
         yield process
     finally:
         process.kill()
@@ -247,7 +249,8 @@ def seconds_to_restore(project: OwnProject) -> float:
     began = time.monotonic()
 
     def restored() -> bool:
-        return not rules_of_acked(project) and project.state(7) != "T"
+        limited = "htb" in project.discipline(1001)
+        return not rules_of_acked(project) and project.state(7) != "T" and not limited
 
     wait_until(restored, within_s=3 * TTL_S, poll_s=0.1, awaiting="the faults to end by themselves")
     return round(time.monotonic() - began, 1)
@@ -288,6 +291,7 @@ def test_whatever_is_killed_the_faults_end_by_themselves(project: OwnProject) ->
             )
             seconds["clock"] = time.monotonic() - began
             assert rules_of_acked(project), "nobody has removed them"
+            assert "htb" in project.discipline(1001), "nothing is assigned to it any more"
             assert acked("heal", "--compose-project", project.name).status == 0
         with broken(project, engine, 60.0) as process:
             process.kill()
