@@ -129,6 +129,11 @@ def test_a_case_waits_for_the_controller_where_it_wants_it(tmp_path: Path) -> No
         (Step(fault="cut", targets=("leader",), toward=("others",)), "isolate leader", ["broker2"]),
         (Step(fault="cut", targets=("az1",), toward=("az2",), arrow="->"), "cut a -> b", ["broker1"]),
         (Step(fault="pause", targets=("controller",)), "pause broker1", ["broker1"]),
+        (
+            Step(fault="throttle", targets=("leader",), value=64.0),
+            "throttle broker2 to 64 kbit/s",
+            ["broker2"],
+        ),
         (Step(fault="kill", targets=("follower",)), "kill broker3", ["broker3"]),
     ],
 )

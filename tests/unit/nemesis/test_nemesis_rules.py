@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from nemesis_fakes import TOPOLOGY
 
 from harness.errors import LabError, UsageError
-from harness.lab.model import Result
+from harness.lab.model import Control, Result
 from nemesis.network import links
 from nemesis.network.chains import Chains
 from nemesis.network.links import Connection, Link
 from nemesis.network.rules import (
     chain_name,
+    classify_rules,
     connection_rules,
     cut_rules,
     foreign,
@@ -84,6 +86,29 @@ def test_loss_is_applied_once_where_packets_arrive() -> None:
     rules = loss_rules(TOPOLOGY, "ACKED-t-1", ONE, 0.25)
     assert rules.hosts == ("broker2",)
     assert "--probability 0.250000 -j DROP" in rules.load_text("broker2")
+
+
+def test_what_a_host_sends_to_others_is_assigned_to_a_class_and_the_harness_is_spared() -> None:
+    """Where it leaves; what answers the harness, or what a jump host sends to a host, comes first."""
+    controls = {
+        "broker1": Control("192.0.2.1", BROKER_1, 22),
+        "broker2": Control(BROKER_1, BROKER_2, 2222),
+    }
+    hosts = tuple(replace(host, control=controls.get(host.name)) for host in TOPOLOGY.hosts)
+    topology = replace(TOPOLOGY, hosts=hosts)
+    rules = classify_rules(topology, "ACKED-t-1", [topology.host("broker1")], "ac01:acd")
+    assert rules.hosts == ("broker1",)
+    first, second, *rest = [rule.text for rule in rules.rules["broker1"]]
+    assert first == f"-s {BROKER_1}/32 -d 192.0.2.1/32 -p tcp -m tcp --sport 22 -j RETURN"
+    assert second == f"-s {BROKER_1}/32 -d {BROKER_2}/32 -p tcp -m tcp --dport 2222 -j RETURN"
+    assert rest == [
+        f"-s {BROKER_1}/32 -d {other.address}/32 -j CLASSIFY --set-class ac01:acd"
+        for other in hosts
+        if other.name != "broker1"
+    ]
+    loaded, healed = rules.load_text("broker1"), rules.heal_text()
+    assert f"-I OUTPUT 1 {rules.hook}" in loaded and f"-D OUTPUT {rules.hook}" in healed
+    assert "INPUT" not in loaded + healed
 
 
 def test_the_packets_of_a_connection_are_dropped_at_both_of_its_ends() -> None:

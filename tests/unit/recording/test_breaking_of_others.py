@@ -314,21 +314,23 @@ def test_a_fault_that_somebody_has_ended_ends_the_run(
 def test_a_process_has_one_fault_at_a_time(
     tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two that pause or end it, the second is left out; a cut of its links is another matter."""
+    """Of two that pause or end it, the second is left out; a cut or a limit of links is another matter."""
     _without_own(stating)
     file = three(tmp_path)
-    cluster, faults = cluster_of(file), [Fault(), Fault(), Fault()]
-    names = ("leader-paused", "leader-paused", "leader-az-isolated")
+    cluster, faults = cluster_of(file), [Fault(), Fault(), Fault(), Fault(), Fault()]
+    paused, cut = (aim_of(name, file, cluster) for name in ("leader-paused", "leader-az-isolated"))
+    slow = replace(paused, title="throttle it", ability="throttle")
     aims = [
-        replace(aim_of(name, file, cluster), make=lambda _nemesis, _start, fault=fault: fault)  # type: ignore[misc,arg-type]
-        for name, fault in zip(names, faults, strict=True)
+        replace(aim, make=lambda _nemesis, _start, fault=fault: fault)  # type: ignore[misc,arg-type]
+        for aim, fault in zip((paused, paused, slow, slow, cut), faults, strict=True)
     ]
     acts = [Act(aim=lambda aim=aim: aim, says=aim.title, lasts_s=600.0) for aim in aims]  # type: ignore[misc]
     with broken(tmp_path, acts, monkeypatch, skips=True) as (work, said):
-        _until(work, lambda: faults[2].did)
-        (left,) = [text for text in said if "left out" in text]
-    assert [one.did for one in faults] == [["inject"], [], ["inject"]]
-    assert "left out: pause broker" in left and "has one process" in left
+        _until(work, lambda: faults[4].did)
+        first, second = [text for text in said if "left out" in text]
+    assert [one.did for one in faults] == [["inject"], [], ["inject"], [], ["inject"]]
+    assert "left out: pause broker" in first and "has one process" in first
+    assert "left out: throttle it is in force" in second and "has one interface" in second
 
 
 def test_a_cut_ends_while_a_node_starts(
