@@ -25,6 +25,7 @@ from harness.errors import UnfitError, UsageError
 from harness.lab.registry import lab_kind
 
 if TYPE_CHECKING:
+    from run.client_choice import ClientChoice
     from run.folder import RunFolder
     from run.runner import RunResult
     from run.soak.judge import Live
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 
 NAME = "soak"
 METRICS = "metrics.txt"
-_OFFSETS_REPLICAS = 3
-"""Replicas of the log of committed offsets, as by default."""
+_MOST_IN_TRANSACTION = 1_000_000
+_LOG_REPLICAS = 3
+"""Replicas of the logs of committed offsets and of transactions, as by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,13 @@ class SoakOptions:
     readers: Annotated[
         bool, typer.Option("--readers", help="In each AZ, a group reads all topics and commits every second.")
     ] = False
+    transactions: Annotated[
+        int,
+        typer.Option(
+            metavar="<messages>",
+            help="The described producer sends transactions of so many messages; one in ten is aborted.",
+        ),
+    ] = 0
     keep: Annotated[bool, typer.Option("--keep-records", help="Do not delete records that were judged.")] = (
         False
     )
@@ -124,6 +133,8 @@ def soak(
     version = build.version(target.kafka, (file and file.kafka) or DEFAULT, progress.say)
     described = describe(file, version, target.mode or "", given, force=build.force)
     _require_logs(described)
+    if soak.transactions:
+        _require_transactions(soak.transactions, described, client.read())
     plan = _plan(soak, described)
     raise typer.Exit(_carry_out(described, plan, soak, client, place, progress, as_json=as_json))
 
@@ -136,6 +147,27 @@ def _require_logs(target: Target) -> None:
         raise UnfitError(
             f"Kafka {target.version.label} shows no follower's log over the wire, which a soak reads all the "
             "time; use 1.1.1 or newer."
+        )
+
+
+def _require_transactions(size: int, target: Target, client: ClientChoice) -> None:
+    """Raises UsageError for transactions of so many messages that there cannot be."""
+    from studies.assess.described import producers
+
+    described = producers(target.settings)[0].name
+    if not 0 < size <= _MOST_IN_TRANSACTION:
+        raise UsageError(
+            f"--transactions {size}: a transaction has between 1 and {_MOST_IN_TRANSACTION:,} messages."
+        )
+    if client.via != "librdkafka":
+        raise UsageError(
+            f"--transactions {size} with --client {client.name}: only streams of librdkafka have them; "
+            "leave one of the two out."
+        )
+    if described != "acks=all":
+        raise UsageError(
+            f"--transactions {size}: the described producer has {described}, and transactions need acks=all; "
+            "change the setting, or leave the option out."
         )
 
 
@@ -181,6 +213,7 @@ def _plan(options: SoakOptions, target: Target) -> SoakPlan:
         rate=options.rate,
         every_s=duration("--every", options.every),
         readers=options.readers,
+        transaction=options.transactions,
         rounds=rounds,
     )
 
@@ -205,8 +238,17 @@ def _carry_out(
     first = next(case for case in battery(target.topology, target.mode) if not case.needs_disks)
     compared = producers(target.settings)
     made = setup(first, target.topology, target.settings)
-    if plan.readers:
-        made = replace(made, offsets_log=made.brokers[:_OFFSETS_REPLICAS], without=("transactions",))
+    if plan.readers or plan.transaction:
+        replicas = made.brokers[:_LOG_REPLICAS]
+        made = replace(
+            made,
+            offsets_log=replicas if plan.readers else (),
+            transaction_log=replicas if plan.transaction else (),
+            without=(
+                *(() if plan.readers else ("groups",)),
+                *(() if plan.transaction else ("transactions",)),
+            ),
+        )
     scenario = Scenario(
         name=NAME,
         title=f"{plan.rate:g} messages/s for {plan.for_s:g} s",

@@ -38,6 +38,8 @@ class Standing(Protocol):
     def compared(self) -> int: ...
     @property
     def deleted(self) -> int: ...
+    @property
+    def transactions(self) -> Mapping[str, int]: ...
 
 
 def live_lines(live: Standing) -> list[str]:
@@ -47,7 +49,13 @@ def live_lines(live: Standing) -> list[str]:
         f"{live.judged:,} judged, {live.lag_s:.1f} s behind",
         f"lost {sum(live.lost.values()):,}, duplicated {sum(live.duplicated.values()):,}; longest time "
         f"without an acknowledgement {live.longest_gap_s:.1f} s",
+        *([f"transactions: {_ends(live)}"] if live.transactions else ()),
     ]
+
+
+def _ends(live: Standing) -> str:
+    """How many transactions have ended in which way."""
+    return ", ".join(f"{count:,} {end}" for end, count in sorted(live.transactions.items()))
 
 
 def show(live: Standing) -> None:
@@ -56,7 +64,7 @@ def show(live: Standing) -> None:
         f"Rolling judgement: {live.windows:,} windows at the end, {live.reopened:,} opened again, "
         f"{live.compared:,} compared again; {live.rest:,} messages judged one by one, the others settled; "
         f"{live.deleted:,} records deleted after they were judged. Longest time without an acknowledgement: "
-        f"{live.longest_gap_s:.1f} s."
+        f"{live.longest_gap_s:.1f} s." + (f" Transactions: {_ends(live)}." if live.transactions else "")
     )
 
 
@@ -88,6 +96,10 @@ def _metrics(live: Standing) -> Iterator[tuple[tuple[str, Literal["counter", "ga
         yield (name, "counter", says), [({}, count)]
     for name, (number, says) in gauges.items():
         yield (name, "gauge", says), [({}, number)]
+    if live.transactions:
+        ends: list[Sample] = [({"reported": end}, count) for end, count in sorted(live.transactions.items())]
+        says = "Transactions that have ended, by what their applications were told."
+        yield ("transactions", "counter", says), ends
     for name, counts, says in (
         ("lost", live.lost, "Acknowledged messages that are lost at present, by writer."),
         ("duplicated", live.duplicated, "Messages that are in the log several times at present, by writer."),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from checkers.transactions.answers import TIMEOUT_MS
 from harness.cluster.client_settings import NONE, PRODUCER, ClientSettings, Value
 from harness.cluster.load import NO_SHAPE, MessageShape
 from harness.errors import UsageError
@@ -197,4 +198,24 @@ def stream_spec(
             **choice.config,
         },
         **fields,
+    )
+
+
+def transactional(spec: ProducerSpec, transactional_id: str) -> ProducerSpec:
+    """The producer of a background stream with a transactional id, and Kafka's `transaction.timeout.ms`.
+
+    No message may take longer. Raises UsageError for a producer whose settings exclude transactions.
+    """
+    if spec.acks != -1 or not spec.idempotent:
+        raise UsageError(
+            f"The producer {spec.name} has acks={spec.acks} and enable.idempotence="
+            f"{str(spec.idempotent).lower()}, and transactions need an idempotent one with acks=all; change "
+            "these settings, or leave the transactions out."
+        )
+    limit_s = TIMEOUT_MS / 1000
+    return replace(
+        spec,
+        transactional_id=transactional_id,
+        transaction_timeout_s=limit_s,
+        delivery_timeout_s=min(spec.effective_delivery_timeout_s, limit_s),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -35,7 +36,7 @@ from harness.observer.observer import Observer
 from harness.waiting import wait_until
 from nemesis.nemesis import Nemesis
 from run.client_choice import inside
-from run.clients import NO_CLIENTS, UserClients, choose, stream_spec
+from run.clients import NO_CLIENTS, UserClients, choose, stream_spec, transactional
 from run.group_offsets import GroupOffsets
 from run.producer import Producer
 from run.transactional import TransactionalProducer
@@ -295,7 +296,10 @@ class Stage:
 
         The user's `[load]` says what its messages are like.
         """
-        spec = self.stream_spec(name, load.rate, fixed)
+        if load.transaction:  # its messages come together, whatever the rate
+            spec = transactional(self.stream_spec(name, math.inf, fixed), name)
+        else:
+            spec = self.stream_spec(name, load.rate, fixed)
         self.streams[name] = self.clients[az].start_stream(spec, self.user.shaped(load))
         return self.streams[name]
 

@@ -22,6 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
+from checkers.partition.decisions import ProducerRecords
+from checkers.partition.ledger import NOTHING, Ledger, followed_by, joined
 from checkers.partition.logs import CopyArrays, together
 from checkers.partition.messages import EMPTY, FAIL, INFO, OK, Flags, Ints, SendArrays, distinct
 
@@ -38,6 +40,9 @@ class SentRows(Protocol):
 
     def between(self, writer: int, first: int, last: int) -> SendArrays:
         """A writer's messages to the partition with numbers from ``first`` to ``last``, by number."""
+
+    def transaction_of(self, writer: Ints, seq: Ints) -> Ints:
+        """The number of each message's transaction, -1 if it is in none."""
 
 
 @dataclass(kw_only=True)
@@ -64,6 +69,8 @@ class Window:
     """Lowest and highest number of the messages here, by writer."""
     highest: dict[int, int]
     """Highest number of each writer here or in an earlier window."""
+    ledger: Ledger = NOTHING
+    """What its records and markers say of transactions."""
 
     def epoch_at(self, offsets: Ints) -> Ints:
         """Leader epoch of the reference's records at some offsets."""
@@ -153,6 +160,39 @@ class RollingPartition:
             for rows in self._settled_in(window):
                 there = np.flatnonzero(np.isin(rows.offset, offsets))
                 self._expose([(rows.writer[there], rows.seq[there])], self.judged)
+        self.uncover_markers(offsets)
+
+    @property
+    def named(self) -> Ints:
+        """Identities in the rest, rising."""
+        return self._named
+
+    @property
+    def undecided(self) -> int:
+        """The lowest offset of a transaction without a marker, or `judged`."""
+        open_ = self.windows[-1].ledger.open if self.windows else NOTHING.open
+        return min(self.judged, int(open_["first"].min())) if len(open_) else self.judged
+
+    @property
+    def ledger(self) -> Ledger:
+        """What all windows say of transactions."""
+        return joined([window.ledger for window in self.windows] or [NOTHING])
+
+    def transactions_in(self, log: CopyArrays) -> Ints:
+        """The number of the transaction that each record names, -1 if it names none, or is damaged."""
+        named = log.intact & log.at_home & ~log.control & (log.writer >= 0) & (log.seq >= 0)
+        txn = np.full(len(log.offset), -1, dtype=np.int64)
+        txn[named] = self.sent.transaction_of(log.writer[named], log.seq[named])
+        return txn
+
+    def uncover_markers(self, offsets: Ints) -> None:
+        """Make the markers at some offsets part of the rest."""
+        for window in self.windows:
+            held = window.records[window.broker].offset
+            known = window.ledger.markers["offset"]
+            wanted = known[np.isin(known, offsets) & ~np.isin(known, held)]
+            if len(wanted):
+                self._insert(window, _marker_records(wanted, window))
 
     def highest_seq(self) -> dict[int, int]:
         """The highest number of each writer in a closed window."""
@@ -188,19 +228,28 @@ class RollingPartition:
         equal: Collection[int],
         digest: int = 0,
         size_bytes: int = 0,
+        producers: ProducerRecords | None = None,
     ) -> Window:
         """Close the window from `judged` to ``high``.
 
         ``logs`` has the records there of the ``reference`` and of each replica that differs; replicas in
-        ``equal`` hold what the reference holds.
+        ``equal`` hold what the reference holds. ``producers`` are the records of the reference again; without
+        them nothing is known of transactions.
         """
         low, log = self.judged, logs[reference]
         highest = dict(self.highest_seq())
         mine, before = self._due(low, high)
-        settled = log.intact & log.at_home & ~log.control & (log.writer >= 0) & (log.seq >= 0)
+        alike = log.intact.copy()
         for broker, other in logs.items():
             if broker != reference:
-                settled &= _same(log, other)
+                alike &= _same(log, other)
+        ledger, marks = NOTHING, np.zeros(len(log.offset), dtype=bool)
+        if producers is not None:
+            txn = self.transactions_in(log)
+            known = self.windows[-1].ledger if self.windows else NOTHING
+            ledger = followed_by(known, producers, np.where(txn >= 0, log.writer, -1), txn)
+            marks = alike & np.isin(log.offset, ledger.markers["offset"])
+        settled = alike & log.at_home & ~log.control & (log.writer >= 0) & (log.seq >= 0)
         place = _at(log, mine.offset)
         fits = (place >= 0) & (mine.outcome == OK)
         fits[fits] = (log.writer[place[fits]] == mine.writer[fits]) & (log.seq[place[fits]] == mine.seq[fits])
@@ -214,6 +263,7 @@ class RollingPartition:
         self._expose([*self._strays(logs, log.offset[settled]), *self._settled_between(disordered, low)], low)
         settled &= ~np.isin(identities(log.writer, log.seq), self._named)
         settled_offsets = log.offset[settled]
+        left_out = log.offset[settled | marks]
         writers = log.writer[settled]
         window = Window(
             low=low,
@@ -223,13 +273,14 @@ class RollingPartition:
             size_bytes=size_bytes,
             equal={reference, *equal},
             records={
-                broker: one.take(np.flatnonzero(~np.isin(one.offset, settled_offsets)))
+                broker: one.take(np.flatnonzero(~np.isin(one.offset, left_out)))
                 for broker, one in logs.items()
             },
             epochs=_epochs(log),
             settled=Counter({w: int(np.count_nonzero(writers == w)) for w in distinct(writers).tolist()}),
             spans=spans,
             highest=highest,
+            ledger=ledger,
         )
         self._name(log.writer[~settled], log.seq[~settled])
         self.windows.append(window)
@@ -271,7 +322,7 @@ class RollingPartition:
         starts = np.concatenate([window.epochs[0] for window in old])
         epochs = np.concatenate([window.epochs[1] for window in old])
         changes = np.flatnonzero(np.append(True, np.diff(epochs) != 0)) if len(epochs) else EMPTY
-        joined = Window(
+        merged = Window(
             low=old[0].low,
             high=old[-1].high,
             broker=old[0].broker,
@@ -283,8 +334,9 @@ class RollingPartition:
             settled=settled,
             spans=spans,
             highest=old[-1].highest,
+            ledger=joined([window.ledger for window in old]),
         )
-        self.windows[: len(old)] = [joined]
+        self.windows[: len(old)] = [merged]
 
     def records_of(self, window: Window) -> Iterable[CopyArrays]:
         """What the reference holds in a window: the rest, and what is settled."""
@@ -416,7 +468,7 @@ class RollingPartition:
 
     def _rows_of(self, keys: Ints) -> Iterable[SendArrays]:
         """The rows of messages that were taken, by their identities, which rise."""
-        writers, seqs = keys >> _SEQ_BITS, keys & ((1 << _SEQ_BITS) - 1)
+        writers, seqs = writers_and_seqs(keys)
         if not len(keys):
             return
         edges = np.flatnonzero((np.diff(writers) != 0) | (np.diff(seqs) > _GAP)) + 1
@@ -436,10 +488,13 @@ class RollingPartition:
             window = self.windows[number]
             here = _some(rows, np.flatnonzero(numbers == number))
             window.settled.subtract(here.writer.tolist())
-            record = _standing(here, window)
-            for broker, log in window.records.items():
-                joined = _records([log, record])
-                window.records[broker] = joined.take(np.argsort(joined.offset, kind="stable"))
+            self._insert(window, _standing(here, window))
+
+    def _insert(self, window: Window, more: CopyArrays) -> None:
+        """Add records that all compared replicas hold to those that memory holds of a window."""
+        for broker, log in window.records.items():
+            both = _records([log, more])
+            window.records[broker] = both.take(np.argsort(both.offset, kind="stable"))
 
     def _settled_in(self, window: Window) -> Iterable[SendArrays]:
         """The messages that are settled in a window."""
@@ -495,10 +550,31 @@ def _standing(rows: SendArrays, window: Window) -> CopyArrays:
     )
 
 
+def _marker_records(offsets: Ints, window: Window) -> CopyArrays:
+    """Markers, which all compared replicas hold."""
+    count = len(offsets)
+    nobody = np.full(count, -1, dtype=np.int64)
+    return CopyArrays(
+        offset=offsets,
+        epoch=window.epoch_at(offsets),
+        writer=nobody,
+        seq=nobody,
+        intact=np.ones(count, dtype=bool),
+        at_home=np.ones(count, dtype=bool),
+        control=np.ones(count, dtype=bool),
+        batch_crc=nobody,
+    )
+
+
 def identities(writer: Ints, seq: Ints) -> Ints:
     """One number for each message, which rises with its writer and its number."""
     keys: Ints = (writer.astype(np.int64) << _SEQ_BITS) | seq
     return keys
+
+
+def writers_and_seqs(keys: Ints) -> tuple[Ints, Ints]:
+    """Writers and numbers of some identities."""
+    return keys >> _SEQ_BITS, keys & ((1 << _SEQ_BITS) - 1)
 
 
 def _some(rows: SendArrays, which: Ints) -> SendArrays:

@@ -24,6 +24,7 @@ from checkers.partition.decisions import (
     transaction_log,
     undecided_from,
 )
+from checkers.partition.ledger import UNKNOWN_COORDINATOR
 from checkers.partition.logs import PartitionReplicas
 from checkers.partition.messages import FOREVER, OK, Flags, Ints, SendArrays, pair_order
 from checkers.tables.output import TRANSACTION_PARTS, TRANSACTION_RECORD, build
@@ -38,18 +39,12 @@ PRODUCER_COLUMNS = (
 )  # fmt: skip
 
 
-_EPOCH_UNKNOWN = -2
-"""A coordinator epoch that is null; -1 is that of a marker which an operator's tool wrote."""
-
 RECORDS_FOLDER, PARTS_FOLDER = "records", "parts"
 """Folders of what tasks write about transactions."""
 
 
-def _producer_records(table: pa.Table, broker: int) -> ProducerRecords:
-    """The records of one replica in rows of `copies`."""
-    of_broker = numbers(table, "broker") == broker
-    if not of_broker.all():
-        table = table.filter(pa.array(of_broker))
+def producer_records(table: pa.Table) -> ProducerRecords:
+    """Rows of `copies` of one replica."""
     return ProducerRecords(
         offset=numbers(table, "offset"),
         producer=numbers(table, "producer_id"),
@@ -57,7 +52,7 @@ def _producer_records(table: pa.Table, broker: int) -> ProducerRecords:
         control=numbers(table, "control", 0).astype(bool),
         transactional=_tristate(table["transactional"]),
         marker=pc.fill_null(pc.index_in(table["marker"], pa.array(MARKERS)), -1).to_numpy().astype(np.int8),
-        coordinator_epoch=numbers(table, "coordinator_epoch", _EPOCH_UNKNOWN),
+        coordinator_epoch=numbers(table, "coordinator_epoch", UNKNOWN_COORDINATOR),
     )
 
 
@@ -99,7 +94,8 @@ def records_of(source: Source, where: TopicPartition, broker: int) -> ProducerRe
     blocks = row_blocks(
         source.files["copies"], "copies", PRODUCER_COLUMNS, where, (Window("broker", broker, broker),)
     )
-    records = all_producer_records([_producer_records(table, broker) for table in blocks])
+    of_broker = (table.filter(pa.array(numbers(table, "broker") == broker)) for table in blocks)
+    records = all_producer_records([producer_records(table) for table in of_broker])
     steps = np.diff(records.offset)
     if len(steps) and int(steps.min()) < 0:
         records = records.take(np.argsort(records.offset, kind="stable"))
@@ -136,7 +132,7 @@ def record_rows(
             "marker_epoch": nullable(decisions.marker_epoch, pa.int32()),
             "coordinator_epoch": pa.array(
                 decisions.coordinator_epoch,
-                mask=(decisions.marker_offset < 0) | (decisions.coordinator_epoch == _EPOCH_UNKNOWN),
+                mask=(decisions.marker_offset < 0) | (decisions.coordinator_epoch == UNKNOWN_COORDINATOR),
             ).cast(pa.int32()),
         },
         len(rows),

@@ -162,6 +162,8 @@ def sends_table(rows: npt.NDArray[np.void], seqs: npt.NDArray[np.int64], header:
         "attempts": optional("attempts").cast(pa.int32()),
         "broker": optional("broker"),
     }
+    if header.transaction:
+        columns["txn"] = pa.array(seqs // header.transaction)
     absent = {field.name: pa.nulls(len(rows), field.type) for field in _SCHEMA if field.name not in columns}
     return pa.table({**columns, **absent}).select(_SCHEMA.names).cast(_SCHEMA)
 

@@ -13,7 +13,9 @@ The file begins with a header of whole pages. All numbers are little-endian.
 | 8–11 | bytes of the header, a multiple of 4096 |
 | 12–15 | bytes of its JSON |
 | 16–47 | four counters of 64 bits: messages begun, and those that ended as `ok`, `fail` and `info` |
-| 48– | JSON: ``{"writer": 3, "targets": [["orders", 0], ["orders", 1]]}`` |
+| 48– | JSON: ``{"writer": 3, "targets": [["orders", 0], ["orders", 1]], "transaction": 100}`` |
+
+With `transaction`, message n is in the writer's transaction n divided by it.
 
 The counters are for those who watch a run; the rows decide. Each row has 40 bytes:
 
@@ -93,6 +95,8 @@ class StreamHeader:
     writer: int
     targets: tuple[tuple[str, int], ...]
     """Topic and partition of each target."""
+    transaction: int = 0
+    """Messages of each transaction; 0: they are in none."""
     header_bytes: int
     """Where the rows begin."""
 
@@ -102,9 +106,13 @@ def beside(journal: Path, writer: int) -> Path:
     return journal.with_suffix(f".{writer}{SUFFIX}")
 
 
-def create(path: Path, writer: int, targets: Sequence[tuple[str, int]]) -> int:
-    """Make a journal without rows; returns the bytes of its header. Raises FileExistsError, OSError."""
-    text = json.dumps({"writer": writer, "targets": targets}, separators=(",", ":")).encode()
+def create(path: Path, writer: int, targets: Sequence[tuple[str, int]], transaction: int = 0) -> int:
+    """Make a journal without rows; returns the bytes of its header. Raises FileExistsError, OSError.
+
+    ``transaction``: messages of each transaction.
+    """
+    about = {"writer": writer, "targets": targets, **({"transaction": transaction} if transaction else {})}
+    text = json.dumps(about, separators=(",", ":")).encode()
     header_bytes = -(-(JSON_AT + len(text)) // PAGE_BYTES) * PAGE_BYTES
     head = _HEAD.pack(MAGIC, header_bytes, len(text)) + bytes(COUNTERS_BYTES) + text
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,8 +141,14 @@ def parse_header(read: Callable[[int], bytes], path: str) -> StreamHeader:
         raise BadDataError(f"The header of {path} names the writer {str(writer)[:40]!r}, which is no number.")
     if not isinstance(targets, list) or not targets or not all(map(_is_target, targets)):
         raise BadDataError(f"The header of {path} names no targets, each a topic and a partition.")
+    transaction = data.get("transaction", 0)
+    if type(transaction) is not int or not 0 <= transaction < 1 << 31:
+        raise BadDataError(
+            f"The header of {path} says that a transaction has {str(transaction)[:40]!r} messages; that is "
+            "no number."
+        )
     places = tuple((str(topic), int(partition)) for topic, partition in targets)
-    return StreamHeader(writer=writer, targets=places, header_bytes=header_bytes)
+    return StreamHeader(writer=writer, targets=places, transaction=transaction, header_bytes=header_bytes)
 
 
 def _is_target(target: object) -> bool:
@@ -157,9 +171,11 @@ class StreamJournal:
     One thread begins messages; any thread may complete them.
     """
 
-    def __init__(self, path: Path, writer: int, targets: Sequence[tuple[str, int]]) -> None:
-        """Create the file. Raises FileExistsError, OSError."""
-        self._first = create(path, writer, targets)
+    def __init__(
+        self, path: Path, writer: int, targets: Sequence[tuple[str, int]], transaction: int = 0
+    ) -> None:
+        """Create the file (`create`). Raises FileExistsError, OSError."""
+        self._first = create(path, writer, targets, transaction)
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._rows = 0
         self._room = 0

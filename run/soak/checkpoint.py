@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from checkers.partition.ledger import MARKER, PART, Ledger
 from checkers.partition.logs import CopyArrays
 from checkers.partition.rolling import RollingPartition, State, Window
 from harness.errors import BadDataError
@@ -58,6 +59,10 @@ def _window(window: Window, name: str, arrays: dict[str, npt.NDArray[Any]]) -> d
         for column in _LOG:
             arrays[f"{name}.{broker}.{column}"] = np.asarray(getattr(log, column))
     arrays[f"{name}.starts"], arrays[f"{name}.epochs"] = window.epochs
+    ledger = window.ledger
+    arrays[f"{name}.parts"], arrays[f"{name}.markers"], arrays[f"{name}.open"] = (
+        ledger.parts, ledger.markers, ledger.open,
+    )  # fmt: skip
     return {
         **{"low": window.low, "high": window.high, "broker": window.broker},
         **{"digest": window.digest, "size_bytes": window.size_bytes, "equal": sorted(window.equal)},
@@ -65,6 +70,7 @@ def _window(window: Window, name: str, arrays: dict[str, npt.NDArray[Any]]) -> d
         "settled": sorted(window.settled.items()),
         "spans": [[writer, *span] for writer, span in window.spans.items()],
         "highest": sorted(window.highest.items()),
+        "producers": [[producer, epochs] for producer, epochs in sorted(ledger.epochs.items())],
     }
 
 
@@ -114,4 +120,13 @@ def _read_window(one: Mapping[str, Any], name: str, arrays: Mapping[str, npt.NDA
         settled=Counter({int(writer): int(count) for writer, count in one["settled"]}),
         spans={int(writer): (int(low), int(high)) for writer, low, high in one["spans"]},
         highest={int(writer): int(seq) for writer, seq in one["highest"]},
+        ledger=Ledger(
+            parts=arrays[f"{name}.parts"].astype(PART),
+            markers=arrays[f"{name}.markers"].astype(MARKER),
+            open=arrays[f"{name}.open"].astype(PART),
+            epochs={
+                int(producer): tuple((int(epoch), int(offset)) for epoch, offset in epochs)
+                for producer, epochs in one["producers"]
+            },
+        ),
     )

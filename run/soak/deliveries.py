@@ -9,7 +9,6 @@ rest too, so that the kernel judges what was received as it judges a stored run 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ import pyarrow as pa
 from checkers.partition.deliveries import POSITIONED
 from checkers.partition.messages import EMPTY, Flags, Ints
 from checkers.partition.rolling import RollingPartition, identities
+from checkers.transactions.answers import ABORTED, COMMITTED, OPEN, UNKNOWN
 from harness.clock import now_ns
 from harness.history.read_journal import SUFFIX
 from harness.history.reads import ROW, ReadHeader, check_rows, parse_read_header, reads_table
@@ -27,16 +27,16 @@ from harness.history.schema import TABLES
 from harness.history.stream_journal import ACKNOWLEDGED, BEGUN
 from harness.host_files import HostFiles
 from harness.kafka.model import TopicPartition
+from run.soak.lines import NewRows
 from run.soak.streams import NEAR, Streams
+from run.soak.transactions import Transactions
 
 _BLOCK_ROWS = 1 << 16
 """Rows of a journal that are looked at together, and remembered as a block: 3.5 MB."""
 _SETTLE_NS = 5 * 10**9
 """How old a delivery is when it is looked at first. Its message has mostly ended by then."""
 _HEADER_BYTES = 1 << 16
-_LINES_BYTES = 1 << 22
-_LINES = ".jsonl"
-_GROUPS_LINE = b'{"table":"groups"'
+_UNCOMMITTED = "read_uncommitted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +91,8 @@ class _Journal:
     pending: Ints = field(default_factory=lambda: EMPTY)
     """Numbers of rows whose message has not ended."""
     blocks: list[_Block] = field(default_factory=list)
+    steps: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    """Steps ahead, each a row of its partition, the rows before and behind it, and their offsets."""
 
     def keep(self, numbers: Ints) -> None:
         """Keep some rows."""
@@ -122,6 +124,15 @@ class _Journal:
 
 
 @dataclass(frozen=True)
+class _Unread:
+    """Offsets of a partition that readers step over, rising."""
+
+    markers: Ints
+    all: Ints
+    """Also messages of aborted transactions, which readers of committed records do not receive."""
+
+
+@dataclass(frozen=True)
 class _Event:
     """Something that moved a group member's position."""
 
@@ -133,13 +144,14 @@ class _Event:
 class Deliveries:
     """What all consumers of a run received."""
 
-    def __init__(self, files: Iterable[HostFiles], streams: Streams) -> None:
+    def __init__(self, files: Iterable[HostFiles], streams: Streams, transactions: Transactions) -> None:
         """``files`` are those of the hosts, or folders, in which journals lie."""
         self._files = tuple(files)
         self._streams = streams
+        self._transactions = transactions
+        self._rows = NewRows(self._files, "groups")
         self._journals: list[_Journal] = []
         self._places: dict[TopicPartition, int] = {}
-        self._read_to: dict[tuple[HostFiles, str], int] = {}
         self._events: list[_Event] = []
         self._committed: dict[int, dict[int, int]] = {}
         """By partition and reader, the offset that it has committed last."""
@@ -177,7 +189,9 @@ class Deliveries:
     def single_out(self, parts: Mapping[TopicPartition, RollingPartition]) -> None:
         """Keep what is next to what moved a position, too; all that is kept is about messages of the rest."""
         keys = {self._place(key): rolling for key, rolling in parts.items()}
+        unread = {self._place(key): offsets for key, offsets in self._unread(parts).items()}
         for journal in self._journals:
+            self._judge_steps(journal, unread)
             kept = _all([*journal.kept, journal.pending, *self._beside_events(journal)])
             kept = _all([kept, *(np.array([number]) for number, _ in journal.last.values())])
             journal.kept = [_all([kept, *self._before(journal, kept)])]
@@ -211,8 +225,8 @@ class Deliveries:
             for name in files.names():
                 if name.endswith(SUFFIX):
                     self._add(files, name)
-                elif name.endswith(_LINES):
-                    self._take_events(files, name)
+        for row in self._rows.take():
+            self._note(row)
 
     def _add(self, files: HostFiles, name: str) -> None:
         if any(one.files is files and one.name == name for one in self._journals):
@@ -222,20 +236,8 @@ class Deliveries:
         if header is not None:
             self._journals.append(_Journal(files=files, name=name, header=header))
 
-    def _take_events(self, files: HostFiles, name: str) -> None:
-        """Note commits, and what moved positions, of the lines that are new."""
-        while True:
-            start = self._read_to.get((files, name), 0)
-            lines = files.read(name, start, _LINES_BYTES)
-            end = lines.rfind(b"\n") + 1
-            self._read_to[files, name] = start + end
-            for line in lines[:end].splitlines():
-                if line.startswith(_GROUPS_LINE):
-                    self._note(json.loads(line))
-            if not end:
-                return
-
     def _note(self, row: Mapping[str, object]) -> None:
+        """Note a commit, or what moved a position."""
         event, reader, offset = row.get("event"), row.get("reader"), row.get("offset")
         topic, partition, ns = row.get("topic"), row.get("partition"), row.get("ns")
         if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(reader, int)):
@@ -283,7 +285,7 @@ class Deliveries:
         self.received += len(rows)
 
     def _keep_steps(self, journal: _Journal, rows: npt.NDArray[np.void], places: Ints) -> None:
-        """Keep the first row of each partition, and both ends of a step that is not to the next offset."""
+        """Keep the first row of each partition, and both ends of a step back; note steps ahead."""
         order = np.argsort(places, kind="stable")
         place, offset = places[order], rows["offset"][order]
         begins = np.flatnonzero(np.append(True, np.diff(place) != 0))
@@ -291,13 +293,41 @@ class Deliveries:
         before, before_offset = np.append(-1, number[:-1]), np.append(-1, offset[:-1])
         for at in begins.tolist():
             before[at], before_offset[at] = journal.last.get(int(place[at]), (-1, -1))
-        odd = (before < 0) | (offset != before_offset + 1)
-        journal.keep(_all([number[odd], before[odd & (before >= 0)]]))
-        for at in np.flatnonzero(odd & (before >= 0)).tolist():
-            low = int(before_offset[at])
-            self._passed.append((int(place[at]), low, max(low, int(offset[at]))))
+        back = (before >= 0) & (offset <= before_offset)
+        journal.keep(_all([number[(before < 0) | back], before[back]]))
+        lows = before_offset[back].tolist()
+        self._passed += zip(place[back].tolist(), lows, lows, strict=True)
+        ahead = np.flatnonzero((before >= 0) & (offset > before_offset + 1))
+        if len(ahead):
+            columns = (place, before, number, before_offset, offset)
+            journal.steps.append(np.stack([column[ahead] for column in columns], axis=1))
         for at in np.append(begins[1:], len(order)) - 1:
             journal.last[int(place[at])] = int(number[at]), int(offset[at])
+
+    def _unread(self, parts: Mapping[TopicPartition, RollingPartition]) -> dict[TopicPartition, _Unread]:
+        """What readers rightly do not receive."""
+        aborted = self._transactions.settled_aborted(parts)
+        found = {}
+        for key, rolling in parts.items():
+            markers = rolling.ledger.markers["offset"]
+            found[key] = _Unread(markers, np.union1d(markers, aborted.get(key, EMPTY)))
+        return found
+
+    def _judge_steps(self, journal: _Journal, unread: Mapping[int, _Unread]) -> None:
+        """Keep both ends of each step ahead over what the reader may have missed."""
+        if not journal.steps:
+            return
+        steps = np.concatenate(journal.steps)
+        journal.steps = []
+        passed = np.zeros(len(steps), dtype=np.int64)
+        for place, offsets in unread.items():
+            there = np.flatnonzero(steps[:, 0] == place)
+            known = offsets.markers if journal.header.isolation == _UNCOMMITTED else offsets.all
+            begin = np.searchsorted(known, steps[there, 3], side="right")
+            passed[there] = np.searchsorted(known, steps[there, 4]) - begin
+        odd = steps[passed != steps[:, 4] - steps[:, 3] - 1]
+        journal.keep(_all([odd[:, 1], odd[:, 2]]))
+        self._passed += [(place, low, high) for place, low, high in odd[:, [0, 3, 4]].tolist()]
 
     def _ask_again(self, journal: _Journal) -> None:
         state = self._states(journal, journal.some(journal.pending))
@@ -318,7 +348,13 @@ class Deliveries:
                 continue
             home = homes[np.clip(sent["target"], 0, len(homes) - 1)]
             same = (sent["offset"] == rows["offset"][own]) & (home == places[own])
-            states[own[(sent["state"] == ACKNOWLEDGED) & same]] = _PLAIN
+            told = self._transactions.reported(rows["writer"][own].astype(np.int64), rows["seq"][own])
+            plain = (told < 0) | (told == COMMITTED)
+            if journal.header.isolation == _UNCOMMITTED:
+                plain |= told == ABORTED
+            right = (sent["state"] == ACKNOWLEDGED) & same
+            states[own[right & plain]] = _PLAIN
+            states[own[right & ((told == OPEN) | (told == UNKNOWN))]] = _OPEN
             states[own[sent["state"] == BEGUN]] = _OPEN
         return states
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +21,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.partition.decisions import MARKERS
 from checkers.partition.fate import FATES
 from checkers.partition.fates import decide, recognise
+from checkers.partition.ledger import UNKNOWN_COORDINATOR, columns_of
 from checkers.partition.logs import CopyArrays, PartitionReplicas, Replica, logs_of
 from checkers.partition.messages import FAIL, NO_HOMES, KeyIndex, no_reads
 from checkers.partition.rolling import RollingPartition, Window, no_sends
+from checkers.tables.rows import nullable
+from checkers.tables.transactions import producer_records
+from checkers.transactions.answers import ABORTED
 from harness.clock import now_ns
 from harness.errors import BadDataError, LabError, UnfitError
 from harness.history.schema import OUTCOMES, TABLES
@@ -36,8 +41,9 @@ from harness.waiting import wait_until
 from run.soak import checkpoint
 from run.soak.deliveries import Deliveries
 from run.soak.memory import return_free_memory
-from run.soak.replicas import ENDS_EARLIER, Batches, Replicas
+from run.soak.replicas import ENDS_EARLIER, Batches, Replicas, copies_of
 from run.soak.streams import Streams
+from run.soak.transactions import Transactions
 
 _READ_BYTES = 8 << 20
 """Bytes of a replica that are read at a time, and so of a window."""
@@ -84,6 +90,8 @@ class Live:
     """Windows of replicas that were compared again."""
     deleted: int = 0
     """Records that were judged and deleted."""
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    """Transactions that have ended, by what their applications were told."""
 
 
 @dataclass(kw_only=True)
@@ -117,6 +125,7 @@ class RollingJudge:
         *,
         assignment: Mapping[TopicPartition, tuple[int, ...]],
         streams: Streams,
+        transactions: Transactions,
         deliveries: Deliveries,
         replicas: Replicas,
         state_of: Callable[[TopicPartition], PartitionState | None],
@@ -134,6 +143,7 @@ class RollingJudge:
         """
         self._folder = folder
         self._streams = streams
+        self._transactions = transactions
         self._deliveries = deliveries
         self._readers = readers
         self._replicas = replicas
@@ -186,21 +196,45 @@ class RollingJudge:
         while self._take(all_of_it=True):
             pass
         for _ in range(_MOST_ROUNDS):
-            wait_until(
-                self._closed_to_the_end,
-                within_s=_FINISH_S,
-                awaiting="the leaders of all partitions to show their logs to the end",
-                poll_s=0.05,
-            )
+            self._close_to_the_end()
             if self._all_equal():
                 break
+        self._transactions.take()
         while self._deliveries.take(all_of_it=True):
             pass
-        self._deliveries.single_out({key: part.rolling for key, part in self.parts.items()})
-        for part in self.parts.values():
-            part.rolling.keep_ends()
+        self._single_out()
         self._judge_rest(waiting=True)
         self._tell()
+
+    def _close_to_the_end(self) -> None:
+        """Close windows up to the end of every leader's log, however far that is, as long as some are closed.
+
+        Raises WaitTimeoutError.
+        """
+        reached = [-1]
+
+        def closed_or_went_on() -> tuple[bool, bool]:
+            closed = self._closed_to_the_end()
+            reached.append(sum(part.rolling.judged for part in self.parts.values()))
+            return closed, reached[-1] > reached[-2]
+
+        while not wait_until(
+            closed_or_went_on,
+            accept=any,
+            within_s=_FINISH_S,
+            awaiting="the leaders of all partitions to show more of their logs",
+            poll_s=0.05,
+        )[0]:
+            self._tell()
+
+    def _single_out(self) -> None:
+        """Make what must be judged together with the rest part of it."""
+        parts = {key: part.rolling for key, part in self.parts.items()}
+        for rolling in parts.values():
+            rolling.keep_ends()
+        self._transactions.single_out(parts)
+        self._deliveries.single_out(parts)
+        self._transactions.single_out(parts)  # of what is about a delivery
 
     # ---- what it has found
 
@@ -221,19 +255,14 @@ class RollingJudge:
 
     def sends(self) -> pa.Table:
         """The messages of the rest, as rows of `sends`."""
-        parts = [part.rolling.rest(()).sends for part in self.parts.values()]
-        writer = np.concatenate([no_sends().writer, *(part.writer for part in parts)])
-        seq = np.concatenate([no_sends().seq, *(part.seq for part in parts)])
-        order = np.lexsort((seq, writer))
-        return self._streams.table(writer[order], seq[order])
+        return sends_of_rest(self._streams, (part.rolling for part in self.parts.values()))
 
     def copies(self) -> pa.Table:
         """The records of the rest, as rows of `copies`."""
-        schema = TABLES["copies"].arrow()
-        tables = [schema.empty_table()]
+        tables = [TABLES["copies"].arrow().empty_table()]
         for key, part in self.parts.items():
             for broker, log in sorted(part.rolling.rest(part.assigned).copies.items()):
-                tables.append(_rows_of_copies(key, broker, log, schema))
+                tables.append(rows_of_copies(key, broker, log, part.rolling))
         return pa.concat_tables(tables)
 
     def reads(self) -> pa.Table:
@@ -266,7 +295,9 @@ class RollingJudge:
             while not self._stop.is_set():
                 began = time.monotonic()
                 self._streams.look()
-                busy = self._take() | self._deliveries.take()
+                busy = self._take()
+                self._transactions.take()
+                busy |= self._deliveries.take()
                 self._follow_apart()
                 busy |= self._close_windows(final=False)
                 if self._wanted.is_set() or time.monotonic() >= self._again_s:
@@ -324,7 +355,8 @@ class RollingJudge:
             return False
         high = int(ends[-1])
         reference = leading.between(low, high)
-        copies = reference.copies(self._replicas.decoder, part.key)
+        records = reference.decoded(self._replicas.decoder)
+        copies = copies_of(records, part.key)
         if not final and time.monotonic() < (part.blocked_s or time.monotonic()) + _PATIENCE_S:
             pending = self._first_pending(copies)
             if pending is not None:
@@ -335,7 +367,8 @@ class RollingJudge:
                     return False
                 high = int(ends[-1])
                 reference = leading.between(low, high)
-                copies = copies.take(np.flatnonzero(copies.offset < high))
+                below = np.flatnonzero(copies.offset < high)
+                copies, records = copies.take(below), records.take(pa.array(below))
         logs = {state.leader: copies}
         equal, digest = [], reference.digest
         for broker, read in answers.items():
@@ -346,7 +379,8 @@ class RollingJudge:
                 equal.append(broker)
             elif broker in in_sync:
                 logs[broker] = theirs.copies(self._replicas.decoder, part.key)
-        rolling.close(high, state.leader, logs, equal, digest, reference.size_bytes)
+        producers = producer_records(records)
+        rolling.close(high, state.leader, logs, equal, digest, reference.size_bytes, producers)
         much = leading.log.positions[-1] >= _READ_BYTES // 2
         part.blocked_s = 0.0
         part.due_s = time.monotonic() + (0.0 if much else _WINDOW_S)
@@ -515,10 +549,11 @@ class RollingJudge:
                     self._deleted += done[part.key] - before[part.key]
 
     def _done_below(self, part: Part) -> int:
-        """The offset below which records were judged, compared, and committed by all readers."""
+        """The offset below which records were judged, compared, decided, and committed by all readers."""
+        proved = min(part.proved, part.rolling.undecided)
         if not self._readers:
-            return part.proved
-        return min(part.proved, self._deliveries.committed(part.key, self._readers))
+            return proved
+        return min(proved, self._deliveries.committed(part.key, self._readers))
 
     def _store(self) -> None:
         rolling = {key: part.rolling for key, part in self.parts.items()}
@@ -587,6 +622,8 @@ class RollingJudge:
             rest = rolling.rest(part.assigned, waiting=waiting)
             if not len(rest.sends):
                 continue
+            told = self._transactions.reported(rest.sends.writer, rest.sends.seq)
+            rest = replace(rest, sends=replace(rest.sends, aborted=told == ABORTED))
             leader = rolling.windows[-1].broker if rolling.windows else -1
             partition = PartitionReplicas(
                 topic=part.key.topic,
@@ -626,6 +663,7 @@ class RollingJudge:
             reopened=self._reopened,
             compared=self._compared,
             deleted=self._deleted,
+            transactions=dict(self._transactions.ended),
         )
         self._seen(self.live)
 
@@ -647,9 +685,23 @@ def _sightings(key: TopicPartition, broker: int, log: CopyArrays) -> pa.Table:
     return pa.table({**columns, **absent}).select(schema.names).cast(schema)
 
 
-def _rows_of_copies(key: TopicPartition, broker: int, log: CopyArrays, schema: pa.Schema) -> pa.Table:
-    count = len(log.offset)
+def sends_of_rest(streams: Streams, parts: Iterable[RollingPartition]) -> pa.Table:
+    """The messages of the rest of some partitions, as rows of `sends`."""
+    rests = [part.rest(()).sends for part in parts]
+    writer = np.concatenate([no_sends().writer, *(rest.writer for rest in rests)])
+    seq = np.concatenate([no_sends().seq, *(rest.seq for rest in rests)])
+    order = np.lexsort((seq, writer))
+    return streams.table(writer[order], seq[order])
+
+
+def rows_of_copies(key: TopicPartition, broker: int, log: CopyArrays, rolling: RollingPartition) -> pa.Table:
+    """Records of the rest of a partition on one of its replicas, as rows of `copies`."""
+    schema, count = TABLES["copies"].arrow(), len(log.offset)
     named = (log.writer >= 0) & (log.seq >= 0)
+    txn = rolling.transactions_in(log)
+    writer = np.where(txn >= 0, log.writer, -1)
+    said = columns_of(rolling.ledger, log.offset, writer, txn, log.control)
+    written = said.producer >= 0
     columns = {
         "topic": pa.repeat(key.topic, count),
         "partition": pa.repeat(key.partition, count),
@@ -661,6 +713,13 @@ def _rows_of_copies(key: TopicPartition, broker: int, log: CopyArrays, schema: p
         "intact": pa.array(log.intact),
         "home": pa.array(np.where(log.at_home, str(key), "another"), mask=~named),
         "control": pa.array(log.control),
+        "producer_id": pa.array(said.producer, mask=~written),
+        "producer_epoch": pa.array(said.epoch, mask=~written),
+        "transactional": pa.array(written, mask=~written),
+        "marker": pa.array(MARKERS).take(nullable(said.marker, pa.int32())),
+        "coordinator_epoch": pa.array(
+            said.coordinator_epoch, mask=said.coordinator_epoch == UNKNOWN_COORDINATOR
+        ),
     }
     absent = {one.name: pa.nulls(count, one.type) for one in schema if one.name not in columns}
     return pa.table({**columns, **absent}).select(schema.names).cast(schema)

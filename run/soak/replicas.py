@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from checkers.partition.logs import CopyArrays
 from checkers.partition.messages import Ints
@@ -77,19 +78,27 @@ class Batches:
         rows = self.rows
         return digest_of(rows) if rows["crc_ok"].all() else 0
 
+    def decoded(self, decoder: Decoder) -> pa.Table:
+        """Their records, as rows of `copies` (`harness.observer.decoder.DECODED`)."""
+        return decoder.decode(self.log, self.which).rows
+
     def copies(self, decoder: Decoder, key: TopicPartition) -> CopyArrays:
         """Their records."""
-        rows = decoder.decode(self.log, self.which).rows
-        return CopyArrays(
-            offset=numbers(rows, "offset"),
-            epoch=numbers(rows, "epoch"),
-            writer=numbers(rows, "writer").astype(np.int64),
-            seq=numbers(rows, "seq"),
-            intact=numbers(rows, "intact", 1).astype(bool),
-            at_home=at_home(rows["home"], str(key)),
-            control=numbers(rows, "control", 0).astype(bool),
-            batch_crc=np.broadcast_to(np.int64(-1), rows.num_rows),
-        )
+        return copies_of(self.decoded(decoder), key)
+
+
+def copies_of(rows: pa.Table, key: TopicPartition) -> CopyArrays:
+    """Rows of `copies` of one replica."""
+    return CopyArrays(
+        offset=numbers(rows, "offset"),
+        epoch=numbers(rows, "epoch"),
+        writer=numbers(rows, "writer").astype(np.int64),
+        seq=numbers(rows, "seq"),
+        intact=numbers(rows, "intact", 1).astype(bool),
+        at_home=at_home(rows["home"], str(key)),
+        control=numbers(rows, "control", 0).astype(bool),
+        batch_crc=np.broadcast_to(np.int64(-1), rows.num_rows),
+    )
 
 
 def digest_of(rows: npt.NDArray[np.void]) -> int:

@@ -27,6 +27,7 @@ from run.soak.judge import Live, RollingJudge
 from run.soak.memory import return_large_buffers
 from run.soak.replicas import Replicas, StoredReplicas
 from run.soak.streams import Streams
+from run.soak.transactions import Transactions
 from run.stage import Stage
 from run.watch import Watch
 from workloads.client.client import take_journals
@@ -96,10 +97,12 @@ class RollingRun:
 
         clients = [stage.lab.files(host.name) for host in topology.role("client")]
         streams = Streams(clients)
+        transactions = Transactions(clients, streams)
         self._judge = RollingJudge(
             assignment=assignment,
             streams=streams,
-            deliveries=Deliveries(clients, streams),
+            transactions=transactions,
+            deliveries=Deliveries(clients, streams, transactions),
             replicas=Replicas.of(targets.brokers, stage.dialect),
             state_of=state_of,
             endpoints={node.node_id: node.endpoint for node in targets.brokers},
@@ -137,10 +140,12 @@ class RollingRun:
         clients = [Folder(client) for client in sorted(nodes.glob("client*"))]
         places = [*clients, Folder(self._folder.journals), Folder(place / STREAM_JOURNALS)]
         streams = Streams(places)
+        transactions = Transactions(places, streams)
         self._judge = RollingJudge(
             assignment=assignment,
             streams=streams,
-            deliveries=Deliveries(places, streams),
+            transactions=transactions,
+            deliveries=Deliveries(places, streams, transactions),
             replicas=replicas,
             state_of=states.get,
             endpoints={},

@@ -100,6 +100,23 @@ class Streams:
         """By writer, the number below which all messages were taken."""
         return {writer: journal.taken for writer, journal in self._journals.items()}
 
+    @property
+    def transactions(self) -> Mapping[int, tuple[int, int]]:
+        """By writer with transactions, how many messages each has, and how many messages were taken."""
+        return {
+            writer: (journal.header.transaction, journal.taken)
+            for writer, journal in self._journals.items()
+            if journal.header.transaction
+        }
+
+    def transaction_of(self, writer: Ints, seq: Ints) -> Ints:
+        """The number of each message's transaction, -1 if it is in none."""
+        txn = np.full(len(seq), -1, dtype=np.int64)
+        for number, (size, _) in self.transactions.items():
+            own = writer == number
+            txn[own] = seq[own] // size
+        return txn
+
     def go_on(self, taken: Mapping[int, int]) -> None:
         """Take what comes after messages that were taken before. Raises BadDataError for other streams."""
         for writer, count in taken.items():
@@ -202,6 +219,10 @@ class StreamsOf:
     def between(self, writer: int, first: int, last: int) -> SendArrays:
         """A writer's messages with numbers from ``first`` to ``last``."""
         return self.streams.between(self.key, writer, first, last)
+
+    def transaction_of(self, writer: Ints, seq: Ints) -> Ints:
+        """The number of each message's transaction, -1 if it is in none."""
+        return self.streams.transaction_of(writer, seq)
 
 
 def _by_target(

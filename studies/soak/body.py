@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -35,6 +35,8 @@ from workloads.protocol.spec import StreamLoad
 DRAIN_S = 30.0
 """How long producers may take to stop."""
 _LEAST_QUIET_S = 5.0
+_ABORT_EVERY = 10
+"""One of so many transactions is aborted."""
 _COMMIT_S = 1.0
 """How often readers commit: each commit is a row of the history."""
 _QUEUED_KIB = 4096
@@ -60,6 +62,8 @@ class SoakPlan:
     """Seconds from the beginning of one round to that of the next, if its fault has ended by then."""
     readers: bool = False
     """A group in each AZ reads all topics."""
+    transaction: int = 0
+    """Messages of each transaction of the described producer; 0: it has none."""
     rounds: Callable[[float, int], Iterator[Round]]
     """The rounds, by how long a fault lasts and how many partitions there are; none: no fault."""
 
@@ -156,9 +160,10 @@ class Soak:
                     rate=each,
                     renewed=True,
                 )
-                for setting in self.settings:
+                for number, setting in enumerate(self.settings):
                     name = f"{az}-{topic.name}-{setting.name}"
-                    stage.start_stream(az, name, load, {**own, **setting.fixed})
+                    sent = load if number else self._in_transactions(load)
+                    stage.start_stream(az, name, sent, {**own, **setting.fixed})
         wait_until(
             lambda: [stream.counts().ok for stream in stage.streams.values()],
             accept=lambda counts: all(count > 0 for count in counts),
@@ -167,6 +172,12 @@ class Soak:
             awaiting="every producer to work",
             abort=stage.cluster.check_alive,
         )
+
+    def _in_transactions(self, load: StreamLoad) -> StreamLoad:
+        """The load of the described producer."""
+        if not self.plan.transaction:
+            return load
+        return replace(load, transaction=self.plan.transaction, abort_every=_ABORT_EVERY)
 
     def _start_readers(self) -> list[BackgroundConsumer]:
         """A member of a group of its own in each AZ and for each topic; they commit once a second."""

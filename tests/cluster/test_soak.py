@@ -91,7 +91,10 @@ def held(run: Path, broker: int, key: TopicPartition) -> Counter[tuple[int, int]
 
 
 def test_every_loss_is_found(tmp_path: Path) -> None:
-    """az1 is cut off twice, and its leaders go on acknowledging with acks=1. A reader in each AZ reads."""
+    """az1 is cut off twice, and its leaders go on acknowledging with acks=1. A reader in each AZ reads.
+
+    The other producers send transactions.
+    """
     file = tmp_path / "cluster.toml"
     file.write_text(CLUSTER)
     options = (
@@ -105,6 +108,8 @@ def test_every_loss_is_found(tmp_path: Path) -> None:
         "isolate-az1*",
         "--keep-records",
         "--readers",
+        "--transactions",
+        "30",
     )
     done = acked("soak", file, *options, "--runs", tmp_path / "runs", "--json")
     run = tmp_path / "runs" / "soak" / "latest"
@@ -131,6 +136,8 @@ def test_every_loss_is_found(tmp_path: Path) -> None:
     assert sum(stood[-1]["lost"].values()) == len(lost)
     assert stood[-1]["rest"] < judgement["messages"] / 2
     assert 0 < len(delivered) <= stood[-1]["received"]
+    ends = stood[-1]["transactions"]
+    assert ends["committed"] > ends["aborted"] > 0
     again = acked("check", run, "--json")
     assert again.status == done.status and json.loads(again.stdout)["fates"] == judgement["fates"]
 

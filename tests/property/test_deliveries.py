@@ -26,6 +26,7 @@ from harness.host_files import Folder
 from harness.kafka.model import TopicPartition
 from run.soak.deliveries import Deliveries
 from run.soak.streams import Streams
+from run.soak.transactions import Transactions
 from tests.property.test_rolling import BROKERS, Follower, Record, Run, copies
 
 KEY = TopicPartition("t", 0)
@@ -214,7 +215,7 @@ def test_reduced_deliveries_are_judged_as_all(block: int, tmp_path: Path) -> Non
         follower, journals = Follower(run), Journals(run, folder)
         readers = [Reader(run, folder, number, clock) for number in (11, 12)]
         streams = Streams([Folder(folder)])
-        deliveries = Deliveries([Folder(folder)], streams)
+        deliveries = Deliveries([Folder(folder)], streams, Transactions([Folder(folder)], streams))
         for _ in range(run.random.randrange(2, 20)):
             run.grow(BROKERS)
             journals.grow()

@@ -131,6 +131,10 @@ class Dispatcher:
             from workloads.agent.producers.raw import RawProducer
 
             return RawProducer(self._recorder, spec)
+        if spec.role == "stream" and spec.transactional_id:
+            from workloads.agent.producers.transactional_stream import TransactionalStream
+
+            return TransactionalStream(self._recorder, spec)
         if spec.role == "stream":
             from workloads.agent.producers.stream import StreamProducer
 

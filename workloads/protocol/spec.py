@@ -201,6 +201,10 @@ class StreamLoad:
     """Time after which it ends."""
     max_in_flight: int = 20_000
     """The stream pauses while this many messages have no outcome, which bounds its memory."""
+    transaction: int = 0
+    """Messages of each transaction; 0: they are in none."""
+    abort_every: int = 0
+    """The last of so many transactions is aborted; 0: all are committed."""
     renewed: bool = False
     """After a fatal error of librdkafka, whose producer then sends nothing any more, another one goes on."""
 

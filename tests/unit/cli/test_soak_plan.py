@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.soak import SoakOptions, _plan, _require_logs
+from cli.options import SettingOptions
+from cli.soak import SoakOptions, _plan, _require_logs, _require_transactions
 from harness.cluster.settings import NO_SETTINGS
 from harness.errors import UnfitError, UsageError
 from nemesis.catalogue import FAULTS
+from run.client_choice import LIBRDKAFKA, ClientChoice
 from studies.assess.series import describe
 
 TARGET = describe(None, "3.9.1", "kraft", NO_SETTINGS)
@@ -50,3 +52,14 @@ def test_one_source_of_faults_is_enough(tmp_path: Path) -> None:
 def test_a_version_that_shows_no_followers_log_is_refused() -> None:
     with pytest.raises(UnfitError, match="shows no follower's log"):
         _require_logs(describe(None, "0.10.2.2", "zookeeper", NO_SETTINGS))
+
+
+def test_transactions_that_there_cannot_be_are_refused() -> None:
+    _require_transactions(100, TARGET, LIBRDKAFKA)
+    with pytest.raises(UsageError, match="between 1 and"):
+        _require_transactions(-1, TARGET, LIBRDKAFKA)
+    with pytest.raises(UsageError, match="--client java: only streams of librdkafka"):
+        _require_transactions(100, TARGET, ClientChoice(name="java"))
+    settings = SettingOptions(sets=["producer.acks=1"]).read()
+    with pytest.raises(UsageError, match="transactions need acks=all"):
+        _require_transactions(100, describe(None, "3.9.1", "kraft", settings), LIBRDKAFKA)

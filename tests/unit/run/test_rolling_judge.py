@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.clock import now_ns
-from harness.errors import BadDataError
+from harness.errors import BadDataError, WaitTimeoutError
 from harness.history.identity import ValueTemplate
 from harness.history.read_journal import ReadJournal, ReceivedRecord
 from harness.history.stream_journal import StreamJournal
@@ -26,6 +26,7 @@ from run.soak.deliveries import Deliveries
 from run.soak.judge import RollingJudge
 from run.soak.replicas import Batches, Replicas
 from run.soak.streams import Streams
+from run.soak.transactions import Transactions
 from tests.unit.wire.record_bytes import batch
 
 KEY = TopicPartition("t", 0)
@@ -79,10 +80,12 @@ class World:
     def make_judge(self) -> RollingJudge:
         """A judge of its journals and logs."""
         streams = Streams([Folder(self.folder)])
+        transactions = Transactions([Folder(self.folder)], streams)
         return RollingJudge(
             assignment={KEY: BROKERS},
             streams=streams,
-            deliveries=Deliveries([Folder(self.folder)], streams),
+            transactions=transactions,
+            deliveries=Deliveries([Folder(self.folder)], streams, transactions),
             replicas=self.logs,
             state_of=lambda key: self.state,
             endpoints={broker: Endpoint("localhost", 9092) for broker in BROKERS},
@@ -240,6 +243,27 @@ def test_what_no_follower_fetches_is_seen_while_its_leader_leads(world: World) -
     assert world.judge.live.lost == {1: 15}
     seen = {(row["broker"], row["seq"]) for row in world.judge.sightings().to_pylist()}
     assert seen == {(1, seq) for seq in range(20, 35)}
+
+
+def test_a_judgement_that_is_far_behind_goes_on_until_the_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look closes a window, and there is time for two looks without one."""
+    closed = 0
+
+    def close_one(*_: object) -> bool:
+        nonlocal closed
+        closed += 1
+        world.judge.parts[KEY].rolling.start = closed
+        return closed == 6
+
+    monkeypatch.setattr("run.soak.judge._FINISH_S", 0.1)
+    monkeypatch.setattr(world.judge, "_closed_to_the_end", close_one)
+    world.judge._close_to_the_end()
+    assert closed == 6
+    monkeypatch.setattr(world.judge, "_closed_to_the_end", lambda: False)
+    with pytest.raises(WaitTimeoutError, match="show more of their logs"):
+        world.judge._close_to_the_end()
 
 
 def test_what_is_in_the_log_twice_is_found_long_after_it_was_settled(world: World) -> None:

@@ -133,7 +133,8 @@ class StreamProducer(AgentProducer):
         begin = len(self._messages.head)
         self._seq_digits = slice(begin, begin + SEQ_DIGITS)
         try:
-            self._journal = StreamJournal(beside(self.recorder.journal.path, writer), writer, load.targets)
+            file = beside(self.recorder.journal.path, writer)
+            self._journal = StreamJournal(file, writer, load.targets, load.transaction)
         except OSError as error:
             raise unwritable(self.spec, error) from error
         self._load = load
@@ -177,9 +178,13 @@ class StreamProducer(AgentProducer):
             )
         except OSError as error:
             self._problem = unwritable(self.spec, error)
+        self._drain()
+        self._journal.close()
+
+    def _drain(self) -> None:
+        """Wait for the outcomes of what was sent."""
         flush(self._producer, self._flush_s)
         self._purge()
-        self._journal.close()
 
     def _purge(self) -> None:
         """Messages without an outcome get one now."""
@@ -188,7 +193,7 @@ class StreamProducer(AgentProducer):
 
     def _send(self, first: int, count: int) -> None:
         assert self._load is not None
-        if self._ended_fatally and self._load.renewed:
+        if self._ended_fatally and self._load.renewed and not self._load.transaction:
             self._purge()
             self._producer, self._ended_fatally = Producer(self._config), False
         targets, journal = self._load.targets, self._journal
