@@ -149,20 +149,30 @@ def how_it_ends(file: HostsFile, ttl_s: float) -> Iterator[str]:
 def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float) -> Iterator[str]:
     """What would be run in the hosts, besides looking."""
     from nemesis.network.chains import clock_s
-    from nemesis.network.rules import cut_rules
+    from nemesis.network.disciplines import Discipline
+    from nemesis.network.queues import token_bucket
+    from nemesis.network.rules import CLASS_MINOR, classify_rules, cut_rules
 
     lab = hosts.lab
-    ends = f"<{clock_s(ttl_s)} s later, UTC>"
+    ends, at_most = f"<{clock_s(ttl_s)} s later, UTC>", f"after {ttl_s:.0f} s at most"
     for aim in aims:
-        if not aim.links:
+        if aim.takes == "process":
             number = {"pause": "STOP", "kill": "KILL", "restart": "TERM"}[aim.ability]
             for host in aim.hosts:
                 undo = "kill -CONT" if aim.ability == "pause" else hosts.file.starts[host.name]
-                yield f"{host.name}: kill -{number} {lab.pid(host.name)}; after {ttl_s:.0f} s at most: {undo}"
+                yield f"{host.name}: kill -{number} {lab.pid(host.name)}; {at_most}: {undo}"
             continue
         rules = cut_rules(lab.topology, "ACKED-xxxx-1", aim.links)
+        if aim.takes == "interface":
+            words = token_bucket(aim.value)
+            limit = Discipline(lab=lab, title=aim.title, number=1, words=words, ttl_s=ttl_s)
+            for host in aim.hosts:
+                adding, undo = limit.commands(limit.device(host))
+                yield f"{host.name}: {adding}; {at_most}: {undo}"
+            to_class = f"{limit.root}{CLASS_MINOR}"
+            rules = classify_rules(lab.topology, "ACKED-xxxx-1", aim.hosts, to_class)
         for name in rules.hosts:
             yield f"{name}: iptables-restore --noflush"
             yield from (f"    {line}" for line in rules.load_text(name, ends).splitlines())
-            yield f"{name}: after {ttl_s:.0f} s at most: iptables-restore --noflush"
+            yield f"{name}: {at_most}: iptables-restore --noflush"
             yield from (f"    {line}" for line in rules.heal_text().splitlines())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.attach import confirm
-from cli.attached_run import HostsOptions, how_it_ends, read_hosts
+from cli.attached_run import HostsOptions, commands, how_it_ends, read_hosts
 from cli.record import answering, require_rights
 from harness.console import Console, Progress, echo
 from harness.errors import UnfitError, UsageError
@@ -161,9 +161,29 @@ def _plan(hosts: AttachedHosts, options: HostsOptions, cases: Sequence[str], pro
     ]
     for line in lines:
         echo(line, err=not options.plan)
-    if not options.plan:
+    if options.plan:
+        for line in _commands(hosts, cases, longest_s):
+            echo(line)
+    else:
         _require(hosts, options, progress)
     return options.plan
+
+
+def _commands(hosts: AttachedHosts, cases: Sequence[str], ttl_s: float) -> Iterator[str]:
+    """What each case would run in the hosts. Raises UnfitError."""
+    from studies.attached.assessment import cases_of
+    from studies.attached.steps import Aims
+
+    aims = Aims(file=hosts.file, cluster=hosts.cluster, topic="")
+    try:
+        hosts.lab.up()
+        for case in cases_of(hosts):
+            if case.name in cases:
+                yield f"{case.name}:"
+                every = [act.aim() for act in aims.acts(case.steps, hosts.fault_s())]
+                yield from (f"  {line}" for line in commands(hosts, every, ttl_s))
+    finally:
+        hosts.lab.down()
 
 
 def _require(hosts: AttachedHosts, options: HostsOptions, progress: Progress) -> None:

@@ -68,7 +68,7 @@ class Discipline:
 
     def add(self, host: Host) -> None:
         """Add it. Raises UnfitError if the kernel lacks it, or if the owner has disciplines of his own."""
-        device = self._device(host)
+        device = self.device(host)
         before = self._settings(host.name, device)
         own = [one for one in before if one["handle"] != _KERNELS and one["kind"] not in _BESIDE_ROOT]
         if self.lab.of_others and own:
@@ -76,12 +76,26 @@ class Discipline:
                 f"{device} of {host.name} has a queueing discipline of its own ({own[0]['kind']} "
                 f"{own[0]['handle']}), which {self.title!r} would replace; leave `throttle` out of `allow`."
             )
-        undo = f"tc qdisc del dev {device} root handle {self.root}"
-        script = f"{self._adding(device, undo)}; {expiry.ARM}"
+        adding, undo = self.commands(device)
+        script = f"{adding} || exit 1; {expiry.ARM}"
         result = self.lab.execute(host.name, ("sh", "-c", script, "add", self.tag, f"{self.ttl_s:g}", undo))
         if result.status != 0:
             raise self._refused(host.name, result.stderr)
         self._on[host.name] = _On(device, result.stdout.strip(), before)
+
+    def commands(self, device: str) -> tuple[str, str]:
+        """What adds it to an interface, and what removes it, as shell text."""
+        words, dev = " ".join(self.words), f"dev {device}"
+        undo = f"tc qdisc del {dev} root handle {self.root}"
+        if not self.lab.of_others:
+            return f"tc qdisc add {dev} root handle {self.root} {words}", undo
+        one = f"{self.root}{CLASS_MINOR}"
+        adding = (
+            f"tc qdisc add {dev} root handle {self.root} htb && {{ "
+            f"tc class add {dev} parent {self.root} classid {one} {_CLASS} && "
+            f"tc qdisc add {dev} parent {one} handle {self.handle} {words} || {{ {undo}; false; }}; }}"
+        )
+        return adding, undo
 
     def remove(self, host: str) -> None:
         """Remove exactly it, if it is there."""
@@ -107,17 +121,6 @@ class Discipline:
         entries = [] if on is None else self._entries(host, on.device)
         return next((one for one in entries if one["handle"] == self.handle), None)
 
-    def _adding(self, device: str, undo: str) -> str:
-        words, dev = " ".join(self.words), f"dev {device}"
-        if not self.lab.of_others:
-            return f"tc qdisc add {dev} root handle {self.root} {words} || exit 1"
-        one = f"{self.root}{CLASS_MINOR}"
-        return (
-            f"tc qdisc add {dev} root handle {self.root} htb || exit 1; "
-            f"{{ tc class add {dev} parent {self.root} classid {one} {_CLASS} && "
-            f"tc qdisc add {dev} parent {one} handle {self.handle} {words}; }} || {{ {undo}; exit 1; }}"
-        )
-
     def _refused(self, host: str, stderr: str) -> LabError | UnfitError:
         reason = (stderr.strip().splitlines() or ["no reason given"])[0]
         if "unknown" not in reason and "No such file" not in reason:
@@ -129,7 +132,7 @@ class Discipline:
             "fault out."
         )
 
-    def _device(self, host: Host) -> str:
+    def device(self, host: Host) -> str:
         """The interface over which it reaches the other hosts. Raises UnfitError unless it is one."""
         peers = [one.address for one in self.lab.topology.hosts if one.address not in ("", host.address)]
         told = self.lab.execute(host.name, ("sh", "-c", _DEVICES, "devices", *peers)).stdout

@@ -44,6 +44,8 @@ class Aim:
     """Those that it cuts."""
     hosts: tuple[Host, ...] = ()
     """Those that the cluster does without meanwhile."""
+    value: float = 0.0
+    """Its strength, in the unit of the fault, if it has one."""
     others: tuple[Host, ...] = ()
     """Of a cut between two sides that both serve on: the other side, which some partitions do without."""
 

@@ -140,6 +140,7 @@ class Aims:
                 ability="throttle",
                 make=lambda nemesis, _: nemesis.make(Throttle, ", ".join(names), hosts, step.value),
                 hosts=hosts,
+                value=step.value,
             )
         kind = {"kill": Kill, "stop": Stop}.get(step.fault)
         if kind is None:

@@ -16,6 +16,8 @@ from harness.console import Progress
 from harness.errors import InvalidRunError, UnfitError
 from harness.kafka.model import PartitionState
 from harness.kafka.wire.quorum import QuorumInfo
+from harness.lab.hosts.lab import HostsLab
+from nemesis.network.disciplines import Discipline
 from run.attached import cases, guard
 from run.attached.hosts import AttachedHosts, lab_of
 from run.attached.starting import note_tried, tried_file, untried
@@ -32,7 +34,7 @@ from studies.series.job import Job
 from studies.steps.step import Step
 from tests.unit.recording.test_breaking_of_others import _BOTH, cluster_of, hosts_file
 
-ALL = 'allow = ["cut", "one-way", "pause", "kill", "restart"]'
+ALL = 'allow = ["cut", "one-way", "pause", "throttle", "kill", "restart"]'
 
 
 @pytest.fixture(autouse=True)
@@ -79,12 +81,32 @@ def test_an_assessment_names_what_is_unfit(tmp_path: Path) -> None:
 
 
 def test_a_plan_says_when_faults_end_by_themselves(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not before the last proof of a fault, and a node may need long to end and to start."""
+    monkeypatch.setattr(HostsLab, "up", lambda _self: None)
     for limits, seconds in (('allow = ["cut"]', 65), (ALL, 200)):
         _plan(hosts_of(tmp_path, limits), HostsOptions(plan=True), ["isolate-a"], Progress(quiet=True))
         assert f"each fault ends by itself {seconds} s after" in capsys.readouterr().out
+
+
+def test_a_plan_has_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each case, with what undoes it."""
+    monkeypatch.setattr(HostsLab, "up", lambda _self: None)
+    monkeypatch.setattr(HostsLab, "pid", lambda _self, _host: 812)
+    monkeypatch.setattr(Discipline, "device", lambda _self, _host: "eth0")
+    names = [f"{name}-broker1.roles-here" for name in ("pause", "throttle")]
+    _plan(
+        hosts_of(tmp_path, ALL), HostsOptions(plan=True), ["isolate-a.roles-a", *names], Progress(quiet=True)
+    )
+    said = capsys.readouterr().out
+    assert "broker1: kill -STOP 812; after 200 s at most: kill -CONT" in said
+    assert "parent ac01:acd handle ad01: tbf rate 64kbit" in said
+    assert "after 200 s at most: tc qdisc del dev eth0 root handle ac01:" in said
+    assert "-s 10.0.0.1/32 -d 10.0.0.2/32 -j CLASSIFY --set-class ac01:acd" in said
+    assert "-s 10.0.0.1/32 -d 10.0.0.2/32 -j DROP" in said and "-D INPUT" in said and "-D OUTPUT" in said
 
 
 def test_a_search_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
@@ -156,7 +178,7 @@ def test_a_schedule_keeps_what_is_allowed(tmp_path: Path) -> None:
     """Its faults at times within the limits; nothing waits for events, and no client is its own."""
     attached = hosts_of(tmp_path, ALL)
     plan = SearchPlan(seed=7, version="3.9.1", mode="kraft-combined", settings={})
-    assert usable(attached) == ("cut", "one-way", "pause")
+    assert usable(attached) == ("cut", "one-way", "pause", "throttle")
     note_tried(attached.file, "broker1", "broker2", "broker3")
     assert "kill" in usable(attached)
     space = HostsSearch(path=tmp_path, plan=plan, hosts=attached).space()
@@ -171,7 +193,7 @@ def test_a_schedule_keeps_what_is_allowed(tmp_path: Path) -> None:
         less = on_hosts(drawn, ["pause"], partitions=3, fault_s=15.0)
         assert {step.fault for step in less.steps} <= {"pause"}
         assert on_hosts(drawn, usable(attached), partitions=3, fault_s=15.0) == replace(drawn)
-    assert kinds == {"cut", "pause", "kill", "stop"}
+    assert kinds == {"cut", "pause", "throttle", "kill", "stop"}
     with pytest.raises(UnfitError, match="leaves no fault"):
         HostsSearch.begin(tmp_path, plan, hosts_of(tmp_path, "allow = []"))
 
