@@ -550,11 +550,8 @@ class _Run:
         topics = [topic for topic in stage.existing_topics() if not topic.internal]
         partitions = [key for topic in topics for key in topic.topic_partitions]
         az = "az2" if "az2" in stage.clients else next(iter(stage.clients))
-        ends = (
-            max(stage.observer.recorded_end(broker, key) or 0 for broker in self.setup.brokers)
-            for key in partitions
-        )
-        result = stage.read_all(az, partitions, _READ_BACK_S + sum(ends) / _READ_BACK_PER_S)
+        records = sum(stage.ends(partitions).values())
+        result = stage.read_all(az, partitions, _READ_BACK_S + records / _READ_BACK_PER_S)
         if not result.complete:
             self.progress.say(f"the final reader did not reach the end: {result.errors or 'time-out'}")
             stage.journal.write_many("unobserved", list(unread(result)))

@@ -613,6 +613,17 @@ class Stage:
         start = end_offsets(endpoint, [key], at=EARLIEST, dialect=self.dialect, timeout_s=2.0)[key].offset
         return fetch_own_log(endpoint, *key, max(start, 0), dialect=self.dialect, timeout_s=2.0)
 
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The highest log end offset that any broker states now of each partition; 0 if none does."""
+        highest = dict.fromkeys(partitions, 0)
+        for host in self._all_brokers():
+            endpoint = self.lab.topology.host(host).broker_endpoint
+            with suppress(OSError):  # the others may state it
+                stated = end_offsets(endpoint, partitions, dialect=self.dialect, timeout_s=2.0)
+                for key, end in stated.items():
+                    highest[key] = max(highest[key], end.offset)
+        return highest
+
     def wait_replicated(self, topic: str, partition: int = 0) -> None:
         """Wait until all in-sync replicas hold the same log and have its end as their high watermark.
 

@@ -10,7 +10,7 @@ Replicas share a batch whose header, which has its checksum, is the same and who
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, NamedTuple
@@ -106,12 +106,29 @@ class Copies:
                     place.mkdir(exist_ok=True)
                     tables = stored.copies if name == "copies" else stored.batches
                     with table_writer(place / f"{number:05}.parquet", name) as writer:
-                        for broker, runs in sorted(replicas.items()):
-                            for table in tables(runs):
-                                writer.write_table(_of_replica(name, key, broker, table), _ROW_GROUP)
+                        parts = (
+                            _of_replica(name, key, broker, table)
+                            for broker, runs in sorted(replicas.items())
+                            for table in tables(runs)
+                        )
+                        for some in _in_groups(parts):
+                            writer.write_table(some, _ROW_GROUP)
         for name in () if read else target:
             write_table(self._run_dir, name, TABLES[name].arrow().empty_table())
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _in_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Small tables together: a row group costs a millisecond, and there may be thousands."""
+    held, rows = list[pa.Table](), 0
+    for table in tables:
+        if held and rows + table.num_rows > _ROW_GROUP:
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+        held.append(table)
+        rows += table.num_rows
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _extend(

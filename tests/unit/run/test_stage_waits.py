@@ -189,3 +189,23 @@ def test_a_deleted_topic_has_no_isr_to_wait_for() -> None:
     stage.topics = (Topic("gone", (1, 2)),)
     stage.nemesis.deleted_topics = frozenset({"gone"})  # type: ignore[misc]
     assert stage.incomplete_isrs() == []
+
+
+def test_ends_are_the_highest_that_any_broker_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The final reader's time follows from them; the observer may be far behind."""
+    keys = [TopicPartition("t", number) for number in range(3)]
+    stated = {
+        "broker1": {keys[0]: Offset(7, 0), keys[1]: Offset(-1, 6), keys[2]: Offset(-1, 3)},
+        "broker3": {keys[0]: Offset(9, 0), keys[1]: Offset(4, 0), keys[2]: Offset(-1, 3)},
+    }
+
+    def end_offsets(endpoint: str, _keys: object, **_options: object) -> dict[TopicPartition, Offset]:
+        if endpoint not in stated:
+            raise ConnectionError("it does not answer")
+        return stated[endpoint]
+
+    monkeypatch.setattr("run.stage.end_offsets", end_offsets)
+    stage = stage_of(Mock(), "zookeeper", Mock())
+    stage.setup = Mock(brokers=(1, 2, 3))
+    stage.lab = Mock(topology=Mock(host=lambda name: Mock(broker_endpoint=name)))
+    assert stage.ends(keys) == {keys[0]: 9, keys[1]: 4, keys[2]: 0}
