@@ -399,12 +399,20 @@ def broker_events(evidence: Evidence) -> Iterator[tuple[int, str, str]]:
             yield row["ns"], row["host"], row["event"]
 
 
-def _leader_at(rows: Sequence[Row], at_ns: Ints) -> Ints:
-    """The leader at each time by the newest of these views (sorted by time); -1 where no view tells."""
-    stated = [(row["ns"], row["leader"]) for row in rows if row["leader"] is not None]
+_Leadership = tuple[int, int | None]
+"""A broker that led, and in which epoch."""
+
+
+def _leaderships_at(rows: Sequence[Row], known: Sequence[_Leadership], at_ns: Ints) -> Ints:
+    """Who led at each time by the newest of these views, sorted by time: place in ``known``, else -1."""
+    stated = [(row["ns"], _leadership(row)) for row in rows if row["leader"] is not None]
     times = np.array([ns for ns, _ in stated], dtype=np.int64)
-    leaders = np.array([-1, *(leader for _, leader in stated)], dtype=np.int32)
-    return leaders[np.searchsorted(times, at_ns, side="right")]
+    places = [known.index(one) if one in known else -1 for _, one in stated]
+    return np.array([-1, *places], dtype=np.int64)[np.searchsorted(times, at_ns, side="right")]
+
+
+def _leadership(row: Row) -> _Leadership:
+    return int(row["leader"]), row["epoch"]
 
 
 def acknowledged_by(
@@ -417,14 +425,18 @@ def acknowledged_by(
     writer: Ints,
     sent_ns: Ints,
     done_ns: Ints,
+    replaced_epoch: Ints,
 ) -> Ints:
     """The broker that acknowledged each message; -1 if it is not known.
 
     If the answer states it (``stated``), it is that broker. Otherwise it is the broker on which the record
     was first seen, if that broker had led by then, since a record may be seen on a follower first. Otherwise
     it is the leader at the time of the answer, unless another broker led, or took itself for the leader,
-    between the send and the answer: that one may have acknowledged it as well. If a cut kept the client from
-    all of these brokers but one for the whole time, it is that one.
+    between the send and the answer: that one may have acknowledged it as well. If all of these brokers but
+    one are excluded, it is that one. A broker is excluded if a cut kept the client from it for as long as
+    it can have led in that time. So it is if another record, which it wrote as the leader, is at the
+    message's offset: a leader writes each offset once in an epoch. ``replaced_epoch`` is the leader epoch of
+    that record in the final log; -1: there is none.
     """
     rows = sorted(
         (
@@ -438,49 +450,59 @@ def acknowledged_by(
     if not rows:
         return brokers
     led_from: dict[int, int] = {}
+    since: dict[_Leadership, int] = {}
     for row in rows:
         led_from.setdefault(-1 if row["leader"] is None else row["leader"], row["ns"])
+        if row["leader"] is not None and row["leader"] >= 0:
+            since.setdefault(_leadership(row), row["ns"])
     seen_only = np.zeros(len(brokers), dtype=bool)
     for broker in np.unique(brokers[(stated < 0) & (brokers >= 0)]).tolist():
         follower = done_ns < led_from.get(broker, FOREVER)
         seen_only |= (stated < 0) & (brokers == broker) & follower
     rest = np.flatnonzero((brokers < 0) | seen_only)
-    before, after = (_leader_at(rows, at[rest]) for at in (sent_ns, done_ns))
+    sent_ns, done_ns, writer = sent_ns[rest], done_ns[rest], writer[rest]
+    known = list(since)
+    leaders = np.array([*(broker for broker, _ in known), -1], dtype=np.int64)
+    first, last = (_leaderships_at(rows, known, ns) for ns in (sent_ns, done_ns))
+    before, after = leaders[first], leaders[last]
     doubtful = (before >= 0) & (after >= 0) & (before != after)
-    possible = {one: (before == one) | (after == one) for one in np.unique(after[after >= 0]).tolist()}
-    for one in np.unique(before[before >= 0]).tolist():
-        possible.setdefault(one, before == one)
-    for broker, from_ns, to_ns in _own_leaderships(rows):
-        meanwhile = (done_ns[rest] >= from_ns) & (sent_ns[rest] < to_ns)
-        doubtful |= (after >= 0) & (after != broker) & meanwhile
-        possible[broker] = possible.get(broker, False) | meanwhile
+    possible = {one: (first == place) | (last == place) for place, one in enumerate(known)}
+    for one, from_ns, to_ns in _own_leaderships(rows):
+        meanwhile = (done_ns >= from_ns) & (sent_ns < to_ns)
+        doubtful |= (after >= 0) & (after != one[0]) & meanwhile
+        possible[one] = possible[one] | meanwhile
+    only = after
     if doubtful.any():
-        for cut in evidence.client_cuts:
-            if cut.broker in possible:
-                lasts = (sent_ns[rest] >= cut.from_ns) & (done_ns[rest] <= cut.until_ns)
-                possible[cut.broker] &= ~(lasts & np.isin(writer[rest], cut.writers))
-        names = np.array(list(possible), dtype=np.int64)
-        left = np.stack([possible[one] for one in possible])
-        only = np.where(left.sum(axis=0) == 1, names[left.argmax(axis=0)], -1)
-    else:
-        only = after
-    brokers[rest] = np.where((after < 0) & seen_only[rest], brokers[rest], np.where(doubtful, only, after))
+        left = {broker: np.zeros(len(rest), dtype=bool) for broker, _ in known}
+        for (broker, epoch), may in possible.items():
+            for cut in evidence.client_cuts:
+                if cut.broker == broker:
+                    may_lead_ns = np.maximum(sent_ns, since[broker, epoch])
+                    lasts = (may_lead_ns >= cut.from_ns) & (done_ns <= cut.until_ns)
+                    may = may & ~(lasts & np.isin(writer, cut.writers))
+            if epoch is not None:
+                may = may & (replaced_epoch[rest] != epoch)
+            left[broker] |= may
+        names, flags = np.array(list(left), dtype=np.int64), np.stack(list(left.values()))
+        single = np.where(flags.sum(axis=0) == 1, names[flags.argmax(axis=0)], -1)
+        only = np.where(doubtful, single, after)
+    brokers[rest] = np.where((after < 0) & seen_only[rest], brokers[rest], only)
     return brokers
 
 
-def _own_leaderships(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
-    """When each broker took itself for the leader: broker, from, until. ``rows`` are views sorted by time."""
-    leaderships: list[tuple[int, int, int]] = []
-    since: dict[str, tuple[int, int]] = {}
+def _own_leaderships(rows: Sequence[Row]) -> list[tuple[_Leadership, int, int]]:
+    """When each broker took itself for the leader, from and until. ``rows`` are views sorted by time."""
+    leaderships: list[tuple[_Leadership, int, int]] = []
+    since: dict[str, tuple[_Leadership, int]] = {}
     for row in rows:
         source = row["source"]
         broker = broker_of(source)
-        if broker >= 0 and row["leader"] == broker:
-            since.setdefault(source, (broker, row["ns"]))
-        elif source in since:
-            broker, from_ns = since.pop(source)
-            leaderships.append((broker, from_ns, row["ns"]))
-    return leaderships + [(broker, from_ns, FOREVER) for broker, from_ns in since.values()]
+        leads = broker >= 0 and row["leader"] == broker
+        if source in since and not (leads and since[source][0] == _leadership(row)):
+            leaderships.append((*since.pop(source), row["ns"]))
+        if leads:
+            since.setdefault(source, (_leadership(row), row["ns"]))
+    return leaderships + [(*one, FOREVER) for one in since.values()]
 
 
 def own_epoch_at(evidence: Evidence, topic: str, partition: int, broker: Ints, at_ns: Ints) -> Ints:

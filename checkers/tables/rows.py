@@ -84,6 +84,7 @@ def life_of(
         writer=sends.writer,
         sent_ns=sent,
         done_ns=acked,
+        replaced_epoch=_replaced_epochs(reference_of(partition, logs), fates),
     )
     acked_by = np.where(ok, acked_by, -1)
     described = writer_columns(evidence, sends.writer)
@@ -158,6 +159,14 @@ def _holders(masks: Ints, logs: Sequence[Log]) -> pa.Array:
         distinct, place = np.unique(masks, return_inverse=True)
     lists = [[log.broker for bit, log in enumerate(logs) if int(mask) >> bit & 1] for mask in distinct]
     return pa.array(lists, pa.list_(pa.int32())).take(pa.array(place.astype(np.int32)))
+
+
+def _replaced_epochs(reference: Log, fates: Fates) -> Ints:
+    """The leader epoch of the record at each absent message's offset, -1 where there is none."""
+    there = fates.overwriter >= 0
+    epochs = np.full(len(there), -1, dtype=np.int64)
+    epochs[there] = reference.epoch[fates.overwriter[there]]
+    return epochs
 
 
 def _overwriters(reference: Log, fates: Fates) -> pa.Array:
