@@ -42,6 +42,7 @@ SMALL = (
     "groups",
     "shares",
     "share_states",
+    "applications",
     "transactions",
     "producer_ids",
     "replicas",
@@ -107,6 +108,14 @@ class Evidence:
     def acks(self) -> dict[int, int]:
         """The acks of each producer, by its number; -1: all."""
         return {number: writer["acks"] for number, writer in self.writers.items()}
+
+    @cached_property
+    def application_topics(self) -> frozenset[str]:
+        """The topics to which applications of Kafka Streams write: outputs and changelogs."""
+        rows = self.rows("applications")
+        return frozenset(
+            row[name] for row in rows for name in ("output", "changelog") if row[name] is not None
+        )
 
     @cached_property
     def zero(self) -> TimeZero:

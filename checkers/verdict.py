@@ -78,6 +78,9 @@ TRANSACTIONS_AND_GROUPS = (
     "held_twice",
     "lock_outlived",
     "archived",
+    "not_counted",
+    "counted_twice",
+    "store_differs",
     "skip",
     "replay",
 )

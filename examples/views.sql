@@ -55,6 +55,10 @@ CREATE OR REPLACE TEMP VIEW share_states AS
 SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
 FROM read_parquet(getvariable('runs') || '/history/share_states.parquet/*.parquet', filename = true, union_by_name = true);
 
+CREATE OR REPLACE TEMP VIEW applications AS
+SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
+FROM read_parquet(getvariable('runs') || '/history/applications.parquet/*.parquet', filename = true, union_by_name = true);
+
 CREATE OR REPLACE TEMP VIEW transactions AS
 SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
 FROM read_parquet(getvariable('runs') || '/history/transactions.parquet/*.parquet', filename = true, union_by_name = true);

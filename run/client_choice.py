@@ -109,17 +109,22 @@ def parse_clients(text: str) -> tuple[ClientChoice, ...]:
 
 
 def program(
-    choice: ClientChoice, kafka: KafkaVersion, say: Callable[[str], None] = lambda text: None
+    choice: ClientChoice,
+    kafka: KafkaVersion,
+    say: Callable[[str], None] = lambda text: None,
+    *,
+    streams: bool = False,
 ) -> ClientProgram | None:
     """The program of a choice; None for librdkafka, which needs none. Raises UsageError, UnfitError.
 
+    With ``streams``, the Java client runs applications of Kafka Streams too.
     Compiles the Java client if the cache lacks it, and may download Kafka: call it before entering a lab.
     """
     if choice.via == "librdkafka":
         return None
     if choice.via == "java":
         version = kafka_version(choice.version, force=True) if choice.version else kafka
-        made = java_client(version, say=say)
+        made = java_client(version, streams=streams, say=say)
         return ClientProgram(via=choice.via, argv=made.argv, name=choice.name, version=made.version)
     return ClientProgram(via="program", argv=tuple(shlex.split(choice.name)), name=choice.label)
 

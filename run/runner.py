@@ -415,12 +415,20 @@ class _Run:
     def _start_clients(self, stack: ExitStack, lab: Lab, processes: Processes) -> _Clients:
         """Start the agents, which end with ``stack``; from here on a failure names processes that died."""
         stack.enter_context(_explaining_failures(processes))
-        clients = _Clients(lab, program(self.options.client, self.options.version))
+        clients = _Clients(
+            lab,
+            program(self.options.client, self.options.version, streams=bool(self.setup.applications)),
+        )
         stack.callback(clients.close, self.folder)
         return clients
 
     def _java(self) -> ClientProgram:
-        client_program = program(ClientChoice(name="java"), self.options.version, self.progress.say)
+        client_program = program(
+            ClientChoice(name="java"),
+            self.options.version,
+            self.progress.say,
+            streams=bool(self.setup.applications),
+        )
         assert client_program is not None
         return client_program
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.artifacts.java_client import APPLICATIONS_SINCE, has_applications
 from harness.cluster.followed import UNCLEAN
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.console import Progress
@@ -144,7 +145,10 @@ def prepare(
     artifacts.resolve(options.version, say=say, make_archives=make_archives)
     if scenario.setup.upgrade_to:
         artifacts.resolve(scenario.setup.upgrade_to, say=say, make_archives=make_archives)
-    client_program = program(client, options.version, say)
+    streams = bool(scenario.setup.applications)
+    client_program = program(client, options.version, say, streams=streams)
+    if streams and client_program is None:
+        program(ClientChoice(name="java"), options.version, say, streams=True)
     if client_program is not None and client_program.via == "program":
         greet(client_program)
     return options
@@ -212,6 +216,11 @@ def ignores(scenario: Scenario, version: KafkaVersion) -> str:
         return (
             f"{scenario.name} needs share groups (KIP-932), which Kafka {version.label} does not have for "
             "production; use 4.2.0 or newer."
+        )
+    if scenario.setup.applications and not has_applications(version):
+        return (
+            f"{scenario.name} runs an application of Kafka Streams, which the harness has from Kafka "
+            f"{APPLICATIONS_SINCE} on; use that or a newer one."
         )
     return ""
 

@@ -40,11 +40,13 @@ from run.clients import NO_CLIENTS, UserClients, choose, stream_spec, transactio
 from run.group_offsets import GroupOffsets
 from run.producer import Producer
 from run.transactional import TransactionalProducer
-from workloads.client.client import BackgroundConsumer, Client, ShareMember, Stream
+from workloads.client.client import ApplicationInstance, BackgroundConsumer, Client, ShareMember, Stream
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import (
+    ApplicationSpec,
     ClientProgram,
     ConsumerSpec,
+    Guarantee,
     Isolation,
     ProducerSpec,
     ShareAnswer,
@@ -367,6 +369,43 @@ class Stage:
         spec = self._member(az, group, topic, partitions, name or f"{az}-share", config)
         via = self._through(az, "program" if self.library == "program" else "java")
         return self.clients[az].start_share_member(replace(spec, via=via, answers=tuple(answers)))
+
+    def start_application(
+        self,
+        az: str,
+        application: str,
+        *,
+        source: str,
+        output: str,
+        guarantee: Guarantee = "exactly_once_v2",
+        standbys: int = 0,
+        commit_every_s: float = 1.0,
+        name: str = "",
+        config: Mapping[str, str | int | float | bool] | None = None,
+    ) -> ApplicationInstance:
+        """Start an instance of an application of Kafka Streams in one AZ: the Java client, or the user's.
+
+        It counts the words of each partition of ``source``, and writes each message to ``output``. Its state
+        directory belongs to its ``name``: an instance with a new name begins with an empty one. ``config``
+        has properties of Kafka Streams.
+        """
+        name = name or f"{az}-instance"
+        client = self.clients[az]
+        spec = ApplicationSpec(
+            reader=next(self._numbers),
+            name=name,
+            brokers=self.endpoints(),
+            via=self._through(az, "program" if self.library == "program" else "java"),
+            application=application,
+            source=source,
+            output=output,
+            guarantee=guarantee,
+            state_dir=self.lab.inside(client.host, f"streams-{name}"),
+            standbys=standbys,
+            commit_every_s=commit_every_s,
+            config=dict(config or {}),
+        )
+        return client.start_application(spec)
 
     def start_processor(
         self,

@@ -123,6 +123,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "share-rolling-restart",
         "share-member-isolated",
     ),
+    "Does Kafka Streams count each message once?": ("streams-no-fault",),
     "Do transactions stay whole?": (
         "exactly-once-az-isolated",
         "exactly-once-coordinator-killed",

@@ -35,7 +35,7 @@ from checkers.partition.decisions import (
 )
 from checkers.partition.fates import places, recognise
 from checkers.partition.logs import UNRESOLVED, Log, PartitionReplicas, logs_of, reference_of
-from checkers.partition.messages import Flags, Homes, Ints, KeyIndex, ReadArrays, SendArrays
+from checkers.partition.messages import NO_HOMES, Flags, Homes, Ints, KeyIndex, ReadArrays, SendArrays
 from checkers.tables.arrays import (
     copy_arrays,
     partition_of,
@@ -109,10 +109,11 @@ def load(job: JudgingContext, where: TopicPartition, identities: Identities) -> 
     sends = send_arrays(table, job.evidence, name)
     table = _described(table, sends)
     index = KeyIndex(sends.writer, sends.seq, name)
-    by_crc = () if producers_recorded(job.source, job.evidence) else ("crc",)
+    known = producers_recorded(job.source, job.evidence, where)
+    by_crc = () if known else ("crc",)
     copies = copy_arrays(row_blocks(files["copies"], "copies", (*COPY_COLUMNS, *by_crc), where), name)
     partition = partition_of(job.source, job.evidence, where, copies)
-    logs = logs_of(partition, index, copies, identities.homes)
+    logs = logs_of(partition, index, copies, identities.homes if known else NO_HOMES)
     del copies
     pa.default_memory_pool().release_unused()  # else freed blocks of the file stay resident for a while
     read = read_rows(files.get("reads", ()), "reads", READ_COLUMNS, where)

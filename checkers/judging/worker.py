@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from checkers.applications.findings import application_findings
 from checkers.evidence import Sightings, sightings_of
 from checkers.judging.loading import PartitionMessages, load, look_up, refuse_sent_twice
 from checkers.judging.mixed import split
@@ -36,7 +37,7 @@ from checkers.partition.deliveries import aborted_reads, conflicts, missed, susp
 from checkers.partition.fate import CODE, FATES
 from checkers.partition.fates import Fates, claimed_offsets, decide, explained_offsets, flagged, out_of_order
 from checkers.partition.logs import reference_of
-from checkers.partition.messages import Ints, SendArrays, blocks_of
+from checkers.partition.messages import FAIL, Ints, SendArrays, blocks_of
 from checkers.partition.replicas import differences, odd_records
 from checkers.partition.watched import HighWatermarks, Sighted, truncated
 from checkers.shares.findings import KeptMessage, share_findings
@@ -229,6 +230,8 @@ def _of_logs_and_reads(
         yield of_truncations(partition, truncated(partition, logs, *_observed(job, messages)))
     if any(job.evidence.tables[name].num_rows for name in ("shares", "share_states")):
         yield _of_shares(job, messages, fates)
+    if job.evidence.tables["applications"].num_rows:
+        yield _of_applications(job, messages)
     yield undetermined(partition, int(np.count_nonzero(fates.fate == CODE["undetermined"])))
     if len(reads):
         reference = reference_of(partition, logs)
@@ -246,6 +249,15 @@ def _of_shares(job: JudgingContext, messages: PartitionMessages, fates: Fates) -
     offsets = fates.found_offset[chosen].tolist()
     kept = [KeptMessage(offset=at, acked_ns=ns) for at, ns in zip(offsets, acked_ns, strict=True)]
     rows = share_findings(job.evidence, messages.where, kept)
+    return pa.Table.from_pylist([{"expected": False, **row} for row in rows], schema=FINDING)
+
+
+def _of_applications(job: JudgingContext, messages: PartitionMessages) -> pa.Table:
+    """Findings about applications of Kafka Streams that read the partition."""
+    sends = messages.sends
+    chosen = np.flatnonzero(sends.outcome != FAIL)
+    sent = set(zip(sends.writer[chosen].tolist(), sends.seq[chosen].tolist(), strict=True))
+    rows = application_findings(job.source, job.evidence, messages.where, sent)
     return pa.Table.from_pylist([{"expected": False, **row} for row in rows], schema=FINDING)
 
 

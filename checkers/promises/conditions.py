@@ -676,6 +676,12 @@ CONDITIONS: Mapping[str, Condition] = {
     "the record had reached its delivery limit": Condition(
         "the finding's cause says so", _cause_is("delivery_limit")
     ),
+    "the application processes at least once": Condition(
+        "the finding's cause says so: its processing.guarantee is at_least_once", _cause_is("at_least_once")
+    ),
+    "an unclean leader took what the application wrote": Condition(
+        "the finding's cause says so", _cause_is("unclean_election")
+    ),
     "a replaced coordinator answered": Condition(
         "the finding's cause says so: it asked a coordinator that another broker had replaced",
         _cause_is("stale_coordinator"),

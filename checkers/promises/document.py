@@ -8,7 +8,15 @@ from collections.abc import Iterable
 from checkers.promises.bugs import KNOWN, KnownBug
 from checkers.promises.conditions import CONDITIONS
 from checkers.promises.settings import DISASTERS, SETTINGS, cell
-from checkers.promises.table import LOSS_CLASSES, ROWS, SHARES, STATEMENTS, PromiseRow, StatementSource
+from checkers.promises.table import (
+    APPLICATIONS,
+    LOSS_CLASSES,
+    ROWS,
+    SHARES,
+    STATEMENTS,
+    PromiseRow,
+    StatementSource,
+)
 
 _HEAD = """\
 # What Kafka promises
@@ -69,6 +77,7 @@ _SUBJECTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("Share groups", SHARES),
+    ("Applications of Kafka Streams", APPLICATIONS),
     ("The run itself", ("process_exit", "server_error", "config_mismatch")),
 )
 

@@ -25,6 +25,8 @@ COMMITS = ("replay", "commit_lost", "stale_offset")
 """Classes about the committed offsets of a group."""
 SHARES = ("accept_lost", "not_delivered", "over_delivered", "held_twice", "lock_outlived", "archived")
 """Classes about the records that share groups are handed."""
+APPLICATIONS = ("not_counted", "counted_twice", "store_differs")
+"""Classes about applications of Kafka Streams."""
 TRANSACTIONS = ("lost_transaction", "torn_transaction", "hanging_transaction")
 """Classes about what ended a transaction."""
 
@@ -60,6 +62,8 @@ RECORDS = _docs("Implementation, Messages, Record batch (`crc`)")
 RETENTION = _docs("topic configurations `retention.ms`, `retention.bytes` and `cleanup.policy`")
 COMPACTION = _docs("Design, Log Compaction; topic configuration `delete.retention.ms`")
 KIP_932 = StatementSource("KIP-932, Queues for Kafka: In-flight records, Durable share-partition state")
+KIP_129 = StatementSource("KIP-129, Streams Exactly-Once Semantics")
+KIP_447 = StatementSource("KIP-447, Producer scalability for exactly once semantics")
 KIP_107 = StatementSource("KIP-107, Add deleteRecordsBefore() API in AdminClient")
 KIP_98 = StatementSource("KIP-98, Exactly Once Delivery and Transactional Messaging")
 KIP_101 = StatementSource("KIP-101, Alter Replication Protocol to use Leader Epoch (KAFKA-1211)")
@@ -716,6 +720,40 @@ ROWS: tuple[PromiseRow, ...] = (
         says="A share group needs the leader of the partition, its coordinator, and the leader of its "
         "partition of `__share_group_state` to be handed records. Kafka does not say how long that may take.",
         sources=(KIP_932,),
+    ),
+    # ---- applications of Kafka Streams
+    PromiseRow(
+        name="streams-at-least-once",
+        classes=("counted_twice", "store_differs"),
+        when=("the application processes at least once",),
+        promised=False,
+        brief="processing.guarantee=at_least_once: what was not committed is processed again",
+        says="With `processing.guarantee=at_least_once`, the default, an instance writes its output "
+        "before it commits its progress. After a failure, what comes after the last commit is processed "
+        "again: it may be written and counted twice, but is not left out.",
+        sources=(_docs("Kafka Streams configuration `processing.guarantee`"), KIP_129),
+    ),
+    PromiseRow(
+        name="streams-after-unclean-elections",
+        classes=("not_counted", "store_differs"),
+        when=("an unclean leader took what the application wrote",),
+        promised=False,
+        brief="an unclean leader of an output or changelog takes what was committed there",
+        says="Output and changelogs are topics. Whatever loses committed records of topics loses those of an "
+        "application, and stores that are restored afterwards lack them.",
+        sources=(KIP_129, REPLICATION),
+    ),
+    PromiseRow(
+        name="streams-exactly-once",
+        classes=("not_counted", "counted_twice", "store_differs"),
+        when=(),
+        promised=True,
+        brief="output, changelog and progress are committed together",
+        says="With `processing.guarantee=exactly_once_v2`, the records of output and changelogs and the "
+        "progress in the source are committed in one transaction. Readers of committed records get the "
+        "outcome of each message once, and a store that is restored from its changelog has counted it once. "
+        "At-least-once processing leaves no message out either.",
+        sources=(KIP_129, KIP_447, _docs("Kafka Streams configuration `processing.guarantee`")),
     ),
     # ---- transactions
     PromiseRow(

@@ -139,12 +139,17 @@ def partition_of(
         compacted=any(replica.compacted for replica in replicas.values()),
         spans=spans,
         removals=removals,
-        producers_recorded=producers_recorded(source, evidence),
+        producers_recorded=producers_recorded(source, evidence, where),
     )
 
 
-def producers_recorded(source: Source, evidence: Evidence) -> bool:
-    """Whether the history holds producers, or messages that they sent."""
+def producers_recorded(source: Source, evidence: Evidence, where: TopicPartition) -> bool:
+    """Whether the history holds producers, or messages that they sent, and those that write to a partition.
+
+    It does not hold those of applications of Kafka Streams.
+    """
+    if where.topic in evidence.application_topics:
+        return False
     return bool(source.rows("sends") or evidence.writers)
 
 

@@ -7,33 +7,34 @@ version, or a module that it needs, has changed in `harness.kafka.versions`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.artifacts import ivy, pinned
 from harness.artifacts.cache import cache_dir, writable
 from harness.artifacts.java import Java, find_java
+from harness.artifacts.java_client import has_applications, streams_modules
 from harness.artifacts.manifest import sha256
 from harness.artifacts.pinned import PinnedJar
 from harness.console import Progress
 from harness.errors import AckedError, UnfitError, as_printed
-from harness.kafka.versions import VERSIONS, Coordinates, KafkaVersion, kafka_version
+from harness.kafka.versions import VERSIONS, Coordinates, kafka_version
 
 _PATTERN = "[organisation]/[module]/[revision]/[artifact]-[revision](-[classifier]).[ext]"
 
 
-def pin(spec: KafkaVersion, java: Java, say: Callable[[str], None]) -> Path:
-    """Resolve a version and write its list; returns the file.
+def pin(name: str, asked: Sequence[Coordinates], java: Java, say: Callable[[str], None]) -> Path:
+    """Resolve modules and write their list ``name``; returns the file.
 
     Raises UnfitError if that fails, or if a jar's name says more than the module and its revision.
     """
     cache = writable(cache_dir())
     with TemporaryDirectory(prefix=".new-pin-", dir=cache) as folder:
         into = Path(folder, "lib")
-        ivy.fetch(spec.coordinates, into, cache / "ivy", java, say, pattern=_PATTERN)
+        ivy.fetch(asked, into, cache / "ivy", java, say, pattern=_PATTERN)
         jars = [_jar(file, into) for file in sorted(into.glob("*/*/*/*.jar"))]
-    return pinned.write(f"kafka-{spec.version}", spec.coordinates, jars)
+    return pinned.write(name, asked, jars)
 
 
 def _jar(file: Path, folder: Path) -> PinnedJar:
@@ -50,7 +51,12 @@ def main(argv: list[str]) -> int:
     try:
         java = find_java()
         for version in argv or VERSIONS:
-            progress.say(f"{version}: {pin(kafka_version(version), java, progress.say)}")
+            spec = kafka_version(version)
+            lists = {f"kafka-{version}": spec.coordinates}
+            if has_applications(spec):
+                lists[f"streams-{version}"] = streams_modules(spec).coordinates
+            for name, asked in lists.items():
+                progress.say(f"{version}: {pin(name, asked, java, progress.say)}")
     except AckedError as error:
         sys.stderr.write(as_printed(error))
         return error.exit_code

@@ -82,6 +82,8 @@ class Setup:
     coordinates the state of all share groups. Empty: brokers create it when a share group needs it."""
     share_log_config: Mapping[str, str] = field(default_factory=dict)
     """Configuration of `__share_group_state`, in addition to min.insync.replicas=2."""
+    applications: tuple[str, ...] = ()
+    """The applications of Kafka Streams that its body starts, by their application.id."""
     follows: tuple[str, ...] = ()
     """Settings of the brokers that decide the shape of its topics, as in production (`num.partitions`)."""
     without: tuple[Literal["groups", "transactions"], ...] = ()

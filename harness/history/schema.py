@@ -506,6 +506,45 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 ),
             ),
             Table(
+                "applications",
+                "Instances of applications of Kafka Streams: their states, and what their stores held when "
+                "they were asked. Each record of `output` and `changelog` names the message of `source` from "
+                "which it comes.",
+                (
+                    _NS,
+                    _need("application", "text", "application.id, which is also the name of its group"),
+                    _need("reader", "int", "the instance's number, unique in the run, also among `reads`"),
+                    Column("member", "text", "the instance's name (client.id)"),
+                    _need(
+                        "event",
+                        "text",
+                        "`started` and `stopped`; `state`: it has another state; `stored`: a word that its "
+                        "store holds, with its count, and one row without a word for each partition of the "
+                        "store",
+                    ),
+                    Column("source", "text", "with `started`: topic that it reads"),
+                    Column("output", "text", "with `started`: topic to which it writes each message again"),
+                    Column("changelog", "text", "with `started`: topic with the changes of its store"),
+                    Column("guarantee", "text", "with `started`: processing.guarantee"),
+                    Column(
+                        "words",
+                        "int",
+                        "with `started`: the word of a message is `writer/n`, and `n` is the remainder of "
+                        "`seq` divided by this number",
+                    ),
+                    Column(
+                        "state",
+                        "text",
+                        "with `state`: `CREATED`, `REBALANCING`, `RUNNING`, `PENDING_SHUTDOWN`, "
+                        "`NOT_RUNNING`, `PENDING_ERROR` or `ERROR`",
+                    ),
+                    Column("partitions", "ints", "with `state`: partitions of the source that it processes"),
+                    Column("partition", "int", "with `stored`: partition of the source and the changelog"),
+                    Column("word", "text", "with `stored`: the word"),
+                    Column("count", "long", "with `stored`: how often it was counted"),
+                ),
+            ),
+            Table(
                 "transactions",
                 "Events of transactional producers.",
                 (

@@ -103,6 +103,18 @@ SAID: Mapping[str, tuple[str, str]] = {
         "a share group is done with records that no member accepted or rejected, {} time",
         "share groups are done with records that no member accepted or rejected, {} times",
     ),
+    "not_counted": (
+        "an application of Kafka Streams did not count {} message",
+        "applications of Kafka Streams did not count messages, {} times",
+    ),
+    "counted_twice": (
+        "an application of Kafka Streams counted {} message more than once",
+        "applications of Kafka Streams counted messages more than once, {} times",
+    ),
+    "store_differs": (
+        "a store of an application of Kafka Streams has a wrong count of {} word",
+        "stores of applications of Kafka Streams have wrong counts of words, {} times",
+    ),
     "lost_transaction": (
         "{} transaction that was reported as committed was aborted",
         "{} transactions that were reported as committed were aborted",

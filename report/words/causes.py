@@ -249,6 +249,7 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "done_before": "done before: reader {reader} had acknowledged it with {answer}, and a leader confirms "
     "whatever is before the start offset",
     "delivery_limit": "delivery limit: it was delivered {limit} times",
+    "at_least_once": "at least once: what an instance had not committed when it failed is processed again",
     "unexplained": "not known: nothing in the history explains it",
     "isr_change_unanswered": "ISR change never answered",
     "isr_never_expanded": "ISR never expanded",

@@ -126,6 +126,11 @@ def _shared(facts: FindingRow, _row: FindingRow) -> str:
     return f"delivered {count} {'time' if count == 1 else 'times'}{readers}"
 
 
+def _counted(facts: FindingRow, _row: FindingRow) -> str:
+    word = f"`{facts['word']}` in the store of instance {facts['instance']}: " if "word" in facts else ""
+    return f"{word}counted {facts['counted']} of {facts['messages']} in {facts['written_to']}"
+
+
 SENTENCES: Mapping[str, Callable[[FindingRow, FindingRow], str]] = {
     "diverged": _diverged,
     "truncated": _truncated,
@@ -143,6 +148,7 @@ SENTENCES: Mapping[str, Callable[[FindingRow, FindingRow], str]] = {
     **dict.fromkeys(
         ("accept_lost", "not_delivered", "over_delivered", "held_twice", "lock_outlived", "archived"), _shared
     ),
+    **dict.fromkeys(("not_counted", "counted_twice", "store_differs"), _counted),
     "group_stalled": lambda facts, _: f"nobody owned it for {facts['seconds']:.1f} s",
     "group_reset": lambda facts, _: (
         f"reader {facts['reader']} was to continue at offset {facts['position']}, and continued at "

@@ -13,7 +13,14 @@ from run.group_offsets import GroupOffsets
 from run.scenario import Claim, Either, Expected, Scenario
 from run.stage import Stage
 from scenarios.steps import pins, require
-from scenarios.transactions.steps import feed, wait_handed
+from scenarios.transactions.steps import (
+    TAKEN_OVER_S,
+    feed,
+    held_back,
+    wait_ended,
+    wait_handed,
+    wait_processed,
+)
 from workloads.client.client import BackgroundConsumer
 
 SOURCE, TARGET, GROUP = "in", "out", "app"
@@ -25,7 +32,6 @@ RATE = 30.0
 COMMIT_EVERY_S = 2.0
 HALF_A_UNIT = RATE / PARTITIONS * COMMIT_EVERY_S / 2
 """Messages of one partition; if no more have been written since the last commit, the next is not due at once."""
-TAKEN_OVER_S = 60.0
 
 
 def isolated(*, transactional: bool = True) -> Callable[[Stage], None]:
@@ -38,7 +44,7 @@ def isolated(*, transactional: bool = True) -> Callable[[Stage], None]:
             stage.mark("cut", "az1 is isolated, with one of three instances and both coordinators")
             leader = _coordinator_moves(stage)
             _wait_taken_over(stage, instances["az2"], instances["az3"])
-            _wait_processed(stage, leader, not_on=ZOMBIE)
+            wait_processed(stage, GROUP, SOURCE, PARTITIONS, leader, not_on=ZOMBIE)
             stage.mark("taken-over", "the others have processed what was in the input at the takeover")
         stage.mark("healed", "az1 is back")
         wait_handed(stage, instances["az1"], "the instance in az1")
@@ -60,7 +66,7 @@ def killed(*, transactional: bool = True) -> Callable[[Stage], None]:
         stage.mark("cut", f"the instance in az1 and {ZOMBIE}, which has both coordinators, are killed")
         leader = _coordinator_moves(stage)
         _wait_taken_over(stage, *instances.values())
-        _wait_processed(stage, leader, not_on=ZOMBIE)
+        wait_processed(stage, GROUP, SOURCE, PARTITIONS, leader, not_on=ZOMBIE)
         stage.mark("taken-over", "what was in the input at the takeover is processed")
         stage.restart(ZOMBIE)
         stage.mark("healed", f"{ZOMBIE} is back")
@@ -92,7 +98,7 @@ def _start(stage: Stage, transactional: bool) -> dict[str, BackgroundConsumer]:
         awaiting="every instance to be handed messages",
         abort=stage.cluster.check_alive,
     )
-    _wait_processed(stage, ZOMBIE)
+    wait_processed(stage, GROUP, SOURCE, PARTITIONS, ZOMBIE)
     stage.mark("running", "every instance has committed")
     if transactional:
         inside = instances["az1"]
@@ -130,13 +136,7 @@ def _uncommitted(stage: Stage, offsets: GroupOffsets, number: int) -> int:
 
 def _in_the_middle(stage: Stage, number: int) -> bool:
     """Whether a transaction has written to a partition of the output, and is not about to end."""
-    return 0 < _held(stage, number) < HALF_A_UNIT
-
-
-def _held(stage: Stage, number: int) -> int:
-    """How many records of an output partition an open transaction holds back."""
-    log = stage.own_log(stage.leader(TARGET, number), TARGET, number)
-    return 0 if log.last_stable_offset is None else log.high_watermark - log.last_stable_offset
+    return 0 < held_back(stage, TARGET, number) < HALF_A_UNIT
 
 
 def _coordinator_moves(stage: Stage) -> str:
@@ -178,42 +178,13 @@ def _received(instance: BackgroundConsumer) -> dict[int, int]:
     return {one.partition.partition: one.count for one in instance.progress().partitions}
 
 
-def _wait_processed(stage: Stage, coordinator: str, *, not_on: str = "") -> None:
-    """Wait until the group has committed all present input, as seen by leaders other than ``not_on``."""
-    client = stage.group_offsets("az2", GROUP)
-    for number in range(PARTITIONS):
-        leader = f"broker{stage.wait_for_leader(SOURCE, not_on=not_on, partition=number).leader}"
-        _wait_committed(
-            stage, client, coordinator, number, stage.own_log(leader, SOURCE, number).high_watermark
-        )
-
-
-def _wait_committed(stage: Stage, client: GroupOffsets, coordinator: str, number: int, end: int) -> None:
-    def committed() -> int:
-        answer = client.fetch(SOURCE, at=coordinator, partition=number)
-        return -1 if answer.offset is None else answer.offset
-
-    wait_until(
-        committed,
-        accept=lambda offset: offset >= end,
-        within_s=TAKEN_OVER_S + stage.timings.recovery_s,
-        awaiting=f"the group to commit offset {end} of {SOURCE}/{number}",
-        abort=stage.cluster.check_alive,
-    )
-
-
 def _drain(stage: Stage, instances: dict[str, BackgroundConsumer], coordinator: str) -> None:
     """Stop the input, wait until all of it is processed, stop the instances, and read the output."""
     stage.stop_streams(30.0)
-    _wait_processed(stage, coordinator)
+    wait_processed(stage, GROUP, SOURCE, PARTITIONS, coordinator)
     for instance in instances.values():
         instance.stop(30.0)
-    wait_until(
-        lambda: all(_held(stage, number) == 0 for number in range(PARTITIONS)),
-        within_s=TAKEN_OVER_S,
-        awaiting="all transactions in the output to end",
-        abort=stage.cluster.check_alive,
-    )
+    wait_ended(stage, TARGET, PARTITIONS)
     stage.mark("drained", "the whole input is processed")
     places = [TopicPartition(TARGET, number) for number in range(PARTITIONS)]
     for topic in (SOURCE, TARGET):

@@ -6,6 +6,7 @@ from harness.errors import InvalidRunError
 from harness.kafka.model import TRANSACTION_LOG, TopicPartition
 from harness.waiting import wait_until
 from nemesis.fault import Action, Evidence
+from run.group_offsets import GroupOffsets
 from run.stage import Stage
 from workloads.client.client import BackgroundConsumer
 from workloads.protocol.spec import StreamLoad
@@ -14,6 +15,8 @@ SECTION = "beyond the articles: transactions"
 GROUPS_SECTION = "beyond the articles: consumer groups"
 HANDED_S = 60.0
 """Time until a member receives messages: a rebalance, and coordinators that move."""
+TAKEN_OVER_S = 60.0
+"""Time until others have processed what a member left: its session, a rebalance, and open transactions."""
 
 
 def feed(stage: Stage, topic: str, partitions: int, rate: float) -> None:
@@ -28,6 +31,50 @@ def wait_handed(stage: Stage, member: BackgroundConsumer, who: str) -> None:
         lambda: member.progress().count > before,
         within_s=HANDED_S,
         awaiting=f"{who} to be handed messages",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def wait_processed(
+    stage: Stage, group: str, topic: str, partitions: int, coordinator: str, *, not_on: str = ""
+) -> None:
+    """Wait until a group has committed all present input, as seen by leaders other than ``not_on``."""
+    client = stage.group_offsets("az2", group)
+    for number in range(partitions):
+        leader = f"broker{stage.wait_for_leader(topic, not_on=not_on, partition=number).leader}"
+        end = stage.own_log(leader, topic, number).high_watermark
+
+        _wait_committed(stage, client, coordinator, TopicPartition(topic, number), end)
+
+
+def _wait_committed(
+    stage: Stage, client: GroupOffsets, coordinator: str, where: TopicPartition, end: int
+) -> None:
+    def committed() -> int:
+        answer = client.fetch(where.topic, at=coordinator, partition=where.partition)
+        return -1 if answer.offset is None else answer.offset
+
+    wait_until(
+        committed,
+        accept=lambda offset: offset >= end,
+        within_s=TAKEN_OVER_S + stage.timings.recovery_s,
+        awaiting=f"the group to commit offset {end} of {where}",
+        abort=stage.cluster.check_alive,
+    )
+
+
+def held_back(stage: Stage, topic: str, number: int) -> int:
+    """How many records of a partition an open transaction holds back."""
+    log = stage.own_log(stage.leader(topic, number), topic, number)
+    return 0 if log.last_stable_offset is None else log.high_watermark - log.last_stable_offset
+
+
+def wait_ended(stage: Stage, topic: str, partitions: int) -> None:
+    """Wait until no transaction in a topic is open."""
+    wait_until(
+        lambda: all(held_back(stage, topic, number) == 0 for number in range(partitions)),
+        within_s=TAKEN_OVER_S,
+        awaiting=f"all transactions in {topic} to end",
         abort=stage.cluster.check_alive,
     )
 

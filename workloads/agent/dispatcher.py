@@ -12,25 +12,30 @@ from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.protocol.commands import (
     AnswerRecords,
+    ApplicationProgress,
     Command,
     CommitOffset,
     ConsumerProgress,
     DescribeProgram,
+    DumpStore,
     FetchOffset,
     HoldRecords,
     Ping,
     ProducerCommand,
     Read,
     ShowConfiguration,
+    StartApplication,
     StartConsumer,
     StartProcessor,
+    StopApplication,
     StopConsumer,
     UseProgram,
 )
-from workloads.protocol.spec import PROGRAMS, ClientProgram, ConsumerSpec, ProducerSpec
+from workloads.protocol.spec import PROGRAMS, ApplicationSpec, ClientProgram, ConsumerSpec, ProducerSpec
 
 if TYPE_CHECKING:
     from workloads.agent.consumers.reading import LibrdkafkaConsumer
+    from workloads.agent.programs.applications import ApplicationInstance
     from workloads.agent.programs.consumers import ProgramConsumer
     from workloads.agent.programs.process import RunningProgram
     from workloads.agent.programs.shares import ShareConsumer
@@ -52,6 +57,7 @@ class Dispatcher:
         self._consumers: dict[int, LibrdkafkaConsumer | ProgramConsumer | ShareConsumer] = {}
         self._sharing: dict[int, ShareConsumer] = {}
         """Those among them that belong to a share group."""
+        self._applications: dict[int, ApplicationInstance] = {}
         self._programs: dict[str, RunningProgram] = {}
         """By their ``via``."""
 
@@ -73,6 +79,17 @@ class Dispatcher:
                 return self._share_consumer(reader).hold
             case AnswerRecords():
                 return lambda: self._share_consumer(command.reader).answer(command)
+            case StartApplication(instance):
+                self._start_application(instance)
+                reply(None)
+            case ApplicationProgress(reader):
+                reply(self._application(reader).progress())
+            case DumpStore(reader, within_s):
+                asked = self._application(reader)
+                return lambda: asked.dump(within_s)
+            case StopApplication(reader, within_s):
+                stopping = self._application(reader)
+                return lambda: stopping.stop(within_s)
             case ConsumerProgress(reader):
                 reply(self._consumer(reader).progress())
             case StopConsumer(reader, within_s):
@@ -196,6 +213,20 @@ class Dispatcher:
         self._recorder.register(command.producer)
         self._consumers[command.consumer.reader] = Processor(self._recorder, command)
         self._consumers[command.consumer.reader].start()
+
+    def _start_application(self, spec: ApplicationSpec) -> None:
+        from workloads.agent.programs.applications import ApplicationInstance
+
+        self._applications[spec.reader] = ApplicationInstance(self._journal, spec, self._program(spec.via))
+        self._applications[spec.reader].start()
+
+    def _application(self, reader: int) -> ApplicationInstance:
+        try:
+            return self._applications[reader]
+        except KeyError:
+            raise UsageError(
+                f"This client has no instance of an application with number {reader}; start it first."
+            ) from None
 
     def _share_consumer(self, reader: int) -> ShareConsumer:
         self._consumer(reader)

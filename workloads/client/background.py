@@ -5,16 +5,19 @@ from __future__ import annotations
 from workloads.client.agent_process import AgentProcess
 from workloads.protocol.commands import (
     AnswerRecords,
+    ApplicationProgress,
     ConsumerProgress,
     CountStream,
+    DumpStore,
     HoldRecords,
+    StopApplication,
     StopConsumer,
     StopPinnedWrites,
     StopStream,
     WaitPinnedWrites,
 )
-from workloads.protocol.results import PinnedWritesResult, ReadResult, StreamCounts
-from workloads.protocol.spec import ConsumerSpec, ProducerSpec, ShareAnswer
+from workloads.protocol.results import ApplicationState, PinnedWritesResult, ReadResult, StreamCounts
+from workloads.protocol.spec import ApplicationSpec, ConsumerSpec, ProducerSpec, ShareAnswer
 
 
 class Stream:
@@ -79,3 +82,23 @@ class ShareMember(BackgroundConsumer):
     def answer(self, answer: ShareAnswer, within_s: float = 10.0) -> None:
         """Let it acknowledge what it holds, wait for the answers, which may be refusals, and go on."""
         self._agent.call(AnswerRecords(reader=self.consumer.reader, answer=answer, within_s=within_s))
+
+
+class ApplicationInstance:
+    """An instance of an application of Kafka Streams in a client, until it is stopped."""
+
+    def __init__(self, agent: AgentProcess, spec: ApplicationSpec) -> None:
+        self.spec = spec
+        self._agent = agent
+
+    def progress(self) -> ApplicationState:
+        """How it is."""
+        return self._agent.call(ApplicationProgress(self.spec.reader))
+
+    def dump_store(self, within_s: float = 10.0) -> ApplicationState:
+        """Record what its store holds of the partitions that it processes."""
+        return self._agent.call(DumpStore(self.spec.reader, within_s))
+
+    def stop(self, within_s: float = 10.0) -> ApplicationState:
+        """Stop it. Kafka Streams does not leave its group then: its session ends later."""
+        return self._agent.call(StopApplication(self.spec.reader, within_s))

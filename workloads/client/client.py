@@ -10,11 +10,18 @@ from typing import TypeVar
 from harness.kafka.model import Endpoint
 from harness.lab.model import ClientHosts
 from workloads.client.agent_process import JOURNAL, AgentProcess, take_journals
-from workloads.client.background import BackgroundConsumer, PinnedWrites, ShareMember, Stream
+from workloads.client.background import (
+    ApplicationInstance,
+    BackgroundConsumer,
+    PinnedWrites,
+    ShareMember,
+    Stream,
+)
 from workloads.protocol.commands import (
     Command,
     Ping,
     Read,
+    StartApplication,
     StartConsumer,
     StartPinnedWrites,
     StartProcessor,
@@ -22,9 +29,24 @@ from workloads.protocol.commands import (
     UseProgram,
 )
 from workloads.protocol.results import ReadResult
-from workloads.protocol.spec import LIBRARIES, ClientProgram, ConsumerSpec, ProducerSpec, StreamLoad
+from workloads.protocol.spec import (
+    LIBRARIES,
+    ApplicationSpec,
+    ClientProgram,
+    ConsumerSpec,
+    ProducerSpec,
+    StreamLoad,
+)
 
-__all__ = ["BackgroundConsumer", "Client", "PinnedWrites", "ShareMember", "Stream", "take_journals"]
+__all__ = [
+    "ApplicationInstance",
+    "BackgroundConsumer",
+    "Client",
+    "PinnedWrites",
+    "ShareMember",
+    "Stream",
+    "take_journals",
+]
 
 R = TypeVar("R")
 
@@ -92,6 +114,11 @@ class Client:
         """Start a consumer with ``answers`` as a member of its share group."""
         self.call(StartConsumer(consumer))
         return ShareMember(self._agent, consumer)
+
+    def start_application(self, spec: ApplicationSpec) -> ApplicationInstance:
+        """Start an instance of an application of Kafka Streams."""
+        self.call(StartApplication(spec))
+        return ApplicationInstance(self._agent, spec)
 
     def start_processor(
         self, consumer: ConsumerSpec, producer: ProducerSpec, *, output: str, every_s: float

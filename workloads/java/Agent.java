@@ -54,6 +54,9 @@ public final class Agent {
     private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), false);
     private static final Map<Integer, Producer> PRODUCERS = new ConcurrentHashMap<>();
     private static final Map<Integer, Reader> READERS = new ConcurrentHashMap<>();
+    /** The classes of readers that only some libraries have, by their features. */
+    private static final Map<String, String> OPTIONAL =
+        new TreeMap<>(Map.of("shares", "ShareReader", "applications", "StreamsInstance"));
     private static final ScheduledExecutorService LATER = Executors.newSingleThreadScheduledExecutor(Agent::daemon);
 
     private Agent() {}
@@ -85,11 +88,13 @@ public final class Agent {
 
     private static List<String> features() {
         List<String> features = new ArrayList<>(List.of("idempotence", "transactions", "groups", "streams"));
-        try {
-            Class.forName("ShareReader");
-            features.add("shares");
-        } catch (ClassNotFoundException before42) { // it is compiled only where the library has share groups
-        }
+        OPTIONAL.forEach((feature, name) -> {
+            try {
+                Class.forName(name);
+                features.add(feature);
+            } catch (ClassNotFoundException absent) { // it is compiled only where the libraries have it
+            }
+        });
         return features;
     }
 
@@ -115,12 +120,14 @@ public final class Agent {
                 consumer.start();
                 break;
             case "create_share_consumer":
-                Reader sharing = shareReader(request);
-                READERS.put(request.number("consumer"), sharing);
-                sharing.start();
+                start("shares", request);
+                break;
+            case "create_application":
+                start("applications", request);
                 break;
             case "hold_records":
             case "answer_records":
+            case "dump_store":
                 READERS.get(request.number("consumer")).carryOut(request);
                 break;
             case "close_consumer":
@@ -153,12 +160,16 @@ public final class Agent {
         request.done();
     }
 
-    private static Reader shareReader(Request request) {
+    private static void start(String feature, Request request) {
+        Reader reader;
         try {
-            return (Reader) Class.forName("ShareReader").getDeclaredConstructor(Request.class).newInstance(request);
-        } catch (ReflectiveOperationException before42) {
-            throw new IllegalArgumentException("This version of kafka-clients has no share consumers");
+            reader = (Reader) Class.forName(OPTIONAL.get(feature))
+                .getDeclaredConstructor(Request.class).newInstance(request);
+        } catch (ReflectiveOperationException absent) {
+            throw new IllegalArgumentException("This Java client has no " + feature);
         }
+        READERS.put(request.number("consumer"), reader);
+        reader.start();
     }
 
     static Thread daemon(Runnable work) {

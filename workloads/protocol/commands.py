@@ -16,6 +16,7 @@ from harness.kafka.model import Endpoint
 from workloads.protocol.codec import Json, from_json, to_json
 from workloads.protocol.lines import HELLO_S
 from workloads.protocol.results import (
+    ApplicationState,
     Configuration,
     Delivered,
     Held,
@@ -28,6 +29,7 @@ from workloads.protocol.results import (
     TransactionEnd,
 )
 from workloads.protocol.spec import (
+    ApplicationSpec,
     ClientProgram,
     ConsumerSpec,
     ProducerSpec,
@@ -250,6 +252,36 @@ class AnswerRecords(Command[None]):
     reader: int
     answer: ShareAnswer
     within_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class StartApplication(Command[None]):
+    """Start an instance of an application of Kafka Streams; `StopApplication` stops it."""
+
+    spec: ApplicationSpec
+
+
+@dataclass(frozen=True)
+class ApplicationProgress(Command[ApplicationState]):
+    """Report the state of an instance of an application."""
+
+    reader: int
+
+
+@dataclass(frozen=True)
+class DumpStore(Command[ApplicationState]):
+    """Record what an instance's store holds."""
+
+    reader: int
+    within_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class StopApplication(Command[ApplicationState]):
+    """Stop an instance of an application."""
+
+    reader: int
+    within_s: float
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workloads.protocol.spec import ConfigValue, ConsumerSpec, ProducerSpec
+from workloads.protocol.spec import ApplicationSpec, ConfigValue, ConsumerSpec, ProducerSpec
 
 _RENAMED = {
     "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
@@ -81,6 +81,28 @@ def share_consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
         properties["request.timeout.ms"] = _text(timeout)
     properties.setdefault("max.poll.records", "100")
     return {**properties, "share.acknowledgement.mode": "explicit"}
+
+
+def application_properties(spec: ApplicationSpec) -> dict[str, str]:
+    """The complete properties of an instance of an application of Kafka Streams."""
+    brokers = spec.brokers
+    config: dict[str, ConfigValue] = {
+        "application.id": spec.application,
+        "bootstrap.servers": ",".join(map(str, brokers)),
+        "client.id": spec.name,
+        "processing.guarantee": spec.guarantee,
+        "state.dir": spec.state_dir,
+        "num.standby.replicas": spec.standbys,
+        "commit.interval.ms": int(spec.commit_every_s * 1000),
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "metadata.max.age.ms": 5000,
+        **spec.config,
+    }
+    if config.get("group.protocol") != "streams":  # KIP-1071: the brokers set it.
+        config.setdefault("session.timeout.ms", 6000)
+        config.setdefault("heartbeat.interval.ms", 1500)
+    return {key: _text(value) for key, value in config.items()} | brokers[0].security.java()
 
 
 def _properties(spec: ProducerSpec | ConsumerSpec, config: Mapping[str, ConfigValue]) -> dict[str, str]:

@@ -30,7 +30,8 @@ _LONGEST_READ = 1 << 12
 """Characters of them in which a secret is looked for."""
 STREAMS = "streams"
 SHARES = "shares"
-FEATURES = ("idempotence", "transactions", "groups", STREAMS, SHARES)
+APPLICATIONS = "applications"
+FEATURES = ("idempotence", "transactions", "groups", STREAMS, SHARES, APPLICATIONS)
 """Features that a program may have beyond plain producers and consumers; words of `Hello.features`."""
 LACKS = ("assign",)
 """Features of a plain client that a program may lack; words of `Hello.lacks`."""
@@ -141,6 +142,28 @@ class AnsweredEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ns: LongNumber | None = None
 
 
+class StateEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An instance of an application of Kafka Streams has another state."""
+
+    consumer: Number
+    state: Literal[
+        "CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "PENDING_ERROR", "ERROR"
+    ]
+    partitions: tuple[Number, ...] = ()
+    """Those of the source that it processes."""
+    ns: LongNumber | None = None
+
+
+class StoredEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an instance's store holds of one partition of the source."""
+
+    consumer: Number
+    partition: Number
+    entries: tuple[tuple[Name, LongNumber], ...]
+    """Word and count."""
+    ns: LongNumber | None = None
+
+
 class ProblemEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An error after which the consumer continues."""
 
@@ -149,7 +172,8 @@ class ProblemEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 ShareEvent: TypeAlias = AcquiredEvent | AcknowledgedEvent | AnsweredEvent
-Event: TypeAlias = OutcomeEvent | RecordsEvent | GroupEvent | ShareEvent | ProblemEvent
+ApplicationEvent: TypeAlias = StateEvent | StoredEvent
+Event: TypeAlias = OutcomeEvent | RecordsEvent | GroupEvent | ShareEvent | ApplicationEvent | ProblemEvent
 _EVENTS: Mapping[str, type[Event]] = {
     "outcome": OutcomeEvent,
     "records": RecordsEvent,
@@ -157,6 +181,8 @@ _EVENTS: Mapping[str, type[Event]] = {
     "acquired": AcquiredEvent,
     "acknowledged": AcknowledgedEvent,
     "answered": AnsweredEvent,
+    "state": StateEvent,
+    "stored": StoredEvent,
     "problem": ProblemEvent,
 }
 

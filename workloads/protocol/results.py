@@ -139,6 +139,20 @@ class ReadResult:
 
 
 @dataclass(frozen=True)
+class ApplicationState:
+    """How an instance of an application of Kafka Streams is."""
+
+    state: str
+    """The newest state that it reported; empty: none yet."""
+    partitions: tuple[int, ...]
+    """The partitions of the source that it processed then."""
+    stored: tuple[int, ...]
+    """The partitions of the source of which its store was recorded last."""
+    errors: tuple[tuple[int, str], ...]
+    """Distinct errors, as code and text."""
+
+
+@dataclass(frozen=True)
 class TransactionEnd:
     """How a transaction ended for its producer; without an answer the outcome is unknown."""
 

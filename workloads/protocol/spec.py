@@ -22,6 +22,8 @@ LIBRARIES = ("librdkafka", "java", "program")
 """The libraries that run complete clients."""
 ShareAnswer = Literal["accept", "release", "reject", "renew"]
 """How a share consumer acknowledges a record (KIP-932; `renew`: KIP-1222)."""
+Guarantee = Literal["exactly_once_v2", "at_least_once"]
+"""processing.guarantee of an application of Kafka Streams."""
 PROGRAMS = ("java", "program")
 """The libraries that speak the client protocol."""
 ConfigValue: TypeAlias = str | int | float | bool
@@ -299,3 +301,38 @@ class ConsumerSpec:
             "protocol": str(config.get("group.protocol", "classic")),
             "session_ms": config.get("session.timeout.ms"),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplicationSpec:
+    """An instance of an application of Kafka Streams that counts the words of each partition of ``source``.
+
+    The word of a message is its writer, and its number modulo ``words``.
+    """
+
+    reader: int
+    """The instance's number in the history, unique in the run, also among consumers."""
+    name: str
+    """client.id."""
+    brokers: tuple[Endpoint, ...]
+    via: Via = "java"
+    application: str
+    """application.id: the group, and the first part of the name of the changelog."""
+    source: str
+    output: str
+    """The topic that gets each message once more, with its word as the key."""
+    guarantee: Guarantee = "exactly_once_v2"
+    state_dir: str
+    """The folder of its stores, as the client's host names it; what it holds is used."""
+    standbys: int = 0
+    """num.standby.replicas"""
+    commit_every_s: float = 1.0
+    """commit.interval.ms"""
+    words: int = 5
+    config: Config = field(default_factory=dict)
+    """More settings, by the names of Kafka Streams; they override all others."""
+
+    @property
+    def changelog(self) -> str:
+        """The topic with the changes of the store."""
+        return f"{self.application}-counts-changelog"

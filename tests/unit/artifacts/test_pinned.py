@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.artifacts import ivy, pinned, resolve
+from harness.artifacts.java_client import has_applications, streams_modules
 from harness.artifacts.pinned import PinnedJar, pinned_jars
 from harness.errors import UnfitError
 from harness.kafka.versions import VERSIONS, Coordinates, kafka_version
@@ -104,6 +105,15 @@ def test_list_for_other_modules_does_not_count(pin, fake_java) -> None:
     distribution = resolve("2.7.1", make_archives=False)
     assert java.downloads == 1
     assert "another-1.0.jar" in distribution.sums
+
+
+@pytest.mark.parametrize(
+    "spec", [*filter(has_applications, VERSIONS.values())], ids=lambda spec: spec.version
+)
+def test_every_version_with_applications_has_the_list_of_kafka_streams(spec) -> None:
+    coordinates = streams_modules(spec).coordinates
+    names = {one.coordinates.name for one in pinned_jars(f"streams-{spec.version}", coordinates)}
+    assert {"kafka-streams", "kafka-clients", "rocksdbjni"} <= names
 
 
 @pytest.mark.parametrize("spec", VERSIONS.values(), ids=lambda spec: spec.version)

@@ -130,5 +130,6 @@ def test_five_azs_fit_all_scenarios_but_those_that_reckon_with_three_hosts() -> 
         *("upgrade-az-cut", "upgrade-finalized-in-cut", "upgrade-taken-back", "upgrade-zookeeper-az-cut"),
         *("share-no-fault", "share-leader-killed", "share-coordinator-killed", "share-member-isolated"),
         *("share-coordinator-isolated", "share-rolling-restart"),
+        "streams-no-fault",
     }
     assert all("needs exactly 3" in reasons[name] for name in unfit)

@@ -638,6 +638,23 @@ CASES: dict[str, Callable[[], Expected]] = {
         Run(), "archived", "not promised", "archived-at-the-limit", {"cause": "delivery_limit"}
     ),
     "available for long": lambda: Expected(Run(), "not_delivered", "not promised", "share-availability"),
+    # ---- applications of Kafka Streams
+    "not counted": lambda: Expected(Run(), "not_counted", "broken", "streams-exactly-once"),
+    "not counted after an unclean election": lambda: Expected(
+        Run(),
+        "not_counted",
+        "not promised",
+        "streams-after-unclean-elections",
+        {"cause": "unclean_election"},
+    ),
+    "counted twice": lambda: Expected(Run(), "counted_twice", "broken", "streams-exactly-once"),
+    "counted twice, at least once": lambda: Expected(
+        Run(), "counted_twice", "not promised", "streams-at-least-once", {"cause": "at_least_once"}
+    ),
+    "a store that differs": lambda: Expected(Run(), "store_differs", "broken", "streams-exactly-once"),
+    "a store that counted twice": lambda: Expected(
+        Run(), "store_differs", "not promised", "streams-at-least-once", {"cause": "at_least_once"}
+    ),
     "an offset expired": lambda: Expected(Run(), "offset_expired", "not promised", "offset-retention"),
     "an offset outside of a watched log": lambda: Expected(
         Run(), "offset_outside", "not promised", "offset-outside-log"

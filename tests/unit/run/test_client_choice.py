@@ -110,6 +110,11 @@ def test_the_jars_of_a_client_are_found_in_releases_and_in_builds() -> None:
     assert [jar.name for jar in greeted] == needed
 
 
+def test_a_java_client_that_is_too_old_for_applications() -> None:
+    with pytest.raises(UsageError, match="need Kafka Streams 3.9 or newer, not 3.8.1"):
+        java_client(kafka_version("3.8.1"), streams=True)
+
+
 def test_a_java_client_that_is_too_old() -> None:
     with pytest.raises(UsageError, match=r"Kafka 1\.1\.1 is too old.*2\.4 on with --client-version"):
         java_client(kafka_version("1.1.1"))

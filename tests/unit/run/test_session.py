@@ -158,6 +158,13 @@ def test_a_scenario_with_share_groups_does_not_fit_an_older_version() -> None:
         assert ignores(scenario, kafka_version(version)) == ""
 
 
+def test_a_scenario_with_an_application_of_kafka_streams_does_not_fit_an_older_version() -> None:
+    scenario = find("streams-no-fault")
+    assert "from Kafka 3.9 on" in ignores(scenario, kafka_version("3.8.1"))
+    for version in ("3.9.1", "4.4.0"):
+        assert ignores(scenario, kafka_version(version)) == ""
+
+
 def test_a_scenario_with_an_unclean_election_does_not_fit_an_early_kraft() -> None:
     """KRaft before 3.9 elects uncleanly only if an operator asks for it, whatever is configured."""
     for name, topic in (

@@ -267,7 +267,8 @@ def test_the_lines_that_the_document_shows_can_be_read() -> None:
     theirs = [line for line in lines if '"op"' not in line]
     kinds = {next(iter(json.loads(line))) for line in theirs}
     of_shares = {"acquired", "acknowledged", "answered"}
-    assert kinds == {"hello", "outcome", "records", "group", "problem", "id"} | of_shares
+    of_applications = {"state", "stored"}
+    assert kinds == {"hello", "outcome", "records", "group", "problem", "id"} | of_shares | of_applications
     for line in theirs:
         (parse_hello if line.startswith('{"hello"') else parse_line)(line.encode())
     source = "".join(file.read_text() for file in PROGRAMS_SOURCES)

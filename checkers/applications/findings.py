@@ -1,0 +1,194 @@
+"""Findings about applications of Kafka Streams: rows of `findings`, one for each class, topic and cause."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.applications.history import AT_LEAST_ONCE, ApplicationHistory, application_histories
+from checkers.applications.written import (
+    FinalRecords,
+    Message,
+    Record,
+    WrittenTopic,
+    final_records,
+    written_topic,
+)
+from checkers.causes import partition_events, unclean_election
+from checkers.evidence import Evidence
+from checkers.records import Cause, evidence_row, facts_text
+from checkers.tables.source import Source
+from harness.kafka.model import TopicPartition
+
+NOT_COUNTED, COUNTED_TWICE, STORE_DIFFERS = "not_counted", "counted_twice", "store_differs"
+APPLICATION_CLASSES = (NOT_COUNTED, COUNTED_TWICE, STORE_DIFFERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    name: str
+    topic: str
+    """The topic in which it shows; of a store, the changelog."""
+    cause: Cause
+    facts: dict[str, object]
+    message: Message | None = None
+    offset: int | None = None
+    rows: tuple[str, ...] = field(default=())
+
+
+def application_findings(
+    source: Source, evidence: Evidence, where: TopicPartition, sent: Collection[Message]
+) -> list[dict[str, Any]]:
+    """Rows of `findings` about the applications that read a partition.
+
+    ``sent`` are the messages that were sent to it and may have been written.
+    """
+    histories = application_histories(evidence, where)
+    if not histories:
+        return []
+    inputs = final_records(source, evidence, where)
+    return [row for history in histories for row in _of_application(source, history, inputs, sent)]
+
+
+def _of_application(
+    source: Source, history: ApplicationHistory, inputs: FinalRecords, sent: Collection[Message]
+) -> Iterator[dict[str, Any]]:
+    where, application = history.where, history.application
+    found: list[_Found] = []
+    for topic, partition in ((application.output, None), (application.changelog, where.partition)):
+        if topic is not None:
+            written = written_topic(source, history.evidence, topic, partition)
+            found += _about_messages(history, inputs, sent, written)
+    if inputs.whole and application.words:
+        found += _about_stores(history, inputs, sent)
+    alike: dict[tuple[str, str, str, str | None], list[_Found]] = {}
+    for one in found:
+        alike.setdefault((one.name, one.topic, one.cause.kind, one.cause.text), []).append(one)
+    for (name, topic, kind, facts), several in alike.items():
+        first = several[0]
+        writer, seq = first.message or (None, None)
+        yield {
+            "class": name,
+            "topic": where.topic,
+            "partition": where.partition,
+            "offset": first.offset,
+            "writer": writer,
+            "seq": seq,
+            "count": len(several),
+            "reader": f"application {application.name}",
+            "cause": kind,
+            "cause_facts": facts,
+            "evidence": [*first.rows, *first.cause.rows],
+            "detail": facts_text(written_to=topic, **first.facts),
+        }
+
+
+# ---- messages
+
+
+def _about_messages(
+    history: ApplicationHistory, inputs: FinalRecords, sent: Collection[Message], written: WrittenTopic
+) -> Iterator[_Found]:
+    """Messages that a topic lacks although the application has gone on, and those that it has too often."""
+    committed = history.committed()
+    copies: defaultdict[Message, list[Record]] = defaultdict(list)
+    for record in inputs.records:
+        copies[record.message].append(record)
+    for message, records in copies.items():
+        offset = records[0].offset
+        due = sum(record.readable and record.offset < committed for record in records)
+        counted = written.readable[message]
+        facts: dict[str, object] = {"counted": counted, "messages": len(records)}
+        if written.whole and counted + written.perhaps[message] < due:
+            yield _Found(
+                name=NOT_COUNTED,
+                topic=written.topic,
+                cause=_taken_away(history, written.places),
+                facts=facts,
+                message=message,
+                offset=offset,
+                rows=(evidence_row("groups", None, f"offset {committed} is committed"),),
+            )
+        if inputs.whole and counted > len(records):
+            yield _twice(history, written, message, offset, facts)
+    if inputs.whole:
+        for message, counted in written.readable.items():
+            if counted > 1 and message in sent and message not in copies:
+                yield _twice(history, written, message, None, {"counted": counted, "messages": 0})
+
+
+def _twice(
+    history: ApplicationHistory,
+    written: WrittenTopic,
+    message: Message,
+    offset: int | None,
+    facts: dict[str, object],
+) -> _Found:
+    return _Found(
+        name=COUNTED_TWICE,
+        topic=written.topic,
+        cause=_too_often(history),
+        facts=facts,
+        message=message,
+        offset=offset,
+        rows=(evidence_row("copies", None, f"{facts['counted']} committed records in {written.topic}"),),
+    )
+
+
+# ---- stores
+
+
+def _about_stores(
+    history: ApplicationHistory, inputs: FinalRecords, sent: Collection[Message]
+) -> Iterator[_Found]:
+    """Words that a store has counted less often than there are committed messages, or more than there are."""
+    application, where = history.application, history.where
+    topic = application.changelog or where.topic
+    present = {record.message for record in inputs.records}
+    most = Counter(application.word(*record.message) for record in inputs.records)
+    most.update(application.word(*message) for message in sent if message not in present)
+    for store in history.stores:
+        committed = history.committed(store.ns)
+        least = Counter(
+            application.word(*record.message)
+            for record in inputs.records
+            if record.readable and record.offset < committed
+        )
+        for word in sorted({*least, *most, *store.counts}):
+            counted = store.counts.get(word, 0)
+            if least[word] <= counted <= most[word]:
+                continue
+            places = (TopicPartition(topic, where.partition),)
+            cause = _too_often(history) if counted > most[word] else _taken_away(history, places)
+            yield _Found(
+                name=STORE_DIFFERS,
+                topic=topic,
+                cause=cause,
+                facts={
+                    "word": word,
+                    "counted": counted,
+                    "messages": most[word] if counted > most[word] else least[word],
+                    "instance": store.reader,
+                },
+                rows=(evidence_row("applications", store.ns, f"{word}: {counted}"),),
+            )
+
+
+# ---- causes
+
+
+def _too_often(history: ApplicationHistory) -> Cause:
+    weak = history.application.guarantee == AT_LEAST_ONCE
+    return Cause(kind="at_least_once" if weak else "unexplained")
+
+
+def _taken_away(history: ApplicationHistory, places: Sequence[TopicPartition]) -> Cause:
+    """What took records from the topic to which they were written."""
+    for where in places:
+        for event in partition_events(history.evidence, *where)[1]:
+            unclean = unclean_election(event, partition=str(where))
+            if unclean is not None:
+                return unclean
+    return Cause(kind="unexplained")
