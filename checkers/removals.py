@@ -35,7 +35,7 @@ _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp
 _STARTS = ("log_start", "records_deleted")
 """Kinds of `log_events` with a log start offset that a broker reports."""
 _OF_OWN_CLIENTS = ("raw", "librdkafka", "java")
-"""Clients that give each record the time of sending as its timestamp."""
+"""Clients that give each record the time of sending as its timestamp if they are given no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +71,7 @@ def removals_of(evidence: Evidence, where: TopicPartition, reference: Replica | 
     )
     offsets, times = _earliest(starts)
     requests = [offset for offset, _ in _deleted_records(evidence, where, deleted_ns)]
+    ages = sorted(_ages(evidence))
     limited = retention.deletes and (retention.age_ms or 0) >= 0
     return Removals(
         recorded=retention.recorded,
@@ -82,7 +83,8 @@ def removals_of(evidence: Evidence, where: TopicPartition, reference: Replica | 
         start_ns=times,
         read_ns=-1 if reference is None else reference.read_ns,
         stamped_by_broker=retention.stamped_by_broker,
-        dated=np.array(sorted(_dated(evidence)), dtype=np.int64),
+        dated=np.array([writer for writer, _ in ages], dtype=np.int64),
+        age_ns=np.array([age_ns for _, age_ns in ages], dtype=np.int64),
     )
 
 
@@ -129,10 +131,12 @@ def _may_exceed(limit: int | None, reference: Replica | None) -> bool:
     return reference is None or reference.size_bytes < 0 or reference.size_bytes >= limit
 
 
-def _dated(evidence: Evidence) -> Iterator[int]:
+def _ages(evidence: Evidence) -> Iterator[tuple[int, int]]:
+    """Writers whose timestamps are known, and by how many ns they are older than the time of sending."""
     for number, writer in evidence.writers.items():
-        if writer.get("client") in _OF_OWN_CLIENTS:
-            yield number
+        age_ms = writer.get("event_age_ms")
+        if age_ms is not None or writer.get("client") in _OF_OWN_CLIENTS:
+            yield number, (age_ms or 0) * 1_000_000
 
 
 def _topic(partition: str) -> str:
@@ -219,7 +223,8 @@ def cause_of_start(evidence: Evidence, where: TopicPartition, mark: Row, offset:
     removals = removals_of(evidence, where, Replica(broker=broker, log_start=log_start, read_ns=ns))
     if not since_ns < removals.topic_deleted_ns <= ns:
         removals = replace(removals, topic_deleted_ns=-1)
-    dated = removals.dated[:1] if len(removals.dated) == len(evidence.writers) else removals.dated[:0]
+    oldest = removals.dated[np.argsort(-removals.age_ns)][:1]
+    dated = oldest if len(removals.dated) == len(evidence.writers) else oldest[:0]
     (code,) = removals.reasons(
         np.array([offset]),
         np.array([False]),

@@ -23,7 +23,7 @@ from run.stage import Stage
 from run.transactional import TransactionalProducer
 from workloads.client.background import BackgroundConsumer
 from workloads.protocol.commands import Prepare
-from workloads.protocol.lines import FEATURES
+from workloads.protocol.lines import FEATURES, TIMESTAMPS
 from workloads.protocol.spec import ConsumerSpec, StreamLoad
 
 KAFKA = "3.9.1"
@@ -48,9 +48,10 @@ SENTENCES: Mapping[str, str] = {
     "transactions": "one transaction commits, one aborts",
     "offsets": "a transaction that commits sets the offset of a group, and one that aborts does not",
     "member": "a transaction sets an offset as a member of the group; a former member is refused",
+    "timestamps": "records have the timestamps that a producer is to give them, an hour ago",
 }
 """The operations, in order."""
-_UNDISTURBED = ("plain", "acks-one", "stream", "idempotent", "transactions")
+_UNDISTURBED = ("plain", "acks-one", "stream", "idempotent", "transactions", "timestamps")
 """Operations whose messages must be acknowledged."""
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "group": ("groups",),
@@ -58,7 +59,9 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "transactions": ("transactions",),
     "offsets": ("transactions",),
     "member": ("transactions", "groups"),
+    "timestamps": (TIMESTAMPS,),
 }
+_EVENT_AGE_MS = 3_600_000
 _TAKEN_FOR_GRANTED = {"assigned": "assign"}
 """Operations that every program has, unless it says otherwise."""
 
@@ -110,6 +113,9 @@ class ProgramCheck:
             "transactions": self._transactions,
             "offsets": self._offsets,
             "member": self._member,
+            "timestamps": lambda stage: self._send(
+                self._producer(stage, "timestamps", event_age_s=_EVENT_AGE_MS / 1000), MESSAGES
+            ),
         }
         for name, operation in operations.items():
             if name in self.skipped:
@@ -330,6 +336,7 @@ def objections(rows: Mapping[str, Rows], check: ProgramCheck) -> Iterator[Object
     for (operation, what), messages in wrong.items():
         yield Objection(operation, f"{_counted(messages)} {what}")
     yield from _misread(rows["reads"], log, names, check)
+    yield from _misdated(rows["copies"], names)
     yield from _visible(rows, check)
 
 
@@ -374,6 +381,18 @@ def _misread(
             yield Objection(
                 operation, f"{_counted(_at(missing))} in the log, and not returned by the consumer"
             )
+
+
+def _misdated(copies: Rows, names: Mapping[int, str]) -> Iterator[Objection]:
+    """Between two producers at the same time lies the age that one of them gives its records."""
+    times: dict[str, dict[int, int]] = defaultdict(dict)
+    for copy in copies:
+        times[names.get(copy["writer"], "")][copy["offset"]] = copy["timestamp_ms"] or 0
+    newest = max(times["plain"].values(), default=0)
+    for offset, at_ms in times["timestamps"].items():
+        if not newest - _EVENT_AGE_MS <= at_ms <= newest - _EVENT_AGE_MS / 2:
+            yield Objection("timestamps", f"the record at offset {offset} has the timestamp {at_ms}")
+            return
 
 
 def _visible(rows: Mapping[str, Rows], check: ProgramCheck) -> Iterator[Objection]:

@@ -126,6 +126,7 @@ class Stage:
         idempotent: bool | None = None,
         request_timeout_s: float | None = None,
         delivery_timeout_s: float | None = None,
+        event_age_s: float = 0.0,
         config: Mapping[str, str | int | float | bool] | None = None,
     ) -> Producer:
         """A producer in one AZ's client host; it knows the brokers ``to`` (all of them if none is named).
@@ -135,6 +136,9 @@ class Stage:
         client, find the leader from the bootstrap list, and get the user's producer settings where the
         scenario gives none. Defaults: acks=all, no retries, not idempotent, 2 s for a request. A ``raw``
         idempotent producer sends each message with the sequence number that the scenario names.
+
+        ``event_age_s`` makes the timestamps of its records so much older than the time of sending, as those
+        of a producer that replays events are; below 0: newer.
         """
         via = self._through(az, via)
         fixed = {
@@ -156,6 +160,7 @@ class Stage:
             brokers=self.endpoints(to),
             via=via,
             produce_version=self.dialect.produce,
+            event_age_s=event_age_s,
             config={**choice.config, **(config or {})},
             **choice.fields,
         )

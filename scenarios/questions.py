@@ -92,6 +92,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "kraft-last-replica-wiped-elr-killed",
         "kraft-last-replica-wiped-no-elr",
     ),
+    "What may be removed although it was acknowledged?": ("event-time-retention",),
     "How do replicas truncate, and when do they diverge?": (
         "truncation-hw-vs-epoch",
         "kip-279-gap",

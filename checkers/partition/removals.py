@@ -43,7 +43,9 @@ class Removals:
     stamped_by_broker: bool = False
     """The timestamp of a record is the time of its append; if not, its producer chose it."""
     dated: Ints = field(default_factory=lambda: EMPTY)
-    """Writers that choose the time of sending."""
+    """Writers whose timestamps are known, rising …"""
+    age_ns: Ints = field(default_factory=lambda: EMPTY)
+    """… and by how much they are older than the time of sending."""
 
     def reasons(
         self,
@@ -87,8 +89,12 @@ class Removals:
             # A log start that was reported before the message was sent concerns an earlier message there.
             until = np.where((offsets >= 0) & (reported >= sent_ns), np.minimum(until, reported), until)
         decidable = (until < FOREVER) & (sent_ns >= 0)
+        youth_ns = np.full(len(offsets), self.retention_ns - CLOCKS_NS, dtype=np.int64)
         if not self.stamped_by_broker:
             decidable &= np.isin(writer, self.dated)
-        young = decidable & (until - sent_ns < self.retention_ns - CLOCKS_NS)
+            if len(self.dated):
+                place = np.minimum(np.searchsorted(self.dated, writer), len(self.dated) - 1)
+                youth_ns -= self.age_ns[place]
+        young = decidable & (until - sent_ns < youth_ns)
         old: Flags = ~young
         return old

@@ -75,9 +75,10 @@ class Worker:
 class Producer(Worker):
     """One producer of kafka-python."""
 
-    def __init__(self, number: int, properties: dict[str, str]) -> None:
+    def __init__(self, number: int, properties: dict[str, str], age_ms: int | None) -> None:
         super().__init__()
         self.number = number
+        self.age_ms = age_ms
         self.acks = int(properties["acks"].replace("all", "-1"))
         self.retries = int(properties["retries"])
         self.idempotent = properties.get("enable.idempotence") == "true"
@@ -142,7 +143,10 @@ class Producer(Worker):
         assert self.producer is not None
         try:
             future = self.producer.send(
-                message["topic"], message["value"].encode("latin-1"), partition=message["partition"]
+                message["topic"],
+                message["value"].encode("latin-1"),
+                partition=message["partition"],
+                timestamp_ms=None if self.age_ms is None else int(time.time() * 1000) - self.age_ms,
             )
         except Exception as error:  # noqa: BLE001 - it never reached the queue
             self.report(seq, "fail", error=error)
@@ -275,7 +279,7 @@ class Program:
                     "protocol": 1,
                     "client": "kafka-python",
                     "version": kafka.__version__,
-                    "features": ["idempotence", "groups"],
+                    "features": ["idempotence", "groups", "timestamps"],
                     "ns": time.monotonic_ns(),
                 }
             }
@@ -290,7 +294,7 @@ class Program:
         """Carry out one request. All except `quit` continue in a thread."""
         op = request["op"]
         if op == "create_producer":
-            producer = Producer(request["producer"], request["properties"])
+            producer = Producer(request["producer"], request["properties"], request.get("event_age_ms"))
             self.producers[producer.number] = producer
             producer.answer(request, producer.check)
             producer.later(producer.start)

@@ -166,6 +166,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                     Column("idempotent", "flag", "enable.idempotence"),
                     Column("retries", "int", "configured number of retries"),
                     Column("transactional_id", "text", "transactional.id; null: none"),
+                    Column(
+                        "event_age_ms",
+                        "long",
+                        "by how much the timestamps of its records are older than the time of sending; below "
+                        "0: newer; null: the client chose them",
+                    ),
                     Column("config", "text", "complete configuration as JSON"),
                 ),
             ),

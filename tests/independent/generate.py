@@ -105,6 +105,10 @@ def _damage_the_run(world: World, kind: str) -> None:
         world.rows("configs").append(key | {"value": "1", "asked": "2"})
 
 
+_EVENT_AGES_MS = (None, None, 4_000, None, -4_000, None, 20_000)
+"""Of the records of a producer; retention by time in these histories takes 0.5 to 20 s, or forever."""
+
+
 def _surroundings(world: World) -> None:
     """Tables that explain and name things, and that change neither fates nor findings."""
     random = world.random
@@ -116,6 +120,7 @@ def _surroundings(world: World) -> None:
             world.rows("writers").append(
                 {"writer": writer, "name": f"w{writer}", "acks": random.choice((0, 1, -1, None))}
                 | {"client": random.choice(("raw", "librdkafka", "java", "java", "program", None))}
+                | {"event_age_ms": _EVENT_AGES_MS[(writer + int(world.name)) % len(_EVENT_AGES_MS)]}
             )
     world.rows("marks").append({"ns": world.tick(), "name": f"mark {world.name}", "text": None})
     for partition in world.partitions:

@@ -21,6 +21,7 @@ class Removals:
         self.topic, self.number = partition.at
         self.settings = dict(self._settings())
         self.clients = {row["writer"]: row.get("client") for row in history.get("writers", ())}
+        self.ages = {row["writer"]: row.get("event_age_ms") for row in history.get("writers", ())}
         deletions = [ns for ns, _ in (*self._faults("delete_topic"), *self._lines("topic_deleted"))]
         self.deleted = max(deletions, default=-1)
         self.compacted = any(log.compacted for log in partition.logs.values())
@@ -49,14 +50,16 @@ class Removals:
         if not ages:
             return False
         stamped = set(self.settings.get("message.timestamp.type", ())) == {"LogAppendTime"}
-        if not stamped and self.clients.get(send["writer"]) not in SENT_WITH_ITS_TIME:
+        age = self.ages.get(send["writer"])
+        if not stamped and age is None and self.clients.get(send["writer"]) not in SENT_WITH_ITS_TIME:
             return True
+        age_ns = 0 if stamped or age is None else age * 10**6
         gone = [] if log.read_ns is None else [log.read_ns]
         if offset is not None:
             reported = [ns for ns, start in log.starts if start > offset and ns > self.deleted]
             if reported and min(reported) >= send["sent_ns"]:
                 gone.append(min(reported))
-        return not gone or min(gone) - send["sent_ns"] >= min(ages) * 10**6 - SECOND
+        return not gone or min(gone) - send["sent_ns"] + age_ns >= min(ages) * 10**6 - SECOND
 
     def _by_size(self, log: Log) -> bool:
         sizes = [int(text) for text in self.settings["retention.bytes"] if int(text) >= 0]

@@ -59,8 +59,11 @@ MUTANTS = {
         ("independent",),
     ),
     "retention removes what is too young": Mutant(
-        removals.Removals._outlived, "until - sent_ns < self.retention_ns - CLOCKS_NS", "until - sent_ns < 0",
+        removals.Removals._outlived, "until - sent_ns < youth_ns", "until - sent_ns < 0",
         ("removals",),
+    ),
+    "retention knows the time of sending alone": Mutant(
+        removals.Removals._outlived, "youth_ns -= self.age_ns[place]", "youth_ns -= 0", ("removals",)
     ),
     "retention needs no log of its size": Mutant(
         checkers.removals._may_exceed, "reference.size_bytes >= limit", "reference.size_bytes >= 0",
@@ -88,7 +91,7 @@ MUTANTS = {
 }  # fmt: skip
 FEW, REVEALING = 60, 20261127
 """So many histories of this seed show every mutant, except those …"""
-REMOVALS = (372, 592, 601, 606)
+REMOVALS = (372, 552, 592, 601, 606)
 """… for which these do: histories with documented removals."""
 
 

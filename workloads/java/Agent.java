@@ -87,7 +87,8 @@ public final class Agent {
     }
 
     private static List<String> features() {
-        List<String> features = new ArrayList<>(List.of("idempotence", "transactions", "groups", "streams"));
+        List<String> features =
+            new ArrayList<>(List.of("idempotence", "transactions", "groups", "streams", "timestamps"));
         OPTIONAL.forEach((feature, name) -> {
             try {
                 Class.forName(name);
@@ -110,7 +111,7 @@ public final class Agent {
     private static void dispatch(Request request) throws InterruptedException {
         switch (request.op) {
             case "create_producer":
-                Producer created = new Producer(request.number("producer"));
+                Producer created = new Producer(request);
                 PRODUCERS.put(created.number, created);
                 created.work(request, () -> created.create(request.properties()));
                 break;
@@ -303,10 +304,17 @@ public final class Agent {
         private final Map<Integer, Pending> pending = new HashMap<>();
         private volatile KafkaProducer<byte[], byte[]> producer;
         private volatile Stream stream;
+        /** By how much the timestamps of the records are older than the time of sending; null: the library chooses. */
+        private final Long ageMs;
         private Metric recordsSent;
 
-        Producer(int number) {
-            this.number = number;
+        Producer(Request request) {
+            this.number = request.number("producer");
+            this.ageMs = request.has("event_age_ms") ? ((Number) request.fields().get("event_age_ms")).longValue() : null;
+        }
+
+        private Long timestamp() {
+            return ageMs == null ? null : Long.valueOf(System.currentTimeMillis() - ageMs);
         }
 
         void create(Properties properties) {
@@ -401,7 +409,7 @@ public final class Agent {
             }
             try {
                 producer.send(
-                    new ProducerRecord<>((String) message.get("topic"), partition, null, value),
+                    new ProducerRecord<>((String) message.get("topic"), partition, timestamp(), null, value),
                     (metadata, error) -> finish(seq, error == null ? metadata.offset() : -1, error));
             } catch (RuntimeException error) { // it never reached the queue
                 Pending one = take(seq);
@@ -495,7 +503,7 @@ public final class Agent {
         /** Start a stream; the answer follows when it has ended. */
         private void stream(Request request) {
             try {
-                stream = new Stream(producer, this::requests, LATER, request.fields());
+                stream = new Stream(producer, this::timestamp, this::requests, LATER, request.fields());
             } catch (IOException | RuntimeException error) {
                 request.fail(error);
                 return;

@@ -34,6 +34,7 @@ final class Stream {
     /** A batch that expires in the moment in which it is drained is sent all the same (Sender.sendProducerData). */
     private static final long COUNTED_MS = 200;
     private final KafkaProducer<byte[], byte[]> producer;
+    private final Supplier<Long> timestamp;
     private final Supplier<Double> requests;
     private final ScheduledExecutorService later;
     private final Load load;
@@ -50,9 +51,10 @@ final class Stream {
     private long sent;
 
     Stream(
-            KafkaProducer<byte[], byte[]> producer, Supplier<Double> requests, ScheduledExecutorService later,
-            Map<String, Object> request) throws IOException {
+            KafkaProducer<byte[], byte[]> producer, Supplier<Long> timestamp, Supplier<Double> requests,
+            ScheduledExecutorService later, Map<String, Object> request) throws IOException {
         this.producer = producer;
+        this.timestamp = timestamp;
         this.requests = requests;
         this.later = later;
         this.load = new Load(request);
@@ -137,7 +139,11 @@ final class Stream {
         try {
             producer.send(
                 new ProducerRecord<>(
-                    target.topic, target.partition, planned.key, target.value(seq, planned.size, checksum)),
+                    target.topic,
+                    target.partition,
+                    timestamp.get(),
+                    planned.key,
+                    target.value(seq, planned.size, checksum)),
                 (metadata, error) -> finish(seq, error == null ? metadata.offset() : -1, error));
         } catch (RuntimeException error) { // it never reached the queue
             complete(seq, -1, error, 0, System.nanoTime());

@@ -31,7 +31,8 @@ _LONGEST_READ = 1 << 12
 STREAMS = "streams"
 SHARES = "shares"
 APPLICATIONS = "applications"
-FEATURES = ("idempotence", "transactions", "groups", STREAMS, SHARES, APPLICATIONS)
+TIMESTAMPS = "timestamps"
+FEATURES = ("idempotence", "transactions", "groups", STREAMS, SHARES, APPLICATIONS, TIMESTAMPS)
 """Features that a program may have beyond plain producers and consumers; words of `Hello.features`."""
 LACKS = ("assign",)
 """Features of a plain client that a program may lack; words of `Hello.lacks`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -90,6 +91,8 @@ class ProducerSpec:
     produce_version: int = 7
     """Version of raw ProduceRequests: 2 for brokers before 0.11, 3 or higher for later ones."""
     connect_timeout_s: float = 1.0
+    event_age_s: float = 0.0
+    """By how much the timestamps of its records are older than the time of sending; below 0: newer."""
     config: Config = field(default_factory=dict)
     """More settings, by librdkafka's names (`workloads.protocol.java_names` renames them for other clients).
     They override all others."""
@@ -103,6 +106,16 @@ class ProducerSpec:
             raise UsageError(f"{who} has the brokers {labels}; name {count}.")
         if (self.idempotent or self.transactional_id) and self.acks != -1:
             raise UsageError(f"{who} is idempotent and has acks={self.acks}; idempotence needs acks=-1.")
+
+    @property
+    def event_age_ms(self) -> int | None:
+        """`event_age_s` in ms; None: the client chooses the timestamps."""
+        return round(self.event_age_s * 1000) or None
+
+    def timestamp_ms(self) -> int | None:
+        """Timestamp of a record that is sent now, by the wall clock; None: the client chooses it."""
+        age_ms = self.event_age_ms
+        return None if age_ms is None else int(time.time() * 1000) - age_ms
 
     @property
     def creation_s(self) -> float:

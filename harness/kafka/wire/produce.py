@@ -85,14 +85,16 @@ def produce_once(
     answer_within_s: float | None = None,
     connect_within_s: float = 2.0,
     of: BatchSequence | None = None,
+    timestamp_ms: int | None = None,
 ) -> ProduceResult:
     """Send one record to exactly this broker, once; an endpoint gets a connection for this request alone.
 
     ``timeout_ms`` is the broker's own time-out (error 7); ``answer_within_s`` bounds the wait for the
-    response and defaults to that time-out plus 3 s; ``of`` names the idempotent producer, if there is one.
+    response and defaults to that time-out plus 3 s; ``of`` names the idempotent producer, if there is one;
+    ``timestamp_ms`` is the record's timestamp, by default the present time.
     """
     data = ProduceRequest.TopicProduceData.PartitionProduceData(
-        index=partition, records=one_record_batch(value, dialect.magic, of=of)
+        index=partition, records=one_record_batch(value, dialect.magic, timestamp_ms, of=of)
     )
     request = ProduceRequest(
         transactional_id=None,

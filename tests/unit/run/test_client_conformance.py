@@ -8,7 +8,9 @@ import pytest
 
 from run.conformance import SENTENCES, ProgramCheck, objections
 
-NAMES = {1: "plain", 2: "refused", 3: "unanswered", 4: "transactions"}
+NAMES = {1: "plain", 2: "refused", 3: "unanswered", 4: "transactions", 5: "timestamps"}
+HOUR_MS = 3_600_000
+NOW_MS = 500_000 * HOUR_MS
 
 
 def history() -> dict[str, list[dict[str, Any]]]:
@@ -19,7 +21,8 @@ def history() -> dict[str, list[dict[str, Any]]]:
 
     def copy(offset: int, writer: int, seq: int) -> dict[str, Any]:
         place = {"topic": "check", "partition": 0, "offset": offset, "home": "check/0", "intact": True}
-        return {**place, "writer": writer, "seq": seq, "control": False}
+        at_ms = NOW_MS + 20 * offset - (HOUR_MS if writer == 5 else 0)
+        return {**place, "writer": writer, "seq": seq, "control": False, "timestamp_ms": at_ms}
 
     def read(reader: int, offset: int, writer: int, seq: int) -> dict[str, Any]:
         place = {"topic": "check", "partition": 0, "offset": offset}
@@ -34,8 +37,14 @@ def history() -> dict[str, list[dict[str, Any]]]:
             send(3, 0, "info", None),
             send(4, 0, "ok", 4, txn=0),
             send(4, 1, "ok", 6, txn=1),
+            send(5, 0, "ok", 8),
         ],
-        "copies": [*(copy(*one) for one in records), *(copy(*one) for one in records), copy(6, 4, 1)],
+        "copies": [
+            *(copy(*one) for one in records),
+            *(copy(*one) for one in records),
+            copy(6, 4, 1),
+            copy(8, 5, 0),
+        ],
         "reads": [
             *(read(1000, *one) for one in records[:3]),
             *(read(7, *one) for one in records),
@@ -76,6 +85,7 @@ LIES: list[tuple[str, int, dict[str, Any], str, str]] = [
     ("reads", 1, {"offset": 0}, "assigned", "check/0@1: in the log, and not returned"),
     ("reads", 7, {"seq": 9}, "transactions", "4/0: of a committed transaction, but not visible"),
     ("reads", 7, {"seq": 1}, "transactions", "4/1: of an aborted transaction, but visible"),
+    ("copies", 11, {"timestamp_ms": NOW_MS}, "timestamps", "the record at offset 8 has the timestamp"),
 ]
 
 
@@ -96,7 +106,9 @@ def test_an_operation_that_could_not_be_carried_out() -> None:
 
 
 def test_a_program_without_transactions_is_not_asked_for_any() -> None:
-    assert ProgramCheck(features=("idempotence",)).skipped == ("group", "transactions", "offsets", "member")
+    assert ProgramCheck(features=("idempotence",)).skipped == (
+        *("group", "transactions", "offsets", "member", "timestamps"),
+    )
 
 
 def test_a_program_that_cannot_assign_partitions_is_not_asked_to() -> None:

@@ -357,6 +357,7 @@ ONE = [
     ("NotEnoughReplicasAfterAppendException", "", -1, 0, 1, "info", "appended"),
     ("InvalidRequiredAcksException", "", -1, 0, 1, "fail", "before the append"),
     ("TopicAuthorizationException", "", -1, 0, 1, "fail", "before the append"),
+    ("InvalidTimestampException", "", -1, 0, 1, "fail", "checked before the append"),
     ("UnsupportedVersionException", "", -1, 0, 1, "fail", "not read"),
     ("KafkaStorageException", "", -1, 0, 1, "info", "the disk may have failed after the append"),
     ("InvalidRecordException", "", -1, 0, 1, "fail", "before the append"),

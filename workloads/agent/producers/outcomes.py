@@ -112,6 +112,7 @@ _RULES = (
             2: ("CORRUPT_MESSAGE", "The broker checks the batch before it appends."),
             10: ("MESSAGE_TOO_LARGE", "Rejected before the append, or by the client itself."),
             18: ("RECORD_LIST_TOO_LARGE", "Rejected before the append."),
+            32: ("INVALID_TIMESTAMP", "The broker checks the batch before it appends."),
             87: ("INVALID_RECORD", "The broker checks the batch before it appends."),
         },
     ),

@@ -67,6 +67,7 @@ def send_recorded(
         answer_within_s=producer.request_timeout_s + GRACE_S,
         connect_within_s=producer.connect_timeout_s,
         of=of,
+        timestamp_ms=producer.timestamp_ms(),
     )
     done_ns = now_ns()
     error = error_code(produced)

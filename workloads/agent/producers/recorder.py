@@ -84,6 +84,7 @@ class Recorder:
             idempotent=bool(config.get("enable.idempotence", False)),
             retries=int(config.get("retries", 0)),
             transactional_id=producer.transactional_id or None,
+            event_age_ms=producer.event_age_ms,
             config=json.dumps(
                 shown_properties(producer_properties(producer) if producer.via in PROGRAMS else config)
             ),

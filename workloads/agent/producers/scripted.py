@@ -114,12 +114,14 @@ class ScriptedProducer(AgentProducer):
                 message=message, done=done, before=self._requests.position(), alone=alone
             )
         value = encode(message.writer, message.seq, topic, partition, label)
+        timestamp_ms = self.spec.timestamp_ms()
         try:
             self.producer.produce(
                 topic,
                 value,
                 partition=partition,
                 on_delivery=lambda _, report: self._delivered(message.seq, report),
+                **({} if timestamp_ms is None else {"timestamp": timestamp_ms}),
             )
         except BufferError:
             self._finish(message.seq, QUEUE_FULL, attempts=_NEVER_SENT)

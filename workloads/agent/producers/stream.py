@@ -198,12 +198,15 @@ class StreamProducer(AgentProducer):
             self._producer, self._ended_fatally = Producer(self._config), False
         targets, journal = self._load.targets, self._journal
         messages: dict[int, list[dict[str, Any]]] = {}
+        timestamp_ms = self.spec.timestamp_ms()
         for seq in range(first, first + count):
             planned = self._messages.planned(seq)
             journal.begin(seq, planned.target, now_ns())
             message: dict[str, Any] = {"value": self._messages.value(seq, planned)}
             if planned.key is not None:
                 message["key"] = planned.key
+            if timestamp_ms is not None:
+                message["timestamp"] = timestamp_ms
             messages.setdefault(planned.target, []).append(message)
         for target, batch in messages.items():
             self._produce(*targets[target], batch)

@@ -57,6 +57,7 @@ _RULES = (
             "NotEnoughReplicasAfterAppendException": (20, "Appended; then the ISR was too small."),
             "InvalidRequiredAcksException": (21, "Rejected before the append."),
             "TopicAuthorizationException": (29, "Rejected before the append."),
+            "InvalidTimestampException": (32, "The broker checks the batch before it appends."),
             "UnsupportedVersionException": (35, "The broker could not read the request."),
             "KafkaStorageException": (56, "The disk failed at an unknown point of the append."),
             "InvalidRecordException": (87, "The broker checks the batch before it appends."),

@@ -29,7 +29,7 @@ from workloads.protocol.commands import (
     SendOffsets,
 )
 from workloads.protocol.java_names import producer_properties
-from workloads.protocol.lines import HELLO_S, Event, Failure, OutcomeEvent, shown, value_text
+from workloads.protocol.lines import HELLO_S, TIMESTAMPS, Event, Failure, OutcomeEvent, shown, value_text
 from workloads.protocol.results import Outcome, SendResult, TransactionEnd
 from workloads.protocol.spec import Config, ProducerSpec
 
@@ -42,7 +42,12 @@ class ProgramProducer(AgentProducer):
 
     def __init__(self, recorder: Recorder, spec: ProducerSpec, program: RunningProgram) -> None:
         """Record the producer, and let the program create it."""
-        for needed, feature in ((spec.idempotent, "idempotence"), (spec.transactional_id, "transactions")):
+        age_ms = spec.event_age_ms
+        for needed, feature in (
+            (spec.idempotent, "idempotence"),
+            (spec.transactional_id, "transactions"),
+            (age_ms is not None, TIMESTAMPS),
+        ):
             if needed:
                 program.require(feature, f"the producer {spec.name}")
         super().__init__(recorder, spec)
@@ -58,7 +63,12 @@ class ProgramProducer(AgentProducer):
         program.handle("producer", spec.writer, self.done)
         program.at_end(self._fail_all)
         properties: dict[str, Json] = dict(producer_properties(spec))
-        self._creation = program.submit("create_producer", producer=spec.writer, properties=properties)
+        self._creation = program.submit(
+            "create_producer",
+            producer=spec.writer,
+            properties=properties,
+            **({} if age_ms is None else {"event_age_ms": age_ms}),
+        )
         self._creation.add_done_callback(self._created)
 
     def dispatch(self, command: ProducerCommand[object], reply: Reply) -> Work | None:
