@@ -31,6 +31,7 @@ ONE_ATTEMPT = [
     (56, -1, "info", "the disk may have failed before or after the append"),
     (59, -1, "info", "an expired producer id proves nothing about earlier attempts"),
     (87, -1, "fail", "an invalid record is rejected before the append"),
+    (32, -1, "fail", "a timestamp that is too far off is rejected before the append"),
     (-1, -1, "info", "the broker does not report how far the append got"),
     (48, -1, "fail", "the coordinator says that the partition is in no open transaction"),
     (51, -1, "fail", "the coordinator is still ending the last transaction"),
