@@ -107,7 +107,7 @@ def _with_messages(run: Path, folder: Path, messages: int, damage: str) -> Path:
             pq.write_table(copies, history / "copies.parquet" / file.name)
         _append(history, "replicas", pq.read_table(made / "replicas.parquet"))
     written = pq.read_table(history / "writers.parquet")
-    pattern = next(row for row in written.to_pylist() if row["role"] == "stream")
+    pattern = next(row for row in written.to_pylist() if row["role"] == "stream") | {"interval_ns": None}
     ids = np.unique(pq.read_table(history / "sends.parquet", columns=["writer"])["writer"].to_numpy())
     rows = [pattern | {"writer": int(id_), "name": f"bench-{id_}"} for id_ in ids if id_ > FIRST_WRITER]
     _append(history, "writers", pa.Table.from_pylist(rows, written.schema))

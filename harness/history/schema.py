@@ -173,6 +173,12 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "0: newer; null: the client chose them",
                     ),
                     Column("config", "text", "complete configuration as JSON"),
+                    Column(
+                        "interval_ns",
+                        "long",
+                        "time between two messages that its stream was asked to send; null: it is no stream, "
+                        "or this is not recorded",
+                    ),
                 ),
             ),
             Table(

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from harness.errors import BadDataError, json_file, json_object
-from harness.history.tables import read_columns
-from report.model.latency import Latency, histogram
+from harness.history.tables import read_columns, read_table
+from report.model.latency import Latency, histogram, intervals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,8 @@ def recorded_availability(run_dir: Path) -> RecordedAvailability | None:
     if not sends.num_rows:
         return None
     azs = _azs(recording, manifest.get("azs"))
-    writers = read_columns(run_dir, "writers", ("writer", "name"))
+    writers = read_table(run_dir, "writers")
+    asked_ns = intervals(writers.to_pylist())
     names = dict(zip(writers["writer"].to_pylist(), writers["name"].to_pylist(), strict=True))
     partition, writer = sends["partition"].to_numpy(), sends["writer"].to_numpy()
     sent, done = sends["sent_ns"].to_numpy(), sends["done_ns"].to_numpy()
@@ -75,7 +76,14 @@ def recorded_availability(run_dir: Path) -> RecordedAvailability | None:
             if not chosen.any():
                 continue
             latency = Latency.of(
-                histogram(writer[chosen], sent[chosen], done[chosen], np.ones(int(chosen.sum()), bool))
+                histogram(
+                    writer[chosen],
+                    sent[chosen],
+                    done[chosen],
+                    np.ones(int(chosen.sum()), bool),
+                    # messages come to all partitions in turn
+                    {number: one * len(azs) // len(led) for number, one in asked_ns.items()},
+                )
             )
             rows.append(
                 AzAvailability(

@@ -92,7 +92,7 @@ class Client:
     def start_stream(self, producer: ProducerSpec, load: StreamLoad) -> Stream:
         """Start a background stream with a producer of its own; a raw one uses librdkafka."""
         via = producer.via if producer.via in LIBRARIES else "librdkafka"
-        producer = replace(producer, via=via, role="stream")
+        producer = replace(producer, via=via, role="stream", interval_ns=load.interval_ns)
         self.call(StartStream(producer=producer, load=load))
         return Stream(self._agent, producer)
 

@@ -76,6 +76,8 @@ class ProducerSpec:
     acks: int = -1
     """0, 1 or -1 (all)."""
     role: Literal["scripted", "stream"] = "scripted"
+    interval_ns: int | None = None
+    """Time between two messages that its stream is asked to send; None: it has none."""
     idempotent: bool = False
     """enable.idempotence"""
     retries: int = 0
@@ -234,6 +236,11 @@ class StreamLoad:
                 f"A stream to {self.topic} of {self.max_count} messages is longer than streams can be; set a "
                 f"max_count of at most {10**SEQ_DIGITS}."
             )
+
+    @property
+    def interval_ns(self) -> int:
+        """Time from one message to the next."""
+        return max(1, round(1e9 / self.rate))
 
     @property
     def shaped(self) -> bool:

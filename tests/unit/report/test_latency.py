@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.history.stream_journal import StreamJournal
 from report.model.latency import Latency, as_log, histogram, histograms
@@ -23,7 +26,7 @@ def steady(count: int = 2000, every_ms: int = 1) -> tuple[np.ndarray, np.ndarray
 def of(sent: np.ndarray, done: np.ndarray, ok: np.ndarray | None = None) -> Latency:
     """The latency of one producer."""
     good = np.ones(len(sent), dtype=bool) if ok is None else ok
-    return Latency.of(histogram(np.zeros(len(sent), np.int64), sent, done, good))
+    return Latency.of(histogram(np.zeros(len(sent), np.int64), sent, done, good, {}))
 
 
 def test_a_steady_producer() -> None:
@@ -98,3 +101,92 @@ def test_journals_of_a_soak_take_the_place_of_the_table(tmp_path: Path) -> None:
     (one,) = histograms(life("stream", -1), writers, tmp_path).values()
     assert one.get_total_count() == 4
     assert Latency.of(one) == Latency(p50_ms=10.0, p99_ms=20.0, max_ms=20.0)
+
+
+def bursts() -> tuple[np.ndarray, np.ndarray]:
+    """A stream asked for 200/s: 50 messages leave within 0.15 ms, then their transaction waits for 5 s."""
+    sent = np.array([start * 5000 * MS + number * 3000 for start in range(20) for number in range(50)])
+    return sent, sent + 4 * MS
+
+
+@pytest.mark.parametrize(
+    ("asked", "most"), [({0: 5 * MS}, 20_000), ({}, 6_000)], ids=["asked", "not recorded"]
+)
+def test_a_burst_is_not_the_interval_of_its_stream(asked: dict[int, int], most: int) -> None:
+    """In 95 s at 200/s, 19,000 messages are due; what is not known is no more than the busiest second had."""
+    sent, done = bursts()
+    found = histogram(np.zeros(1000, np.int64), sent, done, np.ones(1000, bool), asked)
+    assert most * 0.9 < found.get_total_count() <= most
+    assert Latency.of(found).max_ms == pytest.approx(5000, rel=0.01)
+
+
+def one_by_one(sent: np.ndarray, done: np.ndarray, ok: np.ndarray, interval_ns: int) -> HdrHistogram:
+    """The definition, a value at a time."""
+    found = HdrHistogram(1, 3_600_000_000, 3)
+
+    def add(latency_ns: int) -> None:
+        found.record_value(min(max(latency_ns // 1000, 1), 3_600_000_000))
+
+    for place in range(len(sent)):
+        if ok[place]:
+            add(int(done[place] - sent[place]))
+            step = int(sent[place] - sent[place - 1]) if place else 0
+            if step > max(100 * MS, 20 * interval_ns):
+                for due in range(1, step // interval_ns):
+                    add(int(done[place] - sent[place - 1]) - due * interval_ns)
+    return found
+
+
+@given(
+    steps=st.lists(st.one_of(st.integers(0, 5 * MS), st.integers(0, 900 * MS)), min_size=1, max_size=60),
+    seed=st.integers(0, 2**32 - 1),
+    longest_ns=st.sampled_from((1, 900, 5 * MS, 10**10, 10**13)),
+    interval_ns=st.one_of(st.integers(10**6, 10**8), st.sampled_from((333_333, 10**9, 10**15))),
+)
+@settings(deadline=None, max_examples=60)
+def test_counted_together_and_one_by_one(
+    steps: list[int], seed: int, longest_ns: int, interval_ns: int
+) -> None:
+    sent = np.cumsum(np.array(steps, np.int64)) + 10**12
+    random = np.random.default_rng(seed)
+    done, ok = sent + random.integers(0, longest_ns, len(sent)), random.random(len(sent)) < 0.8
+    shuffled = random.permutation(len(sent))
+    writer = np.zeros(len(sent), np.int64)
+    if len(set(sent.tolist())) < len(sent):  # then the order of sends is not known
+        shuffled = np.arange(len(sent))
+    found = histogram(writer, sent[shuffled], done[shuffled], ok[shuffled], {0: interval_ns})
+    expected = one_by_one(sent, done, ok, interval_ns)
+    assert list(found.counts) == list(expected.counts)
+    assert found.get_total_count() == expected.get_total_count()
+    assert found.get_max_value() == expected.get_max_value()
+    assert found.get_min_value() == expected.get_min_value()
+
+
+@pytest.mark.parametrize(("asked_ns", "due"), [(MS, 500), (None, 49)])
+def test_a_journal_is_counted_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_ns: int | None, due: int
+) -> None:
+    """A pause between two blocks, and rows that were never completed, count as in one block."""
+    journal = StreamJournal(tmp_path / "client1.1.sends", 1, [("t", 0)])
+    for seq in range(100):
+        sent_ns = (seq + (500 if seq >= 64 else 0)) * MS + 1
+        journal.begin(seq, 0, sent_ns)
+        if seq % 3:
+            journal.complete(seq, done_ns=sent_ns + seq * MS, outcome="ok", offset=seq)
+    journal.close()
+    writers = [{"writer": 1, "az": "az1", "acks": 1, "interval_ns": asked_ns}]
+    texts = []
+    for rows in (1 << 18, 64, 7):
+        monkeypatch.setattr("report.model.latency._AT_ONCE", rows)
+        texts.append(as_log(histograms(life("stream", -1), writers, tmp_path)))
+    assert texts == [texts[0]] * 3
+    monkeypatch.undo()
+    (whole,) = histograms(life("stream", -1), writers, tmp_path).values()
+    assert whole.get_total_count() == 66 + due
+
+
+def test_a_long_pause_costs_no_more_than_a_short_one() -> None:
+    """An interval and times that somebody handed over may ask for any number of messages."""
+    sent = np.array([0, 3600 * 10**9])
+    found = histogram(np.zeros(2, np.int64), sent, sent + MS, np.ones(2, bool), {0: 1})
+    assert found.get_total_count() == 3600 * 10**9 - 1 + 2

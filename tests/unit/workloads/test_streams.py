@@ -52,7 +52,8 @@ def test_a_stream_ends_at_its_count(
     assert beside(journal_path, 1).stat().st_size == PAGE_BYTES + 250 * ROW_BYTES
     assert rows("sent") == rows("done") == []
     assert {len(value) for value in broker.values} == {300}
-    assert rows("writers")[0]["role"] == "stream"
+    (written,) = rows("writers")
+    assert (written["role"], written["interval_ns"]) == ("stream", 2_000_000)
 
 
 def test_messages_go_to_their_partitions_in_turn(client: Client, broker: FakeBroker, sends: Sends) -> None:

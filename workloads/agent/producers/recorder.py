@@ -88,6 +88,7 @@ class Recorder:
             config=json.dumps(
                 shown_properties(producer_properties(producer) if producer.via in PROGRAMS else config)
             ),
+            interval_ns=producer.interval_ns,
         )
 
     def transaction(self, writer: int, txn: int | None, event: str, error: int = 0) -> None:
