@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.checker import DAMAGES, make_history
-from harness.history.tables import write_into
+from harness.history.tables import read_table, write_into
 
 PARTITIONS = 10
 FIRST_WRITER = 1000
@@ -106,7 +106,7 @@ def _with_messages(run: Path, folder: Path, messages: int, damage: str) -> Path:
             copies = _with(copies, writer=copies["writer"].to_numpy() + FIRST_WRITER)
             pq.write_table(copies, history / "copies.parquet" / file.name)
         _append(history, "replicas", pq.read_table(made / "replicas.parquet"))
-    written = pq.read_table(history / "writers.parquet")
+    written = read_table(folder, "writers")
     pattern = next(row for row in written.to_pylist() if row["role"] == "stream") | {"interval_ns": None}
     ids = np.unique(pq.read_table(history / "sends.parquet", columns=["writer"])["writer"].to_numpy())
     rows = [pattern | {"writer": int(id_), "name": f"bench-{id_}"} for id_ in ids if id_ > FIRST_WRITER]
@@ -125,7 +125,7 @@ def _with(table: pa.Table, **columns: np.ndarray) -> pa.Table:
 
 
 def _append(history: Path, name: str, rows: pa.Table) -> None:
-    stored = pq.read_table(history / f"{name}.parquet")
+    stored = read_table(history.parent, name)
     added = rows.select(stored.schema.names).cast(stored.schema)
     write_into(history, name, pa.concat_tables([stored, added]))
 

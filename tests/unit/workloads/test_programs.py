@@ -274,7 +274,7 @@ def test_the_lines_that_the_document_shows_can_be_read() -> None:
     source = "".join(file.read_text() for file in PROGRAMS_SOURCES)
     shown = {json.loads(line)["op"] for line in ours}
     assert {op for op in shown if f'"{op}"' not in source} <= {"flush"}
-    assert len(shown) == 18
+    assert len(shown) == 20
 
 
 # Properties
