@@ -124,7 +124,14 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "share-rolling-restart",
         "share-member-isolated",
     ),
-    "Does Kafka Streams count each message once?": ("streams-no-fault",),
+    "Does Kafka Streams count each message once?": (
+        "streams-no-fault",
+        "streams-az-isolated",
+        "streams-coordinator-killed",
+        "streams-instance-killed",
+        "streams-instance-joins",
+        "streams-at-least-once",
+    ),
     "Do transactions stay whole?": (
         "exactly-once-az-isolated",
         "exactly-once-coordinator-killed",

@@ -887,6 +887,16 @@ def shares_come_again(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def instances_process_nothing(recorded: Recorded) -> Recorded | None:
+    """Instances of applications of Kafka Streams process no partition."""
+    rows = recorded.rows("applications")
+    for row in rows:
+        if row["partitions"] is not None:
+            row["partitions"] = []
+    return recorded.having(applications=rows)
+
+
+@mutant
 def commits_answered_otherwise(recorded: Recorded) -> Recorded | None:
     """After the fault, acknowledged commits are refused, and vice versa."""
     rows = recorded.rows("groups")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.claims.builders.sql import FINAL, answer, sentence, sql_texts, window
+from checkers.claims.builders.sql import FINAL, answer, mark, sentence, sql_texts, window
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,21 @@ class Application:
             "ON i.writer = r.writer AND i.seq = r.seq)",
         )
 
+    @sentence("copies")
+    def is_written_again(self, topic: str, *, at_least: int = 1) -> str:
+        """The final log of ``topic`` holds at least so many messages of the source more often than once.
+
+        Without a fault, the application writes each of them once. Readers of committed records need not get
+        what it wrote again: the first attempt may have been aborted.
+        """
+        written = f"SELECT DISTINCT writer, seq, partition, offset FROM copies WHERE topic = '{topic}'"
+        return answer(
+            f"CASE WHEN {FINAL} THEN count(*) >= {at_least} END",
+            "concat(count(*), ' messages more than once')",
+            f"(SELECT writer, seq FROM ({written}) w WHERE writer IS NOT NULL GROUP BY writer, seq "
+            "HAVING count(*) > 1)",
+        )
+
     @sentence("copies", "applications")
     def store_counts(self, *by: str, after: str, before: str, exactly: bool = True, at_least: int = 1) -> str:
         """What the stores of instances hold between two marks is the number of messages of each word.
@@ -60,6 +75,21 @@ class Application:
             "concat(count(s.n), ' words, ', coalesce(sum(s.n), 0), ' counted, ', coalesce(sum(i.n), 0), "
             f"' messages, ', count_if(NOT ({right})), ' words wrong')",
             f"({stored}) s FULL JOIN ({inputs}) i ON s.partition = i.partition AND s.word = i.word",
+        )
+
+    @sentence("applications")
+    def is_processed_by(self, *members: str, partitions: int, at: str) -> str:
+        """These instances, and no others, process all partitions at a mark, by their newest states."""
+        newest = (
+            f"SELECT member, max_by(state, ns) AS state, max_by(partitions, ns) AS parts FROM applications "
+            f"WHERE {self._own} AND event = 'state' AND ns <= {mark(at)} "
+            f"AND member IN ({sql_texts(members)}) GROUP BY member"
+        )
+        return answer(
+            f"count_if(state = 'RUNNING' AND size(parts) > 0) = {len(members)} "
+            f"AND coalesce(sum(size(parts)), 0) = {partitions}",
+            "coalesce(concat_ws(', ', collect_list(concat(member, ' ', state, ' ', size(parts)))), 'none')",
+            f"({newest})",
         )
 
     @property

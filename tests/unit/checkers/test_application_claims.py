@@ -67,12 +67,46 @@ def test_counts(query: Any, reads: list[Any], applications: list[Any], holds: bo
     assert judged(query, reads, applications) is holds
 
 
-def judged(query: str, reads: list[dict[str, Any]], applications: list[dict[str, Any]]) -> bool | None:
+@pytest.mark.parametrize(("offsets", "holds"), [((0, 1, 2, 3), False), ((0, 1, 2, 3, 1), True), ((), False)])
+def test_written_again(offsets: tuple[int, ...], holds: bool) -> None:
+    written = [
+        {"topic": "out", "partition": 0, "broker": broker, "offset": offset, "writer": 7, "seq": seq}
+        for offset, seq in enumerate(offsets)
+        for broker in (1, 2)
+    ]
+    assert judged(APP.is_written_again("out"), [], [], written) is holds
+    assert judged(APP.is_written_again("out", at_least=2), [], [], written) is False
+
+
+def test_who_processes() -> None:
+    both = [
+        instance("state", state="RUNNING", partitions=[0]),
+        instance("state", member="n", state="RUNNING", partitions=[1]),
+    ]
+    all_by_m = APP.is_processed_by("m", partitions=2, at="restored")
+    by_both = APP.is_processed_by("m", "n", partitions=2, at="restored")
+    assert judged(by_both, [], both) is True
+    assert judged(all_by_m, [], both) is False
+    later = [*both, instance("state", ns=180, state="RUNNING", partitions=[0, 1])]
+    assert judged(all_by_m, [], later) is True
+    assert judged(by_both, [], later[:1]) is False
+
+
+def judged(
+    query: str,
+    reads: list[dict[str, Any]],
+    applications: list[dict[str, Any]],
+    written: list[dict[str, Any]] | None = None,
+) -> bool | None:
     marks = [{"ns": ns, "name": name, "text": name} for name, ns in MARKS.items()]
     replicas = [
         {"topic": "in", "partition": 0, "broker": 1, "complete": True, "ns": 450, "leo": 4, "leader": True}
     ]
-    rows: dict[str, list[dict[str, Any]]] = {"copies": INPUTS, "reads": reads, "applications": applications}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "copies": [*INPUTS, *(written or [])],
+        "reads": reads,
+        "applications": applications,
+    }
     rows |= {"marks": marks, "sends": SENDS, "replicas": replicas}
     tables = {name: pa.Table.from_pylist(some, schema=TABLES[name].arrow()) for name, some in rows.items()}
     claim = {"name": "c", "says": "It is so.", "section": "1", "holds": query}

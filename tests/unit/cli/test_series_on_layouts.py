@@ -130,6 +130,7 @@ def test_five_azs_fit_all_scenarios_but_those_that_reckon_with_three_hosts() -> 
         *("upgrade-az-cut", "upgrade-finalized-in-cut", "upgrade-taken-back", "upgrade-zookeeper-az-cut"),
         *("share-no-fault", "share-leader-killed", "share-coordinator-killed", "share-member-isolated"),
         *("share-coordinator-isolated", "share-rolling-restart"),
-        "streams-no-fault",
+        *("streams-no-fault", "streams-az-isolated", "streams-coordinator-killed"),
+        *("streams-instance-killed", "streams-instance-joins", "streams-at-least-once"),
     }
     assert all("needs exactly 3" in reasons[name] for name in unfit)
