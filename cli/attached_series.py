@@ -52,7 +52,7 @@ def assessment_on_hosts(
     )
 
     with guarded(), answering():
-        hosts = _hosts(options, rate, progress)
+        hosts = _hosts(options, rate, progress).asked()
         if resume is not None:
             before = Assessment.resume(resume)
             _plan(hosts, options, before.plan.cases, progress)
@@ -108,7 +108,7 @@ def search_on_hosts(
     from studies.attached.search import HostsSearch, described, plan_of
 
     with guarded(), answering():
-        hosts = _hosts(options, rate, progress)
+        hosts = _hosts(options, rate, progress).asked()
         before = None if resume is None else HostsSearch.resumed(resume, hosts)
         plan = replace(plan_of(hosts, seed=before.plan.seed if before else seed), lab=LAB)
         if before is not None and before.plan != plan:

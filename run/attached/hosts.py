@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from harness.clock import Anchor
 from harness.cluster.attached import AttachedCluster, attach, bootstrap_endpoints
-from harness.cluster.hosts_file import HostsFile, in_azs_of
+from harness.cluster.hosts_file import ENDING, HostsFile, in_azs_of
 from harness.console import Progress
 from harness.errors import UnfitError, UsageError, quoted
 from harness.lab.hosts.lab import HostsLab
@@ -69,6 +69,8 @@ class AttachedHosts:
     progress: Progress
     rate: float
     """Messages per second of all producers together."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """Faults that end by healing and that a host cannot have, with the reason; empty until it was `asked`."""
 
     @classmethod
     def of(cls, file: HostsFile, cluster_id: str, *, rate: float, progress: Progress) -> AttachedHosts:
@@ -90,6 +92,25 @@ class AttachedHosts:
     def limited(self, aims: Iterable[Aim]) -> AttachedHosts:
         """The same, with no more rights on the hosts than these faults need; not up yet."""
         return replace(self, lab=lab_of(self.file, {aim.ability for aim in aims}))
+
+    def asked(self) -> AttachedHosts:
+        """The same, knowing what hosts cannot have: logs in to each, and changes nothing there.
+
+        Raises UnfitError if a host does not answer.
+        """
+        try:
+            self.lab.up()
+            each = of_each(self.file, lambda host: abilities(self.lab, host))
+        finally:
+            self.lab.down()
+        lacking: dict[str, str] = {}
+        for one in each:
+            if one.problem:
+                raise UnfitError(f"{one.host}: {one.problem}")
+            for ability, why in one.unfit.items():
+                if ability not in ENDING:
+                    lacking.setdefault(ability, f"{one.host} is unfit for {ability!r}: {why.rstrip('.')}")
+        return replace(self, lacking=lacking)
 
     def fault_s(self) -> float:
         """How long a fault lasts. Raises UnfitError outside of the window of the day."""

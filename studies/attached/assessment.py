@@ -67,6 +67,9 @@ def unfit(hosts: AttachedHosts, cases: Sequence[Case]) -> dict[str, str]:
             for faults in together:
                 require_fit("it", hosts.file, faults)
                 guard.require_room_for(faults)
+            for why in (hosts.lacking.get(aim.ability) for aim in chain(*together)):
+                if why:
+                    raise UnfitError(why)
             ending = sorted({host.name for aim in chain(*together) if aim.ends for host in aim.hosts})
             if names := untried(hosts.file, ending):
                 lacking[case.name] = f"the start command of {', '.join(names)} was not tried"

@@ -36,10 +36,13 @@ def plan_of(hosts: AttachedHosts, *, seed: int) -> SearchPlan:
 
 
 def usable(hosts: AttachedHosts) -> tuple[str, ...]:
-    """What the file allows, without what ends processes unless every start command was tried."""
+    """What the file allows and every host can have.
+
+    What ends processes is left out unless every start command was tried.
+    """
     every = [host.name for host in hosts.file.topology.hosts]
     without = ENDING if untried(hosts.file, every) else ()
-    return tuple(name for name in hosts.file.allow if name not in without)
+    return tuple(name for name in hosts.file.allow if name not in (*without, *hosts.lacking))
 
 
 @dataclass(kw_only=True)
@@ -52,7 +55,8 @@ class HostsSearch(Search):
     def begin(cls, runs: Path, plan: SearchPlan, hosts: AttachedHosts) -> HostsSearch:
         """Make the folder. Raises UsageError if it cannot be made, UnfitError if no fault is possible."""
         if not possible(usable(hosts)):
-            raise UnfitError(f"limits.allow of {hosts.file.given} leaves no fault for a search.")
+            why = "; ".join(hosts.lacking.values()) or f"see limits.allow of {hosts.file.given}"
+            raise UnfitError(f"No fault is left for a search: {why}.")
         return cls(path=planned.create(runs, "search", plan, None).path, plan=plan, hosts=hosts)
 
     @classmethod
@@ -129,5 +133,7 @@ def described(hosts: AttachedHosts, plan: SearchPlan) -> Iterator[str]:
         f"acked will carry out random schedules of faults ({kinds}; seed {plan.seed}) on hosts that it did "
         "not set up:"
     )
+    for why in hosts.lacking.values():
+        yield f"  {why}, which is left out"
     yield f"  each fault lasts {hosts.fault_s():.0f} s at most, and takes {hosts.file.hosts_at_once} host(s)"
     yield "  between two schedules, every ISR is full again; if it does not become so, the search ends"

@@ -17,15 +17,17 @@ from harness.errors import InvalidRunError, UnfitError
 from harness.kafka.model import PartitionState
 from harness.kafka.wire.quorum import QuorumInfo
 from harness.lab.hosts.lab import HostsLab
+from nemesis.attached.abilities import Abilities
 from nemesis.network.disciplines import Discipline
 from run.attached import cases, guard
+from run.attached import hosts as attached_hosts
 from run.attached.hosts import AttachedHosts, lab_of
 from run.attached.starting import note_tried, tried_file, untried
 from run.clients import NO_CLIENTS
 from studies.attached import fleet
 from studies.attached.assessment import cases_of, holds, unfit
 from studies.attached.process import HostsOrder
-from studies.attached.search import HostsSearch, usable
+from studies.attached.search import HostsSearch, described, usable
 from studies.attached.steps import Aims, on_hosts
 from studies.search.grammar import fresh
 from studies.search.hunt import RECORDS, SearchPlan, TriedSchedule
@@ -78,6 +80,25 @@ def test_an_assessment_names_what_is_unfit(tmp_path: Path) -> None:
     assert "would take 2 of 3 nodes" in tried["no-quorum.roles-a"]
     only = unfit(hosts_of(tmp_path, 'allow = ["pause"]'), cases_of(hosts))
     assert "needs 'cut'" in only["isolate-a.roles-a"] and "pause-broker1.roles-here" not in only
+
+
+def test_what_a_host_cannot_have_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason; a host that does not answer ends it."""
+    why = "eth0 has a queueing discipline of its own (tbf 8001:), which a limit would replace"
+    told = {"broker2": Abilities(host="broker2", unfit={"throttle": f"{why}.", "kill": "no start command"})}
+    monkeypatch.setattr(HostsLab, "up", lambda _self: None)
+    monkeypatch.setattr(
+        attached_hosts, "abilities", lambda _lab, host: told.get(host.name, Abilities(host=host.name))
+    )
+    hosts = hosts_of(tmp_path, ALL).asked()
+    assert hosts.lacking == {"throttle": f"broker2 is unfit for 'throttle': {why}"}
+    assert usable(hosts) == ("cut", "one-way", "pause")
+    assert unfit(hosts, cases_of(hosts))["throttle-broker1.roles-here"] == hosts.lacking["throttle"]
+    plan = SearchPlan(seed=7, version="3.9.1", mode="kraft-combined", settings={})
+    assert f"  {hosts.lacking['throttle']}, which is left out" in list(described(hosts, plan))
+    told["broker3"] = Abilities(host="broker3", problem="Permission denied (publickey).")
+    with pytest.raises(UnfitError, match="broker3: Permission denied"):
+        hosts.asked()
 
 
 def test_a_plan_says_when_faults_end_by_themselves(
@@ -194,7 +215,7 @@ def test_a_schedule_keeps_what_is_allowed(tmp_path: Path) -> None:
         assert {step.fault for step in less.steps} <= {"pause"}
         assert on_hosts(drawn, usable(attached), partitions=3, fault_s=15.0) == replace(drawn)
     assert kinds == {"cut", "pause", "throttle", "kill", "stop"}
-    with pytest.raises(UnfitError, match="leaves no fault"):
+    with pytest.raises(UnfitError, match="No fault is left for a search: see limits.allow of"):
         HostsSearch.begin(tmp_path, plan, hosts_of(tmp_path, "allow = []"))
 
 
