@@ -138,4 +138,4 @@ def test_a_claim_about_nothing_holds_under_both_controls(tmp_path: Path) -> None
 def test_only_scenarios_are_stored_and_they_are_small() -> None:
     assert set(stored_names()) <= set(all_scenarios()), "a stored run of a scenario that is gone"
     sizes = [file.stat().st_size for file in STORED.rglob("*.zip")]
-    assert max(sizes) < MEGABYTE / 10 and sum(sizes) < 6 * MEGABYTE
+    assert max(sizes) < MEGABYTE / 5 and sum(sizes) < 8 * MEGABYTE

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from harness.clock import Anchor
 from harness.errors import UsageError
 from harness.history.identity import SEQ_DIGITS
 from harness.kafka.model import Endpoint, Generation, TopicPartition
@@ -117,7 +117,7 @@ class ProducerSpec:
     def timestamp_ms(self) -> int | None:
         """Timestamp of a record that is sent now, by the wall clock; None: the client chooses it."""
         age_ms = self.event_age_ms
-        return None if age_ms is None else int(time.time() * 1000) - age_ms
+        return None if age_ms is None else Anchor.take().wall_ns // 1_000_000 - age_ms
 
     @property
     def creation_s(self) -> float:

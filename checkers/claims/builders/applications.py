@@ -86,8 +86,8 @@ class Application:
             f"AND member IN ({sql_texts(members)}) GROUP BY member"
         )
         return answer(
-            f"count_if(state = 'RUNNING' AND size(parts) > 0) = {len(members)} "
-            f"AND coalesce(sum(size(parts)), 0) = {partitions}",
+            f"CASE WHEN count(*) > 0 THEN count_if(state = 'RUNNING' AND size(parts) > 0) = {len(members)} "
+            f"AND coalesce(sum(size(parts)), 0) = {partitions} END",
             "coalesce(concat_ws(', ', collect_list(concat(member, ' ', state, ' ', size(parts)))), 'none')",
             f"({newest})",
         )
