@@ -259,4 +259,6 @@ def test_an_export_comes_back_with_the_same_findings(tmp_path: Path, name: str, 
             if row["class"] not in _ONLY_HERE or row["class"] in _AS_LOST
         )
 
-    assert classes(again.findings) == classes(before.findings.to_pylist())
+    removed = sum(row["fate"] == "retired" for row in rows)  # by retention, which the form does not carry
+    expected_findings = classes(before.findings.to_pylist()) + Counter({("lost", 1): removed})
+    assert classes(again.findings) == expected_findings
