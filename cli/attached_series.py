@@ -52,11 +52,12 @@ def assessment_on_hosts(
     )
 
     with guarded(), answering():
-        hosts = _hosts(options, rate, progress).asked()
+        hosts = _hosts(options, rate, progress)
         if resume is not None:
             before = Assessment.resume(resume)
             _plan(hosts, options, before.plan.cases, progress)
             return HostsAssessment(before.series, before.plan, hosts=hosts)
+        hosts = hosts.asked()
         cases = cases_of(hosts)
         if faults is not None:
             cases = select(cases, [glob.strip() for glob in faults.split(",")])

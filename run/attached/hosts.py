@@ -16,7 +16,7 @@ from harness.console import Progress
 from harness.errors import UnfitError, UsageError, quoted
 from harness.lab.hosts.lab import HostsLab
 from harness.lab.model import Host
-from nemesis.attached.abilities import abilities
+from nemesis.attached.abilities import Abilities, abilities
 from nemesis.attached.safety import locked, prove_dead_man
 from run.attached.breaking import LONGEST_FAULT_S, Breaking
 from run.attached.cases import Act, Aim, require_fit
@@ -56,6 +56,12 @@ def of_each(file: HostsFile, ask: Callable[[Host], T]) -> list[T]:
     """The answers of all hosts, asked at the same time."""
     with ThreadPoolExecutor(len(file.topology.hosts)) as pool:
         return list(pool.map(ask, file.topology.hosts))
+
+
+def _unfit(one: Abilities, ability: str) -> str:
+    """Why a host cannot have a fault, as a sentence without its stop; empty: it can."""
+    why = one.problem or one.unfit.get(ability, "")
+    return f"{one.host} is unfit for {ability!r}: {why.rstrip('.')}" if why else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +109,13 @@ class AttachedHosts:
             each = of_each(self.file, lambda host: abilities(self.lab, host))
         finally:
             self.lab.down()
-        lacking: dict[str, str] = {}
-        for one in each:
-            if one.problem:
-                raise UnfitError(f"{one.host}: {one.problem}")
-            for ability, why in one.unfit.items():
-                if ability not in ENDING:
-                    lacking.setdefault(ability, f"{one.host} is unfit for {ability!r}: {why.rstrip('.')}")
-        return replace(self, lacking=lacking)
+        if problems := [f"{one.host}: {one.problem}" for one in each if one.problem]:
+            raise UnfitError(problems[0])
+        healing = [ability for ability in self.file.allow if ability not in ENDING]
+        reasons = {
+            ability: next(filter(None, (_unfit(one, ability) for one in each)), "") for ability in healing
+        }
+        return replace(self, lacking={ability: why for ability, why in reasons.items() if why})
 
     def fault_s(self) -> float:
         """How long a fault lasts. Raises UnfitError outside of the window of the day."""
@@ -159,8 +164,8 @@ class AttachedHosts:
         for one in of_each(self.file, lambda host: abilities(self.lab, host)):
             for aim in wanted:
                 concerned = not aim.ends or one.host in {host.name for host in aim.hosts}
-                if concerned and (why := one.problem or one.unfit.get(aim.ability, "")):
-                    raise UnfitError(f"{one.host} is unfit for {aim.ability!r}: {why.rstrip('.')}.")
+                if concerned and (why := _unfit(one, aim.ability)):
+                    raise UnfitError(f"{why}.")
         require_tried(self.file, sorted({host.name for aim in wanted if aim.ends for host in aim.hosts}))
 
     @contextmanager
