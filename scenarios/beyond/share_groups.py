@@ -6,7 +6,7 @@ the stored states and the group's coordinator are three brokers, so that a fault
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from checkers.claims.builders import both, messages, partition
 from checkers.claims.builders.shares import shared
@@ -227,7 +227,7 @@ def _late_accept_refused(since: str = "") -> Claim:
         "late-accept-refused",
         "When the member accepts what it had, it is refused (NOT_LEADER_OR_FOLLOWER).",
         RECORDS.late_answers(6, by="az3-share", since="held", after="handed-on", before="late"),
-        since,
+        since=since,
     )
 
 
@@ -257,34 +257,9 @@ _SETUP = Setup(
     controller_config=_LIMITS,
     stream_rate=2.0,
 )
-
-
-def _scenario(
-    *,
-    name: str,
-    title: str,
-    body: Callable[[Stage], None],
-    claims: tuple[Claim, ...],
-    expected: tuple[Expected, ...] = (),
-    faults: tuple[str, ...] = (),
-    outcome: str,
-) -> Scenario:
-    return Scenario(
-        name=name,
-        title=title,
-        article="beyond",
-        section="share groups",
-        body=body,
-        setup=_SETUP,
-        claims=claims,
-        expected=expected,
-        faults=faults,
-        kafka="4.4.0",
-        mode="kraft",
-        outcome=outcome,
-    )
-
-
+_scenario = partial(
+    Scenario, article="beyond", section="share groups", setup=_SETUP, kafka="4.4.0", mode="kraft"
+)
 SCENARIOS = (
     _scenario(
         name="share-no-fault",

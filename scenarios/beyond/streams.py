@@ -7,6 +7,7 @@ output. At the end, an instance with an empty state directory restores the store
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from checkers.claims.builders import both, messages, opposite, partition
 from checkers.claims.builders.applications import application
@@ -282,35 +283,15 @@ _SETUP = Setup(
     applications=(APP,),
     stream_rate=0,
 )
-
-
-def _scenario(
-    *,
-    name: str,
-    title: str,
-    body: Callable[[Stage], None],
-    claims: tuple[Claim, ...],
-    outcome: str,
-    faults: tuple[str, ...] = (),
-    expected: tuple[Expected, ...] = (),
-) -> Scenario:
-    return Scenario(
-        name=name,
-        title=title,
-        article="beyond",
-        section="Kafka Streams",
-        body=body,
-        setup=_SETUP,
-        claims=claims,
-        faults=faults,
-        expected=expected,
-        kafka="3.9.1",
-        mode="kraft-combined",
-        modes=("kraft-combined",),
-        outcome=outcome,
-    )
-
-
+_scenario = partial(
+    Scenario,
+    article="beyond",
+    section="Kafka Streams",
+    setup=_SETUP,
+    kafka="3.9.1",
+    mode="kraft-combined",
+    modes=("kraft-combined",),
+)
 SCENARIOS = (
     _scenario(
         name="streams-no-fault",
