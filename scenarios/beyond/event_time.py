@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from checkers.claims.builders import messages, topic_is_set
 from harness.cluster.setup import Setup
-from harness.kafka.model import Topic, TopicPartition
-from harness.kafka.wire.offsets import EARLIEST, end_offsets
+from harness.kafka.model import Topic
 from harness.waiting import wait_until
 from run.scenario import Claim, Expected, Scenario
 from run.stage import Stage
@@ -38,7 +37,7 @@ def body(stage: Stage) -> None:
     ahead.send(AHEAD, "ahead")
     stage.mark("acknowledged", "old events are acknowledged by every replica")
     wait_until(
-        lambda: _log_start(stage, REPLAYED),
+        lambda: stage.own_log(stage.leader(REPLAYED), REPLAYED).log_start,
         accept=lambda start: start == 3,
         within_s=_FIRST_CHECK_S,
         awaiting=f"the beginning of {REPLAYED} to be removed",
@@ -46,12 +45,6 @@ def body(stage: Stage) -> None:
     stage.mark("removed", f"{REPLAYED} begins behind the old events")
     stand(stage, stage.mark("next", "retention is looked at again and again"), 3 * _CHECK_MS / 1000)
     stage.mark("standing", "the last moment before the end")
-
-
-def _log_start(stage: Stage, topic: str) -> int:
-    leader = stage.lab.topology.host(stage.leader(topic)).broker_endpoint
-    key = TopicPartition(topic, 0)
-    return end_offsets(leader, [key], at=EARLIEST, dialect=stage.dialect, timeout_s=2.0)[key].offset
 
 
 REPLAYS = messages("az1-replay", topic=REPLAYED)

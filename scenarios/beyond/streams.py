@@ -20,6 +20,7 @@ from scenarios.transactions.steps import (
     TAKEN_OVER_S,
     feed,
     held_back,
+    uncommitted,
     wait_ended,
     wait_processed,
 )
@@ -191,20 +192,12 @@ def _instance_killed(guarantee: Guarantee) -> Callable[[Stage], None]:
 
 def _wait_uncommitted(stage: Stage) -> None:
     """Wait until the application has written more output than it has committed of its source."""
-    client = stage.group_offsets("az2", APP)
-
-    def ahead() -> int:
-        committed = sum(
-            client.fetch(SOURCE, at=COORDINATOR, partition=number).offset or 0 for number in range(PARTITIONS)
-        )
-        written = sum(
-            stage.own_log(stage.leader(TARGET, number), TARGET, number).high_watermark
-            for number in range(PARTITIONS)
-        )
-        return written - committed
-
+    offsets = stage.group_offsets("az2", APP)
     wait_until(
-        ahead,
+        lambda: sum(
+            uncommitted(stage, offsets, SOURCE, TARGET, number, at=COORDINATOR)
+            for number in range(PARTITIONS)
+        ),
         accept=lambda count: count > RATE / 3,
         within_s=TAKEN_OVER_S,
         awaiting="the application to have written output whose input it has not committed",

@@ -9,7 +9,6 @@ from checkers.claims.builders import both, members, messages, opposite, output, 
 from harness.cluster.setup import Setup
 from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, Topic, TopicPartition
 from harness.waiting import wait_until
-from run.group_offsets import GroupOffsets
 from run.scenario import Claim, Either, Expected, Scenario
 from run.stage import Stage
 from scenarios.steps import pins, require
@@ -17,6 +16,7 @@ from scenarios.transactions.steps import (
     TAKEN_OVER_S,
     feed,
     held_back,
+    uncommitted,
     wait_ended,
     wait_handed,
     wait_processed,
@@ -119,19 +119,16 @@ def _start(stage: Stage, transactional: bool) -> dict[str, BackgroundConsumer]:
     else:
         offsets = stage.group_offsets("az2", GROUP)
         wait_until(
-            lambda: any(2 < _uncommitted(stage, offsets, n) < HALF_A_UNIT for n in range(PARTITIONS)),
+            lambda: any(
+                2 < uncommitted(stage, offsets, SOURCE, TARGET, number, at=ZOMBIE) < HALF_A_UNIT
+                for number in range(PARTITIONS)
+            ),
             within_s=TAKEN_OVER_S,
             awaiting="an instance to have written output and not yet committed its input",
             poll_s=0.02,
             abort=stage.cluster.check_alive,
         )
     return instances
-
-
-def _uncommitted(stage: Stage, offsets: GroupOffsets, number: int) -> int:
-    """How many messages of an input partition are in the output, although the group has not committed them."""
-    committed = offsets.fetch(SOURCE, at=ZOMBIE, partition=number).offset or 0
-    return stage.own_log(stage.leader(TARGET, number), TARGET, number).high_watermark - committed
 
 
 def _in_the_middle(stage: Stage, number: int) -> bool:

@@ -63,6 +63,17 @@ def _wait_committed(
     )
 
 
+def uncommitted(
+    stage: Stage, offsets: GroupOffsets, source: str, target: str, number: int, *, at: str
+) -> int:
+    """How many messages of a partition of ``source`` are in ``target``, and the group has not committed them.
+
+    ``at`` is the group's coordinator.
+    """
+    committed = offsets.fetch(source, at=at, partition=number).offset or 0
+    return stage.own_log(stage.leader(target, number), target, number).high_watermark - committed
+
+
 def held_back(stage: Stage, topic: str, number: int) -> int:
     """How many records of a partition an open transaction holds back."""
     log = stage.own_log(stage.leader(topic, number), topic, number)
