@@ -73,12 +73,9 @@ class Headers:
         return Headers(self.raw, self.rows[count:], self.positions[count:])
 
 
-def headers(raw: bytes, bounds: Sequence[int] | None = None) -> Headers:
-    """The header of each complete batch, with its checksum verified.
-
-    ``bounds`` are its `positions`, if they are known.
-    """
-    return headers_of_each([(raw, positions(raw) if bounds is None else bounds)])[0]
+def headers(raw: bytes) -> Headers:
+    """The header of each complete batch, with its checksum verified."""
+    return headers_of_each([(raw, positions(raw))])[0]
 
 
 def headers_of_each(logs: Sequence[tuple[bytes, Sequence[int]]]) -> list[Headers]:
@@ -88,7 +85,7 @@ def headers_of_each(logs: Sequence[tuple[bytes, Sequence[int]]]) -> list[Headers
         for raw, bounds in logs
         for start, end in pairwise(bounds)
     ]
-    octets = b"".join([raw[: bounds[-1]] for raw, bounds in logs]) if len(logs) > 1 else logs[0][0]
+    octets = logs[0][0] if len(logs) == 1 else b"".join([raw[: bounds[-1]] for raw, bounds in logs])
     bases = [0, *accumulate(bounds[-1] for _, bounds in logs)]
     starts = [base + start for base, (_, bounds) in zip(bases, logs, strict=False) for start in bounds[:-1]]
     every = headers_at(

@@ -68,8 +68,11 @@ class DecodedBodies:
 
     def headers(self, answers: Sequence[FetchResult]) -> list[Headers]:
         """The complete batches of each of the answers."""
-        known = [(answer.raw, answer.positions) for answer in answers if len(answer.raw) < WORTH_ASKING]
-        short = iter(headers_of_each(known) if known else ())
+        short = iter(
+            headers_of_each(
+                [(answer.raw, answer.positions) for answer in answers if len(answer.raw) < WORTH_ASKING]
+            )
+        )
         return [
             next(short) if len(answer.raw) < WORTH_ASKING else self._decoder.headers(answer.raw)
             for answer in answers

@@ -65,7 +65,6 @@ def read_broker(
     read too, but the logs are marked as incomplete.
     """
     logs = [ReplicaLog(topic_partition=key, broker=broker.node_id) for key in partitions]
-    by_files = broker.data is not None and (stopped or not dialect.own_log_by_fetch)
     starts: Mapping[TopicPartition, Offset] = {}
     silent: str | None = None
     with Connection(broker.endpoint, timeout_s=5.0) as connection:
@@ -75,10 +74,11 @@ def read_broker(
             try:
                 if silent is not None:
                     _give_up(log, data, silent, copies)
-                elif data is not None and by_files:
+                elif data is not None and (stopped or not dialect.own_log_by_fetch):
                     _read_files(data, log, copies)
                 else:
-                    starts = starts or _starts(connection, [one.topic_partition for one in logs], dialect)
+                    keys = [one.topic_partition for one in logs]
+                    starts = starts or _offsets(connection, keys, EARLIEST, dialect)
                     _read_by_fetch(connection, log, starts[key], dialect, copies, watched.get(key))
             except OSError as error:
                 silent = str(error)  # the next replica would only time out as well
@@ -97,11 +97,12 @@ def _give_up(log: ReplicaLog, data: HostFiles | None, why: str, copies: Copies) 
     log.error = why
 
 
-def _starts(
-    connection: Connection, keys: Sequence[TopicPartition], dialect: Dialect
+def _offsets(
+    connection: Connection, keys: Sequence[TopicPartition], at: int, dialect: Dialect
 ) -> dict[TopicPartition, Offset]:
+    """Where logs start or end: the replica's own, or what the leader says to consumers."""
     asking = DEBUGGER if dialect.own_log_by_fetch else CONSUMER
-    return end_offsets(connection, keys, at=EARLIEST, replica_id=asking, dialect=dialect)
+    return end_offsets(connection, keys, at=at, replica_id=asking, dialect=dialect)
 
 
 def _read_by_fetch(
@@ -114,9 +115,7 @@ def _read_by_fetch(
 ) -> None:
     """Read the replica's own log; where brokers do not show it, what the leader shows to consumers."""
     key = log.topic_partition
-    fetch, asking = fetch_own_log, DEBUGGER
-    if not dialect.own_log_by_fetch:
-        fetch, asking = fetch_as_consumer, CONSUMER
+    fetch = fetch_own_log if dialect.own_log_by_fetch else fetch_as_consumer
     if start.error:
         log.error = f"Kafka error {start.error} for the offset of the log's start"
         return
@@ -128,7 +127,7 @@ def _read_by_fetch(
         got = fetch(connection, *key, position, size, dialect=dialect)
         if got.error == OFFSET_OUT_OF_RANGE and not size_bytes and not asked_again:
             asked_again = True  # retention may have removed the start since it was asked for
-            position = max(position, _starts(connection, [key], dialect)[key].offset)
+            position = max(position, _offsets(connection, [key], EARLIEST, dialect)[key].offset)
             continue
         if got.error:
             log.error = f"Kafka error {got.error} at offset {position}"
@@ -148,7 +147,7 @@ def _read_by_fetch(
             size *= 2  # one batch is larger than what was requested
         else:
             break
-    end = end_offsets(connection, [key], at=LATEST, replica_id=asking, dialect=dialect)[key]
+    end = _offsets(connection, [key], LATEST, dialect)[key]
     if end.error:
         log.error = f"Kafka error {end.error} for the offset of the log's end"
         return

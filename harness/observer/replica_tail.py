@@ -273,8 +273,11 @@ def update_all(answers: Sequence[tuple[ReplicaTail, FetchResult]], ns: int) -> l
     if not answers:
         return []
     bodies = answers[0][0].bodies
-    fresh = [not fetched.error and not tail.had(fetched) for tail, fetched in answers]
-    unread = [number for number, is_fresh in enumerate(fresh) if is_fresh]
+    unread = [
+        number
+        for number, (tail, fetched) in enumerate(answers)
+        if not fetched.error and not tail.had(fetched)
+    ]
     logs = dict(zip(unread, bodies.headers([answers[number][1] for number in unread]), strict=True))
     compared = [tail.compare(fetched, logs.get(number)) for number, (tail, fetched) in enumerate(answers)]
     new = {

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from harness.cluster.attached import AttachedCluster
+from harness.cluster.hosts_file import ALLOWED
 from harness.errors import AckedError, LabError
 from harness.kafka.addresses import endpoint, members, own_listeners
 from harness.lab.hosts.ssh import SshShell, SshTarget
@@ -162,7 +163,7 @@ def hosts_file_text(
         *given("client-config", client_config),
         "",
         "[limits]",
-        'allow = ["cut", "one-way", "pause", "throttle"]',
+        f"allow = {json.dumps(ALLOWED)}",
     ]
     for host in hosts:
         ports = ", ".join(f"{service} = {list(ports)}" for service, ports in host.ports.items())
