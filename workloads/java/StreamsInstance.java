@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.regex.Pattern;
 import java.util.zip.CRC32;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -36,6 +37,7 @@ import org.apache.kafka.streams.state.Stores;
  */
 final class StreamsInstance implements Agent.Reader {
     private static final String STORE = "counts";
+    private static final Pattern NAMED = Pattern.compile("acked1 \\d{1,18} \\d{1,18} \\S+ \\S+ \\S+ \\S+");
     private final Agent.Request request;
     private final int number;
     private volatile KafkaStreams streams;
@@ -116,13 +118,13 @@ final class StreamsInstance implements Agent.Reader {
         return found;
     }
 
-    /** The fields of a message's value; null if it names none. */
+    /** The fields of a message's value; null if it names no message, as a value of another producer. */
     private static String[] fields(byte[] value) {
-        if (value == null) {
-            return null;
-        }
-        String[] parts = new String(value, StandardCharsets.ISO_8859_1).split(" ");
-        return parts.length == 7 && parts[0].equals("acked1") ? parts : null;
+        return value != null && NAMED.matcher(text(value)).matches() ? text(value).split(" ") : null;
+    }
+
+    private static String text(byte[] value) {
+        return new String(value, StandardCharsets.ISO_8859_1);
     }
 
     private static String word(String[] parts, int words) {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.kafka.security import ClientSecurity
 from workloads.protocol.spec import ApplicationSpec, ConfigValue, ConsumerSpec, ProducerSpec
 
 _RENAMED = {
@@ -102,14 +103,18 @@ def application_properties(spec: ApplicationSpec) -> dict[str, str]:
     if config.get("group.protocol") != "streams":  # KIP-1071: the brokers set it.
         config.setdefault("session.timeout.ms", 6000)
         config.setdefault("heartbeat.interval.ms", 1500)
-    return {key: _text(value) for key, value in config.items()} | brokers[0].security.java()
+    return _secured({key: _text(value) for key, value in config.items()}, brokers[0].security)
 
 
 def _properties(spec: ProducerSpec | ConsumerSpec, config: Mapping[str, ConfigValue]) -> dict[str, str]:
     """The properties by Java's names, with Java's own way of writing what security needs."""
     security = spec.brokers[0].security
     own = security.librdkafka()
-    properties = renamed({key: value for key, value in config.items() if key not in own})
+    return _secured(renamed({key: value for key, value in config.items() if key not in own}), security)
+
+
+def _secured(properties: dict[str, str], security: ClientSecurity) -> dict[str, str]:
+    """Properties with what connections to these listeners need."""
     if not security.plaintext:  # Java's time for the connection ends before the handshake.
         properties["socket.connection.setup.timeout.ms"] = "1000"
     return properties | security.java()
