@@ -95,9 +95,9 @@ class ApplicationInstance:
         """How it is."""
         return self._agent.call(ApplicationProgress(self.spec.reader))
 
-    def dump_store(self, within_s: float = 10.0) -> ApplicationState:
+    def dump_store(self, within_s: float = 10.0) -> None:
         """Record what its store holds of the partitions that it processes."""
-        return self._agent.call(DumpStore(self.spec.reader, within_s))
+        self._agent.call(DumpStore(self.spec.reader, within_s))
 
     def stop(self, within_s: float = 10.0) -> ApplicationState:
         """Stop it. Kafka Streams does not leave its group then: its session ends later."""

@@ -269,7 +269,7 @@ class ApplicationProgress(Command[ApplicationState]):
 
 
 @dataclass(frozen=True)
-class DumpStore(Command[ApplicationState]):
+class DumpStore(Command[None]):
     """Record what an instance's store holds."""
 
     reader: int

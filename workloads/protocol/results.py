@@ -146,8 +146,6 @@ class ApplicationState:
     """The newest state that it reported; empty: none yet."""
     partitions: tuple[int, ...]
     """The partitions of the source that it processed then."""
-    stored: tuple[int, ...]
-    """The partitions of the source of which its store was recorded last."""
     errors: tuple[tuple[int, str], ...]
     """Distinct errors, as code and text."""
 

@@ -76,7 +76,7 @@ def test_states_and_what_the_store_holds(tmp_path: Path) -> None:
     told.tell(3, stored={"consumer": 9, "partition": 2, "entries": [["1/0", 4], ["1/2", 5]]})
     told.tell(4, problem={"consumer": 9, "error": {"exception": "StreamsException", "text": "why"}})
     said = instance.progress()
-    assert (said.state, said.partitions, said.stored) == ("RUNNING", (0, 2), (2,))
+    assert (said.state, said.partitions) == ("RUNNING", (0, 2))
     assert "why" in said.errors[0][1]
     instance.stop(1.0)
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -92,7 +92,7 @@ def test_states_and_what_the_store_holds(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_asked(tmp_path: Path) -> None:
     instance, told, _ = running(tmp_path)
     told.failure = Failure(exception="InvalidStateStoreException", text="it is rebalancing")
-    with pytest.raises(InvalidRunError, match="i does not say what its store holds: .*it is rebalancing"):
+    with pytest.raises(InvalidRunError, match="i does not carry out dump_store: .*it is rebalancing"):
         instance.dump(1.0)
 
 

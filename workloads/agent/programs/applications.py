@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from harness.clock import now_ns
-from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from workloads.agent.consumers.progress import MOST_ERRORS
-from workloads.agent.programs.exceptions import error_code
+from workloads.agent.programs.member import Member
 from workloads.agent.programs.process import RunningProgram
-from workloads.agent.programs.producers import described
 from workloads.protocol.java_names import application_properties
 from workloads.protocol.lines import APPLICATIONS, Event, ProblemEvent, StateEvent, StoredEvent
 from workloads.protocol.results import ApplicationState
@@ -23,14 +21,10 @@ class ApplicationInstance:
         program.require(APPLICATIONS, f"the application {spec.application}")
         self._journal = journal
         self._spec = spec
-        self._program = program
         self._state = ""
         self._partitions: tuple[int, ...] = ()
-        self._stored: list[int] = []
         self._errors: dict[tuple[int, str], None] = {}
-        self._problem: InvalidRunError | None = None
-        program.handle("consumer", spec.reader, self._event)
-        program.at_end(self._broken)
+        self._member = Member(program, spec, spec.config, self._event)
 
     def start(self) -> None:
         """Join the group, and process until `stop`."""
@@ -44,58 +38,41 @@ class ApplicationInstance:
             guarantee=spec.guarantee,
             words=spec.words,
         )
-        created = self._program.submit(
+        self._member.create(
             "create_application",
-            consumer=spec.reader,
+            f"application {spec.application}",
             properties=dict(application_properties(spec)),
             source=spec.source,
             output=spec.output,
             words=spec.words,
         )
 
-        def refused(answer: object) -> None:
-            if created.exception() is None and (failure := created.result()) is not None:
-                reason = described(failure, spec.config)
-                self._broken(
-                    InvalidRunError(f"The client refuses the application {spec.application}: {reason}.")
-                )
+    def dump(self, within_s: float) -> None:
+        """Record what the store holds of the partitions that the instance processes.
 
-        created.add_done_callback(refused)
-
-    def dump(self, within_s: float) -> ApplicationState:
-        """Record what the store holds of the partitions that the instance processes."""
-        self._stored = []
-        failure = self._program.request("dump_store", within_s, consumer=self._spec.reader)
-        if failure is not None:
-            reason = described(failure, self._spec.config)
-            raise InvalidRunError(f"{self._spec.name} does not say what its store holds: {reason}.")
-        return self.progress()
+        Raises InvalidRunError.
+        """
+        self._member.ask("dump_store", within_s)
 
     def stop(self, within_s: float) -> ApplicationState:
         """Stop processing. Kafka Streams does not leave its group: the session ends later."""
-        if self._problem is None:
-            self._program.request("close_consumer", within_s, consumer=self._spec.reader)
+        if self._member.close(within_s):
             self._row(now_ns(), "stopped")
         return self.progress()
 
     def progress(self) -> ApplicationState:
         """The newest state. Raises InvalidRunError if the program has failed."""
-        if self._problem is not None:
-            raise self._problem
-        return ApplicationState(self._state, self._partitions, tuple(self._stored), tuple(self._errors))
-
-    def _broken(self, problem: InvalidRunError) -> None:
-        self._problem = problem
+        self._member.require_sound()
+        return ApplicationState(self._state, self._partitions, tuple(self._errors))
 
     def _event(self, event: Event, ns: int) -> None:
         if isinstance(event, StateEvent):
             self._state, self._partitions = event.state, event.partitions
             self._row(ns, "state", state=event.state, partitions=list(event.partitions))
         elif isinstance(event, StoredEvent):
-            self._stored.append(event.partition)
             self._store(event, ns)
         elif isinstance(event, ProblemEvent) and len(self._errors) < MOST_ERRORS:
-            self._errors[error_code(event.error), described(event.error, self._spec.config)] = None
+            self._errors[self._member.described(event)] = None
 
     def _store(self, event: StoredEvent, ns: int) -> None:
         place = {**self._columns(ns, "stored"), "partition": event.partition}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.progress import ReadProgress
 from workloads.agent.producers.outcomes import stated_offset
-from workloads.agent.programs.exceptions import error_code
+from workloads.agent.programs.member import Member
 from workloads.agent.programs.process import RunningProgram
-from workloads.agent.programs.producers import described
 from workloads.protocol.codec import Json
 from workloads.protocol.java_names import consumer_properties
 from workloads.protocol.lines import Event, GroupEvent, ProblemEvent, RecordsEvent, quoted, value_bytes
@@ -25,11 +23,8 @@ class ProgramConsumer:
         program.require("groups" if spec.group else "assign", f"the consumer {spec.name}")
         self._journal = journal
         self._spec = spec
-        self._program = program
         self._progress = ReadProgress(spec, journal)
-        self._problem: InvalidRunError | None = None
-        program.handle("consumer", spec.reader, self._event)
-        program.at_end(self._broken)
+        self._member = Member(program, spec, spec.librdkafka_config(), self._event)
 
     def start(self) -> None:
         """Join the group, or assign the partitions, and read until `stop`."""
@@ -37,35 +32,23 @@ class ProgramConsumer:
         source: dict[str, Json] = {"assign": [[part.topic, part.partition] for part in spec.partitions]}
         if spec.group:
             source = {"subscribe": [*sorted({part.topic for part in spec.partitions})]}
-        created = self._program.submit(
+        self._member.create(
             "create_consumer",
-            consumer=spec.reader,
+            f"consumer {spec.name}",
             properties=dict(consumer_properties(spec)),
             commit=spec.commit and bool(spec.group),
             **source,
         )
 
-        def refused(answer: object) -> None:
-            if created.exception() is None and (failure := created.result()) is not None:
-                reason = described(failure, spec.librdkafka_config())
-                self._broken(InvalidRunError(f"The client refuses the consumer {spec.name}: {reason}."))
-
-        created.add_done_callback(refused)
-
     def stop(self, within_s: float) -> ReadResult:
         """Stop reading; a member leaves its group without another commit."""
-        if self._problem is None:
-            self._program.request("close_consumer", within_s, consumer=self._spec.reader)
+        self._member.close(within_s)
         return self.progress()
 
     def progress(self) -> ReadResult:
         """What it has read so far. Raises InvalidRunError if the program has failed."""
-        if self._problem is not None:
-            raise self._problem
+        self._member.require_sound()
         return self._progress.result()
-
-    def _broken(self, problem: InvalidRunError) -> None:
-        self._problem = problem
 
     def _event(self, event: Event, ns: int) -> None:
         if isinstance(event, RecordsEvent):
@@ -73,9 +56,7 @@ class ProgramConsumer:
         elif isinstance(event, GroupEvent):
             self._group(event, ns)
         elif isinstance(event, ProblemEvent):
-            self._progress.note(
-                error_code(event.error), described(event.error, self._spec.librdkafka_config())
-            )
+            self._progress.note(*self._member.described(event))
 
     def _require_asked(self, topic: str, partition: int) -> None:
         """Raise ValueError for a partition that the program was not asked to read."""
@@ -91,13 +72,13 @@ class ProgramConsumer:
         for topic, partition, *_ in event.records:
             self._require_asked(topic, partition)
         self._progress.poll += 1
-        received = [
-            self._progress.received(
-                TopicPartition(topic, partition), offset=offset, epoch=epoch, value=value_bytes(value), ns=ns
-            )
-            for topic, partition, offset, epoch, value in event.records
-        ]
-        self._progress.journal.append(received)
+        self._progress.received_all(
+            (
+                (topic, partition, offset, epoch, value_bytes(value))
+                for topic, partition, offset, epoch, value in event.records
+            ),
+            ns,
+        )
 
     def _group(self, event: GroupEvent, ns: int) -> None:
         for topic, partition, _ in event.partitions:

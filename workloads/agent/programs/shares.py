@@ -6,14 +6,13 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from harness.clock import now_ns
-from harness.errors import InvalidRunError
 from harness.history.identity import decode
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.progress import MOST_ERRORS
 from workloads.agent.programs.exceptions import error_code
+from workloads.agent.programs.member import Member
 from workloads.agent.programs.process import RunningProgram
-from workloads.agent.programs.producers import described
 from workloads.protocol.commands import AnswerRecords
 from workloads.protocol.java_names import share_consumer_properties
 from workloads.protocol.lines import (
@@ -38,70 +37,47 @@ class ShareConsumer:
         program.require(SHARES, f"the share consumer {spec.name}")
         self._journal = journal
         self._spec = spec
-        self._program = program
         self._topics = {part.topic for part in spec.partitions}
         self._counts: dict[TopicPartition, int] = {}
         self._errors: dict[tuple[int, str], None] = {}
         self._pending: defaultdict[tuple[TopicPartition, int], deque[tuple[str, int]]] = defaultdict(deque)
         """Acknowledgements without an answer, each with its time; a renewed record may have several."""
         self._poll = 0
-        self._problem: InvalidRunError | None = None
-        program.handle("consumer", spec.reader, self._event)
-        program.at_end(self._broken)
+        self._member = Member(program, spec, spec.librdkafka_config(), self._event)
 
     def start(self) -> None:
         """Join the group, and read until `stop`."""
-        created = self._program.submit(
+        self._member.create(
             "create_share_consumer",
-            consumer=self._spec.reader,
+            f"share consumer {self._spec.name}",
             properties=dict(share_consumer_properties(self._spec)),
             subscribe=[*sorted(self._topics)],
             answers=list(self._spec.answers),
         )
         self._row(now_ns(), "started")
 
-        def refused(answer: object) -> None:
-            if created.exception() is None and (failure := created.result()) is not None:
-                reason = described(failure, self._spec.librdkafka_config())
-                self._broken(
-                    InvalidRunError(f"The client refuses the share consumer {self._spec.name}: {reason}.")
-                )
-
-        created.add_done_callback(refused)
-
     def hold(self) -> None:
         """Keep the records of the next poll, and poll no more until `answer`."""
-        self._asked("hold_records", 1.0)
+        self._member.ask("hold_records", 1.0)
 
     def answer(self, command: AnswerRecords) -> None:
         """Acknowledge the records that are held, and go on. Refusals by brokers go into the history."""
-        self._asked("answer_records", command.within_s, answer=command.answer)
+        self._member.ask("answer_records", command.within_s, answer=command.answer)
 
     def stop(self, within_s: float) -> ReadResult:
         """Stop reading; the member leaves its group, which releases what it has not acknowledged."""
-        if self._problem is None:
-            self._program.request("close_consumer", within_s, consumer=self._spec.reader)
+        if self._member.close(within_s):
             self._row(now_ns(), "stopped")
         return self.progress()
 
     def progress(self) -> ReadResult:
         """The records that it was handed so far, repeated ones included. Raises InvalidRunError."""
-        if self._problem is not None:
-            raise self._problem
+        self._member.require_sound()
         parts = tuple(
             PartitionRead(partition=part, start=None, end=None, position=None, count=count, complete=False)
             for part, count in sorted(self._counts.copy().items())
         )
         return ReadResult(parts, sum(part.count for part in parts), tuple(self._errors))
-
-    def _asked(self, op: str, within_s: float, **fields: str) -> None:
-        failure = self._program.request(op, within_s, consumer=self._spec.reader, **fields)
-        if failure is not None:
-            reason = described(failure, self._spec.librdkafka_config())
-            raise InvalidRunError(f"{self._spec.name} does not carry out {op}: {reason}.")
-
-    def _broken(self, problem: InvalidRunError) -> None:
-        self._problem = problem
 
     def _event(self, event: Event, ns: int) -> None:
         if isinstance(event, AcquiredEvent):
@@ -111,8 +87,7 @@ class ShareConsumer:
         elif isinstance(event, AnsweredEvent):
             self._answered(event, ns)
         elif isinstance(event, ProblemEvent) and len(self._errors) < MOST_ERRORS:
-            what = described(event.error, self._spec.librdkafka_config())
-            self._errors[error_code(event.error), what] = None
+            self._errors[self._member.described(event)] = None
 
     def _acquired(self, event: AcquiredEvent, ns: int) -> None:
         self._poll += 1
