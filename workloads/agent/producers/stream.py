@@ -176,15 +176,15 @@ class StreamProducer(AgentProducer):
                 send=self._send,
                 wait=lambda seconds: self._poll_until(time.monotonic() + seconds),
             )
+            self._finish_sending()
         except OSError as error:
             self._problem = unwritable(self.spec, error)
-        self._drain()
-        self._journal.close()
-
-    def _drain(self) -> None:
-        """Wait for the outcomes of what was sent."""
         flush(self._producer, self._flush_s)
         self._purge()
+        self._journal.close()
+
+    def _finish_sending(self) -> None:
+        """What a stream does after its last message, before it waits for outcomes."""
 
     def _purge(self) -> None:
         """Messages without an outcome get one now."""
@@ -192,10 +192,20 @@ class StreamProducer(AgentProducer):
         flush(self._producer, 2.0)
 
     def _send(self, first: int, count: int) -> None:
+        """Send messages that are due."""
         assert self._load is not None
-        if self._ended_fatally and self._load.renewed and not self._load.transaction:
-            self._purge()
-            self._producer, self._ended_fatally = Producer(self._config), False
+        if self._ended_fatally and self._load.renewed:
+            self._renew()
+        self._hand_over(first, count)
+
+    def _renew(self) -> None:
+        """Go on with another producer."""
+        self._purge()
+        self._producer, self._ended_fatally = Producer(self._config), False
+
+    def _hand_over(self, first: int, count: int) -> None:
+        """Record messages, and hand them to the library."""
+        assert self._load is not None
         targets, journal = self._load.targets, self._journal
         messages: dict[int, list[dict[str, Any]]] = {}
         timestamp_ms = self.spec.timestamp_ms()

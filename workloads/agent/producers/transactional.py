@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Producer as KafkaProducer
 
 from harness.clock import now_ns
 from harness.errors import UsageError
@@ -129,19 +130,11 @@ class TransactionalProducer(AgentProducer):
 
     def end(self, *, commit: bool, within_s: float) -> TransactionEnd:
         """Commit or abort the open transaction. Aborts it if the commit fails and requires that."""
-        producer = self._scripted.producer
         asked_ns = now_ns()
         self._record("committing" if commit else "aborting", 0)
-        try:
-            if commit:
-                producer.commit_transaction(within_s)
-            else:
-                producer.abort_transaction(within_s)
-            end = TransactionEnd("committed" if commit else "aborted", 0)
-        except KafkaException as error:
-            cause: KafkaError = error.args[0]
-            aborted = cause.txn_requires_abort() and self._abort(within_s)
-            end = TransactionEnd("aborted" if aborted else "unknown", cause.code())
+        end = ended(
+            self._scripted.producer, lambda request: error_of(lambda: request(within_s)), commit=commit
+        )
         self._record(end.outcome, end.error)
         self._offsets.ended(end, commit=commit, asked_ns=asked_ns)
         self._offsets.clear()
@@ -152,12 +145,32 @@ class TransactionalProducer(AgentProducer):
         """Discard messages without an outcome, and end the producer's thread."""
         self._scripted.close()
 
-    def _abort(self, within_s: float) -> bool:
-        try:
-            self._scripted.producer.abort_transaction(within_s)
-        except KafkaException:
-            return False
-        return True
-
     def _record(self, event: str, error: int) -> None:
         self.recorder.transaction(self._writer, self._txn, event, error)
+
+
+def ended(
+    producer: KafkaProducer,
+    answered: Callable[[Callable[[float], object]], KafkaError | None],
+    *,
+    commit: bool,
+) -> TransactionEnd:
+    """Commit or abort the open transaction; a commit that fails may require that it is aborted.
+
+    ``answered`` makes a request, which takes seconds, and returns what it fails with.
+    """
+    error = answered(producer.commit_transaction if commit else producer.abort_transaction)
+    if error is None:
+        return TransactionEnd("committed" if commit else "aborted", 0)
+    aborted = error.txn_requires_abort() and answered(producer.abort_transaction) is None
+    return TransactionEnd("aborted" if aborted else "unknown", int(error.code()))
+
+
+def error_of(request: Callable[[], object]) -> KafkaError | None:
+    """What a request to the coordinator fails with; None: it does not."""
+    try:
+        request()
+    except KafkaException as failed:
+        error: KafkaError = failed.args[0]
+        return error
+    return None

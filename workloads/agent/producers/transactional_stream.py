@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError
 
 from harness.clock import now_ns
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.stream import StreamProducer
-from workloads.protocol.results import TransactionEnd
+from workloads.agent.producers.transactional import ended, error_of
 from workloads.protocol.spec import ProducerSpec
 
 _ASKED_S = 2.0
@@ -41,14 +41,14 @@ class TransactionalStream(StreamProducer):
             if self._open is None and not self._begin(txn):
                 return  # it is being stopped; what was not begun was never sent
             until = min(end, (txn + 1) * size)
-            super()._send(first, until - first)
+            self._hand_over(first, until - first)
             if until == (txn + 1) * size:
                 self._end()
             first = until
 
     def _begin(self, txn: int) -> bool:
         """Begin a transaction; returns False if the stream is stopped before there is a producer id."""
-        while not self._initialised or _error_of(self._producer.begin_transaction) is not None:
+        while not self._initialised or error_of(self._producer.begin_transaction) is not None:
             if self._stop.is_set():
                 return False
             if self._initialised:
@@ -61,10 +61,9 @@ class TransactionalStream(StreamProducer):
     def _initialise(self) -> None:
         """Try to get a producer id, with another producer after a fatal error."""
         if self._ended_fatally:
-            self._purge()
-            self._producer, self._ended_fatally = Producer(self._config), False
+            self._renew()
         asked_ns = now_ns()
-        error = _error_of(lambda: self._producer.init_transactions(_ASKED_S))
+        error = error_of(lambda: self._producer.init_transactions(_ASKED_S))
         if error is not None and error.retriable():
             return
         code = 0 if error is None else int(error.code())
@@ -84,14 +83,9 @@ class TransactionalStream(StreamProducer):
         every = self._load.abort_every
         commit = not every or self._open % every != every - 1
         self._note("committing" if commit else "aborting")
-        ask = self._producer.commit_transaction if commit else self._producer.abort_transaction
-        end = TransactionEnd("committed" if commit else "aborted", 0)
-        if (error := self._answered(ask)) is not None:
-            needs_abort = error.txn_requires_abort()
-            aborted = needs_abort and self._answered(self._producer.abort_transaction) is None
-            end = TransactionEnd("aborted" if aborted else "unknown", int(error.code()))
-            if not aborted:
-                self._give_up()
+        end = ended(self._producer, self._answered, commit=commit)
+        if end.outcome == "unknown":
+            self._give_up()
         self._note(end.outcome, end.error)
         self._open = None
 
@@ -99,7 +93,7 @@ class TransactionalStream(StreamProducer):
         """Ask until there is an answer; returns its error, or that of the last try before the stream ends."""
         until: float | None = None
         while True:
-            error = _error_of(lambda: ask(_ASKED_S))
+            error = error_of(lambda: ask(_ASKED_S))
             if error is None or not error.retriable():
                 return error
             if self._stop.is_set():
@@ -110,17 +104,6 @@ class TransactionalStream(StreamProducer):
     def _note(self, event: str, error: int = 0) -> None:
         self.recorder.transaction(self.spec.writer, self._open, event, error)
 
-    def _drain(self) -> None:
+    def _finish_sending(self) -> None:
         if self._open is not None:
             self._end()
-        super()._drain()
-
-
-def _error_of(ask: Callable[[], object]) -> KafkaError | None:
-    """What a request to the coordinator fails with; None: it does not."""
-    try:
-        ask()
-    except KafkaException as failed:
-        error: KafkaError = failed.args[0]
-        return error
-    return None
