@@ -8,7 +8,7 @@ import pytest
 
 from harness.lab.docker import engine as docker_engine
 from harness.lab.docker import sweep as docker_sweep
-from tests.cluster.conftest import acked, as_declared
+from tests.cluster.conftest import run_as_declared
 
 pytestmark = pytest.mark.compose
 
@@ -17,8 +17,7 @@ REFUTED = {"zombie-serves-reads", "epoch-rises", "preferred-epoch", "epoch-witho
 
 
 def test_the_zombie_writes_are_lost_in_containers_too(runs: Path) -> None:
-    run = acked("run", "leader-az-isolated", "--lab", "compose", "--runs", runs, "--json")
-    judgement = as_declared(run)
+    judgement = run_as_declared("leader-az-isolated", "--lab", "compose", "--runs", runs)
     assert {claim["name"] for claim in judgement["claims"] if claim["status"] == "refuted"} == REFUTED
     assert set(judgement["findings_by_class"]) == {"lost"}
     assert_nothing_is_left()
@@ -33,7 +32,7 @@ def test_certificates_and_tokens_fit_the_addresses_of_containers(
 ) -> None:
     """They are those of a subnet of the run, and the token endpoint is at its gateway."""
     secure = ("--secure", "sasl_ssl", "--mechanism", mechanism)
-    as_declared(acked("run", scenario, "--lab", "compose", *secure, "--runs", runs, "--json"))
+    run_as_declared(scenario, "--lab", "compose", *secure, "--runs", runs)
     assert_nothing_is_left()
 
 

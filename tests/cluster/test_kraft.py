@@ -9,7 +9,7 @@ import pytest
 
 from checkers.claims.builders.sql import TOO_BUSY
 from run.catalogue import find
-from tests.cluster.conftest import acked, as_declared, run_by
+from tests.cluster.conftest import acked, run_as_declared, run_by
 from tests.runs.stored import Judging
 
 pytestmark = pytest.mark.cluster
@@ -17,9 +17,8 @@ pytestmark = pytest.mark.cluster
 
 def claims_of(runs: Path, name: str, version: str, mode: str) -> dict[str, str]:
     """Run a scenario and return the status of each claim."""
-    arguments = ("--kafka", version, "--mode", mode, "--runs", runs, "--json")
-    run = acked("run", name, *arguments)
-    return {claim["name"]: claim["status"] for claim in as_declared(run)["claims"]}
+    judgement = run_as_declared(name, "--kafka", version, "--mode", mode, "--runs", runs)
+    return {claim["name"]: claim["status"] for claim in judgement["claims"]}
 
 
 def test_the_main_case_in_kraft(runs: Path) -> None:

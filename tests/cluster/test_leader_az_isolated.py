@@ -11,15 +11,14 @@ import pytest
 from harness.artifacts.distribution import resolve
 from harness.history.imports.dump_log import ReplicaLogs, identify_by_text
 from harness.history.tables import read_table
-from tests.cluster.conftest import acked, as_declared
+from tests.cluster.conftest import acked, run_as_declared
 
 pytestmark = pytest.mark.cluster
 
 
 def test_every_zombie_write_is_lost_and_nothing_else(runs: Path) -> None:
     """The article's case: acks=1 writes to the cut-off leader are lost, what the majority took is kept."""
-    run = acked("run", "leader-az-isolated", "--runs", runs, "--json")
-    judgement = as_declared(run)
+    judgement = run_as_declared("leader-az-isolated", "--runs", runs)
     claims = {claim["name"]: claim for claim in judgement["claims"]}
     assert claims["zombie-writes-lost"]["status"] == "confirmed"
     assert claims["epoch-rises"]["status"] == "refuted"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cluster.conftest import acked, as_declared
+from tests.cluster.conftest import run_as_declared
 
 TOPICS, PARTITIONS = ("orders", "payments", "events"), 100
 
@@ -22,8 +22,7 @@ def test_a_run_with_300_partitions_is_judged_whole(tmp_path: Path) -> None:
     )
     file = tmp_path / "many.toml"
     file.write_text(f'kafka = "3.9.1"\n{azs}{topics}[producer]\nacks = "all"\n')
-    done = acked("run", "no-fault", "--cluster", file, "--rate", "50", "--runs", tmp_path, "--json")
-    judgement = as_declared(done)
+    judgement = run_as_declared("no-fault", "--cluster", file, "--rate", "50", "--runs", tmp_path)
     run = tmp_path / "no-fault" / "latest"
     replicas = pq.read_table(run / "history" / "replicas.parquet").to_pylist()
     own = [row for row in replicas if row["topic"] in TOPICS]
