@@ -48,7 +48,7 @@ def acked(*arguments: str | Path, timeout_s: float = 400) -> Finished:
 def run_as_declared(*arguments: str | Path, timeout_s: float = 400) -> dict[str, Any]:
     """Run a scenario, whose judgement must be `as_declared`; returns that.
 
-    On a busy machine another controller may be elected before anything has happened. Such a run is invalid: it
+    On a busy machine another controller may be elected before anything has happened. Such a run is invalid,
     proves nothing, and is made once more.
     """
     run = acked("run", *arguments, "--json", timeout_s=timeout_s)
