@@ -28,6 +28,7 @@ from harness.kafka.wire.admin import (
     RequestResult,
     alter_partition_reassignments,
     alter_topic_config,
+    create_partitions,
     create_topics,
     delete_records,
     delete_topic,
@@ -215,6 +216,13 @@ class Operator:
         Raises UsageError for another topic: the history follows the topics of the set-up.
         """
         return self._add(CreateTopic(self._requests, topic, within_s))
+
+    def add_partitions(self, topic: Topic, *, within_s: float = 30.0) -> Injection:
+        """Add the partitions that a topic of the set-up was created without (`Topic.later`).
+
+        It waits until every broker that runs states their leaders. Raises UnfitError before Kafka 1.0.
+        """
+        return self._add(AddPartitions(self._requests, topic, within_s))
 
     def delete_controller(self, session: ZooKeeperSession, *, becomes: str = "") -> Injection:
         """Delete `/controller` so that the brokers race for it; with ``becomes``, until that host wins."""
@@ -576,6 +584,40 @@ class CreateTopic(OperatorAction):
             observe=states,
             accept=lambda seen: all(state is not None and state.leader >= 0 for state in seen),
             within_s=within_s,
+        )
+
+
+class AddPartitions(OperatorAction):
+    """More partitions of a topic; in force when every running broker states the leaders of all of them."""
+
+    def __init__(self, requests: Requests, topic: Topic, within_s: float) -> None:
+        """Raises UsageError for a topic without later ones: the history follows those of the set-up."""
+        registry = requests.registry
+        added = topic.topic_partitions[topic.partitions - topic.later :]
+        if not added:
+            raise UsageError(f"The topic {topic.name!r} was created with all its partitions; set `later`.")
+
+        def ask() -> None:
+            answer = create_partitions(requests.controller(), topic, dialect=requests.dialect)
+            requests.check(f"request to add partitions to {topic.name}", [answer], effect_shows=True)
+
+        def led_by() -> dict[str, list[int]]:
+            return {
+                broker.name: [state.leader if (state := stated.get(key)) is not None else -1 for key in added]
+                for broker in registry.topology.role("broker")
+                if registry.lab.alive(broker.name)
+                for stated in [requests.stated(broker, topic.name)]
+            }
+
+        super().__init__(
+            f"add partitions to {topic.name}",
+            mechanism="add_partitions",
+            targets={"partitions": [str(key) for key in added]},
+            action=ask,
+            observe=led_by,
+            accept=lambda leaders: all(min(numbers) >= 0 for numbers in leaders.values()),
+            within_s=within_s,
+            in_force="effective",
         )
 
 

@@ -341,7 +341,7 @@ class _Run:
 
     def _new_topics(self, cluster: Cluster) -> Iterator[Topic]:
         """The topics to create: an earlier run on the cluster may have made the internal ones."""
-        for topic in self.topics:
+        for topic in (topic.at_creation for topic in self.topics):
             stands = self.standing is not None and topic.internal
             if not (stands and cluster.partition(topic.name) is not None):
                 yield topic

@@ -115,6 +115,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "cooperative-rebalance-during-cut",
         "server-side-rebalance-during-cut",
         "static-member-az-isolated",
+        "partitions-added",
     ),
     "What does *accepted* mean in a share group?": (
         "share-no-fault",

@@ -12,9 +12,10 @@ once, with the broker's id. `node_host` finds the host of an id.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from harness.errors import UsageError
 from harness.kafka.security import PLAINTEXT, ClientSecurity
 
 BROKER_PORT = 9092
@@ -164,6 +165,21 @@ class Topic:
     """Rotate the replicas from partition to partition."""
     placed: tuple[tuple[int, ...], ...] = ()
     """The replicas of each partition, instead of ``replicas``."""
+    later: int = 0
+    """How many of its last partitions it is created without: `Operator.add_partitions` adds them."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.later < max(self.partitions, 1):
+            raise UsageError(
+                f"The topic {self.name!r} has {self.partitions} partition(s), {self.later} of them added "
+                "later; create it with at least one."
+            )
+
+    @property
+    def at_creation(self) -> Topic:
+        """The topic as it is created, without the partitions that are added later."""
+        first = self.assignment[: self.partitions - self.later]
+        return replace(self, partitions=len(first), placed=first, later=0) if self.later else self
 
     @property
     def assignment(self) -> tuple[tuple[int, ...], ...]:

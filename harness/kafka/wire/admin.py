@@ -10,6 +10,8 @@ from uuid import UUID
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsRequest,
@@ -98,6 +100,28 @@ def create_topics(
     waiting_s = timeout_s or wait_ms / 1000 + 2
     answer = exchange(target, request, CreateTopicsResponse, dialect.create_topics, waiting_s)
     return {topic.name: RequestResult(topic.error_code, topic.error_message or "") for topic in answer.topics}
+
+
+def create_partitions(
+    target: Target, topic: Topic, *, wait_ms: int = 5000, dialect: Dialect = MODERN
+) -> RequestResult:
+    """Add the partitions that a topic was created without (KIP-195), with their explicit assignments.
+
+    ``target`` must be the controller or a KRaft broker. Raises UnfitError before Kafka 1.0.
+    """
+    if dialect.create_partitions is None:
+        raise UnfitError("This Kafka version adds partitions through ZooKeeper only (before 1.0).")
+    topic_class = CreatePartitionsRequest.CreatePartitionsTopic
+    added = topic.assignment[topic.partitions - topic.later :]
+    asked = topic_class(
+        name=topic.name,
+        count=topic.partitions,
+        assignments=[topic_class.CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in added],
+    )
+    request = CreatePartitionsRequest(topics=[asked], timeout_ms=wait_ms, validate_only=False)
+    version = dialect.create_partitions
+    answer = exchange(target, request, CreatePartitionsResponse, version, wait_ms / 1000 + 2)
+    return RequestResult(answer.results[0].error_code, answer.results[0].error_message or "")
 
 
 def delete_topic(

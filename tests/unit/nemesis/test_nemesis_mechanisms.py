@@ -196,6 +196,11 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         {"partitions": ["t/0", "t/1"]},
     ),
     "create_topic": (on_operator(_create_again), "create_topic", {"partitions": ["t/0"]}),
+    "add_partitions": (
+        on_operator(lambda o: o.add_partitions(Topic("t", (1, 2), partitions=3, later=2))),
+        "add_partitions",
+        {"partitions": ["t/1", "t/2"]},
+    ),
     "delete_controller": (
         on_operator(lambda o: o.delete_controller(SESSION, becomes="broker2")),
         "move_controller",

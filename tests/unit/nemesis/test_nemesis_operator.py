@@ -233,6 +233,49 @@ def test_a_deletion_is_in_force_when_no_broker_leads_any_more(
     assert injected["ns"] > last_led[-1]
 
 
+GROWN = Topic("t", (1, 2), partitions=3, later=2)
+
+
+def stated(*leaders: int) -> BrokerMetadata:
+    """What a broker states about the first partitions of a topic."""
+    states = {
+        TopicPartition("t", number): PartitionState(leader=leader, leader_epoch=0, isr=(1, 2))
+        for number, leader in enumerate(leaders)
+    }
+    return BrokerMetadata(1, (1, 2), states)
+
+
+def test_partitions_are_added_when_every_broker_knows_their_leaders(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Topic] = []
+
+    def create(_target: object, topic: Topic, **_: object) -> RequestResult:
+        asked.append(topic)
+        return RequestResult(0)
+
+    answers = iter((stated(1), stated(1, 2), stated(1, 2, -1), stated(1, 2, 1)))
+    monkeypatch.setattr(nemesis.operator, "create_partitions", create)
+    monkeypatch.setattr(nemesis.operator, "metadata", lambda *_, **__: next(answers))
+    assert operator.add_partitions(GROWN).evidence == {"seen": {"broker1": [2, 1]}}
+    assert asked == [GROWN]
+    assert list(answers) == []
+
+
+def test_partitions_that_no_broker_knows_make_the_run_invalid(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nemesis.operator, "create_partitions", lambda *_, **__: RequestResult(0))
+    monkeypatch.setattr(nemesis.operator, "metadata", lambda *_, **__: stated(1))
+    with pytest.raises(InvalidRunError, match="'add partitions to t' had no effect"):
+        operator.add_partitions(GROWN, within_s=0.2)
+
+
+def test_a_topic_with_all_its_partitions_gets_no_more(operator: Operator) -> None:
+    with pytest.raises(UsageError, match="'t' was created with all its partitions; set `later`"):
+        operator.add_partitions(Topic("t", (1, 2)))
+
+
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [("Replication factor: 3 larger.", "38 Replication factor: 3 larger."), ("", "38.")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.errors import UsageError
 from harness.kafka.model import (
     Endpoint,
     Topic,
@@ -57,6 +58,20 @@ def test_a_spread_topic_gives_every_broker_a_partition_to_lead() -> None:
     topic = Topic("t", (1, 2, 3), partitions=3, spread=True)
     assert topic.assignment == ((1, 2, 3), (2, 3, 1), (3, 1, 2))
     assert topic.topic_partitions == (("t", 0), ("t", 1), ("t", 2))
+
+
+def test_a_topic_is_created_without_the_partitions_that_are_added_later() -> None:
+    grown = Topic("t", (1, 2, 3), partitions=3, spread=True, later=1, config={"retention.ms": "1"})
+    first = grown.at_creation
+    assert first.assignment == ((1, 2, 3), (2, 3, 1)) == grown.assignment[:2]
+    assert (first.partitions, first.later, first.config) == (2, 0, {"retention.ms": "1"})
+    assert first.at_creation is first
+
+
+@pytest.mark.parametrize("later", [-1, 2, 3])
+def test_a_topic_is_created_with_at_least_one_partition(later: int) -> None:
+    with pytest.raises(UsageError, match=f"has 2 partition.s., {later} of them added later"):
+        Topic("t", (1, 2), partitions=2, later=later)
 
 
 def test_a_topic_partition_is_the_plain_pair() -> None:
