@@ -2,7 +2,7 @@
 
 `python -m tests.cluster.attached_runs FOLDER VERSION NAME...` prints a line of JSON for each run; the
 name `sparing-others` is that of runs that must not harm a topic of somebody else. With `3.9.1+no`, nodes are
-units of systemd with `Restart=no`. Needs root.
+units of systemd with `Restart=no`; with `3.9.1/zookeeper`, brokers are in ZooKeeper mode. Needs root.
 """
 
 from __future__ import annotations
@@ -219,6 +219,7 @@ def main(arguments: Sequence[str]) -> int:
     """Carry out runs one after the other on one cluster."""
     folder, kafka, names = Path(arguments[0]), arguments[1], arguments[2:]
     kafka, _, units = kafka.partition("+")
+    kafka, _, mode = kafka.partition("/")
 
     def inside() -> int:
         with ExitStack() as stack:
@@ -228,7 +229,7 @@ def main(arguments: Sequence[str]) -> int:
                 hosts: SshHosts = SystemdSshHosts(lab=booted.lab, folder=home / "ssh", cluster=booted)
                 cluster: ForeignLab = booted
             else:
-                cluster = stack.enter_context(ForeignLab(folder=home, kafka=kafka))
+                cluster = stack.enter_context(ForeignLab(folder=home, kafka=kafka, mode=mode))
                 hosts = SshHosts(lab=cluster.lab, folder=folder / "ssh")
             stack.enter_context(hosts)
             cluster_id = attach([cluster.endpoint(one) for one in IDS]).cluster_id

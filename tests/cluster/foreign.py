@@ -63,6 +63,8 @@ class ForeignCluster:
 
     folder: Path
     kafka: str = "3.9.1"
+    mode: str = ""
+    """`zookeeper`; empty: KRaft, if the version has it."""
     network: int = _NETWORK
     """The third number of its addresses, so that clusters of several tests do not meet."""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -169,7 +171,7 @@ class ForeignCluster:
 
     @property
     def _zookeeper(self) -> bool:
-        return "kraft" not in self._version.modes
+        return self.mode == "zookeeper" or "kraft" not in self._version.modes
 
     def _address(self, broker: int) -> str:
         return f"127.0.{self.network}.{IDS.index(broker) + 1}"
