@@ -200,6 +200,7 @@ class Breaking:
             together = [*(one.aim for one in self._open), aim]
             self.fits(together)
             self.guard.require_room_for(together)
+            self.guard.require_room_now(aim)
             injection = aim.make(self._nemesis, self.start)
             one = _Open(act=act, aim=aim, injection=injection, since_ns=now_ns())
             injection.inject()

@@ -100,7 +100,11 @@ class Guard:
 
     def require_room(self, taken: Collection[int]) -> None:
         """Raise UnfitError if a partition has too few replicas without these brokers."""
-        for key, state in self._before.items():
+        self._require_room(self._before, taken)
+
+    def _require_room(self, stated: Mapping[TopicPartition, PartitionState], taken: Collection[int]) -> None:
+        for key in sorted(self._before.keys() & stated.keys()):
+            state = stated[key]
             left = [one for one in state.isr if one not in taken]
             if len(left) < self._least[key]:
                 raise UnfitError(
@@ -113,6 +117,11 @@ class Guard:
         """The same without the hosts of faults that are in force together, on either side of a cut."""
         for sides in ((aim.hosts for aim in aims), (aim.others or aim.hosts for aim in aims)):
             self.require_room({host.node_id for hosts in sides for host in hosts if host.role == "broker"})
+
+    def require_room_now(self, aim: Aim) -> None:
+        """The same for one more fault, by the newest look: a fault before it may have shrunk an ISR."""
+        for hosts in (aim.hosts, aim.others or aim.hosts):
+            self._require_room(self._seen[1], {host.node_id for host in hosts if host.role == "broker"})
 
     def has_room(self, hosts: Collection[Host], since_ns: int) -> bool:
         """Whether a look after ``since_ns`` has seen enough in-sync replicas outside of these hosts.

@@ -202,6 +202,33 @@ def test_nothing_begins_on_a_cluster_that_is_not_whole(tmp_path: Path, stating: 
         Guard(cluster).require_whole()
 
 
+def test_one_more_fault_needs_room_as_it_is_now(tmp_path: Path, stating: Any) -> None:
+    """A replica that an earlier fault took may still be out of the ISR when the next one is due."""
+    file = three(tmp_path)
+    first, second, _ = file.topology.role("broker")
+    aims = [
+        Aim(title="pause", ability="pause", make=lambda *_: None, hosts=hosts)
+        for hosts in ((first,), (second,))
+    ]
+    with watching(cluster_of(file)) as one:
+        one.require_room_now(aims[0])
+        for broker in stating:
+            stating[broker][KEY] = replace(WHOLE, isr=(1, 3))
+        seen = "orders/0 of others would have 1 in-sync replicas without broker1"
+        assert _within(5, lambda: seen in _refused(one, aims[0]))
+        assert not _refused(one, aims[1])
+        one.require_room_for([aims[0]])
+
+
+def _refused(one: Guard, aim: Aim) -> str:
+    """Why one more fault may not begin now; empty if it may."""
+    try:
+        one.require_room_now(aim)
+    except UnfitError as error:
+        return error.message
+    return ""
+
+
 def test_the_guard_believes_the_newest_epoch(tmp_path: Path, stating: Any) -> None:
     """A broker that is cut off states what was before it; one that is silent states nothing."""
     cluster = cluster_of(three(tmp_path))
