@@ -34,6 +34,7 @@ from harness.kafka.wire.offsets import EARLIEST, end_offsets
 from harness.lab.model import DATA, Lab
 from harness.observer.observer import Observer
 from harness.waiting import wait_until
+from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
 from run.client_choice import inside
 from run.clients import NO_CLIENTS, UserClients, choose, stream_spec, transactional
@@ -254,6 +255,26 @@ class Stage:
             group=group,
             reader=next(self._numbers),
             check_alive=self.cluster.check_alive,
+        )
+
+    def alter_offsets(
+        self, az: str, group: str, topic: str, offset: int, *, partition: int = 0, within_s: float = 30.0
+    ) -> Injection:
+        """Set a group's committed offset, as an operator does with `kafka-consumer-groups --reset-offsets`.
+
+        It is recorded as a fault, and as a commit of the group: what the group receives again or leaves out
+        because of it is no finding. Raises InvalidRunError if the coordinator refuses, as it does while the
+        group has members.
+        """
+        client, coordinator = self.group_offsets(az, group), self.group_coordinator(group)
+        return self.nemesis.operator(self.cluster, self.dialect).act(
+            f"set the offset of group {group} in {topic}/{partition} to {offset}",
+            mechanism="alter_offsets",
+            targets={"partitions": [f"{topic}/{partition}"], "groups": [group], "offset": offset},
+            action=lambda: client.must_commit(topic, offset, at=coordinator, partition=partition),
+            observe=lambda: client.fetch(topic, at=coordinator, partition=partition).offset,
+            accept=lambda committed: committed == offset,
+            within_s=within_s,
         )
 
     def start_streams(self, rate: float, topic: str, partitions: int) -> None:

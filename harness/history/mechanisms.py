@@ -129,6 +129,7 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         "delete_topic": Mechanism(says="topics are deleted with all their partitions"),
         "create_topic": Mechanism(says="topics are created"),
         "add_partitions": Mechanism(says="the partitions are added to their topics (CreatePartitions)"),
+        "alter_offsets": Mechanism(says="the offset that a group has committed is set by an operator"),
         "move_controller": Mechanism(says="another controller is elected"),
         "other": Mechanism(says="none of these"),
     }

@@ -191,6 +191,27 @@ def test_a_deleted_topic_has_no_isr_to_wait_for() -> None:
     assert stage.incomplete_isrs() == []
 
 
+def test_offsets_are_altered_once_the_coordinator_names_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As any operator action, it waits for its effect; a refused commit ends the run (`must_commit`)."""
+    stage = stage_of(Mock(), "kraft", Mock())
+    client = Mock()
+    client.fetch.side_effect = [SimpleNamespace(offset=None), SimpleNamespace(offset=4)]
+    monkeypatch.setattr(
+        stage, "group_offsets", lambda az, group: client if (az, group) == ("az3", "g") else None
+    )
+    monkeypatch.setattr(stage, "group_coordinator", lambda group: "broker2")
+    act = stage.nemesis.operator.return_value.act  # type: ignore[attr-defined]
+    assert stage.alter_offsets("az3", "g", "t", 4, partition=1) is act.return_value
+    asked = act.call_args.kwargs
+    assert (asked["mechanism"], asked["targets"]) == (
+        "alter_offsets",
+        {"partitions": ["t/1"], "groups": ["g"], "offset": 4},
+    )
+    asked["action"]()
+    client.must_commit.assert_called_once_with("t", 4, at="broker2", partition=1)
+    assert [asked["accept"](asked["observe"]()) for _ in range(2)] == [False, True]
+
+
 def test_ends_are_the_highest_that_any_broker_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """The final reader's time follows from them; the observer may be far behind."""
     keys = [TopicPartition("t", number) for number in range(3)]
