@@ -27,12 +27,14 @@ from harness.kafka.wire.admin import (
     Reassignment,
     RequestResult,
     alter_partition_reassignments,
+    alter_replica_log_dir,
     alter_topic_config,
     create_partitions,
     create_topics,
     delete_records,
     delete_topic,
     describe_configs,
+    describe_log_dirs,
     elect_leaders,
     list_partition_reassignments,
     update_feature,
@@ -223,6 +225,16 @@ class Operator:
         It waits until every broker that runs states their leaders. Raises UnfitError before Kafka 1.0.
         """
         return self._add(AddPartitions(self._requests, topic, within_s))
+
+    def move_replica(
+        self, topic: str, broker: str, folder: str, partition: int = 0, *, within_s: float = 30.0
+    ) -> Injection:
+        """Move a broker's replica to another of its `log.dirs`, `data` or `data2` (KIP-113).
+
+        It waits until the broker has the replica there alone. Raises UnfitError before Kafka 2.0.
+        """
+        key = TopicPartition(topic, partition)
+        return self._add(MoveReplica(self._requests, key, broker, folder, within_s))
 
     def delete_controller(self, session: ZooKeeperSession, *, becomes: str = "") -> Injection:
         """Delete `/controller` so that the brokers race for it; with ``becomes``, until that host wins."""
@@ -616,6 +628,32 @@ class AddPartitions(OperatorAction):
             action=ask,
             observe=led_by,
             accept=lambda leaders: all(min(numbers) >= 0 for numbers in leaders.values()),
+            within_s=within_s,
+            in_force="effective",
+        )
+
+
+class MoveReplica(OperatorAction):
+    """A replica that moves to another of its broker's log directories; in force when it is only there."""
+
+    def __init__(
+        self, requests: Requests, key: TopicPartition, broker: str, folder: str, within_s: float
+    ) -> None:
+        """``folder`` is that of the host."""
+        path = requests.registry.lab.inside(broker, folder)
+        endpoint = requests.registry.topology.host(broker).broker_endpoint
+
+        def ask() -> None:
+            answer = alter_replica_log_dir(endpoint, key, path, dialect=requests.dialect)
+            requests.check(f"move of {key} on {broker} to {folder}", [answer], effect_shows=False)
+
+        super().__init__(
+            f"move {key} on {broker} to {folder}",
+            mechanism="move_replica",
+            targets={"hosts": [broker], "partitions": [str(key)], "folder": folder},
+            action=ask,
+            observe=lambda: describe_log_dirs(endpoint, key, dialect=requests.dialect),
+            accept=lambda seen: seen == {path: False},
             within_s=within_s,
             in_force="effective",
         )

@@ -29,6 +29,7 @@ _SETUP_TUPLES = {
     "topics": Topic,
     "brokers": int,
     "volatile_disks": str,
+    "second_log_dirs": str,
     "own_topics": Topic,
     "transaction_log": int,
     "offsets_log": int,
@@ -146,6 +147,7 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
         "controller": [setup.controller],
         "zookeeper_leader": [setup.zookeeper_leader] if one.mode in (*ZOOKEEPER, *MIGRATION) else [],
         "volatile_disks": setup.volatile_disks,
+        "second_log_dirs": setup.second_log_dirs,
         "zookeeper_pins": [
             *setup.zookeeper_pins,
             *itertools.chain(*setup.zookeeper_pins.values()),

@@ -38,7 +38,7 @@ from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
 from harness.lab.layout import THREE_AZS, Layout
-from harness.lab.model import Lab
+from harness.lab.model import SECOND_DATA, Lab
 from harness.lab.registry import EMBEDDED, lab_kind
 from harness.observer.broker_log import read_logs
 from harness.observer.targets import Targets
@@ -382,6 +382,8 @@ class _Run:
             security.start()
         for reason in disks.make_where_possible(self.setup.volatile_disks).values():
             self.progress.say(reason)
+        for host in self.setup.second_log_dirs:
+            disks.make(host, folder=SECOND_DATA)
         processes = Processes(
             lab=lab,
             distribution=artifacts.resolve(self.options.version, make_archives=False),

@@ -80,6 +80,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "kraft-elr-cleared-no-elr",
     ),
     "What if disks lose power or data?": (
+        "log-directory-fails",
         "leader-disk-stalled",
         "kraft-leader-disk-stalled",
         "follower-disk-stalled",

@@ -142,10 +142,11 @@ class StartedKRaftCluster(KRaftCluster):
         )
         voters = [host.node_id for host in self._controllers]
         for host in nodes:
-            data = self._lab.data_dir(host.name) / DATA
-            clone(template, data, host.node_id, cluster_id)
+            home = self._lab.data_dir(host.name)
+            for folder in self._setup.log_dirs(host.name):
+                clone(template, home / folder, host.node_id, cluster_id)
             if host in self._controllers and len(voters) > 1:  # a node alone elects itself, and 3.9 only once
-                cast_vote(data, self._wanted.node_id, voters)
+                cast_vote(home / DATA, self._wanted.node_id, voters)
             self._prepare(host)
         rivals = [host for host in self._controllers if host != self._wanted]
         for host in (*(host for host in nodes if host not in rivals), *rivals):
@@ -159,7 +160,9 @@ class StartedKRaftCluster(KRaftCluster):
             roles=(*roles, "controller") if host in self._controllers else roles,
             az=self._lab.topology.az_name(host.az),
             address=host.address,
-            data_dir=self._lab.inside(host.name, DATA),
+            data_dir=",".join(
+                self._lab.inside(host.name, folder) for folder in self._setup.log_dirs(host.name)
+            ),
             voters={voter.node_id: voter.address for voter in self._controllers},
             protocol=host.security.protocol,
         )

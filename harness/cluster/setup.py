@@ -8,6 +8,7 @@ from typing import Literal
 
 from harness.kafka.model import OFFSETS_LOG, SHARE_LOG, TRANSACTION_LOG, Topic
 from harness.lab.layout import Role
+from harness.lab.model import DATA, SECOND_DATA
 
 Quorum = Literal["every AZ", "one node"]
 _COMPACTED = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
@@ -54,6 +55,8 @@ class Setup:
     """KRaft features that are set when the data folders are formatted, by name and level."""
     volatile_disks: tuple[str, ...] = ()
     """Hosts that get a disk of their own, whose power can be cut (emulated where the machine cannot)."""
+    second_log_dirs: tuple[str, ...] = ()
+    """Brokers with a second directory in `log.dirs`, `data2`, on a disk of its own that can be filled."""
     stream_rate: float = 10.0
     """Messages per second of the background stream in each AZ; 0 for none."""
     stream_topic: str = "stream"
@@ -90,6 +93,10 @@ class Setup:
     """What none of its clients uses."""
     read_back: bool = True
     """At the end, a consumer reads every topic from start to end (rows of `reads`)."""
+
+    def log_dirs(self, host: str) -> tuple[str, ...]:
+        """The folders of a broker's `log.dirs`."""
+        return (DATA, SECOND_DATA) if host in self.second_log_dirs else (DATA,)
 
     @property
     def internal_topics(self) -> tuple[Topic, ...]:

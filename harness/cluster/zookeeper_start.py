@@ -205,7 +205,7 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
             node_id=host.node_id,
             az=self._lab.topology.az_name(host.az),
             address=host.address,
-            data_dir=self._lab.inside(name, DATA),
+            data_dir=",".join(self._lab.inside(name, folder) for folder in self._setup.log_dirs(name)),
             zookeepers=tuple(self._lab.topology.host(node).zookeeper_endpoint for node in nodes),
             protocol=host.security.protocol,
         )

@@ -129,6 +129,9 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         "delete_topic": Mechanism(says="topics are deleted with all their partitions"),
         "create_topic": Mechanism(says="topics are created"),
         "add_partitions": Mechanism(says="the partitions are added to their topics (CreatePartitions)"),
+        "move_replica": Mechanism(
+            says="replicas move to another of their brokers' log directories (KIP-113)"
+        ),
         "alter_offsets": Mechanism(says="the offset that a group has committed is set by an operator"),
         "move_controller": Mechanism(says="another controller is elected"),
         "other": Mechanism(says="none of these"),

@@ -1,6 +1,7 @@
 """Which hosts of a lab have a disk of their own, and which kinds of disk work on this machine.
 
 A disk is mounted before the broker's first start at `<host>/disk`, and `<host>/data` becomes a link into it.
+The second directory of `log.dirs` gets one in the same way.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from pathlib import Path
 
 from harness import tools
 from harness.errors import AckedError, LabError, UnfitError, UsageError
-from harness.lab.model import Lab
+from harness.lab.model import DATA, SECOND_DATA, Lab
 from nemesis.storage.disk import Disk, DiskKind, copy
 from nemesis.storage.fuse import FuseDisk
 from nemesis.storage.loop import MKFS, LoopDisk
 
 KINDS: tuple[DiskKind, ...] = ("fuse", "ext4", "xfs")
 """Best first. `fuse` loses the same bytes however long one waits; a real disk writes back after a while."""
+
+
+_DISKS = {DATA: "disk", SECOND_DATA: "disk2"}
+"""Where the disk of each folder is mounted."""
 
 
 class Disks:
@@ -31,30 +36,31 @@ class Disks:
     def __init__(self, lab: Lab) -> None:
         """No disk yet; ``lab`` need not be up."""
         self._lab = lab
-        self._disks: dict[str, Disk] = {}
+        self._disks: dict[tuple[str, str], Disk] = {}
+        """By host and folder."""
 
-    def make(self, host: str, kind: DiskKind | None = None) -> Disk:
+    def make(self, host: str, kind: DiskKind | None = None, *, folder: str = DATA) -> Disk:
         """Give a host's data folder a disk of its own; without ``kind``, of the first kind that works here.
 
         Raises UnfitError if none does: a power cut of that host can then only be emulated.
         """
-        if host in self._disks:
-            return self._disks[host]
-        folder = self._lab.data_dir(host)
-        data = folder / "data"
+        if (host, folder) in self._disks:
+            return self._disks[host, folder]
+        data = self._lab.data_dir(host) / folder
+        name = _DISKS[folder]
         if data.exists():
             raise UsageError(f"{data} exists already: make the disk of {host} before its first start.")
-        disk = self._attach(host, folder / "disk", (kind,) if kind else KINDS)
+        disk = self._attach(host, data.with_name(name), (kind,) if kind else KINDS)
         try:
             self._require_seen(host, disk)
             # Not the root of the file system: ext4 keeps lost+found there, which names no partition.
             (disk.mount / "d").mkdir()
-            data.symlink_to(Path("disk") / "d")
+            data.symlink_to(Path(name) / "d")
         except BaseException:
             disk.detach()
             disk.mount.rmdir()
             raise
-        self._disks[host] = disk
+        self._disks[host, folder] = disk
         return disk
 
     def _require_seen(self, host: str, disk: Disk) -> None:
@@ -91,9 +97,9 @@ class Disks:
                 reasons[host] = error.message
         return reasons
 
-    def get(self, host: str) -> Disk | None:
-        """The disk of a host, if it has one."""
-        return self._disks.get(host)
+    def get(self, host: str, folder: str = DATA) -> Disk | None:
+        """The disk of a host's data folder, or of another directory, if it has one."""
+        return self._disks.get((host, folder))
 
     def close(self) -> None:
         """Leave plain copies of the data behind, and unmount everything.
@@ -101,9 +107,9 @@ class Disks:
         Where a run broke off during a power cut, the power comes back first.
         """
         failed: AckedError | None = None
-        for host, disk in self._disks.items():
+        for (host, folder), disk in self._disks.items():
             try:
-                self._close(self._lab.data_dir(host) / "data", disk)
+                self._close(self._lab.data_dir(host) / folder, disk)
             except AckedError as error:
                 failed = failed or error
         self._disks.clear()
@@ -115,7 +121,7 @@ class Disks:
         try:
             if not disk.powered:
                 disk.reattach()
-            kept = data.with_name("data.kept")
+            kept = data.with_name(f"{data.name}.kept")
             copy(disk.mount / "d", kept)
             data.unlink()
             kept.rename(data)

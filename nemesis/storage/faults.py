@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.kafka.model import TopicPartition
+from harness.lab.model import DATA
 from nemesis.fault import Injection
 from nemesis.processes.killing import Restart, running
 from nemesis.registry import FaultRegistry
@@ -49,9 +50,12 @@ class Storage:
         fault = FlippedByte(self._registry, host, TopicPartition(topic, partition), offset)
         return self._registry.add(fault).inject()
 
-    def fill_disk(self, host: str) -> Injection:
-        """Fill the host's disk until healed; the host must have a disk of its own."""
-        return self._registry.add(FullDisk(self._registry, host))
+    def fill_disk(self, host: str, *, folder: str = DATA) -> Injection:
+        """Fill the host's disk until healed; the host must have a disk of its own.
+
+        ``folder`` is `data`, or `data2` for the second directory of `log.dirs` (`Setup.second_log_dirs`).
+        """
+        return self._registry.add(FullDisk(self._registry, host, folder))
 
     def stall_disk(self, host: str, operations: Sequence[Operation] = OPERATIONS) -> Injection:
         """Let reads, writes or fsyncs on the host's disk wait until healed; all else of the host goes on.

@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.errors import InvalidRunError, UnfitError
 from harness.kafka.model import TopicPartition
-from harness.lab.model import Host
+from harness.lab.model import DATA, Host
 from nemesis.fault import Evidence, Fault, Targets
 from nemesis.processes.killing import Kill, Restart
 from nemesis.registry import FaultRegistry
@@ -163,16 +163,17 @@ class FullDisk(ScheduledFault):
         ),
     )
 
-    def __init__(self, registry: FaultRegistry, host: str) -> None:
+    def __init__(self, registry: FaultRegistry, host: str, folder: str = DATA) -> None:
         """Raises UnfitError for a host without a disk of its own."""
-        disk = registry.disks.get(host) if registry.disks is not None else None
+        disk = registry.disks.get(host, folder) if registry.disks is not None else None
         if disk is None:
             raise UnfitError(
                 f"The disk of {host} cannot be filled: it is this machine's own; make it one with "
                 f"`Disks.make` before the boot."
             )
-        self.name = f"fill the disk of {host}"
-        self._host, self._disk, self._expect_end = host, disk, registry.expect_end
+        self.name = f"fill the disk of {host}" + ("" if folder == DATA else f" with {folder}")
+        self._host, self._folder, self._disk = host, folder, disk
+        self._expect_end = registry.expect_end
 
     @classmethod
     def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
@@ -181,11 +182,12 @@ class FullDisk(ScheduledFault):
 
     def targets(self) -> Targets:
         """The host, and its kind of disk."""
-        return {"hosts": [self._host], "disks": {self._host: self._disk.kind}}
+        return {"hosts": [self._host], "disks": {self._host: self._disk.kind}, "folder": self._folder}
 
     def inject(self) -> None:
-        """Fill the disk. Kafka stops when its only log directory fails."""
-        self._expect_end(self._host)
+        """Fill the disk. Kafka stops when its only log directory fails, or that of its metadata."""
+        if self._folder == DATA:
+            self._expect_end(self._host)
         self._disk.fill()
 
     def verify(self) -> Evidence:

@@ -10,6 +10,8 @@ from uuid import UUID
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -20,6 +22,8 @@ from kafka.protocol.admin import (
     DeleteTopicsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
@@ -263,6 +267,46 @@ def list_partition_reassignments(
         for topic in answer.topics
         for p in topic.partitions
     }
+
+
+def alter_replica_log_dir(
+    target: Target, key: TopicPartition, path: str, *, dialect: Dialect = MODERN, timeout_s: float = 5.0
+) -> RequestResult:
+    """Have a broker move its replica to another of its `log.dirs` (KIP-113); it answers at once.
+
+    Raises UnfitError before Kafka 2.0.
+    """
+    directory = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+    topic = directory.AlterReplicaLogDirTopic(name=key.topic, partitions=[key.partition])
+    request = AlterReplicaLogDirsRequest(dirs=[directory(path=path, topics=[topic])])
+    version = _log_dirs(dialect)
+    answer = exchange(target, request, AlterReplicaLogDirsResponse, version, timeout_s)
+    return RequestResult(answer.results[0].partitions[0].error_code)
+
+
+def describe_log_dirs(
+    target: Target, key: TopicPartition, *, dialect: Dialect = MODERN, timeout_s: float = 5.0
+) -> dict[str, bool]:
+    """The directories in which a broker has a replica; true: it is moving to this one.
+
+    Directories that have failed are left out. Raises UnfitError before Kafka 2.0.
+    """
+    topic = DescribeLogDirsRequest.DescribableLogDirTopic(topic=key.topic, partitions=[key.partition])
+    request = DescribeLogDirsRequest(topics=[topic])
+    answer = exchange(target, request, DescribeLogDirsResponse, _log_dirs(dialect), timeout_s)
+    return {
+        result.log_dir: bool(partition.is_future_key)
+        for result in answer.results
+        for topic in result.topics
+        for partition in topic.partitions
+        if not result.error_code
+    }
+
+
+def _log_dirs(dialect: Dialect) -> int:
+    if dialect.log_dirs is None:
+        raise UnfitError("This Kafka version does not tell in which directory a replica is (before 2.0).")
+    return dialect.log_dirs
 
 
 def describe_configs(

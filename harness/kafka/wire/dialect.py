@@ -20,6 +20,8 @@ class Dialect:
     metadata: int = 8
     create_topics: int = 2
     create_partitions: int | None = 1
+    log_dirs: int | None = 1
+    """DescribeLogDirs and AlterReplicaLogDirs."""
     delete_topics: int = 1
     delete_records: int | None = 0
     describe_configs: int | None = 1
@@ -49,7 +51,7 @@ _2_4 = Dialect()
 _2_3 = replace(_2_4, elect_leaders=None, alter_partition_reassignments=None)
 _2_1 = replace(_2_3, fetch=10, list_offsets=4, metadata=7, incremental_alter_configs=None)
 _2_0 = replace(_2_1, produce=6, fetch=8, list_offsets=3, metadata=6)
-_1_1 = replace(_2_0, produce=5, fetch=7, list_offsets=2, metadata=5, create_partitions=0)
+_1_1 = replace(_2_0, produce=5, fetch=7, list_offsets=2, metadata=5, create_partitions=0, log_dirs=None)
 _1_0 = replace(_1_1, fetch=6, describe_configs=0, own_log_by_fetch=False)
 _0_11 = replace(_1_0, produce=3, fetch=5, metadata=4, create_partitions=None)
 _0_10_2 = replace(
@@ -102,6 +104,7 @@ _KEYS: Mapping[str, tuple[int, ...]] = {
     "metadata": (3,),
     "create_topics": (19,),
     "create_partitions": (37,),
+    "log_dirs": (34, 35),
     "delete_topics": (20,),
     "delete_records": (21,),
     "describe_configs": (32,),

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import LabError
-from harness.lab.model import Lab, Result
+from harness.lab.model import DATA, SECOND_DATA, Lab, Result
 from harness.waiting import wait_until
 from nemesis.storage.disk import Disk, DiskKind, mounted
 from nemesis.storage.disks import KINDS, Disks, make_disk, misfit
@@ -111,17 +111,18 @@ def test_power_comes_back_while_another_mount_namespace_holds_the_dead_disk(
 
 def test_data_outlives_a_run_that_broke_off_while_the_power_was_off(tmp_path: Path, kind: DiskKind) -> None:
     disks = Disks(cast(Lab, Here(tmp_path)))
-    hosts = ("broker1", "broker2")
-    for host in hosts:
-        disk = disks.make(host, kind)
-        _synced(tmp_path / host / "data" / "kept", host)
+    places = (("broker1", DATA), ("broker2", DATA), ("broker2", SECOND_DATA))
+    for host, folder in places:
+        disk = disks.make(host, kind, folder=folder)
+        _synced(tmp_path / host / folder / "kept", f"{host} {folder}")
         disk.cut()
     disks.close()
-    for host in hosts:
-        data = tmp_path / host / "data"
+    for host, folder in places:
+        data = tmp_path / host / folder
         assert not data.is_symlink()
-        assert (data / "kept").read_text() == host
-        assert not (tmp_path / host / "disk").exists()
+        assert (data / "kept").read_text() == f"{host} {folder}"
+    left = {path.name for host, _ in places for path in (tmp_path / host).iterdir() if path.is_dir()}
+    assert left == {DATA, SECOND_DATA}, "no mount point is left"
 
 
 def test_one_disk_that_cannot_be_read_keeps_no_other_mounted(

@@ -48,6 +48,9 @@ class StubLab:
     def data_dir(self, host: str) -> Path:
         return self.run_dir / "nodes" / host
 
+    def inside(self, host: str, path: str) -> str:
+        return str(self.data_dir(host) / path)
+
     def execute_all(self, commands: Mapping[str, Any], **_options: object) -> dict[str, Result]:
         return {host: Result(0, "", "") for host in commands}
 
@@ -81,7 +84,7 @@ def nemesis(tmp_path: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Iter
     lab = StubLab(tmp_path)
     for host in ("broker1", "broker3"):
         (lab.data_dir(host) / "data" / "t-0").mkdir(parents=True)
-    disks = SimpleNamespace(get=lambda host: FuseDisk(tmp_path))
+    disks = SimpleNamespace(get=lambda host, folder="data": FuseDisk(tmp_path))
     yield Nemesis(lab, rows.journal, disks=disks)  # type: ignore[arg-type]
 
 
@@ -162,6 +165,11 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         "disk_slow",
         {"hosts": ["broker1"], "delay_ms": 20},
     ),
+    "fill_disk data2": (
+        lambda n: n.storage.fill_disk("broker1", folder="data2"),
+        "disk_full",
+        {"hosts": ["broker1"], "folder": "data2"},
+    ),
     "fill_disk": (lambda n: n.storage.fill_disk("broker1"), "disk_full", {"hosts": ["broker1"]}),
     "elect": (on_operator(lambda o: o.elect("t")), "elect_preferred", {"partitions": ["t/0"]}),
     "elect unclean": (
@@ -200,6 +208,11 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         on_operator(lambda o: o.add_partitions(Topic("t", (1, 2), partitions=3, later=2))),
         "add_partitions",
         {"partitions": ["t/1", "t/2"]},
+    ),
+    "move_replica": (
+        on_operator(lambda o: o.move_replica("t", "broker1", "data2", 1)),
+        "move_replica",
+        {"hosts": ["broker1"], "partitions": ["t/1"], "folder": "data2"},
     ),
     "delete_controller": (
         on_operator(lambda o: o.delete_controller(SESSION, becomes="broker2")),

@@ -271,6 +271,35 @@ def test_partitions_that_no_broker_knows_make_the_run_invalid(
         operator.add_partitions(GROWN, within_s=0.2)
 
 
+@pytest.mark.parametrize(
+    ("seen", "moved"),
+    [
+        ({"/host/data": False, "/host/data2": True}, False),
+        ({"/host/data2": True}, False),
+        ({}, False),
+        ({"/host/data2": False}, True),
+    ],
+)
+def test_a_replica_has_moved_when_it_is_in_the_other_directory_alone(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch, seen: dict[str, bool], moved: bool
+) -> None:
+    asked: list[tuple[TopicPartition, str]] = []
+
+    def alter(_target: object, key: TopicPartition, path: str, **_: object) -> RequestResult:
+        asked.append((key, path))
+        return RequestResult(0)
+
+    operator._requests.registry.lab.inside = lambda _host, folder: f"/host/{folder}"  # type: ignore[method-assign]
+    monkeypatch.setattr(nemesis.operator, "alter_replica_log_dir", alter)
+    monkeypatch.setattr(nemesis.operator, "describe_log_dirs", lambda *_, **__: seen)
+    if moved:
+        assert operator.move_replica("t", "broker1", "data2").evidence == {"seen": seen}
+    else:
+        with pytest.raises(InvalidRunError, match="'move t/0 on broker1 to data2' had no effect"):
+            operator.move_replica("t", "broker1", "data2", within_s=0.1)
+    assert asked == [(TopicPartition("t", 0), "/host/data2")]
+
+
 def test_a_topic_with_all_its_partitions_gets_no_more(operator: Operator) -> None:
     with pytest.raises(UsageError, match="'t' was created with all its partitions; set `later`"):
         operator.add_partitions(Topic("t", (1, 2)))

@@ -10,7 +10,7 @@ import pytest
 from nemesis_fakes import TOPOLOGY, Rows
 
 from harness.errors import LabError, UnfitError
-from harness.lab.model import Lab, Result
+from harness.lab.model import SECOND_DATA, Lab, Result
 from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
 from nemesis.storage import disks as module
@@ -134,3 +134,14 @@ def test_only_the_power_cuts_of_hosts_that_do_not_see_their_disks_are_emulated(
     assert [cut.targets()["disks"] for cut in cuts] == [{"broker1": "emulation"}, {"broker2": "fuse"}]
     with pytest.raises(UnfitError, match="The power of broker1 cannot be cut"):
         storage.power_cut("broker1", how="real")
+
+
+def test_the_second_log_directory_has_a_disk_of_its_own(tmp_path: Path, made: list[FolderDisk]) -> None:
+    lab = BlindLab(tmp_path, "broker2")
+    disks = Disks(cast(Lab, lab))
+    second = disks.make("broker2", folder=SECOND_DATA)
+    assert disks.get("broker2") is None, "a power cut would take more than that disk"
+    assert disks.get("broker2", SECOND_DATA) is second is disks.make("broker2", folder=SECOND_DATA)
+    assert (lab.data_dir("broker2") / "data2").resolve() == second.mount / "d"
+    assert disks.make("broker2").mount != second.mount
+    assert [disk.mount.name for disk in made] == ["disk2", "disk"]
