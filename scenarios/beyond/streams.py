@@ -298,6 +298,15 @@ SCENARIOS = (
                 COUNTS.store_counts("az1-instance", "az2-instance", after="running", before="dumped"),
             ),
         ),
+        expected=(
+            Expected(
+                "server_error",
+                "detail LIKE '%Error processing append operation on partition %'",
+                "a transaction's first batch is refused while the last transaction ends, and the next batch is "
+                "out of order until it is sent again (KIP-890)",
+                since="4.0.0",
+            ),
+        ),
         outcome="output, changelogs and the restored stores count each message once",
     ),
     _scenario(
