@@ -6,13 +6,14 @@ Endpoints are used exactly as given: nothing bootstraps, follows metadata or pic
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import socket
 import ssl
 import struct
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
@@ -33,6 +34,8 @@ _LONGEST_RESPONSE = 1 << 28
 """Bytes; acked asks for less than a tenth of that."""
 _TLS_ALERT = b"\x15\x03"
 """How a TLS listener's answer to anything else begins (RFC 8446 §5.1)."""
+_LONGEST_HEADER = 1 << 10
+"""Bytes of the tagged fields in a response's header; brokers send none."""
 _IN_FRAME = 8
 """Where a framed request holds its correlation id: after the size, the API key and the API version."""
 
@@ -67,7 +70,7 @@ class _Repeated:
     """A request that is sent again and again, and the last response to it."""
 
     frame: bytearray
-    body: bytes = b""
+    body: bytearray = field(default_factory=bytearray)
     """The response without its correlation id; empty before the first one."""
     result: object = None
     throttled_ms: int = 0
@@ -150,14 +153,13 @@ class Connection:
         if len(self._repeated) > _REMEMBERED:
             del self._repeated[next(iter(self._repeated))]
 
-        def attempt() -> bytes:
+        def attempt() -> bytearray:
             _CORRELATION.pack_into(last.frame, _IN_FRAME, self._number())
             return self._answer(bytes(last.frame), timeout_s or self.timeout_s)
 
-        answer = self._persist(attempt)
-        body = answer[_CORRELATION.size :]
+        body = self._persist(attempt)
         if body != last.body:
-            decoded = cast(Any, response).decode(answer, version=version, header=True)
+            decoded = _decoded(response, body, version)
             last.result, last.throttled_ms = question.parse(decoded), _throttled_ms(decoded)
             last.body = body
         self._mute(last.throttled_ms)
@@ -183,8 +185,7 @@ class Connection:
         self._send(self._frame(request, version), self.timeout_s)
 
     def _exchange(self, request: Any, response: Any, version: int, timeout_s: float) -> Any:
-        answer = self._answer(self._frame(request, version), timeout_s)
-        decoded = response.decode(answer, version=version, header=True)
+        decoded = _decoded(response, self._answer(self._frame(request, version), timeout_s), version)
         self._mute(_throttled_ms(decoded))
         return decoded
 
@@ -200,8 +201,8 @@ class Connection:
         """
         self._muted_until = time.monotonic() + throttled_ms / 1000
 
-    def _answer(self, frame: bytes, timeout_s: float) -> bytes:
-        """Send a frame and return the response to it, from its correlation id on."""
+    def _answer(self, frame: bytes, timeout_s: float) -> bytearray:
+        """Send a frame and return the response to it, without its correlation id."""
         self._send(frame, timeout_s + max(0.0, self._muted_until - time.monotonic()))
         try:
             answer = self._response()
@@ -215,14 +216,15 @@ class Connection:
         self._answered = True
         return answer
 
-    def _response(self) -> bytes:
+    def _response(self) -> bytearray:
         head = self._receive(4)
         size = struct.unpack(">i", head)[0]
         if head[:2] == _TLS_ALERT:
             raise ConnectionError("it speaks TLS; set security.protocol to SSL or SASL_SSL")
         if not _CORRELATION.size <= size <= _LONGEST_RESPONSE:
             raise ConnectionError(f"it does not speak Kafka's protocol (a response of {size} bytes)")
-        return self._receive(size)
+        self._receive(_CORRELATION.size)
+        return self._receive(size - _CORRELATION.size)
 
     def _frame(self, request: Any, version: int) -> bytes:
         if _allowed is not None and request.API_KEY not in _allowed:
@@ -266,7 +268,7 @@ class Connection:
         def exchange(request: Any, response: Any, version: int) -> Any:
             assert self._socket is not None
             limited(self._socket).sendall(self._frame(request, version))
-            return response.decode(self._response(), version=version, header=True)
+            return _decoded(response, self._response(), version)
 
         try:
             if security.tls:
@@ -305,7 +307,7 @@ class Connection:
             reason = str(error) or type(error).__name__
             raise NotSentError(f"{self._name} cannot be reached: {reason}") from error
 
-    def _receive(self, size: int) -> bytes:
+    def _receive(self, size: int) -> bytearray:
         assert self._socket is not None
         data = bytearray(size)
         view, got = memoryview(data), 0
@@ -314,7 +316,7 @@ class Connection:
             if step == 0:
                 raise ConnectionResetError("the connection was closed")
             got += step
-        return bytes(data)
+        return data
 
     @property
     def broken(self) -> bool:
@@ -355,6 +357,13 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _decoded(response: Any, body: bytearray, version: int) -> Any:
+    """A response without its correlation id, decoded. The codec copies all that it takes for the header."""
+    header = io.BytesIO(bytes(_CORRELATION.size) + body[:_LONGEST_HEADER])
+    response.parse_header(header, version=version)
+    return response.decode(memoryview(body)[header.tell() - _CORRELATION.size :], version=version)
 
 
 def _throttled_ms(response: Any) -> int:
