@@ -45,8 +45,12 @@ from run.soak.replicas import ENDS_EARLIER, Batches, Replicas, copies_of
 from run.soak.streams import Streams
 from run.soak.transactions import Transactions
 
-_READ_BYTES = 8 << 20
+_READ_BYTES = 4 << 20
 """Bytes of a replica that are read at a time, and so of a window."""
+_HELD_BYTES = 24 << 20
+"""Bytes that are read together, of the replicas of one partition at least."""
+_MOST_WAITING = 500_000
+"""As many messages wait for a window before the judge closes windows first: the journals hold the others."""
 _WINDOW_S = 2.0
 """How often a window is closed, if not because so much was read."""
 _PATIENCE_S = 30.0
@@ -69,7 +73,7 @@ class Live:
     """What is known so far."""
 
     ended: int = 0
-    """Messages that have ended."""
+    """Messages that have ended, as far as the journals were read."""
     acknowledged: int = 0
     received: int = 0
     """Records that consumers have received."""
@@ -291,15 +295,17 @@ class RollingJudge:
     # ---- the thread
 
     def _run(self) -> None:
+        closing = False
         try:
             while not self._stop.is_set():
                 began = time.monotonic()
                 self._streams.look()
-                busy = self._take()
+                busy = not (closing and self._many_wait()) and self._take()
                 self._transactions.take()
                 busy |= self._deliveries.take()
                 self._follow_apart()
-                busy |= self._close_windows(final=False)
+                closing = self._close_windows(final=False)
+                busy |= closing
                 if self._wanted.is_set() or time.monotonic() >= self._again_s:
                     self._wanted.clear()
                     self._begin_comparison()
@@ -314,6 +320,13 @@ class RollingJudge:
         except BaseException as error:  # noqa: BLE001 - raised again by `finish`
             self._problem = error
 
+    def _many_wait(self) -> bool:
+        """Whether enough messages wait for windows, and no window waits for a message."""
+        parts = self.parts.values()
+        return sum(part.rolling.waiting for part in parts) > _MOST_WAITING and not any(
+            part.blocked_s for part in parts
+        )
+
     def _take(self, *, all_of_it: bool = False) -> bool:
         """Take messages that have ended; returns whether there may be many more."""
         found = self._streams.take(all_of_it=all_of_it)
@@ -325,14 +338,23 @@ class RollingJudge:
         return count > 0 if all_of_it else count > _MANY_ROWS
 
     def _close_windows(self, *, final: bool) -> bool:
-        """Close a window of each partition where one is due; returns whether one was closed."""
-        wanted: dict[int, dict[TopicPartition, int]] = {}
+        """Close a window of each partition where one is due; returns whether there may be more to close."""
         due = [part for part in self.parts.values() if final or time.monotonic() >= part.due_s]
-        for part in due:
-            for broker in part.assigned:
-                wanted.setdefault(broker, {})[part.key] = part.rolling.judged
-        answers = self._replicas.read(wanted, _READ_BYTES) if wanted else {}
-        return any([self._close(part, answers.get(part.key, {}), final=final) for part in due])
+        return any([self._close(part, read, final=final) for part, read in self._read(due)])
+
+    def _read(self, parts: Sequence[Part]) -> Iterator[tuple[Part, dict[int, Batches]]]:
+        """Partitions, with what each replica holds behind the judged offset; few at a time are in memory."""
+        most = max((len(part.assigned) for part in parts), default=1) * _READ_BYTES
+        together = max(1, _HELD_BYTES // most)
+        for first in range(0, len(parts), together):
+            some = parts[first : first + together]
+            wanted: dict[int, dict[TopicPartition, int]] = {}
+            for part in some:
+                for broker in part.assigned:
+                    wanted.setdefault(broker, {})[part.key] = part.rolling.judged
+            answers = self._replicas.read(wanted, _READ_BYTES)
+            for part in some:
+                yield part, answers.pop(part.key, {})
 
     def _close(self, part: Part, answers: Mapping[int, Batches], *, final: bool) -> bool:
         state, rolling = self._state_of(part.key), part.rolling
@@ -401,23 +423,23 @@ class RollingJudge:
                 if broker in (state.leader, *state.isr):
                     part.apart[broker] = part.rolling.judged
                 else:
-                    start = wanted.setdefault(broker, {})[key] = part.apart.get(broker, part.rolling.judged)
-                    leading = wanted.setdefault(state.leader, {})
-                    leading[key] = min(start, leading.get(key, start))
+                    wanted.setdefault(broker, {})[key] = part.apart.get(broker, part.rolling.judged)
                     leaders[key] = state.leader
-        answers = self._replicas.read(wanted, _READ_BYTES) if leaders else {}
+        read = self._replicas.read(wanted, _READ_BYTES) if wanted else {}
+        asked: dict[int, dict[TopicPartition, int]] = {}
         for key, leader in leaders.items():
-            part, by_broker = self.parts[key], answers.get(key, {})
-            if leader not in by_broker:
-                continue
-            for broker, read in by_broker.items():
-                if broker != leader:
-                    self._sight(part, broker, by_broker[leader].rows, read)
-                    part.apart[broker] = (
-                        part.rolling.judged
-                        if read.beyond
-                        else int(max(read.ends, default=part.apart.get(broker, part.rolling.judged)))
-                    )
+            starts = [wanted[broker][key] for broker, one in read.get(key, {}).items() if len(one.which)]
+            if starts:
+                asked.setdefault(leader, {})[key] = min(starts)
+        leading = self._replicas.read(asked, _READ_BYTES) if asked else {}
+        for key, leader in leaders.items():
+            part, held = self.parts[key], leading.get(key, {}).get(leader)
+            for broker, one in read.get(key, {}).items():
+                if one.beyond:
+                    part.apart[broker] = part.rolling.judged
+                elif held is not None and len(one.which):
+                    self._sight(part, broker, held.rows, one)
+                    part.apart[broker] = int(one.ends.max())
 
     def _first_pending(self, copies: CopyArrays) -> int | None:
         """The offset of the first record whose message was not taken yet; None: all were.
@@ -576,17 +598,11 @@ class RollingJudge:
 
     def _closed_to_the_end(self) -> bool:
         """Close windows; returns whether every leader's log is closed to its end."""
-        self._close_windows(final=True)
-        wanted = {
-            broker: {key: part.rolling.judged for key, part in self.parts.items() if broker in part.assigned}
-            for broker in {broker for part in self.parts.values() for broker in part.assigned}
-        }
-        answers = self._replicas.read(wanted, _READ_BYTES)
-        for key in self.parts:
-            state = self._state_of(key)
-            if state is None or state.leader not in answers.get(key, {}):
-                return False
-            if len(answers[key][state.leader].which):
+        if self._close_windows(final=True):
+            return False
+        for part, read in self._read(list(self.parts.values())):
+            state = self._state_of(part.key)
+            if state is None or state.leader not in read or len(read[state.leader].which):
                 return False
         return True
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition, broker_name
 from harness.kafka.segments import first_offset, segments
 from harness.kafka.wire.connection import Connection
 from harness.kafka.wire.dialect import Dialect
-from harness.kafka.wire.logs import FetchResult, fetch_own_logs
+from harness.kafka.wire.logs import FetchResult, fetch_more_of_own_logs
 from harness.lab.model import DATA
 from harness.observer.decoder import Decoder
 from harness.observer.targets import Node
@@ -52,7 +52,7 @@ class Batches:
         """All batches of what was read."""
         return cls(log, np.arange(len(log.rows)), beyond)
 
-    @property
+    @cached_property
     def rows(self) -> npt.NDArray[np.void]:
         """Their headers."""
         return self.log.rows[self.which]
@@ -122,7 +122,7 @@ class Reader:
         try:
             # A connection remembers its last answers, which are large here.
             with Connection(self.broker.endpoint, timeout_s=_TIMEOUT_S) as connection:
-                answers = fetch_own_logs(connection, offsets, at_most, dialect=self.dialect)
+                answers = fetch_more_of_own_logs(connection, offsets, at_most, dialect=self.dialect)
         except OSError:
             self._silent_until = time.monotonic() + _PAUSE_S
             return {}

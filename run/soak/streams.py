@@ -28,8 +28,8 @@ from harness.history.stream_journal import (
 from harness.host_files import HostFiles
 from harness.kafka.model import TopicPartition
 
-ROWS_AT_ONCE = 1 << 17
-"""Rows of a journal that are read together: some 5 MB."""
+ROWS_AT_ONCE = 1 << 15
+"""Rows of a journal that are read together: 1.3 MB."""
 NEAR = 4096
 """Rows that are farther apart are read separately."""
 _OUTCOMES = np.full(len(STATES), INFO, dtype=np.int64)

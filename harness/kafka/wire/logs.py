@@ -39,6 +39,7 @@ _QUOTA_S = 60.0
 """How long a quota may keep an answer back."""
 _STALE_IDS = (100, 103)
 """UNKNOWN_TOPIC_ID and INCONSISTENT_TOPIC_ID: the topic was deleted, and perhaps created again."""
+_NO_OWN_LOG = "This Kafka version cannot show a follower's own log over the wire; read its files."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,11 @@ class FetchResult:
     def positions(self) -> list[int]:
         """Where each complete batch begins and, last, where they end."""
         return positions(self.raw)
+
+    @property
+    def begun_only(self) -> bool:
+        """Whether there is a batch, but not even the first one is complete. Bytes 8 to 11 are its size."""
+        return 0 < len(self.raw) < 12 + int.from_bytes(self.raw[8:12], "big")
 
     @property
     def consumed_bytes(self) -> int:
@@ -273,7 +279,7 @@ def fetch_own_logs(
     partition is requested further on until its answer is empty, or has reached ``max_bytes``.
     """
     if not dialect.own_log_by_fetch:
-        raise UnfitError("This Kafka version cannot show a follower's own log over the wire; read its files.")
+        raise UnfitError(_NO_OWN_LOG)
     read: dict[TopicPartition, FetchResult] = {}
     following = dict(offsets)
     while following:
@@ -287,6 +293,27 @@ def fetch_own_logs(
             if end is not None and not fetched.cut_short:
                 following[key] = end
     return read
+
+
+def fetch_more_of_own_logs(
+    target: Target,
+    offsets: Mapping[TopicPartition, int],
+    max_bytes: int = 1 << 20,
+    *,
+    dialect: Dialect = MODERN,
+    timeout_s: float | None = None,
+) -> dict[TopicPartition, FetchResult]:
+    """`fetch_own_logs` for somebody who goes on reading: what one request shows of each partition.
+
+    While records come, no answer is empty, so a reader that wants the end of the log runs after it. A
+    partition whose first batch did not fit beside the others is requested by itself.
+    """
+    if not dialect.own_log_by_fetch:
+        raise UnfitError(_NO_OWN_LOG)
+    answers = _fetch(target, OWN_LOG, offsets, max_bytes, dialect, timeout_s, bodies=True)
+    for key in [key for key, answer in answers.items() if answer.begun_only] if len(offsets) > 1 else ():
+        answers |= _fetch(target, OWN_LOG, {key: offsets[key]}, max_bytes, dialect, timeout_s, bodies=True)
+    return answers
 
 
 def fetch_own_log(

@@ -47,7 +47,10 @@ class Logs(Replicas):
         found: dict[int, Batches] = {}
         for broker, offsets in wanted.items():
             if broker not in self.silent and KEY in offsets:
-                raw = b"".join(raw for _, end, raw in list(self.batches[broker]) if end > offsets[KEY])
+                raw = b""
+                for _, batch_end, one in list(self.batches[broker]):
+                    if batch_end > offsets[KEY] and (not raw or len(raw) + len(one) <= at_most):
+                        raw += one
                 end = max((end for _, end, _ in self.batches[broker]), default=0)
                 found[broker] = Batches.of(headers(raw), beyond=end < offsets[KEY])
         return {KEY: found}
@@ -264,6 +267,76 @@ def test_a_judgement_that_is_far_behind_goes_on_until_the_end(
     monkeypatch.setattr(world.judge, "_closed_to_the_end", lambda: False)
     with pytest.raises(WaitTimeoutError, match="show more of their logs"):
         world.judge._close_to_the_end()
+
+
+def test_a_judge_that_is_behind_leaves_messages_in_the_journals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, monkeypatch)
+    monkeypatch.setattr(judging, "_READ_BYTES", 6000)
+    monkeypatch.setattr(judging, "_MOST_WAITING", 60)
+    monkeypatch.setattr("run.soak.streams.ROWS_AT_ONCE", 100)
+    for _ in range(80):
+        world.send(10)
+    part = world.judge.parts[KEY].rolling
+    waited = list[int]()
+    close_windows = world.judge._close_windows
+
+    def noting(*, final: bool) -> bool:
+        waited.append(part.waiting)
+        return close_windows(final=final)
+
+    monkeypatch.setattr(world.judge, "_close_windows", noting)
+    world.judge.start()
+    world.wait_judged(800)
+    assert len(part.windows) > 10 and max(waited) <= 160
+    world.finish()
+    world.judge.close()
+    assert world.judge.live.ended == world.judge.live.judged == 800
+
+
+def test_a_judge_that_is_behind_takes_the_message_for_which_a_window_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, monkeypatch)
+    monkeypatch.setattr(judging, "_MOST_WAITING", -1)
+    for _ in range(5):
+        world.send(10)
+    world.judge.start()
+    world.wait_judged(50)
+    assert world.finish()[("ok", "kept")] == 48
+    world.judge.close()
+
+
+def test_the_replicas_of_few_partitions_are_in_memory_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "_HELD_BYTES", 7 * judging._READ_BYTES)
+    asked: list[set[int]] = []
+
+    class Many(Replicas):
+        def read(
+            self, wanted: Mapping[int, Mapping[TopicPartition, int]], at_most: int
+        ) -> dict[TopicPartition, dict[int, Batches]]:
+            asked.append({key.partition for offsets in wanted.values() for key in offsets})
+            return {}
+
+    streams = Streams([Folder(tmp_path)])
+    transactions = Transactions([Folder(tmp_path)], streams)
+    judge = RollingJudge(
+        assignment={TopicPartition("t", number): BROKERS for number in range(5)},
+        streams=streams,
+        transactions=transactions,
+        deliveries=Deliveries([Folder(tmp_path)], streams, transactions),
+        replicas=Many({}, Decoder()),
+        state_of=lambda key: None,
+        endpoints={},
+        dialect=MODERN,
+        folder=tmp_path,
+    )
+    assert not judge._close_windows(final=True)
+    assert asked == [{0, 1}, {2, 3}, {4}]
+    judge.close()
 
 
 def test_what_is_in_the_log_twice_is_found_long_after_it_was_settled(world: World) -> None:

@@ -13,7 +13,7 @@ import pytest
 from harness.history.identity import encode
 from harness.kafka.model import OFFSET_OUT_OF_RANGE, TopicPartition
 from harness.kafka.wire.connection import NoAnswerError
-from harness.kafka.wire.logs import FetchResult, fetch_own_log
+from harness.kafka.wire.logs import FetchResult, fetch_more_of_own_logs, fetch_own_log
 from harness.kafka.wire.produce import one_record_batch
 
 CONNECTION: Any = None
@@ -101,6 +101,35 @@ def test_a_log_that_was_truncated_meanwhile_is_what_was_read_before(
 def test_an_empty_log_is_asked_for_once(broker: Broker) -> None:
     assert fetch_own_log(CONNECTION, "t", 0, 29).records == []
     assert broker.requests == [29]
+
+
+def test_who_reads_on_is_not_led_after_the_end_of_a_log_that_grows(broker: Broker) -> None:
+    key = TopicPartition("t", 0)
+    fetched = fetch_more_of_own_logs(CONNECTION, {key: 18})[key]
+    assert [record.offset for record in fetched.records] == list(range(18, 23))
+    assert broker.requests == [18] and not fetched.to_end
+
+
+def test_a_batch_that_did_not_fit_beside_others_is_requested_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of one partition, a broker sends the first batch whole (KIP-74)."""
+    asked: list[list[int]] = []
+
+    def fetch(
+        _target: object, _replica: int, offsets: Mapping[TopicPartition, int], *_: object, **__: object
+    ) -> dict[TopicPartition, FetchResult]:
+        asked.append([key.partition for key in offsets])
+        size = None if len(offsets) == 1 else -1
+        whole, cut, empty = stored(5), stored(7)[:size], b""
+        answers = {TopicPartition("t", n): raw for n, raw in enumerate((whole, cut, empty))}
+        return {key: FetchResult(raw=answers[key], size_bytes=len(answers[key])) for key in offsets}
+
+    monkeypatch.setattr("harness.kafka.wire.logs._fetch", fetch)
+    keys = [TopicPartition("t", number) for number in range(3)]
+    fetched = fetch_more_of_own_logs(CONNECTION, dict.fromkeys(keys, 0))
+    assert [[record.offset for record in fetched[key].records] for key in keys] == [[5], [7], []]
+    assert asked == [[0, 1, 2], [1]]
 
 
 class Throttled:
