@@ -28,7 +28,7 @@ from hdrh.log import HistogramLogWriter
 
 from harness.history.sends import ROW
 from harness.history.stream_journal import ACKNOWLEDGED, SUFFIX, read_header
-from report.model.tables import Coded, of_streams
+from report.model.tables import Coded, by_az_and_acks, of_streams
 
 FILE = "latency.hlog"
 """In a run folder: a histogram for each AZ and acks, in HdrHistogram's log format."""
@@ -39,8 +39,6 @@ _PAUSE_MESSAGES = 20
 _SECOND_NS = 1_000_000_000
 _AT_ONCE = 1 << 18
 """Messages that are counted together."""
-UNKNOWN_ACKS = -2
-"""In place of acks that are not recorded."""
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -201,15 +199,10 @@ def histograms(
     writer, sent = life["writer"].to_numpy(), life["sent_ns"].to_numpy()
     done = life["done_ns"].fill_null(-1).to_numpy()
     ok = Coded.of(life, "outcome").among("ok") & (done >= 0)
-    az, acks = Coded.of(life, "az"), life["acks"].fill_null(UNKNOWN_ACKS).to_numpy()
-    places = life.group_by(["az", "acks"], use_threads=False).aggregate([]).to_pylist()
-    found: dict[Place, HdrHistogram] = {}
-    for row in places:
-        here = az.among(row["az"] or "") & (acks == (UNKNOWN_ACKS if row["acks"] is None else row["acks"]))
-        found[row["az"] or "", row["acks"]] = histogram(
-            writer[here], sent[here], done[here], ok[here], interval_ns
-        )
-    return found
+    return {
+        place: histogram(writer[rows], sent[rows], done[rows], ok[rows], interval_ns)
+        for place, rows in by_az_and_acks(life).items()
+    }
 
 
 def _add_journal(measured: _Measured, file: Path, interval_ns: int | None) -> None:

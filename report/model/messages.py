@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.partition.fate import LOSSES
-from report.model.latency import NO_LATENCY, UNKNOWN_ACKS, Latency, Place
+from report.model.latency import NO_LATENCY, Latency, Place
 from report.model.logs import MessageFacts, Meta
 from report.model.model import NO_AZ, Availability, Fault, SendBin
-from report.model.tables import Coded, of_streams
+from report.model.tables import Coded, by_az_and_acks, of_streams
 
 LOST = LOSSES
 COLUMNS = (
@@ -74,33 +74,32 @@ def availability(
     if not life.num_rows:
         return ()
     life = of_streams(life)
-    az, outcome = Coded.of(life, "az"), Coded.of(life, "outcome")
+    outcome = Coded.of(life, "outcome")
     is_ok, is_failed = outcome.among("ok"), outcome.among("fail")
-    sent, done = numbers(life, "sent_ns"), numbers(life, "done_ns")
-    acks, places = numbers(life, "acks", UNKNOWN_ACKS), _places(life)
-    first_writers = life.group_by(["az", "acks"], use_threads=False).aggregate([("writer", "min")])
-    groups = sorted((row["az"] or "", row["writer_min"], row["acks"]) for row in first_writers.to_pylist())
+    all_sent, all_done = numbers(life, "sent_ns"), numbers(life, "done_ns")
+    writers, all_places = numbers(life, "writer"), _places(life)
+    groups = [(az, int(writers[of].min()), level, of) for (az, level), of in by_az_and_acks(life).items()]
     rows = []
-    for one, _, level in groups:
-        here = az.among(one) & (acks == (UNKNOWN_ACKS if level is None else level))
-        good = here & is_ok & (done >= 0)
-        acked, ours = (done[good] - zero_ns) / 1e9, sent[here]
-        begin, end = (ours.min() - zero_ns) / 1e9, (ours.max() - zero_ns) / 1e9
+    for one, _, level, of in sorted(groups, key=lambda group: group[:2]):
+        sent, done, ended_well, failed = all_sent[of], all_done[of], is_ok[of], is_failed[of]
+        unknown = ~ended_well & ~failed
+        good = ended_well & (done >= 0)
+        acked = (done[good] - zero_ns) / 1e9
+        begin, end = (sent.min() - zero_ns) / 1e9, (sent.max() - zero_ns) / 1e9
         end = max(end, acked.max() if acked.size else end)
-        of_acked, of_all = places[good], places[here]
+        of_all = all_places[of]
+        of_acked = of_all[good]
         gap_from, gap_to = max(
             (_widest(begin, acked[of_acked == place], end) for place in np.flatnonzero(np.bincount(of_all))),
             key=lambda gap: (gap[1] - gap[0], -gap[0]),
         )
         seconds, counts = _per_second(acked)
         latency = latencies.get((one, level), NO_LATENCY)
-        failed = here & is_failed
-        unknown = here & ~is_ok & ~failed
         rows.append(
             Availability(
                 az=one or NO_AZ,
                 acks="" if level is None else f"acks={'all' if level == -1 else level}",
-                sent=int(here.sum()),
+                sent=len(of),
                 acknowledged=int(good.sum()),
                 failed=int(failed.sum()),
                 unknown=int(unknown.sum()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from report.model.beliefs import ToSeconds
 from report.model.judged import finding_of
 from report.model.model import Fault, FindingGroup, Lane, Mark, Story, StoryEvent
-from report.model.tables import Row, RunTables
+from report.model.tables import Row, RunTables, rows_of
 from report.words.causes import cause_of, facts_of
 
 SHOWN = 200
@@ -62,7 +62,7 @@ def finding_groups(
 
 def _copies(rows: Sequence[Row], life: pa.Table) -> dict[tuple[int, int], int]:
     """The number of records of each message in some findings, by writer and seq."""
-    written = _of(life, [(row["writer"], row["seq"]) for row in rows if row["writer"] is not None])
+    written = rows_of(life, {(row["writer"], row["seq"]) for row in rows if row["writer"] is not None})
     return {(row["writer"], row["seq"]): row["copies"] for row in written if row["copies"] is not None}
 
 
@@ -113,10 +113,11 @@ def stories(
     """The stories of some messages, in their order."""
     if not messages:
         return ()
-    life = {(row["writer"], row["seq"]): row for row in _of(tables.table("life"), messages)}
+    told = frozenset(messages)
+    life = {(row["writer"], row["seq"]): row for row in tables.of_messages("life", told)}
     own: dict[tuple[int, int], list[StoryEvent]] = {key: [] for key in messages}
-    _add_sightings(tables, messages, seconds, own)
-    for row in _of(tables.table("reads"), messages):
+    _add_sightings(tables, told, seconds, own)
+    for row in tables.of_messages("reads", told):
         broker = f"broker{row['broker']}" if row["broker"] is not None else ""
         text = f"read at offset {row['offset']}"
         own[row["writer"], row["seq"]].append(
@@ -135,25 +136,13 @@ def stories(
     return tuple(stories)
 
 
-def _of(table: pa.Table, messages: Sequence[tuple[int, int]]) -> list[Row]:
-    if not table.num_rows:
-        return []
-    chosen = pc.and_(
-        pc.is_in(table["writer"], pa.array(sorted({w for w, _ in messages}), table["writer"].type)),
-        pc.is_in(table["seq"], pa.array(sorted({s for _, s in messages}), table["seq"].type)),
-    )
-    keys = set(messages)
-    rows: list[Row] = table.filter(chosen).to_pylist()
-    return [row for row in rows if (row["writer"], row["seq"]) in keys]
-
-
 def _add_sightings(
     tables: RunTables,
-    messages: Sequence[tuple[int, int]],
+    messages: Collection[tuple[int, int]],
     seconds: ToSeconds,
     own: Mapping[tuple[int, int], list[StoryEvent]],
 ) -> None:
-    for row in _of(tables.table("sightings"), messages):
+    for row in tables.of_messages("sightings", messages):
         events, broker = own[row["writer"], row["seq"]], f"broker{row['broker']}"
         epoch = "" if row["epoch"] is None else f", epoch {row['epoch']}"
         text = f"offset {row['offset']}{epoch}"

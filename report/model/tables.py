@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ _NEEDED: Mapping[str, frozenset[str]] = {
 """Their columns without which a row says nothing; earlier versions wrote fewer of the others."""
 WITH_TIME = ("views", "faults", "processes", "marks", "log_events", "groups", "transactions")
 """Small tables of events; the first event of a run is in one of them."""
+_KEY = ("writer", "seq")
+_NO_ACKS = 1 << 40
+"""In place of acks that are not recorded: no column of acks holds it."""
 _KEPT_ROWS = 100_000
 """A file of up to this many rows is read once: a page asks for a table up to three times per partition."""
 
@@ -77,6 +80,28 @@ def of_streams(life: pa.Table) -> pa.Table:
     """The messages of background streams; all messages if there are no such."""
     streams = Coded.of(life, "role").among("stream")
     return life.filter(pa.array(streams)) if streams.any() and not streams.all() else life
+
+
+def by_az_and_acks(life: pa.Table) -> dict[tuple[str, int | None], npt.NDArray[np.int64]]:
+    """The rows of each AZ and acks, in the order in which these come first; unknown acks are None."""
+    az = Coded.of(life, "az")
+    # Arrow does not unify dictionaries with nulls.
+    acks = life["acks"].cast(pa.int64()).fill_null(_NO_ACKS).dictionary_encode().unify_dictionaries()
+    if not len(acks):
+        return {}
+    levels = [None if one == _NO_ACKS else one for one in acks.chunk(0).dictionary.to_pylist()]
+    count = len(az.texts) * len(levels)
+    numbers = az.codes.astype(np.int64) * len(levels)
+    numbers += np.concatenate([chunk.indices.to_numpy() for chunk in acks.chunks])
+    few = count < 1 << 15
+    order = np.argsort(numbers.astype(np.int16) if few else numbers, kind="stable")  # 16 bits: one pass
+    edges = np.cumsum(np.bincount(numbers, minlength=count))
+    groups = [rows for rows in np.split(order, edges[:-1]) if len(rows)]
+    groups.sort(key=lambda rows: int(rows[0]))
+    of_groups = [divmod(int(numbers[rows[0]]), len(levels)) for rows in groups]
+    return {
+        (az.texts[text], levels[level]): rows for (text, level), rows in zip(of_groups, groups, strict=True)
+    }
 
 
 _TEXTS_OF_LIFE = [field.name for field in LIFE if pa.types.is_string(field.type)]
@@ -122,14 +147,37 @@ class RunTables:
 
         Raises BadDataError if a column has another type than it must have, or lacks a value that it needs.
         """
-        target = (self.folder if name in _DERIVED else self._history) / f"{name}.parquet"
         names = list(columns or _schema(name).names)
-        files = sorted(target.glob("*.parquet")) if target.is_dir() else [target] * target.is_file()
-        parts = [self._read(file, name, names, place) for file in files]
+        parts = [self._read(file, name, names, place) for file in self._files(name)]
         parts = [_coded(part) if name == "life" else part for part in parts if part.num_rows]
         if parts:
             return pa.concat_tables(parts).unify_dictionaries()
         return pa.schema([_schema(name).field(one) for one in names]).empty_table()
+
+    def of_messages(self, name: str, messages: Collection[tuple[int, int]]) -> list[Row]:
+        """The rows of a table about some messages, by writer and seq; few rows of a large file are in memory.
+
+        Raises BadDataError as `table` does.
+        """
+        names = _schema(name).names
+        rows: list[Row] = []
+        for file in self._files(name):
+            try:
+                opened = pq.ParquetFile(file)
+                if opened.metadata.num_rows <= _KEPT_ROWS:
+                    rows += rows_of(self._read(file, name, names, None), messages)
+                    continue
+                for group in range(opened.metadata.num_row_groups):
+                    keys = _fitted(opened.read_row_group(group, columns=[*_KEY]), file, name, _KEY)
+                    if pc.any(_are(keys, messages)).as_py():
+                        rows += rows_of(_fitted(opened.read_row_group(group), file, name, names), messages)
+            except (pa.ArrowException, OSError) as error:
+                raise BadDataError(f"{file} cannot be read as Parquet: {error}.") from error
+        return rows
+
+    def _files(self, name: str) -> list[Path]:
+        target = (self.folder if name in _DERIVED else self._history) / f"{name}.parquet"
+        return sorted(target.glob("*.parquet")) if target.is_dir() else [target] * target.is_file()
 
     def _read(
         self,
@@ -183,11 +231,28 @@ class RunTables:
         """The time of the first event of the run or, without any event, of the first message."""
         earliest = [self._earliest(name, "ns") for name in WITH_TIME]
         times = [ns for ns in earliest if ns is not None]
-        return min(times, default=self._earliest("life", "sent_ns") or 0)
+        return min(times) if times else self._earliest("life", "sent_ns") or 0
 
     def _earliest(self, name: str, column: str) -> int | None:
         table = self.table(name, (column,))
         return pc.min(table[column]).as_py() if table.num_rows else None
+
+
+def rows_of(table: pa.Table, messages: Collection[tuple[int, int]]) -> list[Row]:
+    """The rows about some messages, by writer and seq."""
+    if not table.num_rows:
+        return []
+    rows: list[Row] = table.filter(_are(table, messages)).to_pylist()
+    return [row for row in rows if (row["writer"], row["seq"]) in messages]
+
+
+def _are(table: pa.Table, messages: Collection[tuple[int, int]]) -> pa.ChunkedArray:
+    """Which rows have a writer and a seq of some messages, perhaps of different ones."""
+    wanted = [pa.array(sorted({message[at] for message in messages}), pa.int64()) for at in range(len(_KEY))]
+    writer, seq = (
+        pc.is_in(table[name].cast(pa.int64()), values) for name, values in zip(_KEY, wanted, strict=True)
+    )
+    return pc.and_(writer, seq)
 
 
 def _coded(table: pa.Table) -> pa.Table:

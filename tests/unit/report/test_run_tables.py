@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import BadDataError
 from report.model import tables
-from report.model.tables import RunTables
+from report.model.tables import RunTables, by_az_and_acks
 
 ROWS = [("t", 0, 5), ("t", 1, 6), ("u", 0, 7), ("t", 0, 8)]
 
@@ -40,6 +40,52 @@ def test_rows_of_one_topic_partition(folder: Path, kept_rows: int, monkeypatch: 
             "high_watermark": [5, 6, 8, 7],
             "leo": [None] * 4,
         }
+
+
+@pytest.mark.parametrize("kept_rows", [0, 100])
+def test_rows_about_some_messages(folder: Path, kept_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_KEPT_ROWS", kept_rows)
+    count = 12
+    columns = {"topic": ["t"] * count, "partition": [0] * count, "fate": ["kept"] * count}
+    numbers = {"writer": [n % 3 for n in range(count)], "seq": list(range(count)), "sent_ns": [1] * count}
+    (folder / "life.parquet").mkdir()
+    pq.write_table(pa.table(columns | numbers), folder / "life.parquet" / "0.parquet", row_group_size=3)
+    run = RunTables(folder)
+    rows = run.of_messages("life", {(1, 4), (2, 4), (2, 11), (0, 99)})
+    assert [(row["writer"], row["seq"], row["fate"]) for row in rows] == [(1, 4, "kept"), (2, 11, "kept")]
+    assert rows[0]["label"] is None, "a column that the file lacks"
+    assert run.of_messages("life", set()) == run.of_messages("reads", {(1, 4)}) == []
+
+
+def test_of_a_large_file_only_groups_of_rows_that_hold_a_message_are_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_rows_about_some_messages(folder, 0, monkeypatch)
+    whole = list[int]()
+    read = pq.ParquetFile.read_row_group
+
+    def noting(self: pq.ParquetFile, group: int, columns: list[str] | None = None) -> pa.Table:
+        if columns is None:
+            whole.append(group)
+        return read(self, group, columns)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", noting)
+    RunTables(folder).of_messages("life", {(1, 4), (2, 4), (2, 11)})
+    assert whole == [1, 3]
+
+
+def test_rows_by_az_and_acks() -> None:
+    """Two chunks, whose dictionaries differ."""
+    parts = [(["az2", None], [1, -1]), (["az1", "az2", "az2"], [None, -1, 1])]
+    life = pa.concat_tables(
+        pa.table({"az": pa.array(azs).dictionary_encode(), "acks": pa.array(acks, pa.int32())})
+        for azs, acks in parts
+    )
+    found = {place: rows.tolist() for place, rows in by_az_and_acks(life).items()}
+    assert [*found.items()] == [
+        (("az2", 1), [0, 4]), (("", -1), [1]), (("az1", None), [2]), (("az2", -1), [3]),
+    ]  # fmt: skip
+    assert by_az_and_acks(life.slice(0, 0)) == {}
 
 
 DAMAGED_COLUMNS = [
