@@ -116,6 +116,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "cooperative-rebalance-during-cut",
         "server-side-rebalance-during-cut",
         "static-member-az-isolated",
+        "offsets-altered",
         "partitions-added",
     ),
     "What does *accepted* mean in a share group?": (

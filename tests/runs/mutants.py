@@ -982,6 +982,19 @@ def read_nothing(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def groups_receive_nothing_twice(recorded: Recorded) -> Recorded | None:
+    """A group receives each record once."""
+    received: set[tuple[object, ...]] = set()
+    rows = []
+    for row in sorted(recorded.rows("reads"), key=lambda row: int(row["ns"])):
+        place = (row["group"], row["topic"], row["partition"], row["offset"])
+        if row["group"] is None or place not in received:
+            received.add(place)
+            rows.append(row)
+    return recorded.having(reads=rows)
+
+
+@mutant
 def one_consumer_receives_it(recorded: Recorded) -> Recorded | None:
     """Of the consumers of a partition, only the first one receives anything."""
     first: dict[tuple[str, int], int] = {}
