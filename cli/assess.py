@@ -75,6 +75,13 @@ class AssessTargetOptions:
     mode: Annotated[
         str | None, typer.Option(help="zookeeper, kraft or kraft-combined. Default: the file's.")
     ] = None
+    upgrade_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<version>",
+            help="Inject each fault at every third of a rolling upgrade to this Kafka version.",
+        ),
+    ] = None
 
 
 def assess(
@@ -103,6 +110,9 @@ def assess(
     does not. The table says fault by fault what was lost, duplicated and out
     of order, how long each AZ could not write and could not read, and what
     an operator had to do.
+
+    With --upgrade-to, the cluster is being upgraded to another version of
+    Kafka, node by node, and each fault comes at every third of that.
 
     With --hosts, it breaks a cluster that runs already, one fault after the
     other, as far as its hosts file allows (docs/attach.md).
@@ -193,11 +203,18 @@ class _Request:
 
         file = read_cluster_file(cluster) if cluster else None
         version = build.version(described.kafka, (file and file.kafka) or DEFAULT, progress.say)
-        target = describe(file, version, described.mode or "", settings, force=build.force)
+        target = describe(
+            file,
+            version,
+            described.mode or "",
+            settings,
+            force=build.force,
+            upgrade_to=described.upgrade_to or "",
+        )
         if options.topics is not None:
             globs = [glob.strip() for glob in options.topics.split(",")]
             target = replace(target, settings=only_topics(target.settings, globs))
-        cases = faults_of.battery(target.topology, target.mode)
+        cases = faults_of.battery(target.topology, target.mode, target.upgrade_to)
         if options.faults is not None:
             cases = faults_of.select(cases, [glob.strip() for glob in options.faults.split(",")])
         applied = understood(target, cases[0], lab)
@@ -245,6 +262,7 @@ class _Request:
             left_out=tuple(case.name for case in fitting if case not in chosen),
             unfit=self.misfits,
             header=self.header,
+            upgrade_to=target.upgrade_to,
         )
 
     def show(self, *, as_json: bool) -> None:

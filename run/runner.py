@@ -19,6 +19,7 @@ from harness.cluster.model import Cluster, Distribution, StartedCluster
 from harness.cluster.processes import Processes
 from harness.cluster.settings import NO_SETTINGS, Settings
 from harness.cluster.setup import Setup
+from harness.cluster.upgrading import upgrade
 from harness.cluster.zookeeper_start import StartedZooKeeperCluster
 from harness.console import Progress
 from harness.errors import (
@@ -89,6 +90,8 @@ class RunOptions:
     settings: Settings = NO_SETTINGS
     client: ClientChoice = LIBRDKAFKA
     """The client library of producers and consumers."""
+    upgrade_to: str = ""
+    """The version of an assessment's rolling upgrade; empty: none."""
 
 
 @dataclass(frozen=True)
@@ -366,6 +369,8 @@ class _Run:
         if standing is not None and standing.running is not None:
             running = standing.running
             running.processes.journal = journal
+            for host in self.setup.upgraded:
+                running.processes.ready(host)  # so that the history says which version it runs
             return running, self._start_clients(stack, running.lab, running.processes)
         lasting = stack if standing is None else standing.stack
         path = self.folder.path if standing is None else standing.path
@@ -398,6 +403,14 @@ class _Run:
         with self.progress.phase("boot", "starting the cluster"):
             with steered(lab, self.setup.zookeeper_sessions):
                 self._boot(cluster)
+                if self.setup.upgraded:
+                    upgrade(
+                        cluster,
+                        processes,
+                        self.setup.upgraded,
+                        self.setup.upgrade_to,
+                        say=self.progress.say,
+                    )
             place_sessions(lab, self.setup.zookeeper_sessions, cluster.check_alive)
         running = RunningCluster(lab=lab, disks=disks, processes=processes, cluster=cluster)
         if standing is not None:

@@ -64,6 +64,10 @@ class Processes:
             return self.next_distribution
         return self.distribution
 
+    def _kafka_of(self, host: str) -> dict[str, str]:
+        """Its version for the history, where not all have the same."""
+        return {"kafka": self.version_of(host).version} if self.next_distribution else {}
+
     def version_of(self, host: str) -> KafkaVersion:
         """The version that a host runs from its next start on."""
         return self._distribution_of(host).spec
@@ -108,12 +112,13 @@ class Processes:
         with self._lock:
             if host not in self.ended:
                 self.wanted[host] = process
-        kafka = {"kafka": self.version_of(host).version} if self.next_distribution else {}
-        self.journal.write("processes", ns=now_ns(), host=host, event="started", pid=pid, **kafka)
+        self.journal.write(
+            "processes", ns=now_ns(), host=host, event="started", pid=pid, **self._kafka_of(host)
+        )
 
     def ready(self, host: str) -> None:
         """Record that the cluster knows the process."""
-        self.journal.write("processes", ns=now_ns(), host=host, event="ready")
+        self.journal.write("processes", ns=now_ns(), host=host, event="ready", **self._kafka_of(host))
 
     def expect_end(self, host: str) -> None:
         """Record that a fault is about to end this process, so `check_alive` does not report it."""

@@ -51,6 +51,8 @@ class Setup:
     """The ZooKeeper node to which a broker is connected at first; unlike a pin, it can go to any other."""
     upgrade_to: str = ""
     """A newer Kafka version with which a scenario starts nodes again (`Stage.restart`); empty: none."""
+    upgraded: tuple[str, ...] = ()
+    """Hosts that run it when the scenario begins: they are upgraded in this order once the cluster is up."""
     format_features: Mapping[str, str] = field(default_factory=dict)
     """KRaft features that are set when the data folders are formatted, by name and level."""
     volatile_disks: tuple[str, ...] = ()

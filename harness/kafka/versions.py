@@ -117,6 +117,12 @@ class KafkaVersion:
         return f"{self.version}+{self.build}" if self.build else self.version
 
     @property
+    def own_protocol(self) -> str:
+        """`inter.broker.protocol.version` as its brokers speak it, for example `2.7` or `0.10.2`."""
+        numbers = self.version.split(".")
+        return self.protocol or ".".join(numbers[: 3 if numbers[0] == "0" else 2])
+
+    @property
     def default_mode(self) -> Mode:
         """The mode that is used by default."""
         return self.modes[0]

@@ -157,7 +157,7 @@ def _back(stage: Stage) -> None:
 def _zookeeper(stage: Stage) -> None:
     """One broker is new, with the old protocol, when the AZ of the controller and leader is cut off."""
     new = stage.setup.upgrade_to
-    spoken = {INTER_BROKER_PROTOCOL: ".".join(stage.processes.distribution.version.split(".")[:2])}
+    spoken = {INTER_BROKER_PROTOCOL: stage.processes.distribution.spec.own_protocol}
     seed(stage, T, leader="broker2")
     _roll(stage, new, "broker1", properties=spoken)
     require_controller(stage, "broker2")

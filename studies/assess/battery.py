@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from harness.cluster.upgrading import order_of_upgrade
 from harness.errors import UsageError
 from harness.lab.model import Host, Topology
 from nemesis.catalogue import FAULTS
@@ -29,6 +31,22 @@ from nemesis.scheduled import Placement, ScheduledFault, Shape
 from studies.steps.step import OTHERS, Moment, Step
 
 _A_PAIR = 2
+_THIRDS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upgraded:
+    """How far a rolling upgrade has come when the fault begins."""
+
+    to: str
+    """The newer version."""
+    hosts: tuple[str, ...]
+    """The nodes that run it, in the order in which they were upgraded."""
+    nodes: int
+    """How many nodes are to be upgraded."""
+
+    def __str__(self) -> str:
+        return f"{len(self.hosts)} of {self.nodes} nodes on {self.to}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +79,8 @@ class Case:
     """The part of each AZ or host in the fault, by name; all others have none."""
     stands_for: tuple[str, ...] = ()
     """Names of equivalent cases, which are not run."""
+    upgraded: Upgraded | None = None
+    """None: every node runs the version of the run."""
 
     @property
     def faults(self) -> tuple[type[ScheduledFault], ...]:
@@ -117,14 +137,19 @@ class Case:
         return ", ".join(words)
 
 
-def battery(topology: Topology, mode: str) -> tuple[Case, ...]:
-    """All cases of a cluster, each equivalent placement once, the most telling first."""
+def battery(topology: Topology, mode: str, upgrade_to: str = "") -> tuple[Case, ...]:
+    """All cases of a cluster, each equivalent placement once, the most telling first.
+
+    With ``upgrade_to``, each at every third of a rolling upgrade to this version; at the last one, every node
+    runs it, and what it offers is not turned on yet.
+    """
     cluster = _Cluster(topology, mode)
     alike: dict[object, list[Case]] = {}
     placed = ((fault, placement) for fault in FAULTS.values() for placement in fault.placements)
     for fault, placement in sorted(placed, key=lambda pair: pair[1].rank):
         for case in _RECIPES[placement.at](cluster, fault, placement):
-            alike.setdefault(cluster.shape(case), []).append(case)
+            for one in cluster.in_upgrade(case, upgrade_to) if upgrade_to else (case,):
+                alike.setdefault(cluster.shape(one), []).append(one)
     return _in_turns(
         replace(first, stands_for=tuple(case.name for case in others)) for first, *others in alike.values()
     )
@@ -316,13 +341,27 @@ class _Cluster:
                 pins={broker.name: own for broker in losing},
             )
 
+    def in_upgrade(self, case: Case, version: str) -> Iterator[Case]:
+        """The case at every third of a rolling upgrade to a version."""
+        hosts = tuple(host.name for host in order_of_upgrade(self.topology, self.mode, case.controller))
+        for count in sorted({math.ceil(len(hosts) * third / _THIRDS) for third in range(1, _THIRDS + 1)}):
+            upgraded = Upgraded(to=version, hosts=hosts[:count], nodes=len(hosts))
+            yield replace(
+                case,
+                name=f"{case.name}.{count}-of-{len(hosts)}",
+                says=f"{case.says}, {upgraded}",
+                subject=f"{case.subject} with {upgraded}",
+                upgraded=upgraded,
+            )
+
     def shape(self, case: Case) -> object:
         """What two equivalent cases have in common: everything except names."""
 
         def of_host(host: Host) -> tuple[object, ...]:
             part = case.parts.get(host.name, "")
             roles = host.name == case.controller, host.name == case.quorum_leader
-            return host.role, part, *roles, of_session(host), host.name in case.pins
+            upgraded = case.upgraded is not None and host.name in case.upgraded.hosts
+            return host.role, part, *roles, of_session(host), host.name in case.pins, upgraded
 
         def of_session(host: Host) -> tuple[object, ...]:
             if host.name not in case.sessions:
@@ -338,7 +377,8 @@ class _Cluster:
             )
             for az in self.azs
         )
-        return case.kind, tuple(sorted(azs, key=repr))
+        third = len(case.upgraded.hosts) if case.upgraded else 0
+        return case.kind, third, tuple(sorted(azs, key=repr))
 
 
 _Recipe = Callable[[_Cluster, type[ScheduledFault], Placement], Iterator[Case]]

@@ -42,6 +42,9 @@ _TOPICS_NAMED = 3
 """How many topics a note names."""
 _MARGIN_S = 3.0
 _REQUEST = "request.timeout.ms"
+_UPGRADE = (
+    "one node after the other; each fault comes at every third of it, before new features are turned on"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +93,12 @@ def header(
     timings: Timings,
     left_out: Sequence[IgnoredSetting] = (),
     consequences: Sequence[str] = (),
+    upgrade_to: str = "",
 ) -> dict[str, str]:
     """What was assessed, for people: a text for each heading.
 
     ``left_out`` has the settings that the runs do not follow, ``consequences`` a sentence for each that
-    decides what a fault costs.
+    decides what a fault costs. ``upgrade_to`` is the version of a rolling upgrade.
     """
     topics = assessed_topics(settings)
     given = [
@@ -108,6 +112,7 @@ def header(
     first, second = producers(settings)
     return {
         "cluster": f"Kafka {version}, {mode}; {_azs(topology)}",
+        **({"upgrade": f"{version} to {upgrade_to}, {_UPGRADE}"} if upgrade_to else {}),
         **{
             "topic" if len(topics) == 1 else f"topic {topic.name}": (
                 f"{topic.name}, " if len(topics) == 1 else ""
@@ -282,6 +287,8 @@ def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -
         zookeeper_pins=case.pins,
         brokers=tuple(host.node_id for host in topology.role("broker")),
         volatile_disks=case.disks(topology),
+        upgrade_to=case.upgraded.to if case.upgraded else "",
+        upgraded=case.upgraded.hosts if case.upgraded else (),
         stream_rate=0.0,
         for_layout=True,
         follows=(DEFAULT_FACTOR,),

@@ -37,7 +37,9 @@ def scenario(case: Case, topology: Topology, mode: str, settings: Settings, numb
 def choose(options: RunOptions, order: RunOrder, number: int) -> tuple[Scenario, RunOptions]:
     """The case that an order names as a scenario, the ``number``-th one on its cluster."""
     topology = options.layout.topology(options.mode)
-    case = next(one for one in battery(topology, options.mode) if one.name == order.scenario)
+    case = next(
+        one for one in battery(topology, options.mode, options.upgrade_to) if one.name == order.scenario
+    )
     example = scenario(case, topology, options.mode, options.settings, number)
     return example, replace(options, settings=for_runs(options.settings, number))
 

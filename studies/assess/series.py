@@ -15,7 +15,7 @@ from harness.cluster.settings import NO_SETTINGS, Settings, values
 from harness.cluster.timings import Timings, effective_times
 from harness.doctor import diagnose
 from harness.errors import UsageError
-from harness.kafka.versions import DEFAULT, LASTING, KafkaVersion, kafka_version
+from harness.kafka.versions import DEFAULT, LASTING, KafkaVersion, kafka_version, version_key
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
 from report.model.shapes import ASSESSMENT
@@ -41,6 +41,8 @@ _AROUND_S = 8.0
 _PER_HOST_S = 0.6
 """Seconds that each host beyond `_USUAL_HOSTS` adds to a run."""
 _USUAL_HOSTS = 9
+_UPGRADE_S = 5.0
+"""Until a node has ended and runs the newer version; once for each cluster, which mostly serves few runs."""
 _AGAIN_S = 5.0
 """Until the roles are back at their hosts, and no node logs anything more."""
 _START_S = 5.0
@@ -60,10 +62,18 @@ class Target:
     file: ClusterFile | None
     settings: Settings
     """Settings of the file and of the options; options take precedence."""
+    upgrade_to: str = ""
+    """The version of a rolling upgrade; empty: none."""
 
 
 def describe(
-    file: ClusterFile | None, kafka: str, mode: str, settings: Settings, *, force: bool = False
+    file: ClusterFile | None,
+    kafka: str,
+    mode: str,
+    settings: Settings,
+    *,
+    force: bool = False,
+    upgrade_to: str = "",
 ) -> Target:
     """What is to be assessed; options take precedence over the file. ``force`` accepts unknown versions.
 
@@ -76,7 +86,23 @@ def describe(
     version.require_mode(mode)
     topology = (file.layout if file else THREE_AZS).topology(mode)
     settings = settings.over(file.settings) if file else settings
-    return Target(version=version, mode=mode, topology=topology, file=file, settings=settings)
+    if upgrade_to:
+        later = kafka_version(upgrade_to, force=force)
+        later.require_mode(mode)
+        if version_key(later.version) <= version_key(version.version):
+            raise UsageError(
+                f"--upgrade-to {upgrade_to}: the upgrade begins with Kafka {version.label}; name a newer "
+                "version."
+            )
+        upgrade_to = later.version
+    return Target(
+        version=version,
+        mode=mode,
+        topology=topology,
+        file=file,
+        settings=settings,
+        upgrade_to=upgrade_to,
+    )
 
 
 def understood(target: Target, case: Case, lab: str) -> AppliedSettings:
@@ -97,6 +123,7 @@ def header_of(target: Target, applied: AppliedSettings) -> dict[str, str]:
         timings(target.settings, target.mode),
         applied.not_followed,
         applied.consequences,
+        target.upgrade_to,
     )
 
 
@@ -128,6 +155,12 @@ class AssessmentPlan(planned.Plan, frozen=True, kw_only=True):
     """Names of the cases that this machine cannot run, and why."""
     header: Mapping[str, str] = {}
     """What is assessed, for people: a text for each heading."""
+    upgrade_to: str = ""
+    """The version of a rolling upgrade; empty: none."""
+
+    def place(self, folder: Path) -> Place:
+        """Where the cases are run."""
+        return replace(super().place(folder), upgrade_to=self.upgrade_to)
 
     def jobs(self) -> list[Job]:
         """All runs, in rounds."""
@@ -173,7 +206,10 @@ class Assessment:
 
     def cases(self) -> dict[str, Case]:
         """All cases of the cluster by name."""
-        return {case.name: case for case in battery(self.topology(), self.plan.mode)}
+        return {case.name: case for case in self._battery()}
+
+    def _battery(self) -> tuple[Case, ...]:
+        return battery(self.topology(), self.plan.mode, self.plan.upgrade_to)
 
     def left(self) -> list[Job]:
         """The runs that have not ended yet."""
@@ -239,6 +275,7 @@ class Assessment:
             "not_as_declared": judged_as.runs,
             "repeated_failure": failure.as_json() if failure else None,
             "kafka": self.plan.version,
+            "upgrade_to": self.plan.upgrade_to,
             "mode": self.plan.mode,
             "header": self.plan.header
             or header(self.plan.version, self.plan.mode, topology, self.settings(), self.timings()),
@@ -272,7 +309,8 @@ def kind_of(cases: Mapping[str, Case]) -> JobKind[Any]:
 
     def needs(job: Job) -> tuple[object, ...]:
         case = cases[job.scenario]
-        return case.controller, case.quorum_leader, tuple(sorted(case.pins.items())), case.needs_disks
+        roles = case.controller, case.quorum_leader, tuple(sorted(case.pins.items()))
+        return *roles, case.needs_disks, case.upgraded
 
     return JobKind(
         program="studies.assess.process",
@@ -290,6 +328,8 @@ def timings(settings: Settings, mode: str) -> Timings:
 def seconds(case: Case, topology: Topology, timings: Timings) -> float:
     """About how many seconds a run of a case takes on a cluster that is up, if the machine is not busy."""
     around = _AROUND_S + _PER_HOST_S * max(0, len(topology.hosts) - _USUAL_HOSTS)
+    if case.upgraded is not None:
+        around += _UPGRADE_S * len(case.upgraded.hosts)
     if not case.faults[-1].lasts:
         return around + _START_S * len(topology.role("broker"))
     return around + hold_s(timings) + _START_S * case.needs_disks

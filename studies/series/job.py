@@ -50,6 +50,8 @@ class Place:
     """What the user has set, as data (`Settings.as_json`)."""
     cluster_file: Path | None = None
     """The file that describes the cluster; None: three AZs."""
+    upgrade_to: str = ""
+    """The version of an assessment's rolling upgrade; empty: none."""
 
     def topology(self, mode: str) -> Topology:
         """The hosts of each cluster. Raises UsageError for a cluster file that cannot be used."""

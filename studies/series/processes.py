@@ -132,6 +132,7 @@ class ClusterProcess:
             place.lab,
             json.dumps(place.settings),
             "" if place.cluster_file is None else str(place.cluster_file.absolute()),
+            place.upgrade_to,
             "" if path is None else str(path),
         ]
         theirs_in, self._orders = os.pipe()

@@ -1,10 +1,10 @@
 """The process of a cluster, from inside: it carries out orders and answers them.
 
-Its arguments are VERSION MODE LAB SETTINGS CLUSTER_FILE FOLDER. SETTINGS are all the user's settings, as
-JSON. An empty CLUSTER_FILE means three AZs. The cluster is kept in FOLDER; an empty one means that the
-cluster serves a single run and is kept in its folder. Each line of its input is a `RunOrder` in JSON. When
-the run has ended, the process writes a `RunAnswer`, a line of JSON. At the end of its input it takes the
-cluster down. `studies.series.processes` is the other side.
+Its arguments are VERSION MODE LAB SETTINGS CLUSTER_FILE UPGRADE_TO FOLDER. SETTINGS are all the user's
+settings, as JSON. An empty CLUSTER_FILE means three AZs, an empty UPGRADE_TO no upgrade. The cluster is
+kept in FOLDER; an empty one means that it serves a single run and is kept in its folder. Each line of the
+input is a `RunOrder` in JSON. When the run has ended, the process writes a `RunAnswer`, a line of JSON. At
+the end of its input it takes the cluster down. `studies.series.processes` is the other side.
 """
 
 from __future__ import annotations
@@ -62,13 +62,14 @@ settings, and the number of the run on the cluster, from 1."""
 def serve(argv: list[str], choose: Choose) -> int:
     """Serve one cluster; returns the exit code."""
     die_with_parent()  # so that a command that is killed leaves no cluster behind
-    version, mode, lab, settings, file, path = argv
+    version, mode, lab, settings, file, upgrade_to, path = argv
     options = RunOptions(
         version=kafka_version(version, force=True),
         mode=mode,
         lab=lab,
         layout=layout_of(file or None),
         settings=settings_of(json.loads(settings)),
+        upgrade_to=upgrade_to,
     )
     work = partial(_work, options, Path(path) if path else None, choose)
     return lab_kind(lab).enter(work)
