@@ -117,6 +117,7 @@ KNOWN_ERRORS = (
     KnownError(
         "failed due to unsupported version error (KafkaNetworkChannel)",
         "a controller asks an older one for a pre-vote (KIP-996), then for a vote",
+        any_time=True,
     ),
     KnownError("Received error STALE_CONTROLLER_EPOCH", "a request of a deposed controller"),
     KnownError(

@@ -9,11 +9,14 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 
-from harness.cluster.model import StartedCluster
+from harness.cluster.model import BOOT_S, StartedCluster
 from harness.cluster.processes import Processes
+from harness.host_files import text_of_file
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
-from harness.lab.model import Host, Topology
+from harness.lab.model import SERVER_LOG, Host, Topology
+from harness.waiting import wait_until
 
+_STARTED = " started (Kafka"
 _END_S = 60.0
 """How long a node may take to end in an orderly way."""
 
@@ -45,6 +48,12 @@ def upgrade(
     Raises AckedError, for example if a node does not start with it.
     """
     spoken = {INTER_BROKER_PROTOCOL: processes.distribution.spec.own_protocol}
+    wait_until(
+        lambda: all(_STARTED in text_of_file(processes.lab.files(host), SERVER_LOG) for host in hosts),
+        within_s=BOOT_S,
+        awaiting=f"{', '.join(hosts)} to log that they have started, before which they cannot be stopped",
+        abort=processes.check_alive,
+    )
     for number, host in enumerate(hosts, start=1):
         processes.expect_end(host)
         processes.lab.signal(host, signal.SIGTERM)

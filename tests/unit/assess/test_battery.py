@@ -224,3 +224,35 @@ def test_a_budget_keeps_the_most_telling() -> None:
     assert within_budget(all_cases, seconds, 600.0) == all_cases[:20]
     assert within_budget(all_cases, seconds, 1.0) == all_cases[:1]
     assert within_budget(all_cases, seconds, 1e6) == all_cases
+
+
+def test_every_fault_comes_at_every_third_of_an_upgrade() -> None:
+    """Controllers first, the active one last of them; the brokers follow."""
+    upgraded = battery(THREE_AZS.topology("kraft"), "kraft", "4.4.0")
+    isolated = {case.name: case for case in upgraded if case.name.startswith("isolate-az1.roles-az1.")}
+    assert list(isolated) == [f"isolate-az1.roles-az1.{count}-of-6" for count in (2, 4, 6)]
+    hosts = [case.upgraded.hosts for case in isolated.values() if case.upgraded]
+    assert hosts[0] == ("controller2", "controller3")
+    assert hosts[1] == ("controller2", "controller3", "controller1", "broker1")
+    assert set(hosts[2]) == {f"{role}{number}" for role in ("controller", "broker") for number in (1, 2, 3)}
+    case = isolated["isolate-az1.roles-az1.4-of-6"]
+    assert case.says == "az1 isolated, 4 of 6 nodes on 4.4.0"
+    assert case.subject == "Isolating az1 with 4 of 6 nodes on 4.4.0"
+    kinds = {case.name.partition(".roles-")[0] for case in battery(THREE_AZS.topology("kraft"), "kraft")}
+    assert {case.name.partition(".roles-")[0] for case in upgraded} >= kinds
+
+
+def test_azs_that_run_different_versions_are_not_equivalent() -> None:
+    """Half-way az1's broker is new, and those of az2 and az3 are old."""
+    stands_for = {
+        case.name: case.stands_for for case in battery(THREE_AZS.topology("kraft"), "kraft", "4.4.0")
+    }
+    assert stands_for["isolate-az1.roles-az1.4-of-6"] == ()
+    assert stands_for["isolate-az2.roles-az2.4-of-6"] == ("isolate-az3.roles-az3.4-of-6",)
+    assert len(stands_for["isolate-az1.roles-az1.6-of-6"]) == 2
+
+
+def test_zookeeper_is_not_upgraded_with_kafka() -> None:
+    upgraded = battery(THREE_AZS.topology("zookeeper"), "zookeeper", "3.9.1")
+    case = next(case for case in upgraded if case.name == "isolate-az1.roles-az1.2-of-3")
+    assert case.upgraded is not None and case.upgraded.hosts == ("broker2", "broker3")

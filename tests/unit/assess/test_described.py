@@ -345,3 +345,25 @@ def test_a_cluster_that_migrates_is_not_assessed() -> None:
     """Its controllers start half-way, so faults could not name them."""
     with pytest.raises(UsageError, match="no mode 'migration' here; use zookeeper, kraft"):
         describe(None, "3.9.1", "migration", NO_SETTINGS)
+
+
+def test_an_upgrade_ends_with_a_newer_version_that_has_the_mode() -> None:
+    assert describe(None, "3.9.1", "kraft", NO_SETTINGS, upgrade_to="4.4.0").upgrade_to == "4.4.0"
+    for version, why in (
+        ("3.6.2", "--upgrade-to 3.6.2: the upgrade begins with Kafka 3.9.1; name a newer version"),
+        ("3.9.1", "name a newer version"),
+        ("9.9.9", "9.9.9 has not been tested"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            describe(None, "3.9.1", "kraft", NO_SETTINGS, upgrade_to=version)
+    with pytest.raises(UsageError, match="4.4.0 runs here in mode kraft or kraft-combined, not 'zookeeper'"):
+        describe(None, "3.9.1", "zookeeper", NO_SETTINGS, upgrade_to="4.4.0")
+
+
+def test_a_case_in_an_upgrade_has_its_nodes_upgraded_first() -> None:
+    case = next(
+        case for case in battery(THREE, "zookeeper", "3.9.1") if case.name == "isolate-az1.roles-az1.1-of-3"
+    )
+    made = setup(case, THREE, NO_SETTINGS)
+    assert (made.upgrade_to, made.upgraded) == ("3.9.1", ("broker2",))
+    assert setup(ISOLATED, THREE, NO_SETTINGS).upgraded == ()
