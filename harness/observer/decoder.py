@@ -10,6 +10,7 @@ import importlib.util
 import struct
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -69,6 +70,8 @@ class Decoder:
         """No process is started before ``worth_a_process`` bytes have been decoded."""
         self._left = worth_a_process
         self._lock = Lock()
+        # The process dies with the thread that starts it, and those that decode may end before the decoder.
+        self._starter = ThreadPoolExecutor(1, "decoder")
         self.process: subprocess.Popen[bytes] | None = None
         self._unfit = False
 
@@ -95,6 +98,8 @@ class Decoder:
         """End the process."""
         with self._lock:
             self._end()
+            self._unfit = True
+        self._starter.shutdown()
 
     def _end(self) -> None:
         process, self.process = self.process, None
@@ -118,12 +123,7 @@ class Decoder:
                 return None
             try:
                 if self.process is None:
-                    self.process = subprocess.Popen(
-                        with_parent((*command(), "BatchDecoder")),
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.DEVNULL,
-                    )
+                    self.process = self._starter.submit(_started).result()
                 assert self.process.stdin is not None and self.process.stdout is not None
                 self.process.stdin.write(what + struct.pack(">i", len(request)))
                 self.process.stdin.write(request)
@@ -134,6 +134,15 @@ class Decoder:
                 self._unfit = True
                 self._end()
                 return None
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        with_parent((*command(), "BatchDecoder")),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 class HeaderReader(Decoder):

@@ -8,6 +8,7 @@ import signal
 import struct
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cramjam
@@ -251,6 +252,19 @@ def test_a_process_that_dies_costs_time_and_no_rows(tmp_path: Path) -> None:
     process.wait()
     assert read(decoder, raw).rows.equals(first.rows)
     assert decoder.process is None
+    decoder.close()
+
+
+def test_the_process_outlives_the_thread_that_needed_it_first() -> None:
+    """It dies with the thread that starts it, and a soak's judge ends before the last logs are read."""
+    decoder = Decoder(AT_ONCE)
+    raw = b"".join(STORED)
+    with ThreadPoolExecutor(1) as judge:
+        judge.submit(read, decoder, raw).result()
+    process = decoder.process
+    assert process is not None
+    read(decoder, raw)
+    assert decoder.process is process and process.poll() is None
     decoder.close()
 
 
