@@ -200,8 +200,13 @@ class RollingPartition:
 
     # ---- what comes in
 
-    def take(self, rows: SendArrays, taken: Mapping[int, int]) -> None:
-        """Messages that have ended. ``taken``: by writer, the number below which none is still to come."""
+    def take(self, ended: Sequence[SendArrays], taken: Mapping[int, int]) -> None:
+        """Messages that have ended. ``taken``: by writer, the number below which none is still to come.
+
+        Those of all writers come at once, because a message with a lower number than ``taken`` is settled
+        unless it is in the rest.
+        """
+        rows = _joined(ended)
         named = np.isin(identities(rows.writer, rows.seq), self._named)
         placed = (rows.offset >= 0) & (rows.outcome != FAIL)
         late = placed & (rows.offset < self.judged)

@@ -332,8 +332,7 @@ class RollingJudge:
         found = self._streams.take(all_of_it=all_of_it)
         taken = dict(self._streams.taken)
         for key, part in self.parts.items():
-            for rows in found.get(key, [no_sends()]):
-                part.rolling.take(rows, taken)
+            part.rolling.take(found.get(key, ()), taken)
         count = sum(len(rows) for several in found.values() for rows in several)
         return count > 0 if all_of_it else count > _MANY_ROWS
 

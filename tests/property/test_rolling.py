@@ -242,7 +242,7 @@ class Follower:
         self.taken = {1: 0, 2: 0}
         self.sent = Sent(run.rows())
         self.partition = RollingPartition(sent=self.sent)
-        self.partition.take(run.rows(), {1: 0, 2: 0})
+        self.partition.take([run.rows()], {1: 0, 2: 0})
         self.merged = 0
 
     def take(self, *, everything: bool = False) -> None:
@@ -257,7 +257,7 @@ class Follower:
                 (rows.writer == writer) & (rows.seq >= self.taken[writer]) & (rows.seq < following[writer])
             )
         self.taken = following
-        self.partition.take(some(rows, chosen), following)
+        self.partition.take([some(rows, chosen)], following)
 
     def close(self, high: int, brokers: tuple[int, ...]) -> None:
         low, leader = self.partition.judged, self.run.leader
