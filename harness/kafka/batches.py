@@ -6,6 +6,7 @@ epoch, and believe a damaged size. `aiokafka` parses the records of format 2, an
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,7 @@ _MOST_RECORDS = 1 << 20
 """More records than any batch here has; a larger count means that the header is damaged."""
 _DAMAGED = "has a wrong checksum"
 _NOT_DECOMPRESSED = "its checksum is wrong, so it is not decompressed"
+_BEHIND = re.compile(r"Can't read -?\d+ bytes from pos \d+")
 _UNREADABLE = (
     *(CorruptRecordException, UnsupportedCodecError, cramjam.DecompressionError, zlib.error, SystemError),
     *(ValueError, IndexError, EOFError, OSError, MemoryError, OverflowError, struct.error),
@@ -380,7 +382,8 @@ def _readable(batch: DefaultRecordBatch, attributes: int, *, crc_ok: bool) -> It
 
 def _why(error: Exception) -> str:
     text = str(error).rpartition("CorruptRecordException: ")[2]
-    return f"cannot be read: {text}"
+    # The parser takes lengths from behind the batch, where any bytes may lie, so its number says nothing.
+    return f"cannot be read: {_BEHIND.sub('a record ends behind the batch', text)}"
 
 
 def _problem(what: str, attributes: int, raw: bytes, why: str) -> str:

@@ -22,7 +22,7 @@ from harness.waiting import wait_until
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
 PROGRAM = "studies.series.process"
-CLUSTER = ["2.7.1", "zookeeper", "embedded", "null", "", ""]
+CLUSTER = ["2.7.1", "zookeeper", "embedded", "null", "", "", ""]
 """Its arguments: a cluster that serves a single run."""
 AGENT = "nemesis.proof.agent"
 """A module that answers one JSON line with another, and ends with its input."""
