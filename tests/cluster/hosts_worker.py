@@ -218,7 +218,12 @@ def guarded(bench: Bench) -> Iterator[dict[str, Any]]:
     nemesis.pause("broker1").inject()
     nemesis.make(Throttle, "broker2", [lab.topology.host("broker2")], 400.0).inject()
     others = [one for one in bench.hosts.rules()["broker2"] if "ACKED" in one]
-    killed = bench.hosts.watchdogs("broker2")
+    killed = wait_until(
+        lambda: bench.hosts.watchdogs("broker2"),
+        accept=lambda processes: len(processes) >= 6,
+        within_s=10.0,
+        awaiting="three watchdogs of broker2, each with the sleep that it waits for",
+    )
     kill(killed)
     healed = [heal(other, host) for host in other.topology.hosts]
     again = [heal(other, host) for host in other.topology.hosts]
