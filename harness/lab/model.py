@@ -26,9 +26,9 @@ from harness.kafka.model import (
 from harness.kafka.security import PLAINTEXT, ClientSecurity
 
 DATA = "data"
+"""Where a host keeps the data of its main process, below its folder."""
 SECOND_DATA = "data2"
 """The second directory of a broker's `log.dirs`, where a set-up asks for one."""
-"""Where a host keeps the data of its main process, below its folder."""
 SERVER_LOG = "server.log"
 """The log of a host's main process."""
 OUTPUT_LOG = "out.log"

@@ -206,10 +206,8 @@ class Assessment:
 
     def cases(self) -> dict[str, Case]:
         """All cases of the cluster by name."""
-        return {case.name: case for case in self._battery()}
-
-    def _battery(self) -> tuple[Case, ...]:
-        return battery(self.topology(), self.plan.mode, self.plan.upgrade_to)
+        cases = battery(self.topology(), self.plan.mode, self.plan.upgrade_to)
+        return {case.name: case for case in cases}
 
     def left(self) -> list[Job]:
         """The runs that have not ended yet."""
