@@ -15,6 +15,8 @@ MINUTES ?= 25
 SHARE ?= $(shell printf '%d' $$(( 0x$$(git rev-parse --short=4 HEAD 2>/dev/null || echo 0) % 10 + 1 )))/10
 # They reach nightly.sh through the environment, never as text of a command: a CI job's inputs may hold anything.
 export SCENARIOS FROM VERSIONS REPEAT SHARD BUDGET LAB
+# Where an image sets it, every command would compile all modules again, which takes longer than many tests.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv/bin
 PYTEST := $(VENV)/python -m pytest
 # Four workers, one file of tests at a time (all Spark tests by one), so that what they share is made once;
