@@ -23,6 +23,7 @@ def test_the_zombie_writes_are_lost_in_containers_too(runs: Path) -> None:
     assert_nothing_is_left()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scenario", "mechanism"),
     [("leader-az-isolated", "SCRAM-SHA-512"), ("kraft-leader-az-isolated", "OAUTHBEARER")],

@@ -156,6 +156,7 @@ def _interrupted_while_spark_starts(number: signal.Signals, mark: Path, *words: 
     return str(stderr)
 
 
+@pytest.mark.long
 def test_a_broker_that_dies_by_itself_is_reported_with_its_log(runs: Path) -> None:
     """Somebody else kills broker3: the run is crashed (255), and the end of broker3's log is shown."""
     manifest = runs / "leader-az-isolated" / "latest" / "run.json"

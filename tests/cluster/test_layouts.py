@@ -28,8 +28,8 @@ LABS = [
     ("name", "mode"),
     [
         pytest.param("two-data-centres", "zookeeper", marks=pytest.mark.long),
-        ("five-azs", "kraft"),
-        pytest.param("two-data-centres", "kraft", marks=pytest.mark.long),
+        ("two-data-centres", "kraft"),
+        pytest.param("five-azs", "kraft", marks=pytest.mark.long),
         pytest.param("five-azs", "zookeeper", marks=pytest.mark.long),
         pytest.param("three-azs-two-brokers", "zookeeper", marks=pytest.mark.long),
         pytest.param("three-azs-two-brokers", "kraft-combined", marks=pytest.mark.long),

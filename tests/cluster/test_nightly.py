@@ -216,7 +216,7 @@ def test_a_share_with_nothing_in_it_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("versions", ["", "2.7.1"])
+@pytest.mark.parametrize("versions", [pytest.param("", marks=pytest.mark.long), "2.7.1"])
 def test_own_scenarios_share_a_night_with_the_catalogue(tmp_path: Path, versions: str) -> None:
     """A glob chooses from both; without FROM, the message names what was searched."""
     for place in ("cases", "more cases"):

@@ -188,6 +188,7 @@ def test_what_a_killed_recording_left_is_removed(foreign: ForeignCluster, tmp_pa
     assert inventory(foreign) == before
 
 
+@pytest.mark.long
 def test_a_signal_ends_a_recording_with_a_verdict(foreign: ForeignCluster, tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "--bootstrap", foreign.bootstrap, "--for", "10m", "--yes")
     topic = recorder.wait_recording()

@@ -21,6 +21,7 @@ from tests.cluster.foreign import CLIENTS_PORT, IDS, PASSWORD, USER, USERS_PORT,
 from tests.cluster.foreign_lab import KEPT
 from tests.cluster.recorder import Files, Recorder, held_alone, lost_by_findings
 from tests.cluster.refusing_proxy import Refusal, refusing
+from tests.sampling import every
 
 pytestmark = pytest.mark.cluster
 
@@ -65,28 +66,29 @@ def refused(cluster: ForeignCluster, done: Finished, says: str) -> None:
     assert topic_ids(cluster.endpoint(0)).keys() <= {"__consumer_offsets", "acked-there"}
 
 
-@pytest.mark.parametrize(
-    ("port", "protocol", "more", "says"),
-    [
-        (USERS_PORT, "SASL_SSL", {"password": "wrong-one"}, "correct user and password"),
-        (USERS_PORT, "SASL_SSL", {"mechanism": "SCRAM-SHA-512"}, "set sasl.mechanism to one of: PLAIN"),
-        (
-            USERS_PORT,
-            "SASL_SSL",
-            {"ca": CertificateAuthority().certificate},
-            "name a trust store with the CA",
-        ),
-        (USERS_PORT, "PLAINTEXT", {}, "it speaks TLS; set security.protocol to SSL or SASL_SSL"),
-        (USERS_PORT, "SSL", {}, "does the listener speak SSL?"),
-        (CLIENTS_PORT, "SSL", {}, "does the listener speak SSL?"),
-        (CLIENTS_PORT, "SASL_PLAINTEXT", {}, "it does not ask for SASL; set security.protocol to PLAINTEXT"),
-        (CLIENTS_PORT, "PLAINTEXT", {}, "advertised.listeners this machine reaches"),
-        (9, "PLAINTEXT", {}, "Connection refused"),
-    ],
-)
+WRONG_WAYS: list[tuple[int, str, dict[str, str], str]] = [
+    (USERS_PORT, "SASL_SSL", {"password": "wrong-one"}, "correct user and password"),
+    (USERS_PORT, "SASL_SSL", {"mechanism": "SCRAM-SHA-512"}, "set sasl.mechanism to one of: PLAIN"),
+    (
+        USERS_PORT,
+        "SASL_SSL",
+        {"ca": CertificateAuthority().certificate},
+        "name a trust store with the CA",
+    ),
+    (USERS_PORT, "PLAINTEXT", {}, "it speaks TLS; set security.protocol to SSL or SASL_SSL"),
+    (USERS_PORT, "SSL", {}, "does the listener speak SSL?"),
+    (CLIENTS_PORT, "SSL", {}, "does the listener speak SSL?"),
+    (CLIENTS_PORT, "SASL_PLAINTEXT", {}, "it does not ask for SASL; set security.protocol to PLAINTEXT"),
+    (CLIENTS_PORT, "PLAINTEXT", {}, "advertised.listeners this machine reaches"),
+    (9, "PLAINTEXT", {}, "Connection refused"),
+]
+
+
+@pytest.mark.parametrize("way", every(2, WRONG_WAYS))
 def test_what_does_not_lead_to_the_cluster(
-    foreign: ForeignCluster, tmp_path: Path, port: int, protocol: str, more: dict[str, str], says: str
+    foreign: ForeignCluster, tmp_path: Path, way: tuple[int, str, dict[str, str], str]
 ) -> None:
+    port, protocol, more, says = way
     config = properties(tmp_path, foreign, protocol, **more)
     address = f"{foreign.endpoint(0).host}:{port}"
     done = acked("record", "--bootstrap", address, "--client-config", config, "--check-only")

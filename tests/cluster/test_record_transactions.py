@@ -16,10 +16,10 @@ from harness.kafka.wire.metadata import metadata
 from tests.cluster.foreign import IDS, ForeignCluster
 from tests.cluster.test_record import Recorder, topics
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
-@pytest.fixture(scope="module", params=["4.4.0", pytest.param("2.7.1", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["4.4.0", "2.7.1"])
 def foreign(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ForeignCluster]:
@@ -33,7 +33,7 @@ def groups(cluster: ForeignCluster) -> set[str]:
     return {group for broker in IDS for group in list_groups(cluster.endpoint(broker), 5.0)[1]}
 
 
-@pytest.mark.parametrize("fault", [pytest.param("none", marks=pytest.mark.long), "the leader is killed"])
+@pytest.mark.parametrize("fault", ["none", "the leader is killed"])
 def test_transactions_and_a_group_are_recorded_and_removed(
     foreign: ForeignCluster, tmp_path: Path, fault: str
 ) -> None:

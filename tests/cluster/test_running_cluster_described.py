@@ -44,6 +44,7 @@ def _described(text: str, alike: int, folder: Path) -> tuple[ClusterFile, str]:
     return read_cluster_file(out), out.read_text()
 
 
+@pytest.mark.long
 def test_racks_settings_and_hundreds_of_topics(tmp_path: Path) -> None:
     described, text = _described(TWO_AZS, 300, tmp_path)
     assert (described.kafka, described.mode) == ("2.7.1", "zookeeper")

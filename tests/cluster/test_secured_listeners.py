@@ -29,6 +29,7 @@ from harness.kafka.wire.connection import Connection, NoAnswerError, NotSentErro
 from harness.kafka.wire.metadata import metadata
 from harness.kafka.wire.produce import produce_once
 from harness.secrets import Secret
+from harness.waiting import wait_until
 from tests.cluster.conftest import acked, commands_with
 from tests.cluster.secured_broker import (
     CLIENT,
@@ -110,7 +111,12 @@ def test_java(broker: SecuredBroker, java: RunningProgram, number: int, way: tup
     spec = ProducerSpec(writer=number, name=f"p{number}", brokers=(endpoint(broker, *way),), via="java")
     properties: dict[str, Json] = dict(producer_properties(spec))
     assert java.request("create_producer", 20.0, producer=number, properties=properties) is None
-    assert java.request("connect", 20.0, producer=number, topic="t") is None
+    wait_until(  # on a busy machine, the first connection of a JVM takes longer than a producer waits
+        lambda: java.request("connect", 20.0, producer=number, topic="t"),
+        accept=lambda failure: failure is None,
+        within_s=60,
+        awaiting="the producer to know the topic",
+    )
 
 
 def in_javas_names(folder: Path, at: Endpoint) -> Path:

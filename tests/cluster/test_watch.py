@@ -268,7 +268,10 @@ def test_a_compacted_topic_says_what_is_not_compared(foreign: ForeignCluster, tm
 
 @pytest.mark.parametrize(
     ("topic", "said"),
-    [("nowhere", "the cluster has no such topic"), ("__consumer_offsets", "brokers keep and compact")],
+    [
+        ("nowhere", "the cluster has no such topic"),
+        pytest.param("__consumer_offsets", "brokers keep and compact", marks=pytest.mark.long),
+    ],
 )
 def test_a_topic_that_cannot_be_watched_is_refused(
     foreign: ForeignCluster, tmp_path: Path, topic: str, said: str

@@ -95,6 +95,7 @@ REMOVALS = (372, 552, 592, 601, 606)
 """… for which these do: histories with documented removals."""
 
 
+@pytest.mark.long
 def test_few_histories_agree() -> None:
     """The control of what follows."""
     assert not list(disagreements(None, REVEALING, (*range(FEW), *REMOVALS), layouts=1))

@@ -28,6 +28,7 @@ from tests.runs.stored import (
     stored_names,
     written,
 )
+from tests.sampling import every
 
 MEGABYTE = 1_000_000
 
@@ -50,9 +51,15 @@ class Stored:
 
 
 OTHER_VERSIONS = [pytest.param(name, marks=pytest.mark.long) for name in other_versions()]
+SCENARIOS = sorted(all_scenarios())
+as_it_is = pytest.mark.parametrize("stored", [*SCENARIOS, *OTHER_VERSIONS], indirect=True, scope="module")
+controlled = pytest.mark.parametrize(
+    "stored", [*every(3, SCENARIOS), *OTHER_VERSIONS], indirect=True, scope="module"
+)
+"""A control asks all claims once more, which takes most of the time."""
 
 
-@pytest.fixture(scope="module", params=[*sorted(all_scenarios()), *OTHER_VERSIONS])
+@pytest.fixture(scope="module")
 def stored(request: pytest.FixtureRequest) -> Iterator[Stored]:
     if request.param not in all_stored():
         pytest.fail(f"no run of {request.param} is stored; run it and store it: {COMMAND}")
@@ -68,12 +75,14 @@ def held(claims: Sequence[ClaimResult]) -> list[str]:
     return [f"{claim.name}, by {claim.by}: {claim.observed}" for claim in held_claims(claims)]
 
 
+@as_it_is
 def test_a_stored_run_is_as_declared(stored: Stored) -> None:
     wrong = [claim for claim in stored.judged if not claim.as_declared]
     shown = [f"{claim.name} is {claim.status}: {claim.observed}" for claim in wrong]
     assert not shown, f"mend the claim, or store a newer run: {COMMAND}"
 
 
+@controlled
 def test_every_claim_is_unknown_in_silence(stored: Stored, tmp_path: Path) -> None:
     """Nor is it refuted: what nobody observed is unknown."""
     write_silence(open_source(stored.history), tmp_path)
@@ -87,6 +96,7 @@ def test_every_claim_is_unknown_in_silence(stored: Stored, tmp_path: Path) -> No
     assert decided == []
 
 
+@controlled
 def test_no_claim_holds_without_what_followed_the_fault(stored: Stored, tmp_path: Path) -> None:
     source = open_source(stored.history)
     since = first_injection_ns(source)
@@ -97,6 +107,7 @@ def test_no_claim_holds_without_what_followed_the_fault(stored: Stored, tmp_path
     assert held(stored.controlled(tmp_path)) == []
 
 
+@controlled
 def test_no_claim_about_the_store_holds_without_its_answers(stored: Stored) -> None:
     """What brokers state does not replace ZooKeeper's answers, once the observer has lost ZooKeeper."""
     run = stored.run

@@ -9,6 +9,7 @@ import pytest
 from tests.runs.mutants import MUTANTS, Recorded
 from tests.runs.stored import Judging, all_stored, claims_of_stored, read_stored
 from tests.runs.turning import judge_mutants, read_turned
+from tests.sampling import every
 
 RENEW = "python -m tests.runs.turning"
 
@@ -27,7 +28,7 @@ def _each_mutant_once() -> dict[str, set[str]]:
 ONCE = _each_mutant_once()
 
 
-@pytest.mark.parametrize("scenario", ONCE)
+@pytest.mark.parametrize("scenario", every(3, ONCE))
 def test_each_mutant_turns_claims(scenario: str) -> None:
     every_claim_is_turned(scenario, ONCE[scenario])
 

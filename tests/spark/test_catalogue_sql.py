@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -46,17 +47,17 @@ def _parts() -> dict[str, dict[str, Any]]:
     return parts
 
 
-def _sequences(part: dict[str, Any]) -> set[tuple[str, ...]]:
-    """Three words or signs in a row, wherever in its queries; all literals and moments are alike."""
+def _sequences(part: dict[str, Any]) -> set[tuple[str, str]]:
+    """Two words or signs in a row, wherever in its queries; all literals and moments are alike."""
     text = "\n".join(queries_declared(part).values())
     alike = re.sub(r"'(?:[^']|'')*'|\{[^}]*\}|\b\d+(\.\d+)?\b", "0", text)
     tokens = re.findall(r"\w+|[^\s\w]", alike)
-    return set(zip(tokens, tokens[1:], tokens[2:], strict=False))
+    return set(pairwise(tokens))
 
 
 def _covering(parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Some of the parts, in which every sequence of the others occurs."""
-    seen: set[tuple[str, ...]] = set()
+    seen: set[tuple[str, str]] = set()
     chosen = {}
     for name, part in sorted(parts.items(), key=lambda item: -len(str(item[1]))):
         if not (sequences := _sequences(part)) <= seen:
