@@ -45,11 +45,11 @@ from run.soak.replicas import ENDS_EARLIER, Batches, Replicas, copies_of
 from run.soak.streams import Streams
 from run.soak.transactions import Transactions
 
-_READ_BYTES = 4 << 20
+_READ_BYTES = 2 << 20
 """Bytes of a replica that are read at a time, and so of a window."""
-_HELD_BYTES = 24 << 20
+_HELD_BYTES = 12 << 20
 """Bytes that are read together, of the replicas of one partition at least."""
-_MOST_WAITING = 500_000
+_MOST_WAITING = 150_000
 """As many messages wait for a window before the judge closes windows first: the journals hold the others."""
 _WINDOW_S = 2.0
 """How often a window is closed, if not because so much was read."""
