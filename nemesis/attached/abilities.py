@@ -10,6 +10,7 @@ from harness.cluster.hosts_file import ENDING
 from harness.errors import AckedError
 from harness.lab.hosts.lab import HostsLab
 from harness.lab.model import Host
+from nemesis.network.disciplines import ROUTES, added_by_owner, entries_of, interfaces, is_one
 
 _MOST_OFFSET_S = 5.0
 # Rules are only checked: `--test` loads nothing.
@@ -31,19 +32,15 @@ for one in iptables-legacy-save iptables-nft-save; do
 done
 for one in setsid ss systemd-run; do has $one && say $one yes; done
 [ -d /run/systemd/system ] && say systemd yes
-tc -j qdisc show >/dev/null 2>&1 && say tc yes
-devices=$(for one in "$@"; do ip -o route get "$one" 2>/dev/null; done |
-    sed -n 's/.* dev \([^ ]*\).*/\1/p' | sort -u)
-say devices "$(echo $devices)"
-say discipline "$(for one in $devices; do tc qdisc show dev $one 2>/dev/null; done |
-    grep -v -e '^qdisc [a-z_]* 0: ' -e '^qdisc ingress ' -e '^qdisc clsact ' | head -n 1 | cut -d' ' -f2-3)"
+tc -j qdisc show >/dev/null 2>&1 && say disciplines "$(tc -j qdisc show | tr -d '\n')"
+say routes "$({ ROUTES; } 2>/dev/null | tr '\n' ' ')"
 for p in python3 /usr/libexec/platform-python python; do
     $p -c 'import sys; sys.exit(sys.version_info < (3, 6))' </dev/null >/dev/null 2>&1 || continue
     say python $p; break
 done
 say addresses "$(ip -4 -o addr show 2>/dev/null | sed 's/.* inet \([0-9.]*\).*/\1/' | tr '\n' ' ')"
 say now "$(date +%s)"
-"""
+""".replace("ROUTES", ROUTES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +65,11 @@ def abilities(lab: HostsLab, host: Host) -> Abilities:
         peers = [one.address for one in lab.topology.hosts if one.name != host.name]
         answer = lab.execute(host.name, ("sh", "-c", _ASK, "ask", *peers), timeout_s=30.0).stdout
         facts = dict(line.split("=", 1) for line in answer.splitlines() if "=" in line)
-        cut, pause, throttle = _why_no_cut(facts), _why_no_pause(lab, host, facts), _why_no_throttle(facts)
+        cut, pause, throttle = (
+            _why_no_cut(facts),
+            _why_no_pause(lab, host, facts),
+            _why_no_throttle(host, facts),
+        )
     except AckedError as error:
         return Abilities(host=host.name, problem=error.message)
     each = {"cut": cut, "one-way": cut, "pause": pause, "throttle": throttle}
@@ -105,19 +106,22 @@ def _why_no_pause(lab: HostsLab, host: Host, facts: Mapping[str, str]) -> str:
     return "" if pid is not None else f"no process listens on port {host.ports[0]}; is it right in `ports`?"
 
 
-def _why_no_throttle(facts: Mapping[str, str]) -> str:
-    """Whether the kernel has the disciplines, only the canary shows."""
+def _why_no_throttle(host: Host, facts: Mapping[str, str]) -> str:
+    """Whether the kernel has the disciplines, only the canary shows. Raises LabError."""
     if why := _why_no_cut(facts):
         return why
-    if "tc" not in facts:
+    if "disciplines" not in facts:
         return "there is no tc that writes JSON (iproute2), so no rate can be limited"
     if facts.get("classify") != "0":
         return "iptables-restore refuses the target CLASSIFY, so no rate can be limited"
-    devices = facts.get("devices", "")
-    if len(devices.split()) != 1 or devices == "lo":
-        return f"it reaches the other hosts over {devices or 'no interface'}, and a limit needs one interface"
-    if own := facts.get("discipline"):
-        return f"{devices} has a queueing discipline of its own ({own}), which a limit would replace"
+    devices = interfaces(facts.get("routes", ""))
+    if not is_one(devices):
+        ways = ", ".join(devices) or "no interface"
+        return f"it reaches the other hosts over {ways}, and a limit needs one interface"
+    entries = entries_of(facts["disciplines"], host.name)
+    if own := added_by_owner([one for one in entries if one.get("dev") == devices[0]]):
+        what = f"{own.get('kind')} {own.get('handle')}"
+        return f"{devices[0]} has a queueing discipline of its own ({what}), which a limit would replace"
     return ""
 
 

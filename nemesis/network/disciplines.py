@@ -23,9 +23,37 @@ _BESIDE_ROOT = ("ingress", "clsact")
 """Kinds that are beside the root, and stay when it is replaced."""
 _CLASS = "htb rate 10gbit quantum 60000"
 """A class that limits nothing itself: the discipline below it does."""
-_DEVICES = 'for address in "$@"; do ip -o route get "$address"; done'
+ROUTES = 'for address in "$@"; do ip -o route get "$address"; done'
+"""Shell text that tells over which interfaces addresses are reached; see `interfaces`."""
 Entry = Mapping[str, object]
 """What `tc -s -j qdisc show` tells of one discipline."""
+
+
+def interfaces(routes: str) -> list[str]:
+    """Those over which `ROUTES` lead; a discipline needs one, and not `lo`."""
+    return sorted(set(re.findall(r" dev (\S+)", routes)))
+
+
+def is_one(devices: Sequence[str]) -> bool:
+    """Whether they are one interface that can have a discipline."""
+    return len(devices) == 1 and devices != ["lo"]
+
+
+def entries_of(told: str, host: str) -> list[Entry]:
+    """What `tc -j qdisc show` told in a host. Raises LabError for anything else."""
+    try:
+        entries = json.loads(told or "[]")
+    except ValueError:
+        entries = None
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        raise LabError(f"tc in {host} tells no list of queueing disciplines: {quoted(told[:80])}.")
+    return entries
+
+
+def added_by_owner(entries: Sequence[Entry]) -> Entry | None:
+    """The first discipline that is not the kernel's, which one at the root would replace."""
+    own = (one for one in entries if one.get("handle") != _KERNELS and one.get("kind") not in _BESIDE_ROOT)
+    return next(own, None)
 
 
 @dataclass(frozen=True)
@@ -70,11 +98,11 @@ class Discipline:
         """Add it. Raises UnfitError if the kernel lacks it, or if the owner has disciplines of his own."""
         device = self.device(host)
         before = self._settings(host.name, device)
-        own = [one for one in before if one["handle"] != _KERNELS and one["kind"] not in _BESIDE_ROOT]
-        if self.lab.of_others and own:
+        own = added_by_owner(before)
+        if self.lab.of_others and own is not None:
             raise UnfitError(
-                f"{device} of {host.name} has a queueing discipline of its own ({own[0]['kind']} "
-                f"{own[0]['handle']}), which {self.title!r} would replace; leave `throttle` out of `allow`."
+                f"{device} of {host.name} has a queueing discipline of its own ({own['kind']} "
+                f"{own['handle']}), which {self.title!r} would replace; leave `throttle` out of `allow`."
             )
         adding, undo = self.commands(device)
         script = f"{adding} || exit 1; {expiry.ARM}"
@@ -135,9 +163,8 @@ class Discipline:
     def device(self, host: Host) -> str:
         """The interface over which it reaches the other hosts. Raises UnfitError unless it is one."""
         peers = [one.address for one in self.lab.topology.hosts if one.address not in ("", host.address)]
-        told = self.lab.execute(host.name, ("sh", "-c", _DEVICES, "devices", *peers)).stdout
-        devices: list[str] = sorted(set(re.findall(r" dev (\S+)", told)))
-        if len(devices) != 1 or devices == ["lo"]:
+        devices = interfaces(self.lab.execute(host.name, ("sh", "-c", ROUTES, "routes", *peers)).stdout)
+        if not is_one(devices):
             raise UnfitError(
                 f"{host.name} reaches the other hosts over {quoted(', '.join(devices) or 'no interface')}, "
                 f"and {self.title!r} needs one interface for all of them."
@@ -146,8 +173,7 @@ class Discipline:
 
     def _entries(self, host: str, device: str) -> Sequence[Entry]:
         result = self.lab.execute(host, ("tc", "-s", "-j", "qdisc", "show", "dev", device))
-        entries: list[Entry] = json.loads(result.stdout or "[]")
-        return entries
+        return entries_of(result.stdout, host)
 
     def _settings(self, host: str, device: str) -> tuple[Entry, ...]:
         kept = ("kind", "handle", "parent", "root", "options")
