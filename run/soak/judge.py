@@ -11,10 +11,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,13 +51,13 @@ _READ_BYTES = 2 << 20
 _HELD_BYTES = 12 << 20
 """Bytes that are read together, of the replicas of one partition at least."""
 _MOST_WAITING = 150_000
-"""As many messages wait for a window before the judge closes windows first: the journals hold the others."""
+"""As many messages wait for windows before the judge takes only those for which a window waits: the journals
+hold the others."""
 _WINDOW_S = 2.0
 """How often a window is closed, if not because so much was read."""
 _PATIENCE_S = 30.0
 """How long a window waits for messages to end that it holds. Those that have not are part of the rest."""
 _MARGIN_BYTES = 4096
-_MANY_ROWS = 40_000
 _EVERY_S = 0.5
 _COMPARING_S = 0.25
 """How long windows are compared again before new ones are looked at."""
@@ -98,6 +99,14 @@ class Live:
     """Transactions that have ended, by what their applications were told."""
 
 
+class Pending(NamedTuple):
+    """A record in the next window of a partition whose message has not been taken."""
+
+    offset: int
+    writer: int
+    seq: int
+
+
 @dataclass(kw_only=True)
 class Part:
     """One topic partition under judgement."""
@@ -113,6 +122,8 @@ class Part:
     """By replica, how far it was read: to the judged offset while in the ISR, and on its own since."""
     blocked_s: float = 0.0
     """Since when it has waited for a message to end; 0: it does not."""
+    pending: Pending | None = None
+    """For which."""
     compared: dict[int, int] = field(default_factory=dict)
     """By broker, the offset below which the present comparison has looked."""
     goal: int = 0
@@ -300,7 +311,7 @@ class RollingJudge:
             while not self._stop.is_set():
                 began = time.monotonic()
                 self._streams.look()
-                busy = not (closing and self._many_wait()) and self._take()
+                busy = self._take_some(closing=closing)
                 self._transactions.take()
                 busy |= self._deliveries.take()
                 self._follow_apart()
@@ -320,26 +331,40 @@ class RollingJudge:
         except BaseException as error:  # noqa: BLE001 - raised again by `finish`
             self._problem = error
 
-    def _many_wait(self) -> bool:
-        """Whether enough messages wait for windows, and no window waits for a message."""
+    def _take_some(self, *, closing: bool) -> bool:
+        """Take messages, if not enough wait for windows. Returns whether there may be many more."""
         parts = self.parts.values()
-        return sum(part.rolling.waiting for part in parts) > _MOST_WAITING and not any(
-            part.blocked_s for part in parts
-        )
+        if sum(part.rolling.waiting for part in parts) <= _MOST_WAITING:
+            return self._take()
+        needed = {part.pending.writer for part in parts if part.pending is not None}
+        if closing and not needed:
+            return True
+        return self._take(only=needed or None)
 
-    def _take(self, *, all_of_it: bool = False) -> bool:
+    def _take(self, *, only: Collection[int] | None = None, all_of_it: bool = False) -> bool:
         """Take messages that have ended; returns whether there may be many more."""
-        found = self._streams.take(all_of_it=all_of_it)
+        found = self._streams.take(only=only, all_of_it=all_of_it)
         taken = dict(self._streams.taken)
         for key, part in self.parts.items():
             part.rolling.take(found.get(key, ()), taken)
         count = sum(len(rows) for several in found.values() for rows in several)
-        return count > 0 if all_of_it else count > _MANY_ROWS
+        return count > 0 if all_of_it else self._streams.more
 
     def _close_windows(self, *, final: bool) -> bool:
         """Close a window of each partition where one is due; returns whether there may be more to close."""
-        due = [part for part in self.parts.values() if final or time.monotonic() >= part.due_s]
+        due = [part for part in self.parts.values() if final or self._due(part)]
         return any([self._close(part, read, final=final) for part, read in self._read(due)])
+
+    def _due(self, part: Part) -> bool:
+        """Whether its next window may be closed; if the journals hold more, as soon as nothing blocks it."""
+        if time.monotonic() >= part.due_s:
+            return True
+        pending = part.pending
+        return (
+            pending is not None
+            and self._streams.more
+            and self._streams.taken.get(pending.writer, 0) > pending.seq
+        )
 
     def _read(self, parts: Sequence[Part]) -> Iterator[tuple[Part, dict[int, Batches]]]:
         """Partitions, with what each replica holds behind the judged offset; few at a time are in memory."""
@@ -381,9 +406,9 @@ class RollingJudge:
         if not final and time.monotonic() < (part.blocked_s or time.monotonic()) + _PATIENCE_S:
             pending = self._first_pending(copies)
             if pending is not None:
-                ends = ends[ends <= pending]
+                ends = ends[ends <= pending.offset]
                 if not len(ends):
-                    part.blocked_s = part.blocked_s or time.monotonic()
+                    part.blocked_s, part.pending = part.blocked_s or time.monotonic(), pending
                     part.due_s = time.monotonic() + _WINDOW_S / 2
                     return False
                 high = int(ends[-1])
@@ -403,7 +428,7 @@ class RollingJudge:
         producers = producer_records(records)
         rolling.close(high, state.leader, logs, equal, digest, reference.size_bytes, producers)
         much = leading.log.positions[-1] >= _READ_BYTES // 2
-        part.blocked_s = 0.0
+        part.blocked_s, part.pending = 0.0, None
         part.due_s = time.monotonic() + (0.0 if much else _WINDOW_S)
         return bool(much)
 
@@ -440,8 +465,8 @@ class RollingJudge:
                     self._sight(part, broker, held.rows, one)
                     part.apart[broker] = int(one.ends.max())
 
-    def _first_pending(self, copies: CopyArrays) -> int | None:
-        """The offset of the first record whose message was not taken yet; None: all were.
+    def _first_pending(self, copies: CopyArrays) -> Pending | None:
+        """The first record whose message was not taken yet; None: all were.
 
         Its message may have ended, but one that its stream sent earlier has not.
         """
@@ -449,8 +474,9 @@ class RollingJudge:
         for writer, taken in self._streams.taken.items():
             pending = (copies.writer == writer) & (copies.seq >= taken) & copies.intact & copies.at_home
             if pending.any():
-                offset = int(copies.offset[np.argmax(pending)])
-                first = offset if first is None else min(first, offset)
+                place = int(np.argmax(pending))
+                one = Pending(int(copies.offset[place]), writer, int(copies.seq[place]))
+                first = one if first is None else min(first, one)
         return first
 
     def _sight(self, part: Part, broker: int, elsewhere: npt.NDArray[np.void], read: Batches) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +74,8 @@ class Streams:
         self.ended = 0
         """Messages that have ended."""
         self.acknowledged = 0
+        self.more = False
+        """Whether a journal had a whole block when messages were taken last, and so may have more."""
         self.longest_gap_ns = 0
         """The longest time without an acknowledgement, in the order of the journals."""
 
@@ -130,14 +132,21 @@ class Streams:
         """When the oldest message without an outcome was sent; 0: there is none."""
         return min((one.oldest_ns for one in self._journals.values() if one.oldest_ns), default=0)
 
-    def take(self, *, all_of_it: bool = False) -> dict[TopicPartition, list[SendArrays]]:
+    def take(
+        self, *, only: Collection[int] | None = None, all_of_it: bool = False
+    ) -> dict[TopicPartition, list[SendArrays]]:
         """The next messages that have ended, by topic partition, a block of each stream at most.
 
-        With ``all_of_it``, messages that never got an outcome count as ended: no client runs any more.
+        ``only``: those of some writers. With ``all_of_it``, messages that never got an outcome count as ended:
+        no client runs any more.
         """
         found: dict[TopicPartition, list[SendArrays]] = {}
-        for journal in self._journals.values():
+        self.more = False
+        for writer, journal in self._journals.items():
+            if only is not None and writer not in only:
+                continue
             rows = journal.ended(all_of_it=all_of_it)
+            self.more |= len(rows) == ROWS_AT_ONCE
             first, journal.taken = journal.taken, journal.taken + len(rows)
             self._note(rows)
             for key, arrays in _by_target(journal.header, first, rows):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -305,6 +307,48 @@ def test_a_judge_that_is_behind_takes_the_message_for_which_a_window_waits(
     world.judge.start()
     world.wait_judged(50)
     assert world.finish()[("ok", "kept")] == 48
+    world.judge.close()
+
+
+def test_a_judge_that_is_behind_reads_only_the_journals_for_which_windows_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The messages of the others would wait in memory for the same window."""
+    world = World(tmp_path, monkeypatch)
+    monkeypatch.setattr(judging, "_MOST_WAITING", -1)
+    asked = list[Collection[int] | None]()
+
+    def noting(
+        *, only: Collection[int] | None = None, all_of_it: bool = False
+    ) -> Mapping[TopicPartition, Any]:
+        asked.append(only)
+        return {}
+
+    monkeypatch.setattr(world.judge._streams, "take", noting)
+    part = world.judge.parts[KEY]
+    assert world.judge._take_some(closing=True) and asked == []
+    world.judge._take_some(closing=False)
+    part.pending = judging.Pending(offset=7, writer=1, seq=5)
+    world.judge._take_some(closing=True)
+    assert asked == [None, {1}]
+    world.judge.close()
+
+
+def test_a_window_that_waited_is_closed_soon_if_the_journals_hold_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, monkeypatch)
+    part, streams = world.judge.parts[KEY], world.judge._streams
+    world.send(10)
+    streams.look()
+    part.due_s, part.pending = time.monotonic() + 600, judging.Pending(offset=7, writer=1, seq=9)
+    streams.more = True
+    assert not world.judge._due(part)
+    world.judge._take()
+    streams.more = True
+    assert world.judge._due(part)
+    streams.more = False
+    assert not world.judge._due(part)
     world.judge.close()
 
 
