@@ -46,9 +46,9 @@ from run.soak.replicas import ENDS_EARLIER, Batches, Replicas, copies_of
 from run.soak.streams import Streams
 from run.soak.transactions import Transactions
 
-_READ_BYTES = 2 << 20
+_READ_BYTES = 4 << 20
 """Bytes of a replica that are read at a time, and so of a window."""
-_HELD_BYTES = 12 << 20
+_HELD_BYTES = 24 << 20
 """Bytes that are read together, of the replicas of one partition at least."""
 _MOST_WAITING = 150_000
 """As many messages wait for windows before the judge takes only those for which a window waits: the journals
@@ -503,6 +503,7 @@ class RollingJudge:
         self._reopened += before - len(part.rolling.windows)
         part.compared = {broker: min(at, part.rolling.judged) for broker, at in part.compared.items()}
         part.goal = min(part.goal, part.rolling.judged)
+        part.proved = min(part.proved, part.rolling.judged)
 
     # ---- comparing again
 
@@ -596,11 +597,14 @@ class RollingJudge:
                     self._deleted += done[part.key] - before[part.key]
 
     def _done_below(self, part: Part) -> int:
-        """The offset below which records were judged, compared, decided, and committed by all readers."""
-        proved = min(part.proved, part.rolling.undecided)
-        if not self._readers:
-            return proved
-        return min(proved, self._deliveries.committed(part.key, self._readers))
+        """The end of the last window below which all was judged, compared, decided, and committed by readers.
+
+        Of a window that was deleted in part, no replica could show the rest again.
+        """
+        below = min(part.proved, part.rolling.undecided)
+        if self._readers:
+            below = min(below, self._deliveries.committed(part.key, self._readers))
+        return max((window.high for window in part.rolling.windows if window.high <= below), default=0)
 
     def _store(self) -> None:
         rolling = {key: part.rolling for key, part in self.parts.items()}

@@ -137,8 +137,8 @@ class Streams:
     ) -> dict[TopicPartition, list[SendArrays]]:
         """The next messages that have ended, by topic partition, a block of each stream at most.
 
-        ``only``: those of some writers. With ``all_of_it``, messages that never got an outcome count as ended:
-        no client runs any more.
+        ``only``: those of some writers. With ``all_of_it``, messages that never got an outcome count as
+        ended: no client runs any more.
         """
         found: dict[TopicPartition, list[SendArrays]] = {}
         self.more = False

@@ -25,7 +25,7 @@ from harness.observer.decoder import Decoder
 from harness.waiting import wait_until
 from run.soak import judge as judging
 from run.soak.deliveries import Deliveries
-from run.soak.judge import RollingJudge
+from run.soak.judge import Live, RollingJudge
 from run.soak.replicas import Batches, Replicas
 from run.soak.streams import Streams
 from run.soak.transactions import Transactions
@@ -42,6 +42,7 @@ class Logs(Replicas):
         super().__init__({}, Decoder())
         self.batches: dict[int, list[tuple[int, int, bytes]]] = {broker: [] for broker in BROKERS}
         self.silent: set[int] = set()
+        self.log_start = 0
 
     def read(
         self, wanted: Mapping[int, Mapping[TopicPartition, int]], at_most: int
@@ -54,7 +55,10 @@ class Logs(Replicas):
                     if batch_end > offsets[KEY] and (not raw or len(raw) + len(one) <= at_most):
                         raw += one
                 end = max((end for _, end, _ in self.batches[broker]), default=0)
-                found[broker] = Batches.of(headers(raw), beyond=end < offsets[KEY])
+                if inside := self.log_start <= offsets[KEY] <= end:
+                    found[broker] = Batches.of(headers(raw))
+                else:
+                    found[broker] = Batches.of(headers(b""), beyond=not inside)
         return {KEY: found}
 
     def truncate(self, broker: int, offset: int) -> None:
@@ -80,6 +84,7 @@ class World:
         self.state = PartitionState(leader=1, leader_epoch=0, isr=BROKERS, replicas=BROKERS)
         self.seq = self.end = 0
         self.folder = folder
+        self.told: list[Live] = []
         self.judge = self.make_judge()
 
     def make_judge(self) -> RollingJudge:
@@ -97,6 +102,7 @@ class World:
             dialect=MODERN,
             folder=self.folder,
             readers=self.readers,
+            seen=self.told.append,
         )
 
     def receive(self, offsets: range) -> None:
@@ -112,6 +118,7 @@ class World:
 
     def _delete(self, _target: object, _key: TopicPartition, before: int, **_: object) -> RequestResult:
         self.deleted.append(before)
+        self.logs.log_start = before
         return RequestResult(0)
 
     def send(self, messages: int, brokers: tuple[int, ...] = BROKERS, *, times: int = 1) -> None:
@@ -430,13 +437,52 @@ def test_nothing_is_deleted_that_a_reader_has_not_committed(read_world: World) -
     world = read_world
     world.send(20)
     world.wait_judged(20)
-    world.receive(range(15))
+    world.receive(range(35))
     for offset in (40, 60):
         world.send(20)
         world.wait_judged(offset)
     world.judge.compare_again()
     wait_until(lambda: world.deleted, within_s=20, awaiting="records to be deleted", poll_s=0.01)
-    assert world.deleted == [15]
+    settled = world.finish()
+    assert world.deleted == [20], "a window is deleted as a whole, or its rest could not be compared"
+    assert not world.judge.live.lost
+    assert settled[("ok", "kept")] + world.judge.sends().num_rows == 60
+
+
+def test_what_was_judged_anew_is_not_deleted_before_it_was_compared_again(read_world: World) -> None:
+    """A comparison had reached farther before records were lost, and a reader lets them be deleted now."""
+    world = read_world
+    for offset in (20, 40, 60):
+        world.send(20)
+        world.wait_judged(offset)
+    world.receive(range(20))
+    world.judge.compare_again()
+    wait_until(lambda: world.deleted, within_s=20, awaiting="records to be deleted", poll_s=0.01)
+    assert world.judge.parts[KEY].proved == 60
+    world.logs.silent = {1}
+    world.logs.truncate(2, 40)
+    world.logs.truncate(3, 40)
+    world.elect(2, (2, 3), 40)
+    world.judge.compare_again()
+    world.send(20, (2, 3))
+    wait_until(
+        lambda: world.judge.live.reopened,
+        within_s=20,
+        awaiting="the windows that are gone to be opened",
+        poll_s=0.01,
+    )
+    world.wait_judged(60)
+    world.receive(range(20, 60))
+    wait_until(
+        lambda: world.judge.live.received,
+        accept=lambda received: received == 60,
+        within_s=20,
+        awaiting="what was read to be looked at",
+        poll_s=0.01,
+    )
+    passes = len(world.told)
+    wait_until(lambda: len(world.told) > passes + 20, within_s=20, awaiting="20 more passes", poll_s=0.01)
+    assert max(world.deleted) <= 40
 
 
 def test_a_message_that_was_lost_after_it_was_read_is_among_the_reads(read_world: World) -> None:

@@ -73,13 +73,13 @@ class LibrdkafkaConsumer:
     def _received(self, messages: list[Message]) -> bool:
         """Record what one poll returned; returns whether there were records."""
         ns = now_ns()  # librdkafka has handed over all of them
-        records = []
+        records, failed = [], []
         for message in messages:
             error = message.error()
             if error is None:
                 records.append(message)
             else:
-                self._failed(message, error)
+                failed.append((message, error))
         self._progress.poll += bool(records)
         self._progress.received_all(
             (
@@ -88,6 +88,8 @@ class LibrdkafkaConsumer:
             ),
             ns,
         )
+        for message, error in failed:  # the end of a partition lies behind its records
+            self._failed(message, error)
         return bool(records)
 
     def _failed(self, message: Message, error: KafkaError) -> None:
