@@ -16,11 +16,12 @@ from checkers.applications.written import (
     final_records,
     written_topic,
 )
-from checkers.causes import partition_events, unclean_election
-from checkers.evidence import Evidence
+from checkers.causes import partition_events, storage_cause, unclean_election
+from checkers.evidence import DATA_LOSS, Evidence
+from checkers.groups.history import offsets_log
 from checkers.records import Cause, evidence_row, facts_text
 from checkers.tables.source import Source
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import TRANSACTION_LOG, TopicPartition, broker_name
 
 NOT_COUNTED, COUNTED_TWICE, STORE_DIFFERS = "not_counted", "counted_twice", "store_differs"
 APPLICATION_CLASSES = (NOT_COUNTED, COUNTED_TWICE, STORE_DIFFERS)
@@ -180,15 +181,34 @@ def _about_stores(
 
 
 def _too_often(history: ApplicationHistory) -> Cause:
-    weak = history.application.guarantee == AT_LEAST_ONCE
-    return Cause(kind="at_least_once" if weak else "unexplained")
+    """Why messages were processed again: at least once, or the log of progress or transactions lost some."""
+    if history.application.guarantee == AT_LEAST_ONCE:
+        return Cause(kind="at_least_once")
+    evidence = history.evidence
+    transactions = {
+        TopicPartition(TRANSACTION_LOG, row["partition"])
+        for row in evidence.rows("views")
+        if row["topic"] == TRANSACTION_LOG and row["partition"] is not None
+    }
+    return _taken_away(history, [offsets_log(evidence, history.application.name), *sorted(transactions)])
 
 
 def _taken_away(history: ApplicationHistory, places: Sequence[TopicPartition]) -> Cause:
-    """What took records from the topic to which they were written."""
+    """What took records from the topics to which they were written.
+
+    A storage fault did if it hit the broker that led next.
+    """
     for where in places:
-        for event in partition_events(history.evidence, *where)[1]:
+        elections = partition_events(history.evidence, *where)[1]
+        for event in elections:
             unclean = unclean_election(event, partition=str(where))
             if unclean is not None:
                 return unclean
+        for fault in history.evidence.faults:
+            if fault.mechanism not in DATA_LOSS or (fault.partitions and str(where) not in fault.partitions):
+                continue
+            next_led = [event.broker for event in elections if event.ns > fault.from_ns]
+            for leader in next_led[:1] or [event.broker for event in elections[-1:]]:
+                if broker_name(leader) in fault.hosts:
+                    return storage_cause(history.evidence, where, fault, leader)
     return Cause(kind="unexplained")

@@ -120,15 +120,7 @@ class GroupHistory:
     @cached_property
     def offsets_log(self) -> TopicPartition:
         """The partition of the offsets topic that holds the group's commits."""
-        count = 1 + max(
-            (
-                row["partition"]
-                for row in self.evidence.rows("views")
-                if row["topic"] == OFFSETS_LOG and row["partition"] is not None
-            ),
-            default=0,
-        )
-        return TopicPartition(OFFSETS_LOG, offsets_partition(self.group, count))
+        return offsets_log(self.evidence, self.group)
 
     @cached_property
     def coordinators(self) -> Sequence[PartitionEvent]:
@@ -143,6 +135,19 @@ def group_histories(evidence: Evidence) -> dict[tuple[str, str, int], GroupHisto
         if row["topic"] is not None and row["partition"] is not None:
             rows_by_place.setdefault((row["group"], row["topic"], row["partition"]), []).append(row)
     return {place: GroupHistory(evidence, *place, rows_by_place[place]) for place in sorted(rows_by_place)}
+
+
+def offsets_log(evidence: Evidence, group: str) -> TopicPartition:
+    """The partition of the offsets topic that holds a group's commits, by the partitions that views name."""
+    count = 1 + max(
+        (
+            row["partition"]
+            for row in evidence.rows("views")
+            if row["topic"] == OFFSETS_LOG and row["partition"] is not None
+        ),
+        default=0,
+    )
+    return TopicPartition(OFFSETS_LOG, offsets_partition(group, count))
 
 
 def offsets_partition(group: str, count: int) -> int:

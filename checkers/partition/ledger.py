@@ -205,7 +205,8 @@ def columns_of(ledger: Ledger, offset: Ints, writer: Ints, txn: Ints, control: F
         for name, values in found.items():
             values[rows[hit]] = ledger.markers[name][place[hit]]
     parts: dict[tuple[int, int], list[Rows]] = {}
-    for part in np.concatenate([ledger.parts, ledger.open]) if len(rows) < len(offset) else ():
+    every = np.concatenate([ledger.parts, ledger.open])
+    for part in every[np.isin(every["txn"], txn[~control]) & np.isin(every["writer"], writer[~control])]:
         parts.setdefault((int(part["writer"]), int(part["txn"])), []).append(part)
     for row in np.flatnonzero(~control).tolist() if parts else ():
         for part in parts.get((int(writer[row]), int(txn[row])), ()):

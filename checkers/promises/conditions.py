@@ -679,8 +679,9 @@ CONDITIONS: Mapping[str, Condition] = {
     "the application processes at least once": Condition(
         "the finding's cause says so: its processing.guarantee is at_least_once", _cause_is("at_least_once")
     ),
-    "an unclean leader took what the application wrote": Condition(
-        "the finding's cause says so", _cause_is("unclean_election")
+    "a topic lost what the application wrote": Condition(
+        "the finding's cause says so: an unclean election, or a storage fault that hit the leader",
+        _cause_is("unclean_election", "unflushed_data_lost", "last_replica_wiped", "storage_fault"),
     ),
     "a replaced coordinator answered": Condition(
         "the finding's cause says so: it asked a coordinator that another broker had replaced",

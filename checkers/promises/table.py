@@ -734,13 +734,14 @@ ROWS: tuple[PromiseRow, ...] = (
         sources=(_docs("Kafka Streams configuration `processing.guarantee`"), KIP_129),
     ),
     PromiseRow(
-        name="streams-after-unclean-elections",
-        classes=("not_counted", "store_differs"),
-        when=("an unclean leader took what the application wrote",),
+        name="streams-after-data-loss",
+        classes=("not_counted", "counted_twice", "store_differs"),
+        when=("a topic lost what the application wrote",),
         promised=False,
-        brief="an unclean leader of an output or changelog takes what was committed there",
-        says="Output and changelogs are topics. Whatever loses committed records of topics loses those of an "
-        "application, and stores that are restored afterwards lack them.",
+        brief="an unclean leader or a storage fault takes what was committed to the topics of an application",
+        says="Output, changelogs, progress and transactions are records of topics. Whatever loses committed "
+        "records of topics loses those of an application: stores that are restored afterwards lack them, and "
+        "what it has lost of its progress it processes again.",
         sources=(KIP_129, REPLICATION),
     ),
     PromiseRow(

@@ -19,7 +19,7 @@ import pyarrow as pa
 from checkers.partition.deliveries import POSITIONED
 from checkers.partition.messages import EMPTY, Flags, Ints
 from checkers.partition.rolling import RollingPartition, identities
-from checkers.transactions.answers import ABORTED, COMMITTED, OPEN, UNKNOWN
+from checkers.transactions.answers import ABORTED, COMMITTED, OPEN
 from harness.clock import now_ns
 from harness.history.read_journal import SUFFIX
 from harness.history.reads import ROW, ReadHeader, check_rows, parse_read_header, reads_table
@@ -306,7 +306,7 @@ class Deliveries:
 
     def _unread(self, parts: Mapping[TopicPartition, RollingPartition]) -> dict[TopicPartition, _Unread]:
         """What readers rightly do not receive."""
-        aborted = self._transactions.settled_aborted(parts)
+        aborted = self._transactions.settled_aborted(parts) if self._journals else {}
         found = {}
         for key, rolling in parts.items():
             markers = rolling.ledger.markers["offset"]
@@ -354,7 +354,7 @@ class Deliveries:
                 plain |= told == ABORTED
             right = (sent["state"] == ACKNOWLEDGED) & same
             states[own[right & plain]] = _PLAIN
-            states[own[right & ((told == OPEN) | (told == UNKNOWN))]] = _OPEN
+            states[own[right & (told == OPEN)]] = _OPEN
             states[own[sent["state"] == BEGUN]] = _OPEN
         return states
 

@@ -377,6 +377,7 @@ class RollingJudge:
                 for broker in part.assigned:
                     wanted.setdefault(broker, {})[part.key] = part.rolling.judged
             answers = self._replicas.read(wanted, _READ_BYTES)
+            self._streams.look()  # a stream whose records were read may have begun since
             for part in some:
                 yield part, answers.pop(part.key, {})
 

@@ -25,7 +25,7 @@ from harness.history.stream_journal import ACKNOWLEDGED, STATES
 from harness.host_files import HostFiles
 from harness.kafka.model import TopicPartition
 from run.soak.lines import NewRows
-from run.soak.streams import Streams
+from run.soak.streams import ROWS_AT_ONCE, Streams
 
 _FAILED = STATES.index("fail")
 _OUTWEIGHS = {UNKNOWN: 1, COMMITTED: 2, ABORTED: 3}
@@ -109,12 +109,13 @@ class Transactions:
             number = np.arange(-(-count // size))
             aborted = number[_ends_of(self._told.get(writer), number) == ABORTED]
             aborted = np.setdiff1d(aborted, unsettled.get(writer, EMPTY))
-            seqs = _seqs(aborted, size, count)
-            rows, targets = self._streams.sent(writer, seqs)
-            acknowledged = rows["state"] == ACKNOWLEDGED
-            for target, key in enumerate(targets):
-                there = acknowledged & (rows["target"] == target)
-                found.setdefault(key, []).append(rows["offset"][there])
+            blocks = max(1, -(-len(aborted) * size // ROWS_AT_ONCE))
+            for some in np.array_split(aborted, blocks):
+                rows, targets = self._streams.sent(writer, _seqs(some, size, count))
+                acknowledged = rows["state"] == ACKNOWLEDGED
+                for target, key in enumerate(targets):
+                    there = acknowledged & (rows["target"] == target)
+                    found.setdefault(key, []).append(rows["offset"][there])
         return {key: np.unique(np.concatenate(offsets)) for key, offsets in found.items()}
 
     def _expose(self, parts: Mapping[TopicPartition, RollingPartition], writer: int, txns: Ints) -> None:
@@ -201,10 +202,11 @@ def _decided(place: int, ledger: Ledger) -> np.ndarray[tuple[int], np.dtype[np.v
 def _twice(rows: np.ndarray[tuple[int], np.dtype[np.void]], *names: str) -> Flags:
     """Which rows have the same values as another one."""
     twice = np.zeros(len(rows), dtype=bool)
-    if len(rows):
-        columns = np.stack([rows[name].astype(np.int64) for name in names])
-        _, place, counts = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
-        twice = counts[place.reshape(-1)] > 1
+    columns = [rows[name] for name in names]
+    order = np.lexsort(columns)
+    same = np.all([column[order[1:]] == column[order[:-1]] for column in columns], axis=0)
+    twice[order[1:][same]] = True
+    twice[order[:-1][same]] = True
     return twice
 
 

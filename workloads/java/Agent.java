@@ -134,8 +134,12 @@ public final class Agent {
             case "close_consumer":
                 Reader closed = READERS.get(request.number("consumer"));
                 daemon(() -> {
-                    closed.close(request.within());
-                    request.done();
+                    try {
+                        closed.close(request.within());
+                        request.done();
+                    } catch (RuntimeException error) {
+                        request.fail(error);
+                    }
                 }).start();
                 break;
             case "quit":

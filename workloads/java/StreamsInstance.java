@@ -41,6 +41,7 @@ final class StreamsInstance implements Agent.Reader {
     private final Agent.Request request;
     private final int number;
     private volatile KafkaStreams streams;
+    private boolean closed;
 
     StreamsInstance(Agent.Request request) {
         this.request = request;
@@ -51,14 +52,7 @@ final class StreamsInstance implements Agent.Reader {
     public void start() {
         Agent.daemon(() -> {
             try {
-                streams = new KafkaStreams(topology(), request.properties());
-                streams.setStateListener((now, before) -> print(
-                    "state", Map.of("state", now.toString(), "partitions", activePartitions())));
-                streams.setUncaughtExceptionHandler(error -> {
-                    problem(error);
-                    return StreamThreadExceptionResponse.REPLACE_THREAD;
-                });
-                streams.start();
+                startUnlessClosed();
                 request.done();
             } catch (RuntimeException error) {
                 request.fail(error);
@@ -66,10 +60,28 @@ final class StreamsInstance implements Agent.Reader {
         }).start();
     }
 
+    /** What is closed before it has started does not start. */
+    private synchronized void startUnlessClosed() {
+        if (closed) {
+            return;
+        }
+        streams = new KafkaStreams(topology(), request.properties());
+        streams.setStateListener((now, before) -> print(
+            "state", Map.of("state", now.toString(), "partitions", activePartitions())));
+        streams.setUncaughtExceptionHandler(error -> {
+            problem(error);
+            return StreamThreadExceptionResponse.REPLACE_THREAD;
+        });
+        streams.start();
+    }
+
     @Override
     public void close(Duration within) {
-        if (streams != null) {
-            streams.close(within);
+        synchronized (this) {
+            closed = true;
+        }
+        if (streams != null && !streams.close(within)) {
+            throw new IllegalStateException("it still runs after " + within.toMillis() + " ms");
         }
     }
 

@@ -352,6 +352,13 @@ class ApplicationSpec:
     config: Config = field(default_factory=dict)
     """More settings, by the names of Kafka Streams; they override all others."""
 
+    def __post_init__(self) -> None:
+        if (begin := self.config.get("auto.offset.reset", "earliest")) != "earliest":
+            raise UsageError(
+                f"{self.name} of the application {self.application} has auto.offset.reset={begin}, so "
+                "that what it leaves out could not be judged; an application reads its source from the start."
+            )
+
     @property
     def changelog(self) -> str:
         """The topic with the changes of the store."""

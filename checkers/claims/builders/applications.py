@@ -79,7 +79,10 @@ class Application:
 
     @sentence("applications")
     def is_processed_by(self, *members: str, partitions: int, at: str) -> str:
-        """These instances, and no others, process all partitions at a mark, by their newest states."""
+        """These instances process all partitions at a mark, by their newest states; no others are asked.
+
+        One that is cut off goes on to say that it processes what others have taken over.
+        """
         newest = (
             f"SELECT member, max_by(state, ns) AS state, max_by(partitions, ns) AS parts FROM applications "
             f"WHERE {self._own} AND event = 'state' AND ns <= {mark(at)} "

@@ -644,8 +644,11 @@ CASES: dict[str, Callable[[], Expected]] = {
         Run(),
         "not_counted",
         "not promised",
-        "streams-after-unclean-elections",
+        "streams-after-data-loss",
         {"cause": "unclean_election"},
+    ),
+    "counted twice after a power cut": lambda: Expected(
+        Run(), "counted_twice", "not promised", "streams-after-data-loss", {"cause": "unflushed_data_lost"}
     ),
     "counted twice": lambda: Expected(Run(), "counted_twice", "broken", "streams-exactly-once"),
     "counted twice, at least once": lambda: Expected(

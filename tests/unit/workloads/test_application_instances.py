@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.errors import InvalidRunError
+from harness.errors import InvalidRunError, UsageError
 from harness.history.journal import Journal
 from harness.kafka.model import Endpoint
 from workloads.agent.programs.applications import ApplicationInstance
@@ -94,6 +94,21 @@ def test_a_store_that_cannot_be_asked(tmp_path: Path) -> None:
     told.failure = Failure(exception="InvalidStateStoreException", text="it is rebalancing")
     with pytest.raises(InvalidRunError, match="i does not carry out dump_store: .*it is rebalancing"):
         instance.dump(1.0)
+
+
+def test_an_instance_that_does_not_end_is_no_stopped_one(tmp_path: Path) -> None:
+    instance, told, journal = running(tmp_path)
+    told.failure = Failure(exception="IllegalStateException", text="it still runs after 1000 ms")
+    with pytest.raises(InvalidRunError, match="i does not carry out close_consumer: .*still runs"):
+        instance.stop(1.0)
+    assert "stopped" not in journal.read_text()
+
+
+def test_an_application_reads_its_source_from_the_start() -> None:
+    """What it leaves out would be taken for a broken promise."""
+    with pytest.raises(UsageError, match="i of the application app has auto.offset.reset=latest"):
+        replace(SPEC, config={"auto.offset.reset": "latest"})
+    assert replace(SPEC, config={"auto.offset.reset": "earliest"})
 
 
 def test_an_application_that_is_refused(tmp_path: Path) -> None:

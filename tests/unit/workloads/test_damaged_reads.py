@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -12,8 +14,10 @@ from aiokafka.record.util import calc_crc32c
 from confluent_kafka import KafkaError
 from fake_broker import FakeBroker
 
-from harness.kafka.model import TopicPartition
+from harness.history.journal import Journal
+from harness.kafka.model import Endpoint, TopicPartition
 from harness.waiting import wait_until
+from workloads.agent.consumers.assigned import BoundedConsumer
 from workloads.client.client import Client
 from workloads.protocol.spec import ConsumerSpec
 
@@ -77,3 +81,42 @@ def test_a_marker_at_the_end_is_read_past(client: Client, broker: FakeBroker) ->
     (part,) = read.partitions
     assert (part.start, part.end, part.position, part.count, part.complete) == (0, 2, 2, 1, True)
     assert read.errors == ()
+
+
+@dataclass(frozen=True)
+class Polled:
+    """A record, or the end of a partition, as a poll returns it."""
+
+    at: int
+    kind: KafkaError | None = None
+
+    def error(self) -> KafkaError | None:
+        return self.kind
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self.at
+
+    def leader_epoch(self) -> int:
+        return 0
+
+    def value(self) -> bytes:
+        return b"a"
+
+
+def test_the_end_that_one_poll_returns_with_the_last_record_counts(tmp_path: Path) -> None:
+    """A poll returns both if other partitions have more to read; the end is told once."""
+    key = TopicPartition("t", 0)
+    spec = ConsumerSpec(reader=9, name="consumer9", brokers=(Endpoint("127.0.0.1", 1),), partitions=(key,))
+    reading = BoundedConsumer(Journal(tmp_path / "journal.jsonl"), spec)
+    progress = reading._progress.partitions[key]
+    progress.start, progress.end = 0, 2
+    end_of_partition = KafkaError(KafkaError._PARTITION_EOF, "end")
+    reading._received(cast(list[Any], [Polled(0), Polled(2, end_of_partition)]))
+    reading._close()
+    assert (progress.position, progress.count, progress.complete) == (2, 1, True)

@@ -108,7 +108,8 @@ class StreamProducer(AgentProducer):
         self._ended_fatally = False
         self._load: StreamLoad | None = None
         self._problem: InvalidRunError | None = None
-        self._flush_s = FLUSH_S
+        self._ends_s: float | None = None
+        """By when it ends, by the monotonic clock; None: it was not stopped."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"stream-{spec.writer}", daemon=True)
 
@@ -151,7 +152,7 @@ class StreamProducer(AgentProducer):
 
         Raises InvalidRunError if messages could not be recorded.
         """
-        self._flush_s = flush_s
+        self._ends_s = time.monotonic() + flush_s
         self._stop.set()
         self._thread.join(flush_s + 10.0)
         return self.counts()
@@ -179,9 +180,14 @@ class StreamProducer(AgentProducer):
             self._finish_sending()
         except OSError as error:
             self._problem = unwritable(self.spec, error)
-        flush(self._producer, self._flush_s)
+        flush(self._producer, self._left_s)
         self._purge()
         self._journal.close()
+
+    @property
+    def _left_s(self) -> float:
+        """How long it may still wait for outcomes, for those of messages and of a transaction together."""
+        return FLUSH_S if self._ends_s is None else max(0.0, self._ends_s - time.monotonic())
 
     def _finish_sending(self) -> None:
         """What a stream does after its last message, before it waits for outcomes."""

@@ -6,7 +6,6 @@ must be aborted has failed. So the journal needs no column for it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError
@@ -91,15 +90,10 @@ class TransactionalStream(StreamProducer):
 
     def _answered(self, ask: Callable[[float], object]) -> KafkaError | None:
         """Ask until there is an answer; returns its error, or that of the last try before the stream ends."""
-        until: float | None = None
         while True:
             error = error_of(lambda: ask(_ASKED_S))
-            if error is None or not error.retriable():
+            if error is None or not error.retriable() or (self._stop.is_set() and not self._left_s):
                 return error
-            if self._stop.is_set():
-                until = until or time.monotonic() + self._flush_s
-                if time.monotonic() >= until:
-                    return error
 
     def _note(self, event: str, error: int = 0) -> None:
         self.recorder.transaction(self.spec.writer, self._open, event, error)

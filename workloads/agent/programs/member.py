@@ -50,9 +50,9 @@ class Member:
             raise InvalidRunError(f"{self._spec.name} does not carry out {op}: {reason}.")
 
     def close(self, within_s: float) -> bool:
-        """Stop reading; returns False if the program had failed before."""
+        """Stop reading; returns False if the program had failed before. Raises InvalidRunError."""
         if self._problem is None:
-            self._program.request("close_consumer", within_s, consumer=self._spec.reader)
+            self.ask("close_consumer", within_s)
             return True
         return False
 
