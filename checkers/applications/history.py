@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from checkers.evidence import Evidence
+from checkers.evidence import Evidence, Row
 from checkers.partition.messages import FOREVER
 from harness.kafka.model import TopicPartition
 
@@ -67,13 +67,33 @@ class ApplicationHistory:
         )
 
     @cached_property
+    def _own(self) -> Sequence[Row]:
+        name = self.application.name
+        return [row for row in self.evidence.rows("applications") if row["application"] == name]
+
+    def _left(self, reader: int, ns: int) -> bool:
+        """Whether another instance had taken the partition over at a time.
+
+        One that is cut off cannot know that, and its store may hold anything older.
+        """
+        states = [
+            row
+            for row in self._own
+            if row["event"] == "state"
+            and row["ns"] <= ns
+            and self.where.partition in (row["partitions"] or ())
+        ]
+        newest = max(states, key=lambda row: int(row["ns"]), default=None)
+        return newest is not None and newest["reader"] != reader
+
+    @cached_property
     def stores(self) -> Sequence[StoreContent]:
-        """What stores held of the partition when they were asked, by time."""
+        """What stores held of the partition when they were asked, by time, if their instances had it then."""
         found: dict[tuple[int, int], dict[str, int]] = {}
-        for row in self.evidence.rows("applications"):
+        for row in self._own:
             if row["event"] != "stored" or row["partition"] != self.where.partition:
                 continue
-            if row["application"] == self.application.name:
+            if not self._left(row["reader"], row["ns"]):
                 counts = found.setdefault((int(row["ns"]), row["reader"]), {})
                 if row["word"] is not None and row["count"] is not None:
                     counts[row["word"]] = int(row["count"])

@@ -25,6 +25,8 @@ PLANTS = (
     "store more",
 )
 SOURCE, OUTPUT, CHANGELOG, APP = "in", "out", "app-counts-changelog", "app"
+PROGRESS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+UNCLEAN, POWER = "unclean_election", "unflushed_data_lost"
 
 
 @dataclass
@@ -72,6 +74,8 @@ class _Application:
         self.done_reading: dict[int, int] = {}
         self.counts: dict[int, Counter[str]] = {number: Counter() for number in range(self.partitions)}
         self.times: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in (OUTPUT, CHANGELOG)}
+        self.lossy: dict[tuple[str, int], str] = {}
+        """What takes records from a topic partition, and so explains what is missing."""
 
     def run(self) -> World:
         for number in range(self.partitions):
@@ -79,8 +83,37 @@ class _Application:
         for number in range(self.partitions):
             self._process(number)
         self._plant()
+        self._lose()
         self._report()
         return self.world
+
+    def _lose(self) -> None:
+        """A broker from outside the ISR leads a partition, or one whose power was cut leads it next.
+
+        A power cut of a broker that leads nothing any more explains nothing.
+        """
+        topic = self.random.choice((OUTPUT, CHANGELOG, PROGRESS, TRANSACTIONS))
+        number = 0 if topic == PROGRESS else self.random.randrange(self.partitions)
+        how = self.random.choice(("nothing", "nothing", UNCLEAN, POWER, "spared"))
+        led = [(1, 1, 0, [1] if how == UNCLEAN else [1, 2])]
+        if how != "nothing":
+            leader = 2 if how != POWER else self.random.choice((1, 2))
+            led.append((4, leader, 1, [leader]))
+        for second, leader, epoch, isr in led:
+            place = {"source": "controller1", "subject": "partition", "topic": topic, "partition": number}
+            self.world.tables["views"].append(
+                {**place, "ns": second * S, "leader": leader, "epoch": epoch, "isr": isr}
+            )
+        if how == "nothing":
+            return
+        if how != UNCLEAN:
+            hit = leader if how == POWER else 3
+            fault = {"fault": 1, "name": "lights out", "kind": "storage", "mechanism": "power_cut"}
+            self.world.tables["faults"].append(
+                {**fault, "ns": 3 * S, "moment": "injected", "targets": f'{{"hosts": ["broker{hit}"]}}'}
+            )
+        if how != "spared":
+            self.lossy[topic, number] = how
 
     def _send(self, number: int) -> None:
         """Messages of one writer for each partition; some come twice, some never."""
@@ -238,17 +271,42 @@ class _Application:
             for word, count in self.counts[number].items():
                 tables["applications"].append({**stored, "word": word, "count": count})
             self._expect(number)
+        if self.random.random() < 0.3:
+            self._add_former_owner()
+
+    def _add_former_owner(self) -> None:
+        """An instance that was cut off, whose store is as old as the cut and is asked all the same."""
+        rows, every = self.world.tables["applications"], list(range(self.partitions))
+        for reader, second in ((6, 2), (7, 3)):
+            base = {"application": APP, "reader": reader, "member": f"i{reader}"}
+            rows.append({"ns": second * S, "event": "state", "state": "RUNNING", "partitions": every, **base})
+        old = {"application": APP, "reader": 6, "member": "i6", "ns": 6 * S, "event": "stored"}
+        for number in every:
+            rows.append({**old, "partition": number})
+            rows.append(
+                {**old, "partition": number, "word": f"{number}/0", "count": self.random.randint(0, 99)}
+            )
+
+    def _cause(self, *topics: tuple[str, int | None]) -> str:
+        """Why records are missing in topics; a partition of None stands for all of them."""
+        for topic, number in topics:
+            for place in sorted(self.lossy):
+                if place[0] == topic and number in (None, place[1]):
+                    return self.lossy[place]
+        return "unexplained"
 
     def _expect(self, number: int) -> None:
         world, inputs, due = self.world, self._inputs(number), self._due(number)
-        often = "unexplained" if world.exactly else "at_least_once"
+        again = self._cause((PROGRESS, 0), (TRANSACTIONS, None))
+        often = again if world.exactly else "at_least_once"
         sent = {row["seq"] for row in world.tables["sends"] if row["partition"] == number}
         for name in (OUTPUT, CHANGELOG):
             for seq in sent:
                 message = (number, seq)
                 n = self.times[name][message]
                 if n < due[message]:
-                    world.expected["not_counted", name, number, "unexplained"] += 1
+                    why = self._cause((name, None if name == OUTPUT else number))
+                    world.expected["not_counted", name, number, why] += 1
                 if n > max(inputs[message], 1 if not inputs[message] else 0):
                     world.expected["counted_twice", name, number, often] += 1
         missing = [(number, seq) for seq in sent if not inputs[number, seq]]
@@ -259,6 +317,6 @@ class _Application:
             most += sum(self._word(one) == word for one in missing)
             count = self.counts[number][word]
             if count < least:
-                world.expected["store_differs", CHANGELOG, number, "unexplained"] += 1
+                world.expected["store_differs", CHANGELOG, number, self._cause((CHANGELOG, number))] += 1
             elif count > most:
                 world.expected["store_differs", CHANGELOG, number, often] += 1
