@@ -169,6 +169,8 @@ def check(
         if restart and (fits.problem or not able or not file.starts):
             why = fits.problem or ("no host has `start`" if able else "a host is unfit, see the check")
             raise UnfitError(f"No node was restarted: {why.rstrip('.')}.")
+        if restart:
+            _require_allowed(file)
         if (canary or restart) and able:
             if restart and cluster is not None:
                 _confirm_restarts(file, cluster.cluster_id, cluster_id, yes=yes)
@@ -198,6 +200,17 @@ def check(
         for note in fits.notes:
             echo(f"cluster: {note}")
     raise typer.Exit(EXIT_UNFIT if unfit or fits.problem else EXIT_AS_DECLARED)
+
+
+def _require_allowed(file: HostsFile) -> None:
+    """Raise UnfitError unless the file lets nodes be ended now."""
+    from harness.clock import Anchor
+    from harness.cluster.hosts_file import ENDING
+
+    if not set(ENDING) & set(file.allow):
+        why = f"limits.allow of {file.given} names neither kill nor restart"
+        raise UnfitError(f"No node was restarted: {why}.")
+    file.window_left_s(Anchor.take().wall_ns)
 
 
 def confirm(cluster_id: str, nothing: str, *, yes: bool) -> None:

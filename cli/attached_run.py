@@ -147,7 +147,11 @@ def how_it_ends(file: HostsFile, ttl_s: float) -> Iterator[str]:
 
 
 def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float) -> Iterator[str]:
-    """What would be run in the hosts, besides looking."""
+    """What would be run in the hosts, besides looking.
+
+    Before the first fault, each host has the lock and the canary besides.
+    """
+    from nemesis.attached.safety import CANARY_S, LOCK, NOWHERE
     from nemesis.network.chains import clock_s
     from nemesis.network.disciplines import Discipline
     from nemesis.network.queues import token_bucket
@@ -155,6 +159,7 @@ def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float) -> Iterato
 
     lab = hosts.lab
     ends, at_most = f"<{clock_s(ttl_s)} s later, UTC>", f"after {ttl_s:.0f} s at most"
+    yield f"every host: iptables -N {LOCK}; a rule {NOWHERE}, which must vanish after {CANARY_S:g} s"
     for aim in aims:
         if aim.takes == "process":
             number = {"pause": "STOP", "kill": "KILL", "restart": "TERM"}[aim.ability]

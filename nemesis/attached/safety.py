@@ -28,7 +28,7 @@ CANARY_S = 5.0
 _LATE_S = 5.0
 """By how much a canary may be late; logins and a busy host take time."""
 _CANARY_KBIT = 8.0
-_NOWHERE = "-s 192.0.2.1/32 -d 192.0.2.1/32 -j DROP"
+NOWHERE = "-s 192.0.2.1/32 -d 192.0.2.1/32 -j DROP"
 """A rule that no packet matches (an address of RFC 5737)."""
 LOCK = "acked-lock"
 """A chain that nothing jumps into; its only rule has the holder as its comment. Making a chain is atomic."""
@@ -107,7 +107,7 @@ def prove_dead_man(lab: HostsLab, *, throttles: bool = False) -> Mapping[str, fl
     """
     chain = f"{CHAIN_PREFIX}canary-{secrets.token_hex(2)}"
     hosts = [host.name for host in lab.topology.hosts]
-    rules = {host: (*spared(lab.topology, host), ChainRule(_NOWHERE)) for host in hosts}
+    rules = {host: (*spared(lab.topology, host), ChainRule(NOWHERE)) for host in hosts}
     canary = Ruleset(chain, f"acked canary {chain}", rules)
     apart = lab.apart()
     limit = Discipline(

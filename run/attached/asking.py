@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.cluster.attached import AttachedCluster
 from harness.cluster.hosts_file import HostsFile, in_azs_of
 from harness.errors import UnfitError
-from harness.kafka.wire.quorum import describe_quorum
+from harness.kafka.wire.quorum import QuorumInfo, describe_quorum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,22 @@ def _quorum(file: HostsFile, cluster: AttachedCluster) -> Iterator[str]:
     if described.error:
         yield f"the controllers are not known (Kafka error {described.error}); grant DESCRIBE on the cluster"
         return
-    here = {host.node_id for host in file.topology.hosts if "controller" in host.services}
-    if lacking := sorted({node for node, _ in described.voters} - here):
+    if lacking := unlisted(file, described):
         yield f"the controllers {', '.join(map(str, lacking))} are in no `ports` of the file; add them"
+
+
+def unlisted(file: HostsFile, described: QuorumInfo) -> list[int]:
+    """Voters of the metadata quorum that no host of the file is."""
+    here = {host.node_id for host in file.topology.hosts if "controller" in host.services}
+    return sorted({node for node, _ in described.voters} - here)
+
+
+def require_voters(file: HostsFile, cluster: AttachedCluster) -> None:
+    """Raise UnfitError if nobody could tell whether a majority of controllers stays."""
+    if cluster.mode != "kraft":
+        return
+    if lacking := unlisted(file, describe_quorum(cluster.any_endpoint())):
+        raise UnfitError(
+            f"The controllers {', '.join(map(str, lacking))} are in no `ports` of {file.given}, so that a "
+            "fault could take their majority; add them to the file."
+        )

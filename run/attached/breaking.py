@@ -138,7 +138,8 @@ class Breaking:
         if self._work is not None:
             if not self._work.done():
                 if self._slow:  # a node that ends or starts may wait for a cut to be over: what is due ends
-                    for one in [one for one in self._due(now) if not one.aim.ends]:
+                    due = self._open if self.window_left_s() <= 0 else self._due(now)
+                    for one in [one for one in due if not one.aim.ends]:
                         self._heal(one)
                 return
             work, self._work = self._work, None
@@ -199,6 +200,8 @@ class Breaking:
             self._require_free(aim)
             together = [*(one.aim for one in self._open), aim]
             self.fits(together)
+            if not self._open and (number == 1 or not self.skips):
+                self.guard.require_whole_now()
             self.guard.require_room_for(together)
             self.guard.require_room_now(aim)
             injection = aim.make(self._nemesis, self.start)

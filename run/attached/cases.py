@@ -142,9 +142,14 @@ def _controller_az(roles: Roles) -> Aim:
     return _isolated(roles.topology, roles.controller.az)
 
 
+def _leader_in(topology: Topology, az: str) -> Host:
+    """The broker of an AZ that leads there: that with the lowest id (`spread_over_azs`)."""
+    return min((one for one in topology.role("broker") if one.az == az), key=lambda one: one.node_id)
+
+
 def _leader_paused(roles: Roles) -> Aim:
     az = _first(roles.azs_without_controller(), "is without the controller")
-    host = next(host for host in roles.topology.role("broker") if host.az == az)
+    host = _leader_in(roles.topology, az)
     name = host.name
     return Aim(
         title=f"pause {name}", ability="pause", make=lambda nemesis, _: nemesis.pause(name), hosts=(host,)
@@ -163,7 +168,7 @@ def ended(hosts: tuple[Host, ...], kind: type[ProcessEnd]) -> Aim:
 
 def _leader_killed(roles: Roles) -> Aim:
     az = _first(roles.azs_without_controller(), "is without the controller")
-    return ended((next(host for host in roles.topology.role("broker") if host.az == az),), Kill)
+    return ended((_leader_in(roles.topology, az),), Kill)
 
 
 def _controller_killed(roles: Roles) -> Aim:

@@ -90,8 +90,15 @@ class Guard:
         self._thread = threading.Thread(target=self._watch, name="guard", daemon=True)
 
     def require_whole(self) -> None:
-        """Raise UnfitError unless every partition has a leader and a full ISR."""
-        for key, state in self._before.items():
+        """Raise UnfitError unless every partition of others has a leader and a full ISR."""
+        self._require_whole(self._before)
+
+    def require_whole_now(self) -> None:
+        """The same by the newest look: a broker may have gone since the plan was made."""
+        self._require_whole(of_others(self._seen[1]))
+
+    def _require_whole(self, stated: Mapping[TopicPartition, PartitionState]) -> None:
+        for key, state in sorted(stated.items()):
             if not _is_whole(state):
                 raise UnfitError(
                     f"{key} has the ISR {list(state.isr)} of {list(state.replicas or ())}: a fault "
@@ -140,7 +147,7 @@ class Guard:
         self._thread.start()
 
     def harm(self) -> str:
-        """What happened to a partition of others, seen twice in a row; empty if nothing did."""
+        """What two looks in a row found wrong with a partition of others; empty if nothing is."""
         return self._harm
 
     def stop(self) -> None:
@@ -150,16 +157,19 @@ class Guard:
             self._thread.join(2 * _ANSWER_S)
 
     def _watch(self) -> None:
-        suspected = ""
+        suspected: Mapping[TopicPartition | None, str] = {}
         while not self._over.wait(LOOK_S):
             try:
-                seen = self._look()
+                harmed = self._look()
             except Exception as error:  # noqa: BLE001 - without a look nobody knows whether others are harmed
-                seen = f"the partitions of others cannot be seen ({type(error).__name__}: {error})"
-            self._harm = self._harm or (seen if seen == suspected else "")
-            suspected = seen
+                harmed = {None: f"the partitions of others cannot be seen ({type(error).__name__}: {error})"}
+            unseen = harmed and suspected and None in {*harmed, *suspected}
+            again = [text for key, text in harmed.items() if key in suspected or unseen]
+            self._harm = self._harm or next(iter(again), "")
+            suspected = harmed
 
-    def _look(self) -> str:
+    def _look(self) -> Mapping[TopicPartition | None, str]:
+        """What is wrong with partitions of others; with the key None, of all."""
         began = now_ns()
         every = all_partitions(self._cluster)
         if every and all(map(_is_whole, every.values())):
@@ -167,13 +177,14 @@ class Guard:
         self._seen = (began, every) if every else self._seen
         stated = of_others(every)
         if self._before and not stated:
-            return "no broker tells of any partition"
+            return {None: "no broker tells of any partition"}
+        harmed: dict[TopicPartition | None, str] = {}
         for key, state in sorted(stated.items()):
             least = self._least.get(key)
             if least is None:
                 continue  # it is newer than the run
             if state.leader < 0:
-                return f"{key} has no leader"
-            if len(state.isr) < least:
-                return f"{key} has fewer in-sync replicas than {_MIN_ISR}={least}"
-        return ""
+                harmed[key] = f"{key} has no leader"
+            elif len(state.isr) < least:
+                harmed[key] = f"{key} has fewer in-sync replicas than {_MIN_ISR}={least}"
+        return harmed

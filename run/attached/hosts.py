@@ -18,6 +18,7 @@ from harness.lab.hosts.lab import HostsLab
 from harness.lab.model import Host
 from nemesis.attached.abilities import Abilities, abilities
 from nemesis.attached.safety import locked, prove_dead_man
+from run.attached.asking import require_voters
 from run.attached.breaking import LONGEST_FAULT_S, Breaking
 from run.attached.cases import Act, Aim, require_fit
 from run.attached.guard import Guard
@@ -125,6 +126,7 @@ class AttachedHosts:
     def breaking(self, acts: Sequence[Act], *, skips: bool = False) -> Breaking:
         """What breaks the cluster in a run. Raises UnfitError if it is not whole."""
         file, window = self.file, self.file.window
+        require_voters(file, self.cluster)
         guard = Guard(self.cluster)
         guard.require_whole()
         breaking = Breaking(

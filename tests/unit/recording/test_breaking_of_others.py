@@ -25,7 +25,7 @@ from harness.kafka.wire.quorum import QuorumInfo
 from harness.lab.model import Control, Topology
 from nemesis.network.links import isolate
 from nemesis.network.rules import cut_rules
-from run.attached import breaking, cases, guard
+from run.attached import asking, breaking, cases, guard
 from run.attached.breaking import Breaking
 from run.attached.cases import Act, Aim, acts_of
 from run.attached.guard import Guard
@@ -202,6 +202,44 @@ def test_nothing_begins_on_a_cluster_that_is_not_whole(tmp_path: Path, stating: 
         Guard(cluster).require_whole()
 
 
+def test_nothing_is_broken_if_a_replica_has_gone_since_the_plan_was_made(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Confirming, locking and warming up take minutes."""
+    _without_own(stating)
+    fault = Fault()
+    with broken(tmp_path, [act_of(three(tmp_path), fault)], monkeypatch) as (work, _):
+        for broker in stating:
+            stating[broker][KEY] = replace(WHOLE, isr=(1, 3))
+        assert _within(5, lambda: getattr(work.guard._seen[1].get(KEY), "isr", ()) == (1, 3))
+        with pytest.raises(UnfitError, match=r"orders/0 has the ISR \[1, 3\] of \[1, 2, 3\]"):
+            _until(work, lambda: fault.did)
+    assert fault.did == []
+
+
+def test_controllers_that_the_file_lacks_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A majority of three that are listed may be none of the five that there are."""
+    file = three(tmp_path)
+    cluster = cluster_of(file)
+    voters = [(1, 0), (2, 0), (3, 0)]
+    monkeypatch.setattr(
+        asking, "describe_quorum", lambda _endpoint: QuorumInfo(leader=1, voters=tuple(voters))
+    )
+    asking.require_voters(file, cluster)
+    voters += [(4, 0), (5, 0)]
+    with pytest.raises(UnfitError, match="The controllers 4, 5 are in no `ports` of .*hosts.toml"):
+        asking.require_voters(file, cluster)
+    asking.require_voters(file, cluster_of(file, "zookeeper"))
+
+
+def test_a_paused_leader_is_the_broker_that_leads_whatever_the_order_of_the_file(tmp_path: Path) -> None:
+    """Of an AZ, the broker with the lowest id leads acked's topic."""
+    kafka = "kafka = [9092]"
+    hosts = [(1, "a", _BOTH), (5, "b", kafka), (4, "b", kafka), (3, "c", _BOTH), (9, "d", _BOTH)]
+    file = hosts_file(tmp_path, *hosts)
+    assert aim_of("leader-paused", file, cluster_of(file)).title == "pause broker4"
+
+
 def test_one_more_fault_needs_room_as_it_is_now(tmp_path: Path, stating: Any) -> None:
     """A replica that an earlier fault took may still be out of the ISR when the next one is due."""
     file = three(tmp_path)
@@ -244,6 +282,20 @@ def test_the_guard_believes_the_newest_epoch(tmp_path: Path, stating: Any) -> No
     with watching(cluster) as one:
         stating[2][KEY] = replace(WHOLE, leader=-1, leader_epoch=6)
         assert _within(5, one.harm) and one.harm() == "orders/0 has no leader"
+
+
+def test_harm_that_changes_between_two_looks_is_harm(tmp_path: Path, stating: Any) -> None:
+    """Each partition counts by itself, and so does a look that shows nothing."""
+    harms: list[dict[TopicPartition | None, str]] = [{}, {KEY: "one"}, {}, {OWN: "other"}, {KEY: "one"}, {}]
+    with watching(cluster_of(three(tmp_path))) as one:
+        looks = iter(harms)
+        one._look = lambda: next(looks, {})  # type: ignore[method-assign]
+        assert _within(5, lambda: next(looks, None) is None) and not one.harm()
+    for then in ({KEY: "no leader"}, {None: "unseen"}):
+        with watching(cluster_of(three(tmp_path))) as one:
+            several = iter([{KEY: "few replicas"}, then])
+            one._look = lambda several=several: next(several, {})  # type: ignore[misc,method-assign]
+            assert _within(5, one.harm) and one.harm() in ("no leader", "unseen")
 
 
 class Fault:
