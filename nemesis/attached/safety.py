@@ -87,15 +87,19 @@ def heal(lab: HostsLab, host: Host) -> Healed:
         result = lab.execute(host.name, ("sh", "-c", _HEAL), timeout_s=60.0)
         lines = result.stdout.splitlines()
         resumed = lab.resume(host.name) if "lock" in lines else ()  # nobody else has paused a locked host
+        stopped = lab.stopped(host.name)
     except AckedError as error:
         return Healed(host=host.name, problem=error.message)
     if result.status != 0:
         return Healed(host=host.name, problem=f"iptables-save failed there ({quoted(result.stderr, 120)}).")
+    left = [line.removeprefix("left ") for line in lines if line.startswith("left ")]
+    if stopped is not None:
+        left.append(f"process {stopped} is stopped, perhaps by somebody else (SIGSTOP)")
     removed = [line for line in lines if line.startswith(("chain ", "queue ", "watchdog ", "lock"))]
     return Healed(
         host=host.name,
         removed=(*removed, *resumed),
-        left=tuple(line.removeprefix("left ") for line in lines if line.startswith("left ")),
+        left=tuple(left),
     )
 
 

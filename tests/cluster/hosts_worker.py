@@ -214,23 +214,26 @@ def guarded(bench: Bench) -> Iterator[dict[str, Any]]:
     yield {"lived": lived, "second": second, "restored": bench.restored()}
     journal = Journal(bench.folder / "abandoned.jsonl")
     nemesis = Nemesis(lab, journal, ttl_s=60.0)
+    abandoned = locked(lab, 60.0)
+    abandoned.__enter__()  # as acked leaves it when it is killed
     nemesis.isolate("eu-b").inject()
     nemesis.pause("broker1").inject()
     nemesis.make(Throttle, "broker2", [lab.topology.host("broker2")], 400.0).inject()
     others = [one for one in bench.hosts.rules()["broker2"] if "ACKED" in one]
     killed = wait_until(
         lambda: bench.hosts.watchdogs("broker2"),
-        accept=lambda processes: len(processes) >= 6,
+        accept=lambda processes: len(processes) >= 8,
         within_s=10.0,
-        awaiting="three watchdogs of broker2, each with the sleep that it waits for",
+        awaiting="four watchdogs of broker2, each with the sleep that it waits for",
     )
-    kill(killed)
+    kill([*killed, *bench.hosts.watchdogs("broker1")])
     healed = [heal(other, host) for host in other.topology.hosts]
     again = [heal(other, host) for host in other.topology.hosts]
     yield {
         "rules": len(others),
         "killed": len(killed),
         "removed": [len(one.removed) for one in healed],
+        "resumed": [sum(what.startswith("pause of ") for what in one.removed) for one in healed],
         "left": [one.left for one in healed],
         "again": [one.removed for one in again],
         "restored": bench.restored(),

@@ -51,9 +51,10 @@ def test_the_canary_the_lock_and_healing_from_elsewhere(tmp_path: Path) -> None:
     assert set(guarded["lived"]) == {"broker1", "broker2", "broker3"} and guarded["restored"]
     assert all(4.0 <= seconds <= 5.0 + _BUSY_S for seconds in guarded["lived"].values()), guarded
     assert "is in use by 'acked on" in guarded["second"]
-    assert healed["rules"] > 0 and healed["killed"] == 6 and all(healed["removed"]) and healed["restored"], (
+    assert healed["rules"] > 0 and healed["killed"] == 8 and all(healed["removed"]) and healed["restored"], (
         healed
     )
+    assert healed["resumed"] == [1, 0, 0], "its watchdog was killed, and the lock says who paused it"
     assert healed["left"] == [[], [], []] and healed["again"] == [[], [], []]
 
 

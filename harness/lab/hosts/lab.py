@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
 
-from harness.errors import LabError, UnfitError, WaitTimeoutError
+from harness.errors import AckedError, LabError, UnfitError, WaitTimeoutError
 from harness.host_files import HostFiles
 from harness.lab import expiry
 from harness.lab.hosts.shipped import shipped
@@ -305,7 +305,18 @@ class HostsLab:
 
     def resume(self, host: str) -> tuple[str, ...]:
         """Resume processes that acked has stopped and that no watchdog resumes any more; what was resumed."""
-        return self._shells[host].resume()
+        resumed = self._shells[host].resume()
+        if (pid := self.stopped(host)) is None:
+            return resumed
+        self._checked(host, ("kill", "-CONT", str(pid)))
+        return (*resumed, f"pause of {pid}")
+
+    def stopped(self, host: str) -> int | None:
+        """The node's process, if somebody has stopped it (SIGSTOP); None also if it is not known."""
+        try:
+            return self.pid(host) if self.process_state(host) == "T" else None
+        except AckedError:
+            return None
 
     def lost(self) -> str:
         """Why a fault may not end by itself any more, in some host; empty if it does."""

@@ -201,7 +201,7 @@ class SshShell:
         return ""
 
     def resume(self) -> tuple[str, ...]:
-        """Nothing: watchdogs do."""
+        """Nothing: it knows no process of the node."""
         return ()
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 10.0) -> Result:
