@@ -36,3 +36,14 @@ def own_listeners(config: Mapping[str, str]) -> dict[str, list[int]]:
     for name, _, port in listeners(config.get("listeners", "")):
         ports.setdefault("controller" if name in controllers else "kafka", []).append(port)
     return ports
+
+
+def for_brokers(config: Mapping[str, str]) -> str:
+    """The host that a broker advertises to other brokers; empty if its configuration does not say one.
+
+    That of `inter.broker.listener.name`, else of the listener with `security.inter.broker.protocol`.
+    """
+    wanted = config.get("inter.broker.listener.name") or config.get("security.inter.broker.protocol")
+    advertised = config.get("advertised.listeners") or config.get("listeners", "")
+    host = next((host for name, host, _ in listeners(advertised) if name == (wanted or "PLAINTEXT")), "")
+    return "" if host == "0.0.0.0" else host

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from harness.cluster.attached import AttachedCluster
 from harness.cluster.hosts_file import HostsFile, in_azs_of
 from harness.errors import UnfitError
+from harness.kafka.addresses import for_brokers
 from harness.kafka.wire.quorum import QuorumInfo, describe_quorum
 
 
@@ -30,7 +33,7 @@ def fit(file: HostsFile, cluster: AttachedCluster) -> Fit:
         cluster_id=cluster.cluster_id,
         mode=cluster.mode,
         problem=_problem(file, cluster),
-        notes=tuple((*_racks(file, cluster), *_quorum(file, cluster))),
+        notes=tuple((*_racks(file, cluster), *_quorum(file, cluster), *_peers(file, cluster))),
     )
 
 
@@ -56,6 +59,22 @@ def _racks(file: HostsFile, cluster: AttachedCluster) -> Iterator[str]:
     ]
     if other:
         yield f"broker.rack names other AZs than the file: {'; '.join(other[:3])}"
+
+
+def _peers(file: HostsFile, cluster: AttachedCluster) -> Iterator[str]:
+    """Brokers that others reach at another address than the file's, which a cut would miss."""
+    advertised = {host.node_id: host for host in cluster.brokers}
+    for host in file.topology.role("broker"):
+        config: Mapping[str, str] = {}
+        with suppress(LookupError, OSError):  # also of a broker that is not there
+            config = cluster.broker_config(advertised[host.node_id])
+        peers = for_brokers(config)
+        with suppress(OSError, UnicodeError):
+            if peers and (address := socket.gethostbyname(peers)) != host.address:
+                yield (
+                    f"{host.name} advertises {peers} ({address}) to other brokers, and the file has "
+                    f"{host.address}; a cut drops packets of the file's address alone"
+                )
 
 
 def _quorum(file: HostsFile, cluster: AttachedCluster) -> Iterator[str]:

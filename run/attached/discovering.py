@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from harness.cluster.attached import AttachedCluster
 from harness.cluster.hosts_file import ALLOWED
 from harness.errors import AckedError, LabError
-from harness.kafka.addresses import endpoint, members, own_listeners
+from harness.kafka.addresses import endpoint, for_brokers, members, own_listeners
 from harness.lab.hosts.ssh import SshShell, SshTarget
 
 _UNIT = re.compile(r"/([A-Za-z0-9@_.:\\-]+\.service)(?:/|$)")
@@ -52,20 +52,30 @@ def discover(cluster: AttachedCluster) -> tuple[FoundHost, ...]:
             if member.partition("@")[0].isdigit() and (place := endpoint(member)) is not None
         }
         own = voters.get(broker.node_id)
-        ports = tuple(dict.fromkeys((broker.ports[0], *own_listeners(config).get("kafka", ()))))
-        services = {"kafka": ports, **({"controller": (own[1],)} if own else {})}
-        notes = () if config else ("its configuration is not told (DESCRIBE_CONFIGS): compare its ports",)
+        listening = own_listeners(config)
+        ports = tuple(dict.fromkeys((broker.ports[0], *listening.get("kafka", ()))))
+        quorum = (own[1],) if own else tuple(listening.get("controller", ()))
+        services = {"kafka": ports, **({"controller": quorum} if quorum else {})}
+        peers = for_brokers(config) or broker.address
+        notes = [] if config else ["its configuration is not told (DESCRIBE_CONFIGS): compare its ports"]
+        if peers != broker.address:
+            notes.append(f"address: that of {peers} for other brokers; clients use {broker.address}")
         hosts.append(
             FoundHost(
                 destination=broker.address,
-                address=_resolved(broker.address),
+                address=_resolved(peers),
                 az=racks.get(broker.node_id, ""),
                 node_id=broker.node_id,
                 ports=services,
-                notes=notes,
+                notes=tuple(notes),
             )
         )
         others |= {("controller", name, port): None for name, port in voters.values()}
+        others |= {
+            ("controller", *place): None
+            for member in members(config.get("controller.quorum.bootstrap.servers", ""))
+            if (place := endpoint(member)) is not None
+        }
         others |= {
             ("zookeeper", *place): None
             for member in members(config.get("zookeeper.connect", ""))
@@ -88,6 +98,8 @@ def _rest(
         if service == "controller" and host is not None and port in host.ports.get("controller", ()):
             continue
         note = "its AZ is not told: write it"
+        if service == "controller" and (name, port) not in numbers:
+            note = "its AZ and its id are not told: write them"
         if host is not None:
             note = f"it shares its address with broker {host.node_id}: name its port there instead"
         yield FoundHost(

@@ -64,6 +64,33 @@ def test_controllers_and_listeners_come_from_the_configuration(
     ]
 
 
+DYNAMIC = {
+    "listeners": "CLIENTS://:9092,QUORUM://:9093",
+    "advertised.listeners": "CLIENTS://10.9.0.1:9092,PEERS://10.0.0.77:9095",
+    "inter.broker.listener.name": "PEERS",
+    "controller.listener.names": "QUORUM",
+    "controller.quorum.bootstrap.servers": "10.0.0.9:9097",
+}
+
+
+def test_a_dynamic_quorum_and_a_network_for_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KIP-853: no property tells the ids of voters. A cut is between the addresses that brokers use."""
+    text = proposed(tmp_path, monkeypatch, DYNAMIC, "kraft")
+    assert text.count("# address: that of 10.0.0.77 for other brokers; clients use 10.0.0.") == 2
+    assert text.count('address = "10.0.0.77"') == 2 and 'ssh = "10.0.0.1"' in text
+    assert "controller = [9093]" in text and "# its AZ and its id are not told: write them" in text
+    assert "ports = { controller = [9097] }" in text
+
+
+def test_an_address_that_other_brokers_do_not_use_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cut of it would be proven, while replication goes on."""
+    monkeypatch.setattr(AttachedCluster, "broker_config", lambda *_: DYNAMIC)
+    notes = fit(hosts_file(tmp_path, (1, "a", _BOTH)), cluster("zookeeper")).notes
+    assert "broker1 advertises 10.0.0.77 (10.0.0.77) to other brokers, and the file has 10.0.0.1" in notes[0]
+
+
 def test_zookeeper_nodes_come_from_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that shares its address with a broker is named, for a host may be there only once."""
     text = proposed(tmp_path, monkeypatch, ZOOKEEPER, "zookeeper")
@@ -110,6 +137,7 @@ def test_a_check_says_where_a_file_and_the_cluster_differ(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other racks are a note; a broker that is not there, and another cluster, are problems."""
+    monkeypatch.setattr(AttachedCluster, "broker_config", lambda *_: {})
     file = hosts_file(tmp_path, (1, "a", _BOTH), (2, "b", _BOTH))
     there = cluster("zookeeper", racks=("a", "x"))
     assert fit(file, there).notes == (
