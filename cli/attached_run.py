@@ -134,6 +134,8 @@ def in_words(what: str, file: HostsFile, aims: Sequence[Aim], breaking: Breaking
         if aim.links:
             yield f"  drop packets on {len(aim.links)} links: {', '.join(map(str, aim.links[:12]))}"
     yield from how_it_ends(file, breaking.ttl_s)
+    partitions, topics = breaking.guard.watched
+    yield f"  partitions of others that it may see, and so spares: {partitions}, of topics: {topics}"
 
 
 def how_it_ends(file: HostsFile, ttl_s: float) -> Iterator[str]:

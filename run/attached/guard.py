@@ -89,6 +89,11 @@ class Guard:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="guard", daemon=True)
 
+    @property
+    def watched(self) -> tuple[int, int]:
+        """How many partitions of others, and of how many topics. Kafka hides what one may not DESCRIBE."""
+        return len(self._before), len({key.topic for key in self._before})
+
     def require_whole(self) -> None:
         """Raise UnfitError unless every partition of others has a leader and a full ISR."""
         self._require_whole(self._before)
