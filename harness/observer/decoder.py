@@ -6,6 +6,7 @@ refuses the rest, batch by batch; what it refuses is read here.
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import struct
 import subprocess
@@ -46,6 +47,8 @@ WORTH_ASKING = 1 << 16
 _SOURCE = Path(__file__).with_name("BatchDecoder.java")
 _CODECS = ("lz4-java", "snappy-java", "zstd-jni")
 _HEAP_MIB = (64, 512)
+_PIPE_BYTES = 1 << 20
+"""In pipes of the usual 64 KiB, 8 MiB of batches take 128 turns of two processes: long on a busy machine."""
 _ANSWER = struct.Struct("<4i")
 _ANY_OFFSET = -(1 << 63)
 _MAKING = Lock()
@@ -137,12 +140,17 @@ class Decoder:
 
 
 def _started() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    process = subprocess.Popen(
         with_parent((*command(), "BatchDecoder")),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+    assert process.stdin is not None and process.stdout is not None
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):  # the kernel may allow less
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return process
 
 
 class HeaderReader(Decoder):
