@@ -159,6 +159,7 @@ class Soak:
                     partitions=tuple(range(topic.partitions)),
                     rate=each,
                     renewed=True,
+                    yields=True,
                 )
                 for number, setting in enumerate(self.settings):
                     name = f"{az}-{topic.name}-{setting.name}"

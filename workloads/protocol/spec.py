@@ -224,6 +224,8 @@ class StreamLoad:
     """The last of so many transactions is aborted; 0: all are committed."""
     renewed: bool = False
     """After a fatal error of librdkafka, whose producer then sends nothing any more, another one goes on."""
+    yields: bool = False
+    """Its client runs after the cluster and the harness: on a busy machine, the rate falls first."""
 
     def __post_init__(self) -> None:
         if self.rate <= 0 or not self.partitions:

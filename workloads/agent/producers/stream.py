@@ -20,6 +20,7 @@ from workloads.agent.producers.outcomes import classify, stated_offset
 from workloads.agent.producers.producer import AgentProducer, Reply, Work
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.serving import flush, poll
+from workloads.agent.yielding import give_way
 from workloads.protocol.commands import CountStream, ProducerCommand, StartStream, StopStream
 from workloads.protocol.results import StreamCounts
 from workloads.protocol.spec import ProducerSpec, StreamLoad
@@ -129,6 +130,8 @@ class StreamProducer(AgentProducer):
 
     def start(self, load: StreamLoad) -> None:
         """Send a load."""
+        if load.yields:
+            give_way()
         writer = self.spec.writer
         self._messages = Messages(load, writer)
         begin = len(self._messages.head)

@@ -18,6 +18,7 @@ from workloads.agent.producers.stream import FLUSH_S, counted, feed, unwritable
 from workloads.agent.programs.exceptions import stream_rules
 from workloads.agent.programs.process import ANSWER_S, Answered, RunningProgram
 from workloads.agent.programs.producers import ProgramProducer, require_after
+from workloads.agent.yielding import give_way
 from workloads.protocol.codec import Json
 from workloads.protocol.commands import CountStream, ProducerCommand, StartStream, StopStream
 from workloads.protocol.lines import STREAMS, Event, OutcomeEvent, value_text
@@ -56,6 +57,8 @@ class ProgramStream(ProgramProducer):
         match command:
             case StartStream(load=load):
                 self._load = load
+                if load.yields:
+                    give_way()
                 self._thread.start()
                 reply(None)
                 return None
