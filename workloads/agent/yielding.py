@@ -16,6 +16,7 @@ def give_way(proc: Path = Path("/proc")) -> None:
     Within a session the kernel goes by the nice values of threads, among sessions by those of their groups
     (autogroup), where it has them.
     """
-    os.setpriority(os.PRIO_PROCESS, 0, NICE)
+    nice = max(NICE, os.getpriority(os.PRIO_PROCESS, 0))
+    os.setpriority(os.PRIO_PROCESS, 0, nice)
     with suppress(OSError):
-        (proc / "self" / "autogroup").write_text(str(NICE))
+        (proc / "self" / "autogroup").write_text(str(nice))
