@@ -15,7 +15,7 @@ from harness.waiting import wait_until
 from workloads.agent.producers import stream
 from workloads.agent.producers.recorder import Recorder
 from workloads.agent.producers.stream import StreamProducer
-from workloads.agent.yielding import NICE
+from workloads.agent.yielding import NICE, give_way
 from workloads.protocol.spec import ProducerSpec, StreamLoad
 
 SAYS = """
@@ -42,6 +42,23 @@ def test_threads_that_it_starts_and_its_session_yield() -> None:
     )
     assert done.stdout.split() == [str(max(NICE, own))] * 2
     assert os.getpriority(os.PRIO_PROCESS, 0) == own, "not this process"
+
+
+def test_it_tries_again_while_the_kernel_is_busy_with_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "self").mkdir()
+    write, refused = Path.write_text, [1, 2]
+
+    def busy(path: Path, text: str) -> int:
+        if refused:
+            raise BlockingIOError(refused.pop())
+        return write(path, text)
+
+    monkeypatch.setattr(os, "setpriority", lambda *_: None)
+    monkeypatch.setattr(Path, "write_text", busy)
+    give_way(tmp_path)
+    assert int((tmp_path / "self" / "autogroup").read_text()) >= NICE and not refused
 
 
 @pytest.mark.parametrize("yields", [True, False])
