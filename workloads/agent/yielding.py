@@ -9,7 +9,7 @@ from pathlib import Path
 NICE = 5
 """The nice value of such a client: a third of the usual weight (`man 7 sched`)."""
 _TURN_S, _WITHIN_S = 0.1, 5.0
-"""The kernel takes one change of a group in so many seconds, from all processes without CAP_SYS_ADMIN together."""
+"""The kernel takes one change in so many seconds from all processes without CAP_SYS_ADMIN together."""
 
 
 def give_way(proc: Path = Path("/proc")) -> None:
