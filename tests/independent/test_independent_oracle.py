@@ -101,6 +101,7 @@ SHOWN_BY = {
     "retention needs no log of its size": 592,
     "a deleted topic explains later losses": 606,
     "replicas may differ in epoch": 15,
+    "readers may skip": 107,
     "a group may receive again what it committed": 33,
 }
 
