@@ -20,7 +20,6 @@ from checkers.tables import rows
 from tests.independent.compare import disagreements, in_words, judge_many, report
 from tests.independent.generate import KINDS
 from tests.property.test_mutants import Mutant, mutated
-from tests.sampling import every
 
 SEED = 20261126
 LAYOUTS = 6
@@ -106,7 +105,9 @@ SHOWN_BY = {
 }
 
 
-@pytest.mark.parametrize("name", every(3, MUTANTS))
+@pytest.mark.parametrize(
+    "name", [one if one in SHOWN_BY else pytest.param(one, marks=pytest.mark.long) for one in MUTANTS]
+)
 def test_a_mutant_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Histories that agree with the checker disagree with one that is wrong in one place."""
     mutant = MUTANTS[name]
