@@ -138,8 +138,9 @@ class Breaking:
         if self._work is not None:
             if not self._work.done():
                 if self._slow:  # a node that ends or starts may wait for a cut to be over: what is due ends
+                    # The thread itself heals what it made for no time.
                     due = self._open if self.window_left_s() <= 0 else self._due(now)
-                    for one in [one for one in due if not one.aim.ends]:
+                    for one in [one for one in due if one.act.lasts_s and not one.aim.ends]:
                         self._heal(one)
                 return
             work, self._work = self._work, None
