@@ -50,14 +50,14 @@ nightly-summary: setup ## merge the shards below shards/ into nightly/: summary.
 	@bash harness/nightly.sh merge
 
 # Four clusters on two processors: a test that fails runs once more, alone. What fails then as well fails.
-AGAIN := $(PYTEST) --last-failed --last-failed-no-failures none
+AGAIN := echo "Some tests failed; those run again, alone" >&2; $(PYTEST) --last-failed --last-failed-no-failures none
 test: archives ## run the tests, except the long ones: ARGS=... for pytest
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long" $(ARGS) || { \
-		[ $$? = 1 ] || exit 1; echo "Some tests failed; those run again, alone" >&2; $(AGAIN) -m "not long" $(ARGS); }
+		[ $$? = 1 ] || exit 1; $(AGAIN) -m "not long" $(ARGS); }
 
 test-share: archives ## run a share of the long tests, for MINUTES at most: SHARE=3/10, by default chosen by the commit
 	@ACKED_TEST_SHARE=$(SHARE) ACKED_TEST_UNTIL=$$(( $$(date +%s) + $(MINUTES) * 60 )) $(PYTEST) $(SIDE_BY_SIDE) $(ARGS); \
-		status=$$?; [ $$status = 0 ] || [ $$status = 5 ] || { echo "Some tests failed; those run again, alone" >&2; \
+		status=$$?; [ $$status = 0 ] || [ $$status = 5 ] || { \
 		$(AGAIN) -m long $(ARGS); }
 
 test-all: archives ## run all tests, the long ones included

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence import DATA_LOSS, Evidence, FaultSpan, Row, Sightings, broker_of
+from checkers.evidence import Evidence, FaultSpan, Row, Sightings, broker_of
 from checkers.partition.fate import CODE, LOSSES
 from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, epoch_starts
@@ -373,12 +373,11 @@ _TAKES_AT_ONCE = ("power_cut", "wipe")
 def _storage(scene: _Scene, loss: _Loss) -> Cause | None:
     """A storage fault that took the message from the replica that acknowledged it."""
     host = f"broker{loss.acked_by}"
+    where = TopicPartition(scene.partition.topic, scene.partition.number)
     hits = [
         fault
-        for fault in scene.evidence.faults
-        if fault.mechanism in DATA_LOSS
-        and (not fault.partitions or scene.partition.name in fault.partitions)
-        and loss.acked_ns <= fault.from_ns <= loss.gone_ns
+        for fault in scene.evidence.data_losses(where)
+        if loss.acked_ns <= fault.from_ns <= loss.gone_ns
         and (loss.offset < 0 or fault.first_offset <= loss.offset)  # recovery truncates from there on
     ]
     hit = {name for fault in hits for name in fault.hosts}
@@ -395,7 +394,6 @@ def _storage(scene: _Scene, loss: _Loss) -> Cause | None:
         if fault.mechanism in _TAKES_AT_ONCE and any(there):
             continue  # A log is truncated at the offset of a record only if it holds that record.
         if _decides(scene.elections, hit, loss, since):
-            where = TopicPartition(scene.partition.topic, scene.partition.number)
             return storage_cause(scene.evidence, where, fault, loss.acked_by)
     return None
 

@@ -170,6 +170,22 @@ class Evidence:
         rows: list[Row] = [] if stored is None else stored.to_pylist()
         return rows
 
+    def data_losses(self, where: TopicPartition) -> list[FaultSpan]:
+        """Storage faults that may have taken records of a topic partition from the brokers that they hit."""
+        return [
+            fault
+            for fault in self.faults
+            if fault.mechanism in DATA_LOSS and (not fault.partitions or str(where) in fault.partitions)
+        ]
+
+    def partitions_of(self, topic: str) -> list[int]:
+        """The partitions of a topic that views name, rising."""
+        views = self.tables.get("views")
+        if views is None or not views.num_rows:
+            return []
+        partitions = views.filter(pc.equal(views["topic"], topic))["partition"].drop_null()
+        return sorted(partitions.unique().to_pylist())
+
     def rows_about(self, table: str, where: TopicPartition, *, or_all: bool = False) -> list[Row]:
         """The rows of a small table about one topic partition; with ``or_all`` also those that name none.
 

@@ -6,7 +6,6 @@ cd "$(dirname "$0")/.."
 
 unfit() { echo "$*" >&2; exit 3; }
 exec 8>&2
-unset PYTHONDONTWRITEBYTECODE # what is compiled here is there for later commands
 say() { printf 'setup: %3d s  %s\n' "$SECONDS" "$*" >&8; }
 
 # The key contains the folder, because the scripts of a virtual environment contain its absolute path.

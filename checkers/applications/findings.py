@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from checkers.applications.history import AT_LEAST_ONCE, ApplicationHistory, application_histories
@@ -17,7 +18,7 @@ from checkers.applications.written import (
     written_topic,
 )
 from checkers.causes import partition_events, storage_cause, unclean_election
-from checkers.evidence import DATA_LOSS, Evidence
+from checkers.evidence import Evidence
 from checkers.groups.history import offsets_log
 from checkers.records import Cause, evidence_row, facts_text
 from checkers.tables.source import Source
@@ -58,12 +59,13 @@ def _of_application(
 ) -> Iterator[dict[str, Any]]:
     where, application = history.where, history.application
     found: list[_Found] = []
+    causes = _Causes(history)
     for topic, partition in ((application.output, None), (application.changelog, where.partition)):
         if topic is not None:
             written = written_topic(source, history.evidence, topic, partition)
-            found += _about_messages(history, inputs, sent, written)
+            found += _about_messages(causes, inputs, sent, written)
     if inputs.whole and application.words:
-        found += _about_stores(history, inputs, sent)
+        found += _about_stores(causes, inputs, sent)
     alike: dict[tuple[str, str, str, str | None], list[_Found]] = {}
     for one in found:
         alike.setdefault((one.name, one.topic, one.cause.kind, one.cause.text), []).append(one)
@@ -90,10 +92,10 @@ def _of_application(
 
 
 def _about_messages(
-    history: ApplicationHistory, inputs: FinalRecords, sent: Collection[Message], written: WrittenTopic
+    causes: _Causes, inputs: FinalRecords, sent: Collection[Message], written: WrittenTopic
 ) -> Iterator[_Found]:
     """Messages that a topic lacks although the application has gone on, and those that it has too often."""
-    committed = history.committed()
+    committed = causes.history.committed()
     copies: defaultdict[Message, list[Record]] = defaultdict(list)
     for record in inputs.records:
         copies[record.message].append(record)
@@ -106,22 +108,22 @@ def _about_messages(
             yield _Found(
                 name=NOT_COUNTED,
                 topic=written.topic,
-                cause=_taken_away(history, written.places),
+                cause=causes.taken_away(written.places),
                 facts=facts,
                 message=message,
                 offset=offset,
                 rows=(evidence_row("groups", None, f"offset {committed} is committed"),),
             )
         if inputs.whole and counted > len(records):
-            yield _twice(history, written, message, offset, facts)
+            yield _twice(causes, written, message, offset, facts)
     if inputs.whole:
         for message, counted in written.readable.items():
             if counted > 1 and message in sent and message not in copies:
-                yield _twice(history, written, message, None, {"counted": counted, "messages": 0})
+                yield _twice(causes, written, message, None, {"counted": counted, "messages": 0})
 
 
 def _twice(
-    history: ApplicationHistory,
+    causes: _Causes,
     written: WrittenTopic,
     message: Message,
     offset: int | None,
@@ -130,7 +132,7 @@ def _twice(
     return _Found(
         name=COUNTED_TWICE,
         topic=written.topic,
-        cause=_too_often(history),
+        cause=causes.too_often,
         facts=facts,
         message=message,
         offset=offset,
@@ -141,10 +143,9 @@ def _twice(
 # ---- stores
 
 
-def _about_stores(
-    history: ApplicationHistory, inputs: FinalRecords, sent: Collection[Message]
-) -> Iterator[_Found]:
+def _about_stores(causes: _Causes, inputs: FinalRecords, sent: Collection[Message]) -> Iterator[_Found]:
     """Words that a store has counted less often than there are committed messages, or more than there are."""
+    history = causes.history
     application, where = history.application, history.where
     topic = application.changelog or where.topic
     present = {record.message for record in inputs.records}
@@ -162,7 +163,7 @@ def _about_stores(
             if least[word] <= counted <= most[word]:
                 continue
             places = (TopicPartition(topic, where.partition),)
-            cause = _too_often(history) if counted > most[word] else _taken_away(history, places)
+            cause = causes.too_often if counted > most[word] else causes.taken_away(places)
             yield _Found(
                 name=STORE_DIFFERS,
                 topic=topic,
@@ -180,35 +181,43 @@ def _about_stores(
 # ---- causes
 
 
-def _too_often(history: ApplicationHistory) -> Cause:
-    """Why messages were processed again: at least once, or the log of progress or transactions lost some."""
-    if history.application.guarantee == AT_LEAST_ONCE:
-        return Cause(kind="at_least_once")
-    evidence = history.evidence
-    transactions = {
-        TopicPartition(TRANSACTION_LOG, row["partition"])
-        for row in evidence.rows("views")
-        if row["topic"] == TRANSACTION_LOG and row["partition"] is not None
-    }
-    return _taken_away(history, [offsets_log(evidence, history.application.name), *sorted(transactions)])
+@dataclass
+class _Causes:
+    """Why records of an application are missing or too many; many messages have the same cause."""
 
+    history: ApplicationHistory
+    _taken: dict[TopicPartition, Cause | None] = field(default_factory=dict)
 
-def _taken_away(history: ApplicationHistory, places: Sequence[TopicPartition]) -> Cause:
-    """What took records from the topics to which they were written.
+    @cached_property
+    def too_often(self) -> Cause:
+        """It processes at least once, or the log of its progress or of transactions lost some."""
+        application, evidence = self.history.application, self.history.evidence
+        if application.guarantee == AT_LEAST_ONCE:
+            return Cause(kind="at_least_once")
+        numbers = evidence.partitions_of(TRANSACTION_LOG)
+        transactions = [TopicPartition(TRANSACTION_LOG, number) for number in numbers]
+        return self.taken_away([offsets_log(evidence, application.name), *transactions])
 
-    A storage fault did if it hit the broker that led next.
-    """
-    for where in places:
-        elections = partition_events(history.evidence, *where)[1]
+    def taken_away(self, places: Iterable[TopicPartition]) -> Cause:
+        """What took records from the topic partitions to which they were written."""
+        for where in places:
+            if where not in self._taken:
+                self._taken[where] = self._loss(where)
+            if (cause := self._taken[where]) is not None:
+                return cause
+        return Cause(kind="unexplained")
+
+    def _loss(self, where: TopicPartition) -> Cause | None:
+        """An unclean election, or a storage fault that hit the broker that led next."""
+        evidence = self.history.evidence
+        elections = partition_events(evidence, *where)[1]
         for event in elections:
             unclean = unclean_election(event, partition=str(where))
             if unclean is not None:
                 return unclean
-        for fault in history.evidence.faults:
-            if fault.mechanism not in DATA_LOSS or (fault.partitions and str(where) not in fault.partitions):
-                continue
+        for fault in evidence.data_losses(where):
             next_led = [event.broker for event in elections if event.ns > fault.from_ns]
             for leader in next_led[:1] or [event.broker for event in elections[-1:]]:
                 if broker_name(leader) in fault.hosts:
-                    return storage_cause(history.evidence, where, fault, leader)
-    return Cause(kind="unexplained")
+                    return storage_cause(evidence, where, fault, leader)
+        return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from checkers.causes import PartitionEvent, storage_cause, unclean_election
-from checkers.evidence import DATA_LOSS, FaultSpan
+from checkers.evidence import FaultSpan
 from checkers.groups.expiry import expiry
 from checkers.groups.history import Commit, FetchedOffset, GroupHistory, by_broker, named_offset
 from checkers.records import Cause, evidence_row, facts_text
@@ -116,10 +116,8 @@ def _storage_fault(history: GroupHistory, commit: Commit, answer: FetchedOffset)
     """
     hits = [
         fault
-        for fault in history.evidence.faults
-        if fault.mechanism in DATA_LOSS
-        and (not fault.partitions or str(history.offsets_log) in fault.partitions)
-        and commit.acked_ns <= fault.from_ns <= answer.ns
+        for fault in history.evidence.data_losses(history.offsets_log)
+        if commit.acked_ns <= fault.from_ns <= answer.ns
     ]
     hosts = {host for fault in hits for host in fault.hosts}
     for fault in hits:

@@ -139,14 +139,7 @@ def group_histories(evidence: Evidence) -> dict[tuple[str, str, int], GroupHisto
 
 def offsets_log(evidence: Evidence, group: str) -> TopicPartition:
     """The partition of the offsets topic that holds a group's commits, by the partitions that views name."""
-    count = 1 + max(
-        (
-            row["partition"]
-            for row in evidence.rows("views")
-            if row["topic"] == OFFSETS_LOG and row["partition"] is not None
-        ),
-        default=0,
-    )
+    count = 1 + max(evidence.partitions_of(OFFSETS_LOG), default=0)
     return TopicPartition(OFFSETS_LOG, offsets_partition(group, count))
 
 

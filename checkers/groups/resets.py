@@ -17,7 +17,7 @@ from checkers.causes import (
     storage_cause,
     unclean_election,
 )
-from checkers.evidence import DATA_LOSS, Row
+from checkers.evidence import Row
 from checkers.groups.history import GroupHistory
 from checkers.partition.deliveries import POSITIONED
 from checkers.records import Cause, evidence_row, facts_text
@@ -157,15 +157,9 @@ class _LogBounds:
             unclean = unclean_election(election)
             if unclean is not None:
                 return unclean
-        for fault in self._evidence.faults:
-            there = not fault.partitions or str(self._where) in fault.partitions
+        for fault in self._evidence.data_losses(self._where):
             hit = broker_name(elected[-1].broker) in fault.hosts
-            if (
-                fault.mechanism in DATA_LOSS
-                and there
-                and hit
-                and position.since_ns < fault.from_ns <= until_ns
-            ):
+            if hit and position.since_ns < fault.from_ns <= until_ns:
                 return storage_cause(self._evidence, self._where, fault, elected[-1].broker)
         for cut in self._cuts:
             if cut.ns > position.since_ns and 0 <= cut.offset < position.offset:

@@ -122,12 +122,7 @@ def _accept_lost(history: ShareHistory, offset: int, deliveries: Sequence[Delive
 def _state_lost(history: ShareHistory, after_ns: int, until_ns: int) -> Cause:
     """What happened to the log of stored states after an acknowledgement."""
     evidence = history.evidence
-    places = {
-        row["partition"]
-        for row in evidence.rows("views")
-        if row["topic"] == SHARE_LOG and row["partition"] is not None
-    }
-    for partition in sorted(places):
+    for partition in evidence.partitions_of(SHARE_LOG):
         for event in partition_events(evidence, SHARE_LOG, partition)[1]:
             unclean = unclean_election(event, partition=f"{SHARE_LOG}/{partition}")
             if after_ns < event.ns <= until_ns and unclean is not None:

@@ -19,7 +19,7 @@ from docker.errors import APIError, NotFound
 
 from harness.cluster.attached import AttachedCluster, attach
 from harness.errors import AckedError, UnfitError, UsageError, quoted
-from harness.kafka.addresses import listeners, members, own_listeners
+from harness.kafka.addresses import for_brokers, members, own_listeners
 from harness.kafka.model import Endpoint
 from harness.kafka.security import ClientSecurity
 from harness.kafka.wire.metadata import api_versions
@@ -328,11 +328,9 @@ def _network(containers: Sequence[Container]) -> str:
 
 def _require_direct(host: Host, config: Mapping[str, str], container: Container) -> None:
     """Raise UnfitError if other brokers reach this one around the network, as over a published port."""
-    wanted = config.get("inter.broker.listener.name") or config.get("security.inter.broker.protocol", "")
-    texts = config.get("advertised.listeners") or config.get("listeners", "")
-    for name, address, port in listeners(texts):
-        if name == wanted and address and address not in container.names:
-            raise UnfitError(
-                f"{host.name} advertises {quoted(f'{address}:{port}', 80)} to other brokers, which is no "
-                f"name of {container.name}, so a cut might not bite; advertise the name of the service."
-            )
+    place = for_brokers(config)
+    if place is not None and place[0] not in container.names:
+        raise UnfitError(
+            f"{host.name} advertises {quoted(':'.join(map(str, place)), 80)} to other brokers, which is no "
+            f"name of {container.name}, so a cut might not bite; advertise the name of the service."
+        )

@@ -38,12 +38,14 @@ def own_listeners(config: Mapping[str, str]) -> dict[str, list[int]]:
     return ports
 
 
-def for_brokers(config: Mapping[str, str]) -> str:
-    """The host that a broker advertises to other brokers; empty if its configuration does not say one.
+def for_brokers(config: Mapping[str, str]) -> tuple[str, int] | None:
+    """Host and port that a broker advertises to other brokers; None if its configuration names no host.
 
-    That of `inter.broker.listener.name`, else of the listener with `security.inter.broker.protocol`.
+    Those of `inter.broker.listener.name`, else of the listener with `security.inter.broker.protocol`.
     """
     wanted = config.get("inter.broker.listener.name") or config.get("security.inter.broker.protocol")
     advertised = config.get("advertised.listeners") or config.get("listeners", "")
-    host = next((host for name, host, _ in listeners(advertised) if name == (wanted or "PLAINTEXT")), "")
-    return "" if host == "0.0.0.0" else host
+    places = (
+        (host, port) for name, host, port in listeners(advertised) if name == (wanted or "PLAINTEXT") and host
+    )
+    return next(places, None)

@@ -65,11 +65,8 @@ def abilities(lab: HostsLab, host: Host) -> Abilities:
         peers = [one.address for one in lab.topology.hosts if one.name != host.name]
         answer = lab.execute(host.name, ("sh", "-c", _ASK, "ask", *peers), timeout_s=30.0).stdout
         facts = dict(line.split("=", 1) for line in answer.splitlines() if "=" in line)
-        cut, pause, throttle = (
-            _why_no_cut(facts),
-            _why_no_pause(lab, host, facts),
-            _why_no_throttle(host, facts),
-        )
+        cut, pause = _why_no_cut(facts), _why_no_pause(lab, host, facts)
+        throttle = _why_no_throttle(host, facts)
     except AckedError as error:
         return Abilities(host=host.name, problem=error.message)
     each = {"cut": cut, "one-way": cut, "pause": pause, "throttle": throttle}

@@ -68,11 +68,11 @@ def _peers(file: HostsFile, cluster: AttachedCluster) -> Iterator[str]:
         config: Mapping[str, str] = {}
         with suppress(LookupError, OSError):  # also of a broker that is not there
             config = cluster.broker_config(advertised[host.node_id])
-        peers = for_brokers(config)
+        place = for_brokers(config)
         with suppress(OSError, UnicodeError):
-            if peers and (address := socket.gethostbyname(peers)) != host.address:
+            if place is not None and (address := socket.gethostbyname(place[0])) != host.address:
                 yield (
-                    f"{host.name} advertises {peers} ({address}) to other brokers, and the file has "
+                    f"{host.name} advertises {place[0]} ({address}) to other brokers, and the file has "
                     f"{host.address}; a cut drops packets of the file's address alone"
                 )
 

@@ -56,7 +56,7 @@ def discover(cluster: AttachedCluster) -> tuple[FoundHost, ...]:
         ports = tuple(dict.fromkeys((broker.ports[0], *listening.get("kafka", ()))))
         quorum = (own[1],) if own else tuple(listening.get("controller", ()))
         services = {"kafka": ports, **({"controller": quorum} if quorum else {})}
-        peers = for_brokers(config) or broker.address
+        peers, _ = for_brokers(config) or (broker.address, 0)
         notes = [] if config else ["its configuration is not told (DESCRIBE_CONFIGS): compare its ports"]
         if peers != broker.address:
             notes.append(f"address: that of {peers} for other brokers; clients use {broker.address}")

@@ -347,8 +347,7 @@ class RollingJudge:
         taken = dict(self._streams.taken)
         for key, part in self.parts.items():
             part.rolling.take(found.get(key, ()), taken)
-        count = sum(len(rows) for several in found.values() for rows in several)
-        return count > 0 if all_of_it else self._streams.more
+        return bool(found) if all_of_it else self._streams.more
 
     def _close_windows(self, *, final: bool) -> bool:
         """Close a window of each partition where one is due; returns whether there may be more to close."""
@@ -377,7 +376,6 @@ class RollingJudge:
                 for broker in part.assigned:
                     wanted.setdefault(broker, {})[part.key] = part.rolling.judged
             answers = self._replicas.read(wanted, _READ_BYTES)
-            self._streams.look()  # a stream whose records were read may have begun since
             for part in some:
                 yield part, answers.pop(part.key, {})
 
@@ -472,6 +470,8 @@ class RollingJudge:
         Its message may have ended, but one that its stream sent earlier has not.
         """
         first = None
+        if not np.isin(copies.writer[copies.writer >= 0], list(self._streams.taken)).all():
+            self._streams.look()  # a stream has begun since the pass did
         for writer, taken in self._streams.taken.items():
             pending = (copies.writer == writer) & (copies.seq >= taken) & copies.intact & copies.at_home
             if pending.any():

@@ -47,45 +47,40 @@ def test_every_kind_of_damage() -> None:
 
 MUTANTS = {
     "a read loss is a plain loss": Mutant(
-        fates.decide, "np.where(read[absent] > 0,", "np.where(read[absent] > 9,", ("independent",)
+        fates.decide, "np.where(read[absent] > 0,", "np.where(read[absent] > 9,"
     ),
     "two copies are no duplicate": Mutant(
-        fates.decide, "fate[(outcome != FAIL) & (copies > 1)]", "fate[(outcome != FAIL) & (copies > 2)]",
-        ("independent",),
+        fates.decide, "fate[(outcome != FAIL) & (copies > 1)]", "fate[(outcome != FAIL) & (copies > 2)]"
     ),
     "retention explains any loss": Mutant(
-        removals.Removals.reasons, "(offsets < log_start) & (log_start > 0)", "(offsets < log_start + 99)",
-        ("independent",),
+        removals.Removals.reasons, "(offsets < log_start) & (log_start > 0)", "(offsets < log_start + 99)"
     ),
     "retention removes what is too young": Mutant(
-        removals.Removals._outlived, "until - sent_ns < youth_ns", "until - sent_ns < 0",
-        ("removals",),
+        removals.Removals._outlived, "until - sent_ns < youth_ns", "until - sent_ns < 0"
     ),
     "retention knows the time of sending alone": Mutant(
-        removals.Removals._outlived, "youth_ns -= self.age_ns[place]", "youth_ns -= 0", ("removals",)
+        removals.Removals._outlived, "youth_ns -= self.age_ns[place]", "youth_ns -= 0"
     ),
     "retention needs no log of its size": Mutant(
-        checkers.removals._may_exceed, "reference.size_bytes >= limit", "reference.size_bytes >= 0",
-        ("removals",),
+        checkers.removals._may_exceed, "reference.size_bytes >= limit", "reference.size_bytes >= 0"
     ),
     "a deleted topic explains later losses": Mutant(
         removals.Removals.reasons, "(sent_ns <= self.topic_deleted_ns)",
-        "(sent_ns <= self.topic_deleted_ns + 10**9)", ("removals",),
+        "(sent_ns <= self.topic_deleted_ns + 10**9)"
     ),
     "replicas may differ in epoch": Mutant(
-        replicas._against, "_pick(EPOCH, log, renewed)]", "_pick(EPOCH, log, renewed[:0])]", ("independent",)
+        replicas._against, "_pick(EPOCH, log, renewed)]", "_pick(EPOCH, log, renewed[:0])]"
     ),
     "readers may skip": Mutant(
-        deliveries.suspicious_steps, "passed > 0", "passed > 9", ("independent",)
+        deliveries.suspicious_steps, "passed > 0", "passed > 9"
     ),
     "a group may receive again what it committed": Mutant(
         deliveries._repositioned,
         "reads.offset[pairs.after] >= _committed(reads, events, pairs.after, read_ns).offset",
-        "reads.offset[pairs.after] >= 0",
-        ("independent",),
+        "reads.offset[pairs.after] >= 0"
     ),
     "any stray is foreign": Mutant(
-        rows.of_records, '"misrouted", "foreign"', '"foreign", "foreign"', ("independent",)
+        rows.of_records, '"misrouted", "foreign"', '"foreign", "foreign"'
     ),
 }  # fmt: skip
 REVEALING = 20261127

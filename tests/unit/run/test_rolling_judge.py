@@ -26,7 +26,7 @@ from harness.waiting import wait_until
 from run.soak import judge as judging
 from run.soak.deliveries import Deliveries
 from run.soak.judge import Live, RollingJudge
-from run.soak.replicas import Batches, Replicas
+from run.soak.replicas import Batches, Replicas, copies_of
 from run.soak.streams import Streams
 from run.soak.transactions import Transactions
 from tests.unit.wire.record_bytes import batch
@@ -338,6 +338,19 @@ def test_a_judge_that_is_behind_reads_only_the_journals_for_which_windows_wait(
     part.pending = judging.Pending(offset=7, writer=1, seq=5)
     world.judge._take_some(closing=True)
     assert asked == [None, {1}]
+    world.judge.close()
+
+
+def test_a_stream_that_began_since_the_pass_did_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records would be judged as nobody's: the judge has not looked at its journal yet."""
+    world = World(tmp_path, monkeypatch)
+    world.send(10)
+    log = world.logs.read({1: {KEY: 0}}, 1 << 20)[KEY][1]
+    copies = copies_of(log.decoded(world.logs.decoder), KEY)
+    assert not world.judge._streams.taken
+    assert world.judge._first_pending(copies) == judging.Pending(offset=0, writer=1, seq=0)
     world.judge.close()
 
 
