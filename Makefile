@@ -63,11 +63,12 @@ test-share: archives ## run a share of the long tests, for MINUTES at most: SHAR
 test-all: archives ## run all tests, the long ones included
 	@$(PYTEST) $(SIDE_BY_SIDE) $(ARGS)
 
-check: setup ## check lint, format, types and import rules
+check: setup ## check lint, format, types, import rules and known mistakes
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
 	@$(VENV)/mypy
 	@$(VENV)/lint-imports --no-cache
+	@$(PYTEST) -q tests/unit/nemesis/test_nemesis_known_mistakes.py
 
 benchmark-checker: setup ## time the checker on a generated history: MESSAGES=1000000 DAMAGE=clean|duplicated|lost|diverged
 	@$(VENV)/python -m benchmarks.checker --messages $(MESSAGES) --damage $(DAMAGE) $(ARGS)

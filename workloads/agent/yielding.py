@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 NICE = 5
@@ -16,17 +15,25 @@ def give_way(proc: Path = Path("/proc")) -> None:
     """Let other processes run before this one, whose session has no others.
 
     Within a session the kernel goes by the nice values of threads, among sessions by those of their groups
-    (autogroup), where it has them.
+    (autogroup), where it has them. A kernel that is busy with the changes of others for 5 s leaves the group
+    as it is.
     """
+    from harness.errors import WaitTimeoutError
+    from harness.waiting import wait_until
+
     nice = max(NICE, os.getpriority(os.PRIO_PROCESS, 0))
     os.setpriority(os.PRIO_PROCESS, 0, nice)
-    until = time.monotonic() + _WITHIN_S
-    while time.monotonic() < until:
+
+    def asked() -> bool:
         try:
             (proc / "self" / "autogroup").write_text(str(nice))
         except BlockingIOError:
-            time.sleep(_TURN_S)
+            return False
         except OSError:  # the kernel has no autogroups
-            return
-        else:
-            return
+            return True
+        return True
+
+    try:
+        wait_until(asked, within_s=_WITHIN_S, poll_s=_TURN_S, awaiting="a nice value of the session")
+    except WaitTimeoutError:
+        return
