@@ -117,10 +117,11 @@ def acknowledged_ns(
     if count <= first:
         return first, np.empty(0, np.int64), np.empty(0, np.int64)
     rows = np.memmap(file, ROW, mode="r", offset=header.header_bytes, shape=(count,))
-    block = np.array(rows[first : first + ROWS_CONVERTED])
-    pending = np.flatnonzero(block["state"] <= BEGUN)
+    state = np.array(rows["state"][first : first + ROWS_CONVERTED])
+    block = np.array(rows[first : first + ROWS_CONVERTED])  # later, as a state is stored after its row
+    pending = np.flatnonzero(state <= BEGUN)
     open_at = int(pending[0]) if len(pending) else len(block)
-    ok = block["state"] == ACKNOWLEDGED
+    ok = state == ACKNOWLEDGED
     ended, later = block[:open_at], block[open_at:]
     return first + open_at, ended["done_ns"][ok[:open_at]], later["done_ns"][ok[open_at:]]
 

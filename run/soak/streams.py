@@ -49,7 +49,19 @@ class _Journal:
     """When that message was sent; 0: it was not."""
 
     def rows(self, first: int, count: int) -> npt.NDArray[np.void]:
-        """As many rows from ``first`` on as there are, up to ``count``."""
+        """As many rows from ``first`` on as there are, up to ``count``.
+
+        A client stores the state of a row last, but a reader copies a row from its beginning to its end. So
+        the states are those of a look before the one that copies the rest, unless all messages have ended.
+        """
+        rows = self._copied(first, count)
+        if first + len(rows) <= self.taken:
+            return rows
+        later = self._copied(first, len(rows)).copy()
+        later["state"] = rows["state"]
+        return later
+
+    def _copied(self, first: int, count: int) -> npt.NDArray[np.void]:
         if count <= 0:
             return np.empty(0, dtype=ROW)
         raw = self.files.read(self.name, self.header.header_bytes + first * ROW_BYTES, count * ROW_BYTES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,32 @@ def test_messages_are_taken_up_to_the_first_without_an_outcome(tmp_path: Path) -
     journal.complete(2, done_ns=5000, outcome="ok", offset=9)
     assert {key: rows[0].seq.tolist() for key, rows in streams.take().items()} == {ZERO: [2], ONE: [3]}
     assert streams.acknowledged == 3 and streams.longest_gap_ns == 2900
+
+
+class Between(Folder):
+    """A folder in which a row is completed while it is copied: its beginning is read before, its state after."""
+
+    def read(self, path: str, start: int = 0, at_most: int = -1) -> bytes:
+        before = super().read(path, start, at_most)
+        if completing:
+            completing.pop()()
+        after = super().read(path, start, at_most)
+        return before[:36] + after[36:]
+
+
+completing: list[Callable[[], None]] = []
+
+
+def test_a_row_that_is_completed_while_it_is_copied_is_whole(tmp_path: Path) -> None:
+    journal, streams = _journal(tmp_path), Streams([Between(tmp_path)])
+    for seq in range(2):
+        journal.begin(seq, 0, 1000 + seq)
+    journal.complete(0, done_ns=2000, outcome="ok", offset=7)
+    streams.look()
+    assert streams.take()[ZERO][0].offset.tolist() == [7]
+    completing.append(partial(journal.complete, 1, done_ns=3000, outcome="ok", offset=8))
+    (rows,) = streams.take()[ZERO]
+    assert completing == [] and rows.offset.tolist() == [8] and streams.longest_gap_ns == 1000
 
 
 def test_at_the_end_messages_without_an_outcome_are_unknown(tmp_path: Path) -> None:
