@@ -385,15 +385,16 @@ class Stage:
         name: str = "",
         answers: Sequence[ShareAnswer] = ("accept",),
         config: Mapping[str, str | int | float | bool] | None = None,
+        via: Via = "java",
     ) -> ShareMember:
-        """Start a member of a share group (KIP-932) in one AZ: the Java client, or the user's program.
+        """Start a member of a share group (KIP-932) in one AZ.
 
         It acknowledges each record after the poll that returned it: one that is delivered for the first time
         by ``answers``, by its offset in turn, and all others with `accept`. ``config`` has properties by
-        librdkafka's names.
+        librdkafka's names. ``via`` is its library, as in `producer`, if the run has no user's program.
         """
         spec = self._member(az, group, topic, partitions, name or f"{az}-share", config)
-        via = self._through(az, "program" if self.library == "program" else "java")
+        via = self._through(az, "program" if self.library == "program" else via)
         return self.clients[az].start_share_member(replace(spec, via=via, answers=tuple(answers)))
 
     def start_application(

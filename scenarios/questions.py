@@ -126,6 +126,8 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "share-coordinator-isolated",
         "share-rolling-restart",
         "share-member-isolated",
+        "share-no-fault-librdkafka",
+        "share-leader-killed-librdkafka",
     ),
     "Does Kafka Streams count each message once?": (
         "streams-no-fault",

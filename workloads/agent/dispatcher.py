@@ -35,10 +35,13 @@ from workloads.protocol.spec import PROGRAMS, ApplicationSpec, ClientProgram, Co
 
 if TYPE_CHECKING:
     from workloads.agent.consumers.reading import LibrdkafkaConsumer
+    from workloads.agent.consumers.share_member import LibrdkafkaShareConsumer
     from workloads.agent.programs.applications import ApplicationInstance
     from workloads.agent.programs.consumers import ProgramConsumer
     from workloads.agent.programs.process import RunningProgram
-    from workloads.agent.programs.shares import ShareConsumer
+    from workloads.agent.programs.shares import ProgramShareConsumer
+
+    Sharing = LibrdkafkaShareConsumer | ProgramShareConsumer
 
 _PROGRAM_END_S = 3.0
 
@@ -54,8 +57,8 @@ class Dispatcher:
         self._recorder = recorder
         self._producers: dict[int, AgentProducer] = {}
         """By their numbers in the history, as the consumers."""
-        self._consumers: dict[int, LibrdkafkaConsumer | ProgramConsumer | ShareConsumer] = {}
-        self._sharing: dict[int, ShareConsumer] = {}
+        self._consumers: dict[int, LibrdkafkaConsumer | ProgramConsumer | Sharing] = {}
+        self._sharing: dict[int, Sharing] = {}
         """Those among them that belong to a share group."""
         self._applications: dict[int, ApplicationInstance] = {}
         self._programs: dict[str, RunningProgram] = {}
@@ -194,9 +197,7 @@ class Dispatcher:
         from workloads.agent.consumers.group_member import GroupMember
 
         if spec.answers:
-            from workloads.agent.programs.shares import ShareConsumer
-
-            sharing = ShareConsumer(self._journal, spec, self._program(spec.via))
+            sharing = self._sharing_consumer(spec)
             self._consumers[spec.reader] = self._sharing[spec.reader] = sharing
         elif spec.via in PROGRAMS:
             from workloads.agent.programs.consumers import ProgramConsumer
@@ -206,6 +207,15 @@ class Dispatcher:
             kind = GroupMember if spec.group else AssignedConsumer
             self._consumers[spec.reader] = kind(self._journal, spec)
         self._consumers[spec.reader].start()
+
+    def _sharing_consumer(self, spec: ConsumerSpec) -> Sharing:
+        if spec.via in PROGRAMS:
+            from workloads.agent.programs.shares import ProgramShareConsumer
+
+            return ProgramShareConsumer(self._journal, spec, self._program(spec.via))
+        from workloads.agent.consumers.share_member import LibrdkafkaShareConsumer
+
+        return LibrdkafkaShareConsumer(self._journal, spec)
 
     def _start_processor(self, command: StartProcessor) -> None:
         from workloads.agent.consumers.processor import Processor
@@ -228,14 +238,14 @@ class Dispatcher:
                 f"This client has no instance of an application with number {reader}; start it first."
             ) from None
 
-    def _share_consumer(self, reader: int) -> ShareConsumer:
+    def _share_consumer(self, reader: int) -> Sharing:
         self._consumer(reader)
         try:
             return self._sharing[reader]
         except KeyError:
             raise UsageError(f"Consumer {reader} is in no share group, so it holds no records.") from None
 
-    def _consumer(self, reader: int) -> LibrdkafkaConsumer | ProgramConsumer | ShareConsumer:
+    def _consumer(self, reader: int) -> LibrdkafkaConsumer | ProgramConsumer | Sharing:
         try:
             return self._consumers[reader]
         except KeyError:

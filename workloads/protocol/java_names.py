@@ -66,7 +66,7 @@ def consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
     return properties
 
 
-_OF_GROUPS = (
+OF_CONSUMER_GROUPS = (
     *("auto.offset.reset", "enable.auto.commit", "group.protocol", "isolation.level"),
     *("partition.assignment.strategy", "session.timeout.ms"),
 )
@@ -75,7 +75,7 @@ _OF_GROUPS = (
 
 def share_consumer_properties(spec: ConsumerSpec) -> dict[str, str]:
     """The complete properties of a share consumer that acknowledges each record (KIP-932)."""
-    config = {key: value for key, value in spec.librdkafka_config().items() if key not in _OF_GROUPS}
+    config = {key: value for key, value in spec.librdkafka_config().items() if key not in OF_CONSUMER_GROUPS}
     timeout = config.pop("socket.timeout.ms", None)
     properties = _properties(spec, config)
     if timeout is not None:

@@ -43,7 +43,7 @@ def test_messages_are_taken_up_to_the_first_without_an_outcome(tmp_path: Path) -
 
 
 class Between(Folder):
-    """A folder in which a row is completed while it is copied: its beginning is read before, its state after."""
+    """A folder in which a row is completed while it is copied: its state is that of after."""
 
     def read(self, path: str, start: int = 0, at_most: int = -1) -> bytes:
         before = super().read(path, start, at_most)

@@ -13,7 +13,7 @@ from harness.errors import InvalidRunError
 from harness.history.journal import Journal
 from harness.kafka.model import Endpoint, TopicPartition
 from workloads.agent.programs.process import Handler, RunningProgram
-from workloads.agent.programs.shares import ShareConsumer
+from workloads.agent.programs.shares import ProgramShareConsumer
 from workloads.protocol.commands import AnswerRecords
 from workloads.protocol.java_names import share_consumer_properties
 from workloads.protocol.lines import Event, Failure, parse_line
@@ -59,9 +59,9 @@ class Told:
         self.handler(cast(Event, parse_line(json.dumps(line).encode())), ns)
 
 
-def sharing(tmp_path: Path) -> tuple[ShareConsumer, Told, Path]:
+def sharing(tmp_path: Path) -> tuple[ProgramShareConsumer, Told, Path]:
     told, journal = Told(), tmp_path / "journal.jsonl"
-    return ShareConsumer(Journal(journal), SPEC, cast(RunningProgram, told)), told, journal
+    return ProgramShareConsumer(Journal(journal), SPEC, cast(RunningProgram, told)), told, journal
 
 
 def rows(journal: Path, *columns: str) -> list[tuple[Any, ...]]:
