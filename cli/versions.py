@@ -61,5 +61,6 @@ def _traits(entry: KafkaVersion) -> str:
         ("cut-off controller resigns", entry.resigns_when_cut_off),
         ("pre-vote", entry.pre_vote),
         ("eligible leader replicas", entry.eligible_leader_replicas),
+        ("voters of the quorum change", entry.dynamic_quorum),
     )
     return ", ".join(text for text, holds in traits if holds)

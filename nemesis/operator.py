@@ -1,4 +1,4 @@
-"""Operator actions on a running cluster: elections, reassignments, deletions, a new controller.
+"""Operator actions on a running cluster: elections, reassignments, deletions, a new controller, other voters.
 
 Each acts now, and is recorded as injected when the metadata store shows its effect.
 """
@@ -12,9 +12,10 @@ from typing import Literal, TypeVar
 from harness.cluster.model import Cluster, first_answer
 from harness.cluster.possible import MIN_INSYNC
 from harness.cluster.zookeeper_mode import ZooKeeperCluster
-from harness.errors import InvalidRunError, UsageError, WaitTimeoutError
+from harness.errors import InvalidRunError, UnfitError, UsageError, WaitTimeoutError
 from harness.kafka.model import (
     ELECTION_NOT_NEEDED,
+    NO_LEADER,
     REQUEST_TIMED_OUT,
     TOPIC_ALREADY_EXISTS,
     Endpoint,
@@ -23,6 +24,7 @@ from harness.kafka.model import (
     TopicPartition,
     broker_name,
 )
+from harness.kafka.versions import KRAFT
 from harness.kafka.wire.admin import (
     Reassignment,
     RequestResult,
@@ -42,6 +44,7 @@ from harness.kafka.wire.admin import (
 from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.kafka.wire.metadata import finalized_features, metadata
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
+from harness.kafka.wire.quorum import QuorumInfo, add_raft_voter, describe_voters, remove_raft_voter
 from harness.lab.model import Host, Topology
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import watchers
@@ -80,6 +83,46 @@ class Requests:
                 f"The controller, broker {number}, does not run, so it cannot take a request."
             )
         return chosen[0].broker_endpoint
+
+    def forwarding(self) -> Endpoint:
+        """A broker that reaches the controller, and forwards to it."""
+        return self.registry.topology.host(self.cluster.operator_host()).broker_endpoint
+
+    def quorum(self) -> QuorumInfo:
+        """The KRaft quorum as its leader describes it, with directory ids.
+
+        Raises UnfitError before Kafka 3.9 and in ZooKeeper mode, and InvalidRunError without a leader.
+        """
+        if self.cluster.mode not in KRAFT:
+            raise UnfitError(
+                f"A cluster in mode {self.cluster.mode} has no KRaft quorum whose voters could change; use "
+                f"mode {' or '.join(KRAFT)}."
+            )
+
+        def described() -> QuorumInfo | None:
+            quorum = describe_voters(self.forwarding(), dialect=self.dialect, timeout_s=2.0)
+            return None if quorum.error or quorum.leader == NO_LEADER else quorum
+
+        known = first_answer(described, "the voters of the quorum")
+        if known is None:
+            raise InvalidRunError("The KRaft quorum has no leader that names its voters.")
+        return known
+
+    def changeable_quorum(self, controller: str) -> QuorumInfo:
+        """As `quorum`, before a change of its voters. Raises UsageError if that is not possible."""
+        if "controller" not in self.registry.topology.host(controller).services:
+            raise UsageError(f"{controller} is no controller, so it cannot be a voter of the KRaft quorum.")
+        quorum = self.quorum()
+        if not quorum.voter_directories:
+            raise UsageError(
+                "The voters of the KRaft quorum are fixed (kraft.version 0); set dynamic_quorum=True in the "
+                "set-up."
+            )
+        return quorum
+
+    def voters(self) -> tuple[int, ...]:
+        """Node ids of the voters of the KRaft quorum."""
+        return tuple(sorted(self.quorum().voter_directories))
 
     def leader(self, key: TopicPartition) -> Endpoint:
         """Where a partition's leader listens."""
@@ -235,6 +278,26 @@ class Operator:
         """
         key = TopicPartition(topic, partition)
         return self._add(MoveReplica(self._requests, key, broker, folder, within_s))
+
+    def add_voter(self, controller: str, *, within_s: float = 30.0) -> Injection:
+        """Add a controller to the voters of the KRaft quorum, once it has caught up (AddRaftVoter, KIP-853).
+
+        The quorum must be dynamic (`Setup.dynamic_quorum`). It waits until the quorum's leader describes the
+        controller as a voter. Raises UnfitError before Kafka 3.9 and in ZooKeeper mode, and InvalidRunError
+        for one that is a voter already.
+        """
+        return self._add(AddVoter(self._requests, controller, within_s))
+
+    def remove_voter(self, controller: str, *, within_s: float = 30.0) -> Injection:
+        """Remove a controller, dead or alive, from the voters of the KRaft quorum (RemoveRaftVoter, KIP-853).
+
+        Errors are as for `add_voter`; InvalidRunError is for one that is no voter.
+        """
+        return self._add(RemoveVoter(self._requests, controller, within_s))
+
+    def voters(self) -> tuple[int, ...]:
+        """Node ids of the voters of a dynamic KRaft quorum, as its leader describes it to a broker."""
+        return self._requests.voters()
 
     def delete_controller(self, session: ZooKeeperSession, *, becomes: str = "") -> Injection:
         """Delete `/controller` so that the brokers race for it; with ``becomes``, until that host wins."""
@@ -654,6 +717,82 @@ class MoveReplica(OperatorAction):
             action=ask,
             observe=lambda: describe_log_dirs(endpoint, key, dialect=requests.dialect),
             accept=lambda seen: seen == {path: False},
+            within_s=within_s,
+            in_force="effective",
+        )
+
+
+class AddVoter(OperatorAction):
+    """Another voter of the KRaft quorum; in force when the quorum's leader describes it as one."""
+
+    def __init__(self, requests: Requests, controller: str, within_s: float) -> None:
+        """``controller`` is the host of one that follows the quorum, or soon will."""
+        host = requests.registry.topology.host(controller)
+        if host.node_id in requests.changeable_quorum(controller).voter_directories:
+            raise InvalidRunError(f"{controller} is a voter of the KRaft quorum already.")
+
+        def added() -> RequestResult:
+            quorum = requests.quorum()
+            if host.node_id in quorum.voter_directories:  # by a request whose answer said that it timed out
+                return RequestResult(0)
+            directory = quorum.observer_directories.get(host.node_id)
+            if directory is None:
+                return RequestResult(REQUEST_TIMED_OUT, "It does not follow the quorum.")
+            return add_raft_voter(
+                requests.forwarding(),
+                host.node_id,
+                directory,
+                [host.controller_endpoint],
+                dialect=requests.dialect,
+            )
+
+        def ask() -> None:
+            try:
+                answer = wait_until(
+                    added,
+                    within_s=within_s,
+                    awaiting=f"{controller} to catch up with the quorum",
+                    accept=lambda answer: answer.error != REQUEST_TIMED_OUT,
+                )
+            except WaitTimeoutError as error:
+                raise InvalidRunError(f"{controller} could not be added: {error.message}") from error
+            requests.check(f"addition of {controller} to the voters", [answer], effect_shows=True)
+
+        super().__init__(
+            f"add {controller} to the voters",
+            mechanism="add_voter",
+            targets={"hosts": [controller]},
+            action=ask,
+            observe=requests.voters,
+            accept=lambda voters: host.node_id in voters,
+            within_s=within_s,
+            in_force="effective",
+        )
+
+
+class RemoveVoter(OperatorAction):
+    """A voter less in the KRaft quorum; in force when the quorum's leader does not describe it as one."""
+
+    def __init__(self, requests: Requests, controller: str, within_s: float) -> None:
+        """``controller`` is the host of the voter."""
+        node_id = requests.registry.topology.host(controller).node_id
+        quorum = requests.changeable_quorum(controller)
+        directory = quorum.voter_directories.get(node_id)
+        if directory is None:
+            nodes = ", ".join(map(str, sorted(quorum.voter_directories)))
+            raise InvalidRunError(f"{controller} is no voter of the KRaft quorum; its voters are {nodes}.")
+
+        def ask() -> None:
+            answer = remove_raft_voter(requests.forwarding(), node_id, directory, dialect=requests.dialect)
+            requests.check(f"removal of {controller} from the voters", [answer], effect_shows=True)
+
+        super().__init__(
+            f"remove {controller} from the voters",
+            mechanism="remove_voter",
+            targets={"hosts": [controller]},
+            action=ask,
+            observe=requests.voters,
+            accept=lambda voters: node_id not in voters,
             within_s=within_s,
             in_force="effective",
         )

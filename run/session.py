@@ -217,6 +217,11 @@ def ignores(scenario: Scenario, version: KafkaVersion) -> str:
             f"{scenario.name} needs share groups (KIP-932), which Kafka {version.label} does not have for "
             "production; use 4.2.0 or newer."
         )
+    if scenario.setup.dynamic_quorum and not version.dynamic_quorum:
+        return (
+            f"{scenario.name} changes the voters of the KRaft quorum (KIP-853), and a static quorum of Kafka "
+            f"{version.label} cannot be upgraded for that; use 4.1.0 or newer."
+        )
     if scenario.setup.applications and not has_applications(version):
         return (
             f"{scenario.name} runs an application of Kafka Streams, which the harness has from Kafka "

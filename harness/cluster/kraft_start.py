@@ -24,6 +24,8 @@ from harness.errors import InvalidRunError
 from harness.kafka.config import CALM_OBSERVER, KRaftNode, kraft_properties
 from harness.kafka.java import BROKER, JavaProcess
 from harness.kafka.model import Endpoint
+from harness.kafka.wire.admin import update_feature
+from harness.kafka.wire.metadata import finalized_features
 from harness.lab.model import DATA, Host
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ RESTART_S = 40.0
 _COMBINED_HEAP_MB = 384
 _ELECTION_ATTEMPTS = 6
 _APPENDS_AHEAD = 3
+KRAFT_VERSION = "kraft.version"
+"""The feature that makes the voters of a quorum part of its log (KIP-853)."""
 
 
 class StartedKRaftCluster(KRaftCluster):
@@ -79,6 +83,8 @@ class StartedKRaftCluster(KRaftCluster):
         for host in self._nodes():
             self._processes.ready(host.name)
         self._assert_role()
+        if self._setup.dynamic_quorum:
+            self._make_quorum_dynamic()
         if self._security is not None:
             self._security.grant(self._active, self._brokers, self.check_alive)
 
@@ -124,6 +130,19 @@ class StartedKRaftCluster(KRaftCluster):
     def check_alive(self) -> None:
         """Raise ProcessDiedError if a process has ended that no fault has ended."""
         self._processes.check_alive()
+
+    def _make_quorum_dynamic(self) -> None:
+        """Upgrade the static quorum to `kraft.version` 1, which needs no restart (KAFKA-16538).
+
+        The leader refuses until each voter has told it its directory id.
+        """
+        first = self._brokers[0].broker_endpoint
+        self._wait(
+            lambda: update_feature(first, KRAFT_VERSION, 1, timeout_s=2.0).error == 0,
+            f"the quorum to accept {KRAFT_VERSION} 1",
+        )
+        for broker in self._brokers:
+            self._wait(partial(_has_dynamic_quorum, broker), f"{broker.name} to know of {KRAFT_VERSION} 1")
 
     def _active(self) -> Endpoint:
         """The active controller: one that is deposed, to which a broker may forward, logs what it refuses."""
@@ -251,3 +270,7 @@ class StartedKRaftCluster(KRaftCluster):
                 f"The scenario needs {self._wanted.name} as active controller, but node "
                 f"{active} took the role; the run would judge another situation."
             )
+
+
+def _has_dynamic_quorum(broker: Host) -> bool:
+    return finalized_features(broker.broker_endpoint, timeout_s=1.0).get(KRAFT_VERSION) == 1

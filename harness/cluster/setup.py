@@ -53,6 +53,8 @@ class Setup:
     """A newer Kafka version with which a scenario starts nodes again (`Stage.restart`); empty: none."""
     upgraded: tuple[str, ...] = ()
     """Hosts that run it when the scenario begins: they are upgraded in this order once the cluster is up."""
+    dynamic_quorum: bool = False
+    """The voters of the KRaft quorum can be changed (KIP-853): `kraft.version` is 1 after the start."""
     format_features: Mapping[str, str] = field(default_factory=dict)
     """KRaft features that are set when the data folders are formatted, by name and level."""
     volatile_disks: tuple[str, ...] = ()

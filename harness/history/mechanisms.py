@@ -132,6 +132,10 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         "move_replica": Mechanism(
             says="replicas move to another of their brokers' log directories (KIP-113)"
         ),
+        "add_voter": Mechanism(says="the hosts become voters of the KRaft quorum (AddRaftVoter, KIP-853)"),
+        "remove_voter": Mechanism(
+            says="the hosts are no voters of the KRaft quorum any more (RemoveRaftVoter, KIP-853)"
+        ),
         "alter_offsets": Mechanism(says="the offset that a group has committed is set by an operator"),
         "move_controller": Mechanism(says="another controller is elected"),
         "other": Mechanism(says="none of these"),

@@ -83,6 +83,9 @@ class KafkaVersion:
     """A controller that returns requests a pre-vote before it raises the epoch (KIP-996)."""
     resigns_when_cut_off: bool = False
     """A quorum leader that receives no fetches from a majority resigns (KAFKA-15489)."""
+    dynamic_quorum: bool = False
+    """A static KRaft quorum can be upgraded to `kraft.version` 1 (KAFKA-16538), after which voters are added
+    and removed (KIP-853)."""
     describe_quorum: int | None = None
     """Newest version of DescribeQuorum that it answers; None without KRaft."""
     spins_without_controller: bool = False
@@ -192,7 +195,7 @@ _V4_0 = replace(
     pre_vote=True,
     min_java=17,
 )
-_V4_1 = replace(_V4_0, version="4.1.0", eligible_leader_replicas=True)
+_V4_1 = replace(_V4_0, version="4.1.0", eligible_leader_replicas=True, dynamic_quorum=True)
 _V4_2 = replace(
     _V4_1,
     version="4.2.0",

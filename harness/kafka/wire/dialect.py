@@ -29,6 +29,8 @@ class Dialect:
     elect_leaders: int | None = 1
     alter_partition_reassignments: int | None = 0
     describe_quorum: int | None = None
+    raft_voters: int | None = None
+    """AddRaftVoter and RemoveRaftVoter (KIP-853)."""
     describe_topic_partitions: int | None = None
     describe_transactions: int | None = None
     """DescribeProducers, ListTransactions and DescribeTransactions."""
@@ -44,7 +46,7 @@ class Dialect:
 
 
 _SINCE: tuple[tuple[tuple[int, int], Dialect], ...]
-_4_0 = Dialect(describe_quorum=0, describe_topic_partitions=0, describe_transactions=0)
+_4_0 = Dialect(describe_quorum=0, raft_voters=0, describe_topic_partitions=0, describe_transactions=0)
 _3_0 = Dialect(describe_quorum=0, describe_transactions=0)
 _2_8 = Dialect(describe_quorum=0)
 _2_4 = Dialect()
@@ -112,6 +114,7 @@ _KEYS: Mapping[str, tuple[int, ...]] = {
     "elect_leaders": (43,),
     "alter_partition_reassignments": (45, 46),
     "describe_quorum": (55,),
+    "raft_voters": (80, 81),
     "describe_topic_partitions": (75,),
     "describe_transactions": (61, 65, 66),
 }

@@ -1,20 +1,40 @@
-"""What KRaft controllers state about the leader of the metadata quorum."""
+"""What KRaft controllers state about the metadata quorum, and requests that change its voters."""
 
 from __future__ import annotations
 
+import types
 import uuid
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from harness.kafka.model import NO_LEADER
-from harness.kafka.wire.connection import Question, Target, ask
+from harness.errors import UnfitError
+from harness.kafka.model import NO_LEADER, Endpoint
+from harness.kafka.wire.admin import RequestResult
+from harness.kafka.wire.connection import Question, Target, ask, exchange
+from harness.kafka.wire.dialect import Dialect
 
 METADATA_TOPIC = "__cluster_metadata"
 _METADATA_TOPIC_ID = uuid.UUID(int=1)
+_NO_DIRECTORY = uuid.UUID(int=0)
+"""The directory id of a voter of a static quorum."""
 _FETCH_WITH_TOPIC_IDS = 13
+_QUORUM_WITH_DIRECTORIES = 2
+
+
+def _message(name: str) -> Any:
+    """A class of kafka-python's kind for a schema of `harness.kafka.wire.schemas`."""
+    return types.new_class(name, (ApiMessage,), {"load_json": "harness.kafka.wire.schemas"})
+
+
+AddRaftVoterRequest = _message("AddRaftVoterRequest")
+AddRaftVoterResponse = _message("AddRaftVoterResponse")
+RemoveRaftVoterRequest = _message("RemoveRaftVoterRequest")
+RemoveRaftVoterResponse = _message("RemoveRaftVoterResponse")
 
 
 @dataclass(frozen=True)
@@ -41,6 +61,10 @@ class QuorumInfo:
     voters: tuple[tuple[int, int], ...] = ()
     observers: tuple[tuple[int, int], ...] = ()
     """Node id and log end offset of each."""
+    voter_directories: Mapping[int, uuid.UUID] = field(default_factory=dict)
+    """Directory ids of the voters by node id; none in a static quorum, and if they were not asked for."""
+    observer_directories: Mapping[int, uuid.UUID] = field(default_factory=dict)
+    """The same of the observers."""
 
 
 def controller_fetch_probe(
@@ -101,8 +125,18 @@ def _followed(answer: Any) -> LeaderAndEpoch:
 
 def describe_quorum(target: Target, timeout_s: float | None = None) -> QuorumInfo:
     """Ask a controller to describe the quorum as its leader; a broker asks its controller."""
+    return _describe(target, 0, timeout_s)
+
+
+def describe_voters(target: Target, *, dialect: Dialect, timeout_s: float | None = None) -> QuorumInfo:
+    """As `describe_quorum`, with directory ids. Raises UnfitError before Kafka 3.9, and with ZooKeeper."""
+    _voters_version(dialect)
+    return _describe(target, _QUORUM_WITH_DIRECTORIES, timeout_s)
+
+
+def _describe(target: Target, version: int, timeout_s: float | None) -> QuorumInfo:
     question = Question(
-        key=(), request=_quorum_request, response=DescribeQuorumResponse, version=0, parse=_described
+        key=(), request=_quorum_request, response=DescribeQuorumResponse, version=version, parse=_described
     )
     return ask(target, question, timeout_s)
 
@@ -125,4 +159,60 @@ def _described(answer: Any) -> QuorumInfo:
         high_watermark=partition.high_watermark,
         voters=tuple((replica.replica_id, replica.log_end_offset) for replica in partition.current_voters),
         observers=tuple((replica.replica_id, replica.log_end_offset) for replica in partition.observers),
+        voter_directories=_directories(partition.current_voters),
+        observer_directories=_directories(partition.observers),
     )
+
+
+def _directories(replicas: Iterable[Any]) -> dict[int, uuid.UUID]:
+    stated = ((replica.replica_id, replica.replica_directory_id) for replica in replicas)
+    return {node_id: directory for node_id, directory in stated if directory not in (None, _NO_DIRECTORY)}
+
+
+def add_raft_voter(
+    target: Target,
+    node_id: int,
+    directory: uuid.UUID,
+    listeners: Iterable[Endpoint],
+    *,
+    wait_ms: int = 5000,
+    dialect: Dialect,
+) -> RequestResult:
+    """Add a controller, which must have caught up, to the voters of the quorum (AddRaftVoter, KIP-853).
+
+    ``listeners`` are those at which the other controllers reach it. ``target`` is a broker, which forwards
+    the request, or the quorum's leader: others answer with error 6. Error 7 means that the controller has
+    not caught up, or that the change was not committed in time. Raises UnfitError as `describe_voters` does.
+    """
+    request = AddRaftVoterRequest(
+        cluster_id=None,
+        timeout_ms=wait_ms,
+        voter_id=node_id,
+        voter_directory_id=directory,
+        listeners=[
+            AddRaftVoterRequest.Listener(name=one.listener, host=one.host, port=one.port) for one in listeners
+        ],
+    )
+    version = _voters_version(dialect)
+    answer = exchange(target, request, AddRaftVoterResponse, version, wait_ms / 1000 + 2)
+    return RequestResult(answer.error_code, answer.error_message or "")
+
+
+def remove_raft_voter(
+    target: Target, node_id: int, directory: uuid.UUID, *, timeout_s: float = 10.0, dialect: Dialect
+) -> RequestResult:
+    """Remove a controller, dead or alive, from the voters of the quorum (RemoveRaftVoter, KIP-853).
+
+    ``target`` and errors are as for `add_raft_voter`.
+    """
+    request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node_id, voter_directory_id=directory)
+    answer = exchange(target, request, RemoveRaftVoterResponse, _voters_version(dialect), timeout_s)
+    return RequestResult(answer.error_code, answer.error_message or "")
+
+
+def _voters_version(dialect: Dialect) -> int:
+    if dialect.raft_voters is None:
+        raise UnfitError(
+            "This Kafka version cannot change the voters of a KRaft quorum (KIP-853); 3.9 and later can."
+        )
+    return dialect.raft_voters

@@ -21,7 +21,10 @@ def test_each_version_resolves_itself_and_one_logging_binding(version: str) -> N
 
 def test_later_versions_keep_the_capabilities_of_earlier_ones() -> None:
     entries = list(VERSIONS.values())
-    for trait in ("record_epochs", "epoch_truncation", "alter_isr", "resigns_when_cut_off", "pre_vote"):
+    for trait in (
+        *("record_epochs", "epoch_truncation", "alter_isr", "resigns_when_cut_off", "pre_vote"),
+        "dynamic_quorum",
+    ):
         values = [getattr(entry, trait) for entry in entries]
         assert values == sorted(values), trait
 

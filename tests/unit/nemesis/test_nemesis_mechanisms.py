@@ -10,16 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from aiokafka.record.util import calc_crc32c
-from nemesis_fakes import TOPOLOGY, RecordingFault, Rows
+from nemesis_fakes import RecordingFault, Rows
 
 from harness.errors import UsageError
 from harness.history.mechanisms import MECHANISMS
 from harness.kafka.model import PartitionState, Topic
+from harness.kafka.wire.dialect import dialect
 from harness.kafka.wire.produce import one_record_batch
+from harness.kafka.wire.quorum import QuorumInfo
+from harness.lab.layout import three_azs
 from harness.lab.model import Result
+from nemesis import operator as nemesis_operator
 from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
 from nemesis.network.degrade import Degrade
@@ -27,6 +32,8 @@ from nemesis.operator import Operator
 from nemesis.storage.faults import Storage
 from nemesis.storage.fuse import FuseDisk
 
+TOPOLOGY = three_azs("migration")
+"""It has hosts of every role."""
 HOSTS = {host.name for host in TOPOLOGY.hosts}
 LINK = re.compile(r"(\S+) -> ([^\s:]+)(:\d+)?")
 PARTITION = re.compile(r"\S+/\d+")
@@ -80,6 +87,8 @@ def nemesis(tmp_path: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Iter
         injection._moment("injecting")
         return injection
 
+    quorum = QuorumInfo(leader=12, voter_directories={11: uuid4(), 12: uuid4()})
+    monkeypatch.setattr(nemesis_operator, "describe_voters", lambda *_, **__: quorum)
     monkeypatch.setattr(Injection, "inject", record)
     lab = StubLab(tmp_path)
     for host in ("broker1", "broker3"):
@@ -93,6 +102,7 @@ CLUSTER: Any = SimpleNamespace(
     partition=lambda *_: PartitionState(leader=1, leader_epoch=0, isr=(1, 2)),
     controller=lambda: 1,
 )
+ON_KRAFT: Any = SimpleNamespace(mode="kraft", operator_host=lambda: "broker1")
 SESSION: Any = SimpleNamespace(controller_epoch=lambda: 1)
 
 
@@ -101,8 +111,10 @@ def _create_again(operator: Operator) -> Injection:
     return operator.create_topic(Topic("t", (1, 2)))
 
 
-def on_operator(act: Callable[[Operator], Injection]) -> Callable[[Nemesis], Injection]:
-    return lambda nemesis: act(nemesis.operator(CLUSTER))
+def on_operator(
+    act: Callable[[Operator], Injection], cluster: Any = CLUSTER
+) -> Callable[[Nemesis], Injection]:
+    return lambda nemesis: act(nemesis.operator(cluster, dialect("4.4.0")))
 
 
 FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]] = {
@@ -213,6 +225,16 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
         on_operator(lambda o: o.move_replica("t", "broker1", "data2", 1)),
         "move_replica",
         {"hosts": ["broker1"], "partitions": ["t/1"], "folder": "data2"},
+    ),
+    "add_voter": (
+        on_operator(lambda o: o.add_voter("controller3"), ON_KRAFT),
+        "add_voter",
+        {"hosts": ["controller3"]},
+    ),
+    "remove_voter": (
+        on_operator(lambda o: o.remove_voter("controller1"), ON_KRAFT),
+        "remove_voter",
+        {"hosts": ["controller1"]},
     ),
     "delete_controller": (
         on_operator(lambda o: o.delete_controller(SESSION, becomes="broker2")),

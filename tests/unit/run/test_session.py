@@ -158,6 +158,16 @@ def test_a_scenario_with_share_groups_does_not_fit_an_older_version() -> None:
         assert ignores(scenario, kafka_version(version)) == ""
 
 
+def test_a_scenario_with_other_voters_does_not_fit_an_older_version() -> None:
+    fixed = find("kraft-quorum-lost")
+    scenario = replace(fixed, setup=replace(fixed.setup, dynamic_quorum=True))
+    assert ignores(fixed, kafka_version("4.0.1")) == ""
+    for version in ("3.9.2", "4.0.1"):
+        assert "use 4.1.0 or newer" in ignores(scenario, kafka_version(version))
+    for version in ("4.1.0", "4.4.0"):
+        assert ignores(scenario, kafka_version(version)) == ""
+
+
 def test_a_scenario_with_an_application_of_kafka_streams_does_not_fit_an_older_version() -> None:
     scenario = find("streams-no-fault")
     assert "from Kafka 3.9 on" in ignores(scenario, kafka_version("3.8.1"))
