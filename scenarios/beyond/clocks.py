@@ -131,6 +131,11 @@ SCENARIOS = (
             ),
             _WHOLE,
         ),
+        expected=(
+            Expected(
+                "lost", "cause = 'clock_ahead'", "the leader removes what is older than 7 days by its clock"
+            ),
+        ),
         faults=("shift the clock of broker1 8 days ahead",),
         outcome="all that was acknowledged up to then is lost on every replica, with acks=all, too",
     ),
