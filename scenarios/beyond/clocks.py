@@ -1,7 +1,7 @@
 """The wall clock of a partition's leader jumps while it runs, ahead or back.
 
-Why a follower stays in the ISR after a jump back: for each follower the leader keeps the latest time at which it had
-caught up (`Replica.updateFetchState`), and never an earlier one.
+Why a follower stays in the ISR after a jump back: for each follower the leader keeps the latest time at which it
+had caught up (`Replica.updateFetchState`), and never an earlier one.
 """
 
 from __future__ import annotations
