@@ -53,7 +53,9 @@ def _ahead(stage: Stage) -> None:
     producer.must_send(T, "before")
     with stage.nemesis.shift_clock("broker1", AHEAD_S):
         stage.mark("ahead", "the clock of broker1 is 8 days ahead")
-        _wait_removed(stage, producer.must_send(T, "during").offset)
+        during = producer.must_send(T, "during")
+        assert during.offset is not None
+        _wait_removed(stage, during.offset)
         stage.mark("removed", "broker1 has removed what it had acknowledged")
     stage.mark("right", "the clock of broker1 is right again")
     producer.must_send(T, "after")
@@ -110,8 +112,8 @@ SCENARIOS = (
             stream_rate=0,
             quorum="one node",
         ),
-        kafka="4.4.0",
-        mode="kraft",
+        modes=("zookeeper", "kraft"),
+        versions=("2.7.1", "4.4.0"),
         claims=(
             Claim(
                 name="lost",
